@@ -1,0 +1,1 @@
+//! The kernel's edge: the only crate of the project with `unsafe`.
