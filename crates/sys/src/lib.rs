@@ -1,1 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's edge: the only crate of the project with `unsafe`.
+//!
+//! * [`tun`]: the TUN device, the isthmus that every packet may cross
+//! * [`vnet`]: the offload header in front of each packet on the TUN device
+//! * [`fastpath`]: loading and attaching the eBPF programs laid over it
+//! * [`packet`]: a packet socket for the neighbours' questions
+//! * [`event`]: the bell that ends blocking reads
+
+pub mod event;
+pub mod fastpath;
+pub mod packet;
+pub mod tun;
+pub mod vnet;
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    unused_imports,
+    non_camel_case_types
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/tc.skel.rs"));
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * abi.h - everything that the fast path shares with the program that loads it.
+ *
+ * The Rust side does not repeat these declarations: its types are generated
+ * from the BTF of the compiled object. A layout that would need implicit
+ * padding is refused here, so both sides see the same bytes.
+ */
+#ifndef DIOLKOS_ABI_H
+#define DIOLKOS_ABI_H
+
+#include <linux/bpf.h>
+#include <linux/in6.h>
+#include <linux/types.h>
+
+/*
+ * What became of a packet that a program looked at. One counter each.
+ *
+ * TRANSLATED_* left the fast path translated. DECLINED_* went on to the slow
+ * path unchanged, which has the last word. FAILED is the only way in which
+ * the fast path itself loses a packet: a helper refused after the point of
+ * no return (no memory for a header, mostly).
+ */
+#define DIOLKOS_FATES(X)                                                                   \
+	X(TRANSLATED_4TO6)              /* IPv4 in, IPv6 out */                             \
+	X(TRANSLATED_6TO4)              /* IPv6 in, IPv4 out */                             \
+	X(FAILED)                       /* lost: a helper failed after mutation began */    \
+	X(DECLINED_TRUNCATED)           /* shorter than its headers say */                  \
+	X(DECLINED_LENGTH)              /* length fields disagree with the packet */        \
+	X(DECLINED_HEADER_CHECKSUM)     /* IPv4 header checksum is wrong */                 \
+	X(DECLINED_IPV4_OPTIONS)        /* IPv4 header longer than 20 bytes */              \
+	X(DECLINED_FRAGMENT)            /* fragment of an IPv4 datagram */                  \
+	X(DECLINED_HOP_LIMIT)           /* TTL or hop limit would reach 0 */                \
+	X(DECLINED_ADDRESS)             /* an address that the static rule does not cover */ \
+	X(DECLINED_PROTOCOL)            /* not TCP, UDP or ICMP; or an extension header */  \
+	X(DECLINED_ICMP_TYPE)           /* ICMP other than echo */                          \
+	X(DECLINED_UDP_ZERO_CHECKSUM)   /* UDP over IPv4 without a checksum */              \
+	X(DECLINED_TOO_BIG)             /* needs fragmentation or an ICMP error */          \
+	X(SLOW_PATH_OUT)                /* IPv6 from the slow path, sent out of the uplink */
+
+enum diolkos_fate {
+#define X(name) DIOLKOS_##name,
+	DIOLKOS_FATES(X)
+#undef X
+	DIOLKOS_FATE_COUNT,
+};
+
+struct diolkos_count {
+	__u64 packets;
+	__u64 bytes; /* of the network-layer packet as it arrived; a super-packet counts whole */
+};
+
+/*
+ * The stateless configuration of a CLAT (RFC 6877): one IPv4 address that is
+ * one IPv6 address, and the translation prefix behind which all of IPv4 lies.
+ * It is read-only data of the loaded object: the verifier sees constants and
+ * removes what they rule out. A new configuration is a new object whose
+ * programs replace the old ones in their links.
+ */
+struct diolkos_clat {
+	struct in6_addr v6;          /* this CLAT's IPv6 address */
+	struct in6_addr pref64;      /* RFC 6052 prefix, zero beyond its length */
+	__be32 v4_be;                /* this CLAT's IPv4 address */
+	__u32 pref64_bits;           /* 32, 40, 48, 56, 64 or 96 */
+	__u32 tun_ifindex;           /* slow path and IPv4 side */
+	__u32 uplink_ifindex;        /* IPv6 side */
+	__u32 uplink_l2_len;         /* 14 on Ethernet, 0 on a raw IP link */
+	__u32 mtu6;                  /* of the uplink, bytes */
+	__u32 lowest_ipv6_mtu;       /* RFC 7915 section 4, bytes */
+	__u8 traffic_class_zero;     /* 1: TOS and traffic class are sent as 0 */
+	__u8 wkp_only_global;        /* 1: pref64 is 64:ff9b::/96 and RFC 6052 section 3.1 holds */
+	__u8 pad[2];
+};
+
+_Static_assert(sizeof(struct diolkos_clat) == 64, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_count) == 16, "no implicit padding");
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * addr.h - IPv4 addresses in IPv6 addresses (RFC 6052 section 2.2).
+ *
+ * The length of the prefix is a constant to the verifier, so that of each
+ * switch one case remains.
+ */
+#ifndef DIOLKOS_ADDR_H
+#define DIOLKOS_ADDR_H
+
+#include <bpf/bpf_endian.h>
+#include <linux/in6.h>
+#include <linux/types.h>
+
+#define PREFIX_BITS_WKP 96
+
+/* Puts v4 behind the prefix. The u-octet (bits 64 to 71) and the suffix are zero. */
+static __always_inline void addr_embed(const volatile struct in6_addr *prefix, __u32 bits, __be32 v4_be,
+				       struct in6_addr *out)
+{
+	__u32 v4 = bpf_ntohl(v4_be);
+
+	out->s6_addr32[0] = prefix->s6_addr32[0];
+	out->s6_addr32[1] = prefix->s6_addr32[1];
+	out->s6_addr32[2] = prefix->s6_addr32[2];
+	out->s6_addr32[3] = 0;
+
+	switch (bits) {
+	case 32:
+		out->s6_addr32[1] = v4_be;
+		break;
+	case 40:
+		out->s6_addr32[1] |= bpf_htonl(v4 >> 8);
+		out->s6_addr32[2] = bpf_htonl((v4 & 0xff) << 16);
+		break;
+	case 48:
+		out->s6_addr32[1] |= bpf_htonl(v4 >> 16);
+		out->s6_addr32[2] = bpf_htonl((v4 & 0xffff) << 8);
+		break;
+	case 56:
+		out->s6_addr32[1] |= bpf_htonl(v4 >> 24);
+		out->s6_addr32[2] = bpf_htonl(v4 & 0xffffff);
+		break;
+	case 64:
+		out->s6_addr32[2] = bpf_htonl(v4 >> 8);
+		out->s6_addr32[3] = bpf_htonl((v4 & 0xff) << 24);
+		break;
+	default: /* 96 */
+		out->s6_addr32[3] = v4_be;
+	}
+}
+
+/* 0 and the address, or -1 if addr lies outside the prefix. The u-octet and the suffix are ignored. */
+static __always_inline int addr_extract(const volatile struct in6_addr *prefix, __u32 bits,
+					const struct in6_addr *addr, __be32 *v4_be)
+{
+	__u32 w1 = bpf_ntohl(addr->s6_addr32[1]);
+	__u32 w2 = bpf_ntohl(addr->s6_addr32[2]);
+	__u32 w3 = bpf_ntohl(addr->s6_addr32[3]);
+	__u32 p1 = bpf_ntohl(prefix->s6_addr32[1]);
+
+	if (addr->s6_addr32[0] != prefix->s6_addr32[0])
+		return -1;
+
+	switch (bits) {
+	case 32:
+		*v4_be = addr->s6_addr32[1];
+		return 0;
+	case 40:
+		if ((w1 ^ p1) & 0xff000000)
+			return -1;
+		*v4_be = bpf_htonl(w1 << 8 | (w2 >> 16 & 0xff));
+		return 0;
+	case 48:
+		if ((w1 ^ p1) & 0xffff0000)
+			return -1;
+		*v4_be = bpf_htonl(w1 << 16 | (w2 >> 8 & 0xffff));
+		return 0;
+	case 56:
+		if ((w1 ^ p1) & 0xffffff00)
+			return -1;
+		*v4_be = bpf_htonl(w1 << 24 | (w2 & 0xffffff));
+		return 0;
+	case 64:
+		if (w1 != p1)
+			return -1;
+		*v4_be = bpf_htonl(w2 << 8 | w3 >> 24);
+		return 0;
+	default: /* 96 */
+		if (w1 != p1 || addr->s6_addr32[2] != prefix->s6_addr32[2])
+			return -1;
+		*v4_be = addr->s6_addr32[3];
+		return 0;
+	}
+}
+
+static __always_inline int in6_equal(const struct in6_addr *a, const volatile struct in6_addr *b)
+{
+	return a->s6_addr32[0] == b->s6_addr32[0] && a->s6_addr32[1] == b->s6_addr32[1] &&
+	       a->s6_addr32[2] == b->s6_addr32[2] && a->s6_addr32[3] == b->s6_addr32[3];
+}
+
+/*
+ * Addresses about which the slow path may have more to say: "this network",
+ * loopback, link-local, multicast and reserved; with the well-known prefix
+ * also everything that is not globally reachable (RFC 6052 section 3.1). The
+ * test errs on the side of declining whole blocks.
+ */
+static __always_inline int addr_v4_is_special(__be32 v4_be, int only_global)
+{
+	__u32 v4 = bpf_ntohl(v4_be);
+	__u32 a = v4 >> 24;
+
+	if (a == 0 || a == 127 || a >= 224 || v4 >> 16 == 0xa9fe)
+		return 1;
+	if (!only_global)
+		return 0;
+	if (v4 >> 8 == 0xc00000) /* 192.0.0.0/24: .9, .10 are global; .170, .171 are RFC 7050's */
+		return !((v4 & 0xff) == 9 || (v4 & 0xff) == 10 || (v4 & 0xfe) == 170);
+	return a == 10 || v4 >> 22 == 0x191 /* 100.64/10 */ || v4 >> 20 == 0xac1 /* 172.16/12 */ ||
+	       v4 >> 16 == 0xc0a8 /* 192.168/16 */ || v4 >> 17 == 0x6309 /* 198.18/15 */ ||
+	       v4 >> 8 == 0xc00002 /* 192.0.2/24 */ || v4 >> 8 == 0xc63364 /* 198.51.100/24 */ ||
+	       v4 >> 8 == 0xcb0071 /* 203.0.113/24 */ || v4 >> 8 == 0xc05863 /* 192.88.99/24 */;
+}
+
+#endif

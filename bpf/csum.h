@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * csum.h - ones' complement sums (RFC 1071, RFC 1624).
+ *
+ * Sums are kept unfolded in 64 bits and in network byte order; the result is
+ * the same on either endianness (RFC 1071 section 2(B)).
+ */
+#ifndef DIOLKOS_CSUM_H
+#define DIOLKOS_CSUM_H
+
+#include <linux/in6.h>
+#include <linux/types.h>
+
+static __always_inline __u16 csum_fold16(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (__u16)((sum & 0xffff) + (sum >> 16));
+}
+
+static __always_inline __u64 csum_in6(const struct in6_addr *a)
+{
+	return (__u64)a->s6_addr32[0] + a->s6_addr32[1] + a->s6_addr32[2] + a->s6_addr32[3];
+}
+
+/*
+ * The difference to - from, folded so that it fits a helper's 32-bit argument.
+ * 0 and 0xffff both say that nothing changes: a checksum-neutral translation
+ * (RFC 6052 section 4.1).
+ */
+static __always_inline __u16 csum_delta(__u64 from, __u64 to)
+{
+	return csum_fold16((__u64)csum_fold16(to) + (__u16)~csum_fold16(from));
+}
+
+static __always_inline int csum_delta_is_zero(__u16 delta)
+{
+	return delta == 0 || delta == 0xffff;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * parse.h - the guards. Each looks at a packet and says either what it is or
+ * why the fast path declines it; none changes a byte.
+ *
+ *   parse_v4, parse_v6     network header
+ *   parse_l4               transport header, shared by both
+ */
+#ifndef DIOLKOS_PARSE_H
+#define DIOLKOS_PARSE_H
+
+#include "csum.h"
+#include "icmp.h"
+#include "maps.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#define IPV4_DF 0x4000
+#define IPV4_MF_OR_OFFSET 0x3fff
+#define TCP_LINEAR 20
+#define UDP_LINEAR 8
+#define ICMP_LINEAR 8
+
+/* What the translation needs of a packet, copied out before anything moves. */
+struct seen {
+	struct in6_addr src6, dst6; /* of an IPv6 packet */
+	__be32 src4_be, dst4_be;    /* of an IPv4 packet */
+	__u16 payload_len;          /* bytes behind the network header */
+	__u16 segment_len;          /* bytes behind the network header of one packet on the wire */
+	__u8 l4_proto;              /* IPPROTO_ICMP also for ICMPv6 */
+	__u8 hop_limit;
+	__u8 traffic_class;
+	__u8 icmp_type;
+	__u8 df;
+};
+
+/* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
+static __always_inline int make_linear(struct __sk_buff *skb, __u32 len)
+{
+	if (skb->data + len <= skb->data_end)
+		return 0;
+	return bpf_skb_pull_data(skb, len) ? -1 : 0;
+}
+
+static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct seen *s)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u32 header_len = 0;
+
+	switch (s->l4_proto) {
+	case IPPROTO_TCP: {
+		struct tcphdr *tcp = data + off;
+
+		if ((void *)(tcp + 1) > end)
+			return DIOLKOS_DECLINED_TRUNCATED;
+		header_len = tcp->doff * 4;
+		if (header_len < sizeof(*tcp) || header_len > s->payload_len)
+			return DIOLKOS_DECLINED_LENGTH;
+		break;
+	}
+	case IPPROTO_UDP: {
+		struct udphdr *udp = data + off;
+
+		if ((void *)(udp + 1) > end)
+			return DIOLKOS_DECLINED_TRUNCATED;
+		header_len = sizeof(*udp);
+		if (bpf_ntohs(udp->len) != s->payload_len)
+			return DIOLKOS_DECLINED_LENGTH;
+		/* RFC 7915 section 4.5: policy of the slow path. Over IPv6 it is illegal (RFC 8200 section 8.1). */
+		if (!udp->check)
+			return DIOLKOS_DECLINED_UDP_ZERO_CHECKSUM;
+		break;
+	}
+	case IPPROTO_ICMP: {
+		struct icmp_echo *icmp = data + off;
+
+		if ((void *)(icmp + 1) > end)
+			return DIOLKOS_DECLINED_TRUNCATED;
+		s->icmp_type = icmp->type;
+		if (icmp->code)
+			return DIOLKOS_DECLINED_ICMP_TYPE;
+		break;
+	}
+	default:
+		return DIOLKOS_DECLINED_PROTOCOL;
+	}
+
+	/* A super-packet obeys every rule of size as the packets into which it will be cut. */
+	s->segment_len = s->payload_len;
+	if (skb->gso_size) {
+		if (s->l4_proto == IPPROTO_ICMP)
+			return DIOLKOS_DECLINED_LENGTH;
+		if (header_len + skb->gso_size < s->payload_len)
+			s->segment_len = header_len + skb->gso_size;
+	}
+	return 0;
+}
+
+/* off: where the network header begins. 0, or the fate of the packet. */
+static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct seen *s)
+{
+	if (make_linear(skb, off + sizeof(struct iphdr) + ICMP_LINEAR))
+		return DIOLKOS_DECLINED_TRUNCATED;
+
+	struct iphdr *ip = (void *)(long)skb->data + off;
+
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return DIOLKOS_DECLINED_TRUNCATED;
+	if (ip->version != 4)
+		return DIOLKOS_DECLINED_LENGTH;
+	if (ip->ihl != 5)
+		return DIOLKOS_DECLINED_IPV4_OPTIONS;
+	if (bpf_ntohs(ip->tot_len) != skb->len - off || bpf_ntohs(ip->tot_len) < sizeof(*ip))
+		return DIOLKOS_DECLINED_LENGTH;
+
+	__u32 *w = (__u32 *)ip;
+
+	if (csum_fold16((__u64)w[0] + w[1] + w[2] + w[3] + w[4]) != 0xffff)
+		return DIOLKOS_DECLINED_HEADER_CHECKSUM;
+	if (ip->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
+		return DIOLKOS_DECLINED_FRAGMENT;
+	if (ip->ttl <= 1)
+		return DIOLKOS_DECLINED_HOP_LIMIT;
+	s->src4_be = ip->saddr;
+	s->dst4_be = ip->daddr;
+	s->payload_len = bpf_ntohs(ip->tot_len) - sizeof(*ip);
+	s->l4_proto = ip->protocol;
+	s->hop_limit = ip->ttl;
+	s->traffic_class = ip->tos;
+	s->df = !!(ip->frag_off & bpf_htons(IPV4_DF));
+	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
+		return DIOLKOS_DECLINED_TRUNCATED;
+	return parse_l4(skb, off + sizeof(struct iphdr), s);
+}
+
+static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct seen *s)
+{
+	if (make_linear(skb, off + sizeof(struct ipv6hdr) + ICMP_LINEAR))
+		return DIOLKOS_DECLINED_TRUNCATED;
+
+	struct ipv6hdr *ip = (void *)(long)skb->data + off;
+
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return DIOLKOS_DECLINED_TRUNCATED;
+	if (ip->version != 6)
+		return DIOLKOS_DECLINED_LENGTH;
+	s->payload_len = bpf_ntohs(ip->payload_len);
+	/* The IPv4 header counts into a 16-bit length, the IPv6 header does not. */
+	if (s->payload_len + sizeof(*ip) != skb->len - off || s->payload_len + sizeof(struct iphdr) > 0xffff)
+		return DIOLKOS_DECLINED_LENGTH;
+	if (ip->hop_limit <= 1)
+		return DIOLKOS_DECLINED_HOP_LIMIT;
+	s->src6 = ip->saddr;
+	s->dst6 = ip->daddr;
+	s->hop_limit = ip->hop_limit;
+	s->traffic_class = (bpf_ntohs(*(__be16 *)ip) >> 4) & 0xff;
+	s->l4_proto = ip->nexthdr;
+	/* ICMP in IPv6 and ICMPv6 in IPv4 are not what their number says (RFC 7915 sections 4.2 and 5.2). */
+	if (s->l4_proto == IPPROTO_ICMP)
+		return DIOLKOS_DECLINED_PROTOCOL;
+	if (s->l4_proto == IPPROTO_ICMPV6)
+		s->l4_proto = IPPROTO_ICMP;
+	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
+		return DIOLKOS_DECLINED_TRUNCATED;
+	return parse_l4(skb, off + sizeof(struct ipv6hdr), s);
+}
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * tc.bpf.c - the fast path of a CLAT at the tc hooks, `device` placement.
+ *
+ *   tun_egress       IPv4 that a route led to the TUN device: translated and sent out of the uplink
+ *   uplink_ingress   IPv6 for the CLAT's address: translated and received on the TUN device
+ *   tun_ingress      what the slow path wrote: its IPv6 packets are sent out of the uplink
+ *
+ * Each program reads first and declines what is not plain. What a program
+ * declines is handed to the slow path unchanged: by letting it go on
+ * (tun_egress) or by sending it to the TUN device (uplink_ingress).
+ */
+#include "abi.h"
+#include "addr.h"
+#include "csum.h"
+#include "icmp.h"
+#include "maps.h"
+#include "parse.h"
+#include "xlat.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/pkt_cls.h>
+
+/* Not ours, or not ours alone: the next program, then the kernel, sees the packet as it was. */
+#define NEXT TC_ACT_UNSPEC
+
+static __always_inline int fail(__u32 len)
+{
+	count(DIOLKOS_FAILED, len);
+	return TC_ACT_SHOT;
+}
+
+/* Sends an IPv6 packet without a link-layer header out of the uplink. */
+static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len)
+{
+	if (!clat.uplink_l2_len)
+		return bpf_redirect(clat.uplink_ifindex, 0);
+
+	/* The kernel resolves the neighbour, but takes the packet only with a link-layer header to strip. */
+	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
+		return fail(len);
+
+	struct ethhdr *eth = (void *)(long)skb->data;
+
+	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+		return fail(len);
+	eth->h_proto = bpf_htons(ETH_P_IPV6);
+	return bpf_redirect_neigh(clat.uplink_ifindex, NULL, 0, 0);
+}
+
+static __always_inline int guard_4to6(struct __sk_buff *skb, struct seen *s, struct in6_addr *dst6, int *new_type)
+{
+	int fate = parse_v4(skb, 0, s);
+
+	if (fate)
+		return fate;
+	if (s->src4_be != clat.v4_be || s->dst4_be == clat.v4_be ||
+	    addr_v4_is_special(s->dst4_be, clat.wkp_only_global))
+		return DIOLKOS_DECLINED_ADDRESS;
+	if (s->l4_proto == IPPROTO_ICMP) {
+		*new_type = icmp_echo_4to6(s->icmp_type);
+		if (*new_type < 0)
+			return DIOLKOS_DECLINED_ICMP_TYPE;
+	}
+
+	__u32 len6 = s->segment_len + sizeof(struct ipv6hdr);
+
+	/* RFC 7915 section 4: too big needs an error; without DF the translator itself fragments to the lowest MTU. */
+	if (len6 > clat.mtu6 || (!s->df && len6 > clat.lowest_ipv6_mtu))
+		return DIOLKOS_DECLINED_TOO_BIG;
+	addr_embed(&clat.pref64, clat.pref64_bits, s->dst4_be, dst6);
+	return 0;
+}
+
+SEC("tcx/egress")
+int tun_egress(struct __sk_buff *skb)
+{
+	struct in6_addr src6 = *(struct in6_addr *)&clat.v6, dst6;
+	struct seen s = {};
+	int new_type = 0;
+	__u32 len = skb->len;
+
+	if (skb->protocol != bpf_htons(ETH_P_IP))
+		return NEXT;
+
+	int fate = guard_4to6(skb, &s, &dst6, &new_type);
+
+	if (fate) {
+		count(fate, len);
+		return NEXT;
+	}
+
+	/* No way back from here. */
+	if (bpf_skb_change_proto(skb, bpf_htons(ETH_P_IPV6), 0))
+		return fail(len);
+
+	__u64 from = (__u64)s.src4_be + s.dst4_be, to = csum_in6(&src6) + csum_in6(&dst6);
+	__u32 l4 = sizeof(struct ipv6hdr);
+
+	if (s.l4_proto == IPPROTO_ICMP) {
+		if (xlat_echo(skb, l4, s.icmp_type, new_type, 0, icmpv6_pseudo_sum(&src6, &dst6, s.payload_len)))
+			return fail(len);
+	} else if (xlat_l4_checksum(skb, l4, s.l4_proto, csum_delta(from, to))) {
+		return fail(len);
+	}
+
+	struct ipv6hdr *ip = (void *)(long)skb->data;
+
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return fail(len);
+	*ip = xlat_header_4to6(&s, &src6, &dst6);
+	count(DIOLKOS_TRANSLATED_4TO6, len);
+	return out_of_uplink(skb, len);
+}
+
+static __always_inline int guard_6to4(struct __sk_buff *skb, struct seen *s, __be32 *src4_be, int *new_type)
+{
+	int fate = parse_v6(skb, clat.uplink_l2_len, s);
+
+	if (fate)
+		return fate;
+	if (addr_extract(&clat.pref64, clat.pref64_bits, &s->src6, src4_be) || *src4_be == clat.v4_be ||
+	    addr_v4_is_special(*src4_be, clat.wkp_only_global))
+		return DIOLKOS_DECLINED_ADDRESS;
+	if (s->l4_proto == IPPROTO_ICMP) {
+		*new_type = icmp_echo_6to4(s->icmp_type);
+		if (*new_type < 0)
+			return DIOLKOS_DECLINED_ICMP_TYPE;
+	}
+	return 0;
+}
+
+/* 1: the packet is for the CLAT's address, and not one with which neighbours ask for that address. */
+static __always_inline int is_for_clat(struct __sk_buff *skb)
+{
+	__u32 off = clat.uplink_l2_len;
+
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || skb->pkt_type != 0 /* PACKET_HOST */ || skb->vlan_present)
+		return 0;
+	if (make_linear(skb, off + sizeof(struct ipv6hdr)))
+		return 0;
+
+	struct ipv6hdr *ip = (void *)(long)skb->data + off;
+
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return 0;
+	if (!in6_equal(&ip->daddr, &clat.v6))
+		return 0;
+	if (ip->nexthdr != IPPROTO_ICMPV6)
+		return 1;
+
+	struct icmp_echo *icmp = (void *)(ip + 1);
+
+	if ((void *)(icmp + 1) > (void *)(long)skb->data_end)
+		return 1;
+	return icmp->type != ICMPV6_NEIGHBOUR_SOLICITATION; /* answered by the daemon's packet socket */
+}
+
+SEC("tcx/ingress")
+int uplink_ingress(struct __sk_buff *skb)
+{
+	struct seen s = {};
+	__be32 src4_be = 0;
+	int new_type = 0;
+	__u32 l2 = clat.uplink_l2_len, len = skb->len - l2;
+
+	if (!is_for_clat(skb))
+		return NEXT;
+
+	int fate = guard_6to4(skb, &s, &src4_be, &new_type);
+
+	if (fate) {
+		count(fate, len);
+		return bpf_redirect(clat.tun_ifindex, 0);
+	}
+
+	/* No way back from here. */
+	if (bpf_skb_change_proto(skb, bpf_htons(ETH_P_IP), 0))
+		return fail(len);
+
+	__u64 from = csum_in6(&s.src6) + csum_in6(&s.dst6), to = (__u64)src4_be + clat.v4_be;
+	__u32 l4 = l2 + sizeof(struct iphdr);
+
+	if (s.l4_proto == IPPROTO_ICMP) {
+		if (xlat_echo(skb, l4, s.icmp_type, new_type, icmpv6_pseudo_sum(&s.src6, &s.dst6, s.payload_len), 0))
+			return fail(len);
+	} else if (xlat_l4_checksum(skb, l4, s.l4_proto, csum_delta(from, to))) {
+		return fail(len);
+	}
+
+	struct iphdr ip = xlat_header_6to4(&s, src4_be, clat.v4_be);
+
+	/* The network card may have summed the packet (CHECKSUM_COMPLETE): the helper keeps that sum true. */
+	if (bpf_skb_store_bytes(skb, l2, &ip, sizeof(ip), BPF_F_RECOMPUTE_CSUM))
+		return fail(len);
+	count(DIOLKOS_TRANSLATED_6TO4, len);
+	return bpf_redirect(clat.tun_ifindex, BPF_F_INGRESS);
+}
+
+SEC("tcx/ingress")
+int tun_ingress(struct __sk_buff *skb)
+{
+	__u32 len = skb->len;
+
+	if (skb->protocol != bpf_htons(ETH_P_IPV6))
+		return NEXT;
+	count(DIOLKOS_SLOW_PATH_OUT, len);
+	return out_of_uplink(skb, len);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * xlat.h - the translation itself (RFC 7915 sections 4.1 and 5.1): the other
+ * header for a packet that the guards let through, and the one change to its
+ * transport header. After the first call that changes the packet there is no
+ * way back: what fails from there on is lost.
+ */
+#ifndef DIOLKOS_XLAT_H
+#define DIOLKOS_XLAT_H
+
+#include "icmp.h"
+#include "parse.h"
+
+#define IPV4_MIN_IPV6_MTU 1260 /* RFC 7915 section 5.1: 1280 less the difference of the headers */
+
+static __always_inline struct ipv6hdr xlat_header_4to6(const struct seen *s, const struct in6_addr *src,
+						       const struct in6_addr *dst)
+{
+	struct ipv6hdr ip = {
+		.payload_len = bpf_htons(s->payload_len),
+		.nexthdr = s->l4_proto == IPPROTO_ICMP ? IPPROTO_ICMPV6 : s->l4_proto,
+		.hop_limit = s->hop_limit - 1,
+	};
+	__u8 tc = clat.traffic_class_zero ? 0 : s->traffic_class;
+
+	*(__be32 *)&ip = bpf_htonl(6U << 28 | (__u32)tc << 20); /* flow label 0 */
+	ip.saddr = *src;
+	ip.daddr = *dst;
+	return ip;
+}
+
+static __always_inline struct iphdr xlat_header_6to4(const struct seen *s, __be32 src_be, __be32 dst_be)
+{
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.tos = clat.traffic_class_zero ? 0 : s->traffic_class,
+		.tot_len = bpf_htons(s->payload_len + sizeof(ip)),
+		.ttl = s->hop_limit - 1,
+		.protocol = s->l4_proto,
+		.saddr = src_be,
+		.daddr = dst_be,
+	};
+
+	/* A packet that fits the lowest IPv6 MTU may be fragmented on its way, and then needs an id. */
+	if (s->segment_len + sizeof(ip) <= IPV4_MIN_IPV6_MTU)
+		ip.id = bpf_htons(next_ipv4_id());
+	else
+		ip.frag_off = bpf_htons(IPV4_DF);
+
+	const __u32 *w = (const __u32 *)&ip;
+
+	ip.check = ~csum_fold16((__u64)w[0] + w[1] + w[2] + w[3] + w[4]);
+	return ip;
+}
+
+/*
+ * Adjusts the transport checksum at off + the protocol's offset for a change
+ * of the pseudo-header. The helper knows whether the field holds a whole
+ * checksum or, with CHECKSUM_PARTIAL, only the pseudo-header's sum.
+ */
+static __always_inline int xlat_l4_checksum(struct __sk_buff *skb, __u32 off, __u8 l4_proto, __u16 delta)
+{
+	__u64 flags = BPF_F_PSEUDO_HDR;
+
+	if (csum_delta_is_zero(delta))
+		return 0;
+	if (l4_proto == IPPROTO_TCP) {
+		off += __builtin_offsetof(struct tcphdr, check);
+	} else {
+		off += __builtin_offsetof(struct udphdr, check);
+		flags |= BPF_F_MARK_MANGLED_0; /* RFC 768: a checksum of 0 is sent as 0xffff */
+	}
+	return bpf_l4_csum_replace(skb, off, 0, delta, flags);
+}
+
+/*
+ * ICMPv6 has a pseudo-header and ICMP has none, so that the checksum changes
+ * by all of it and by the type. pseudo6 is the pseudo-header's sum.
+ */
+static __always_inline int xlat_echo(struct __sk_buff *skb, __u32 off, __u8 old_type, __u8 new_type, __u64 from,
+				     __u64 to)
+{
+	__u16 delta = csum_delta(from + bpf_htons((__u16)old_type << 8), to + bpf_htons((__u16)new_type << 8));
+
+	if (bpf_skb_store_bytes(skb, off, &new_type, sizeof(new_type), BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	return bpf_l4_csum_replace(skb, off + __builtin_offsetof(struct icmp_echo, checksum_be), 0, delta,
+				   BPF_F_PSEUDO_HDR);
+}
+
+static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const struct in6_addr *dst, __u16 len)
+{
+	return csum_in6(src) + csum_in6(dst) + bpf_htonl(len) + bpf_htonl(IPPROTO_ICMPV6);
+}
+
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Compiles the fast path; generates, from its BTF, the Rust types of its maps
+//! and globals and the names of its counters.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::btf::{types, Btf};
+
+fn main() {
+    let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
+    let object = out.join("tc.bpf.o");
+
+    println!("cargo::rerun-if-changed={}", bpf.display());
+    SkeletonBuilder::new()
+        .source(bpf.join("tc.bpf.c"))
+        .obj(&object)
+        .clang_args([
+            "-O2",
+            "-mcpu=v3",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            // Debian keeps asm/ below the name of the architecture, which `-target bpf` does not search.
+            &format!("-I/usr/include/{arch}-linux-gnu"),
+        ])
+        .build_and_generate(out.join("tc.skel.rs"))
+        .unwrap_or_else(|e| {
+            panic!("cannot compile bpf/tc.bpf.c (clang and libbpf-dev are needed): {e:#}")
+        });
+
+    fs::write(out.join("fates.rs"), fate_names(&object)).expect("OUT_DIR is writable");
+}
+
+/// `DIOLKOS_DECLINED_TOO_BIG` becomes `declined-too-big`, in the order of `enum diolkos_fate`.
+fn fate_names(object: &Path) -> String {
+    let btf = Btf::from_path(object).expect("the object has BTF (compiled with -g)");
+    let fates: types::Enum<'_> = btf
+        .type_by_name("diolkos_fate")
+        .expect("bpf/abi.h declares enum diolkos_fate");
+    let mut names: Vec<(i64, String)> = fates
+        .iter()
+        .map(|member| {
+            let name = member.name.expect("members have names").to_string_lossy();
+            let name = name
+                .trim_start_matches("DIOLKOS_")
+                .to_lowercase()
+                .replace('_', "-");
+            (member.value, name)
+        })
+        .filter(|(_, name)| name != "fate-count")
+        .collect();
+
+    names.sort();
+    assert!(
+        names
+            .iter()
+            .enumerate()
+            .all(|(i, (value, _))| i as i64 == *value),
+        "fates are dense"
+    );
+    let list: String = names
+        .iter()
+        .map(|(_, name)| format!("    {name:?},\n"))
+        .collect();
+    format!("/// Names of the counters of the fast path, in the order of `enum diolkos_fate`.\npub const FATE_NAMES: [&str; {}] = [\n{list}];\n", names.len())
+}

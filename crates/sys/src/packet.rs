@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A packet socket that hears the Neighbour Discovery of one interface
+//! (solicitations and advertisements, RFC 4861) and speaks IPv6 on it.
+//!
+//! With it the program answers for an address that is not the host's: no
+//! address, proxy entry or sysctl stays behind when it ends.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A link-layer address, as long as the link's addresses are.
+pub type LinkAddress = Vec<u8>;
+
+/// Non-blocking; each read gives one IPv6 packet from its network header on.
+#[derive(Debug)]
+pub struct NeighbourSocket {
+    fd: OwnedFd,
+    ifindex: u32,
+}
+
+/// Lets IPv6 packets pass whose next header is ICMPv6 with type 135 or 136. Offsets count from the IPv6 header.
+const FILTER: [libc::sock_filter; 7] = {
+    const fn ins(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        }
+    }
+    const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    [
+        ins(LOAD_BYTE, 0, 0, 6),
+        ins(IF_EQUAL, 0, 4, 58),
+        ins(LOAD_BYTE, 0, 0, 40),
+        ins(IF_EQUAL, 1, 0, 135),
+        ins(IF_EQUAL, 0, 1, 136),
+        ins(RETURN, 0, 0, 0xffff),
+        ins(RETURN, 0, 0, 0),
+    ]
+};
+
+impl NeighbourSocket {
+    /// Opens the socket on one interface. Needs CAP_NET_RAW.
+    pub fn open(ifindex: u32) -> io::Result<NeighbourSocket> {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // Protocol 0: nothing arrives before the filter stands and the socket is bound.
+        // SAFETY: no pointers are passed; a descriptor that is returned is ours alone.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above.
+        let socket = NeighbourSocket {
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            ifindex,
+        };
+
+        let mut filter = FILTER;
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
+        // SAFETY: the kernel copies the program, whose pointer and length are of `filter`.
+        let set = unsafe {
+            libc::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const program).cast(),
+                size_of_val(&program) as libc::socklen_t,
+            )
+        };
+        let address = socket.address(&[]);
+        // SAFETY: `address` is a sockaddr_ll of the given length.
+        if set < 0
+            || unsafe {
+                libc::bind(
+                    fd,
+                    (&raw const address).cast(),
+                    size_of_val(&address) as libc::socklen_t,
+                )
+            } < 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(socket)
+    }
+
+    fn address(&self, to: &[u8]) -> libc::sockaddr_ll {
+        // SAFETY: all zeros is a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_IPV6 as u16).to_be();
+        address.sll_ifindex = self.ifindex as i32;
+        address.sll_halen = to.len().min(address.sll_addr.len()) as u8;
+        for (slot, byte) in address.sll_addr.iter_mut().zip(to) {
+            *slot = *byte;
+        }
+        address
+    }
+
+    /// The next packet and who sent it. `WouldBlock` when there is none.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
+        let mut from = self.address(&[]);
+        let mut len = size_of_val(&from) as libc::socklen_t;
+        // SAFETY: buffer, address and length are valid for writing for the call.
+        let n = unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                0,
+                (&raw mut from).cast(),
+                &mut len,
+            )
+        };
+        let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+        let halen = usize::from(from.sll_halen).min(from.sll_addr.len());
+        Ok((n, from.sll_addr[..halen].to_vec()))
+    }
+
+    /// Sends one IPv6 packet to a link-layer address; the kernel writes the link-layer header.
+    pub fn send(&self, packet: &[u8], to: &[u8]) -> io::Result<()> {
+        let address = self.address(to);
+        // SAFETY: packet and address are valid for reading their lengths.
+        let n = unsafe {
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                0,
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for NeighbourSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for NeighbourSocket {
+    fn as_raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TUN device: several queues, each packet with its offload header in
+//! front, super-packets whole. It is not persistent: it dies with its last
+//! descriptor, and everything that hangs on it (addresses, routes, programs)
+//! dies with it.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::vnet;
+
+const PATH: &std::ffi::CStr = c"/dev/net/tun";
+// linux/if_tun.h; libc has no TUNSETVNETHDRSZ and the offload flags on every target.
+const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
+const TUN_F_CSUM: libc::c_ulong = 0x01;
+const TUN_F_TSO4: libc::c_ulong = 0x02;
+const TUN_F_TSO6: libc::c_ulong = 0x04;
+const TUN_F_TSO_ECN: libc::c_ulong = 0x08;
+const TUN_F_USO4: libc::c_ulong = 0x20;
+const TUN_F_USO6: libc::c_ulong = 0x40;
+
+/// Why there is no TUN device.
+#[derive(thiserror::Error, Debug)]
+pub enum TunError {
+    /// The kernel or the container has no TUN driver.
+    #[error("/dev/net/tun cannot be opened ({0}): load the `tun` module, or give the container the device")]
+    NoDriver(io::Error),
+    /// CAP_NET_ADMIN is missing.
+    #[error("no permission to create the TUN device `{0}`: run as root or with CAP_NET_ADMIN")]
+    NotPermitted(String),
+    /// A device of that name exists.
+    #[error("a network device named `{0}` exists already: choose another name with --device")]
+    NameTaken(String),
+    /// The name is no name for a device.
+    #[error("`{0}` is not a name for a network device (1 to 15 characters, no `/`, no space)")]
+    BadName(String),
+    /// Anything else.
+    #[error("the TUN device `{name}` cannot be {action}: {source}")]
+    Other {
+        /// Of the device.
+        name: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// One queue of the device. The kernel keeps a flow on one queue, so that one
+/// reader per queue never reorders it.
+#[derive(Debug)]
+pub struct Queue(OwnedFd);
+
+/// An open device.
+#[derive(Debug)]
+pub struct Tun {
+    /// Its name, as asked for.
+    pub name: String,
+    /// One for each reader.
+    pub queues: Vec<Queue>,
+    /// UDP super-packets are passed whole too (Linux 6.2 and later).
+    pub udp_segmentation: bool,
+}
+
+impl Tun {
+    /// Creates the device with `queues` queues, TCP and (where the kernel can) UDP segmentation offload.
+    pub fn create(name: &str, queues: usize) -> Result<Tun, TunError> {
+        let valid = (1..libc::IFNAMSIZ).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_graphic() && b != b'/' && b != b':' && b != b'%')
+            && name != "."
+            && name != "..";
+        if !valid {
+            return Err(TunError::BadName(name.to_owned()));
+        }
+
+        let mut tun = Tun {
+            name: name.to_owned(),
+            queues: Vec::new(),
+            udp_segmentation: true,
+        };
+        for i in 0..queues.max(1) {
+            tun.queues.push(open_queue(name, i == 0)?);
+        }
+        let first = &tun.queues[0];
+        let offload = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+        if set(first, TUNSETOFFLOAD, offload | TUN_F_USO4 | TUN_F_USO6).is_err() {
+            set(first, TUNSETOFFLOAD, offload).map_err(|source| TunError::Other {
+                name: name.to_owned(),
+                action: "given its offloads",
+                source,
+            })?;
+            tun.udp_segmentation = false;
+        }
+        Ok(tun)
+    }
+}
+
+fn open_queue(name: &str, first: bool) -> Result<Queue, TunError> {
+    // SAFETY: PATH is a C string; a descriptor that is returned is ours alone.
+    let fd = unsafe {
+        libc::open(
+            PATH.as_ptr(),
+            libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK,
+        )
+    };
+    if fd < 0 {
+        let error = io::Error::last_os_error();
+        return Err(match error.kind() {
+            io::ErrorKind::PermissionDenied => TunError::NotPermitted(name.to_owned()),
+            _ => TunError::NoDriver(error),
+        });
+    }
+    // SAFETY: as above.
+    let queue = Queue(unsafe { OwnedFd::from_raw_fd(fd) });
+
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let c_name = CString::new(name).map_err(|_| TunError::BadName(name.to_owned()))?;
+    for (to, from) in request.ifr_name.iter_mut().zip(c_name.as_bytes_with_nul()) {
+        *to = *from as libc::c_char;
+    }
+    let exclusive = if first { libc::IFF_TUN_EXCL } else { 0 };
+    let flags =
+        libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE | exclusive;
+    // IFF_TUN_EXCL is the sign bit of the 16-bit field.
+    request.ifr_ifru.ifru_flags = flags as u16 as libc::c_short;
+    // SAFETY: the kernel reads and writes one ifreq, which outlives the call.
+    if unsafe { libc::ioctl(fd, libc::TUNSETIFF, &mut request) } < 0 {
+        let source = io::Error::last_os_error();
+        return Err(match source.raw_os_error() {
+            Some(libc::EPERM) => TunError::NotPermitted(name.to_owned()),
+            Some(libc::EBUSY) => TunError::NameTaken(name.to_owned()),
+            _ => TunError::Other {
+                name: name.to_owned(),
+                action: "created",
+                source,
+            },
+        });
+    }
+    let size = vnet::LEN as libc::c_int;
+    // SAFETY: the kernel reads one int, which outlives the call.
+    if unsafe { libc::ioctl(fd, TUNSETVNETHDRSZ, &size) } < 0 {
+        return Err(TunError::Other {
+            name: name.to_owned(),
+            action: "given its header size",
+            source: io::Error::last_os_error(),
+        });
+    }
+    Ok(queue)
+}
+
+fn set(queue: &Queue, request: libc::Ioctl, value: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: these requests take a plain number.
+    if unsafe { libc::ioctl(queue.0.as_raw_fd(), request, value) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+impl Queue {
+    /// Reads one packet, its offload header in front. `WouldBlock` when there is none.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: `buffer` is valid for writing its length.
+        let n = unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes one packet, its offload header in front.
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        // SAFETY: `packet` is valid for reading its length.
+        let n = unsafe { libc::write(self.0.as_raw_fd(), packet.as_ptr().cast(), packet.len()) };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
