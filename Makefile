@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Everything that can be done with this clone. `make` lists it.
+#
+# packaging/setup.sh installs what is missing; packaging/tools.sh finds the tools and keeps files the clone owner's
+# under sudo; packaging/step.sh shows one line per step and the whole output of a step that failed.
+
+SHELL     := /bin/bash
+PREFIX    ?= /usr/local
+PYTHON    := .venv/bin/python
+SETUP     := packaging/setup.sh
+TOOLS     := packaging/tools.sh
+AS_ROOT   := $(TOOLS) --root
+STEP      := $(TOOLS) packaging/step.sh
+LOG       := target/log
+PY_TREES  := lab .ci $(wildcard tests)
+PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h)
+
+.NOTPARALLEL:
+.PHONY: help setup setup-lint build demo test lint format format-check licences tree install uninstall clean
+
+help: ## list the targets
+	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: distribution packages (as root) and the Python environment
+	@$(SETUP)
+
+setup-lint:
+	@$(SETUP) --lint
+
+build: setup ## build bin/diolkos and bin/diolkos-lab
+	@$(STEP) "Building diolkos" $(LOG)/build.log cargo build --release --locked --package diolkos
+	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../packaging/diolkos-lab bin/'
+
+demo: build ## measure CLAT against native forwarding on this machine (as root, some minutes)
+	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
+
+test: build ## run every test (as root)
+	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
+	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
+	@for tests in $(PY_TESTS); do echo "== pytest $$tests"; $(AS_ROOT) $(PYTHON) -m pytest $$tests || exit; done
+
+lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shellcheck
+	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(STEP) "ruff" $(LOG)/ruff.log $(PYTHON) -m ruff check --config lab/pyproject.toml $(PY_TREES)
+	@$(STEP) "shellcheck" $(LOG)/shellcheck.log shellcheck $(SHELL_SRC)
+
+format: setup-lint ## bring all sources into the project's format
+	@$(TOOLS) cargo fmt --all
+	@$(TOOLS) $(PYTHON) -m ruff format --config lab/pyproject.toml $(PY_TREES)
+	@$(TOOLS) clang-format -i $(BPF_SRC)
+
+format-check: setup-lint ## fail if `make format` would change a file
+	@$(STEP) "rustfmt" $(LOG)/rustfmt.log cargo fmt --all --check
+	@$(STEP) "ruff format" $(LOG)/ruff-format.log $(PYTHON) -m ruff format --check --diff --config lab/pyproject.toml $(PY_TREES)
+	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
+
+licences: build ## check, without the network, the licence of every dependency
+	@$(TOOLS) $(PYTHON) .ci/licences.py
+
+tree: setup ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine
+	@$(TOOLS) $(PYTHON) .ci/tree.py
+
+install: ## install the translator, built before, below $(DESTDIR)$(PREFIX)
+	install -D -m 755 target/release/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
+		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause
+
+uninstall: ## remove what `make install` installed
+	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos
+
+clean: ## remove everything that was built; results/ stays
+	rm -rf target bin .venv
+	find . -name .git -prune -o -type d \( -name __pycache__ -o -name .pytest_cache -o -name .ruff_cache -o -name .hypothesis \) \
+		-prune -exec rm -rf {} +

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Brings this machine to the point where the project builds and its tests run. Does nothing for what is there.
+#
+#   packaging/setup.sh           what `make build`, `make demo` and `make test` need
+#   packaging/setup.sh --lint    and what `make lint` and `make format` need
+#
+#   wanted ─► look ─► install from the distribution ─► look again ─► Python environment
+#
+# Programs and libraries come from the distribution's packages (apt), Python packages from the index that pip is set up
+# with. Nothing else is downloaded, no service is started or enabled.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tools=packaging/tools.sh step=packaging/step.sh
+logs=target/log
+PATH=$PATH:/usr/sbin:/sbin
+lint=
+[ "${1-}" != --lint ] || lint=yes
+
+# --- wanted: a test, and the packages of Debian and Ubuntu that make it true
+
+missing=()  # what a person calls it
+packages=() # what apt calls it
+
+want() { # NAME, TEST, PACKAGES
+	eval "$2" >/dev/null 2>&1 && return
+	missing+=("$1")
+	read -ra names <<<"$3"
+	packages+=("${names[@]}")
+}
+
+header() { echo "#include <$1>" | cc -E -x c -; }
+
+python_is_enough() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'; }
+
+look() {
+	missing=() packages=()
+	# The translator: Rust, and a C compiler for libbpf, which is compiled with it.
+	want "Rust $(oldest_rust) or newer" "$tools --rust" "@rust"
+	want "a C compiler" "header stdio.h" "gcc libc6-dev"
+	want "the kernel's headers" "header linux/bpf.h" "linux-libc-dev"
+	want "libelf" "header libelf.h" "libelf-dev"
+	want "zlib" "header zlib.h" "zlib1g-dev"
+	want "pkg-config" "pkg-config --version" "pkg-config"
+	want "clang for BPF" "clang -print-targets | grep -w bpf" "clang"
+	want "libbpf's headers" "header bpf/bpf_helpers.h" "libbpf-dev"
+	want "certificate authorities" 'ls -A /etc/ssl/certs | grep .' "ca-certificates"
+	# The lab: Python, and what it loads networks with and compares.
+	want "Python 3.11 or newer with venv" "python_is_enough" "python3 python3-venv"
+	want "ip and tc" "command -v ip && command -v tc" "iproute2"
+	want "nft" "command -v nft" "nftables"
+	want "ping" "command -v ping" "iputils-ping"
+	want "ethtool" "command -v ethtool" "ethtool"
+	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
+	want "iperf3" "command -v iperf3" "iperf3"
+	want "tayga" "command -v tayga" "tayga"
+	[ -n "$lint" ] || return 0
+	want "rustfmt" "$tools cargo fmt --version" "@rustfmt"
+	want "clippy" "$tools cargo clippy --version" "@clippy"
+	want "clang-format" "command -v clang-format" "clang-format"
+	want "shellcheck" "command -v shellcheck" "shellcheck"
+}
+
+oldest_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
+
+# --- install from the distribution
+
+# The suffix of this distribution's newest Rust packages that are new enough: "" (rustc), "-web" (Debian 12),
+# "-1.89" (Ubuntu 24.04).
+rust_suffix() {
+	local suffix version
+	for suffix in "" -web $(apt-cache pkgnames rustc-1. | sed 's/^rustc//' | sort -rV); do
+		version=$(apt-cache policy "rustc$suffix" | sed -n 's/^ *Candidate: *//p')
+		if [ -n "$version" ] && [ "$version" != "(none)" ] && dpkg --compare-versions "$version" ge "$(oldest_rust)" &&
+			apt-cache show "cargo$suffix" >/dev/null 2>&1; then
+			echo "$suffix"
+			return
+		fi
+	done
+	return 1
+}
+
+# The same of the toolchain that is there; fails if that is not the distribution's.
+installed_suffix() {
+	dpkg -S "$(readlink -f "$("$tools" --rust)/rustc")" 2>/dev/null | sed -n 's/^rustc\([^:]*\):.*/\1/p' | grep ^ || return 1
+}
+
+# Replaces the names with @, which differ between releases.
+resolve() {
+	local suffix name resolved=()
+	for name in "${packages[@]}"; do
+		case $name in
+		@rust)
+			if ! suffix=$(rust_suffix); then
+				echo "No package of this distribution has Rust $(oldest_rust) or newer. Install it in another way," \
+					"so that cargo is on PATH, and run this again." >&2
+				return 1
+			fi
+			resolved+=("rustc$suffix" "cargo$suffix")
+			;;
+		@rustfmt) if suffix=$(lint_suffix); then resolved+=("rustfmt$suffix"); fi ;;
+		@clippy) if suffix=$(lint_suffix); then resolved+=("rust$suffix-clippy"); fi ;;
+		*) resolved+=("$name") ;;
+		esac
+	done
+	packages=("${resolved[@]}")
+}
+
+lint_suffix() { if "$tools" --rust >/dev/null; then installed_suffix; else rust_suffix; fi; }
+
+# Packages of network programs like to start themselves. While this runs, they may not: policy-rc.d is what Debian asks.
+# It recognises its installation by a variable, so that another one that happens to run meanwhile is not held back.
+policy=/usr/sbin/policy-rc.d
+forbid_starting() {
+	allow_starting
+	if [ -e "$policy" ]; then mv "$policy" "$policy.before-diolkos"; fi
+	cat >"$policy" <<-END
+		#!/bin/sh
+		# Put here by diolkos' set-up for as long as it installs packages. It may be removed at any other time.
+		[ -z "\${DIOLKOS_SETUP-}" ] || exit 101
+		[ ! -x $policy.before-diolkos ] || exec $policy.before-diolkos "\$@"
+	END
+	chmod +x "$policy"
+}
+allow_starting() {
+	! grep -qs "^# Put here by diolkos" "$policy" || rm "$policy"
+	if [ -e "$policy.before-diolkos" ] && [ ! -e "$policy" ]; then mv "$policy.before-diolkos" "$policy"; fi
+}
+
+install_packages() {
+	export DIOLKOS_SETUP=1 DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+	trap allow_starting EXIT
+	forbid_starting
+	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
+	# Some releases enable them at boot. The lab starts its own in namespaces.
+	for service in tayga iperf3; do
+		case " $* " in *" $service "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
+	done
+}
+
+distribution() {
+	if ! command -v apt-get >/dev/null; then
+		echo "Missing: $(list "${missing[@]}"). There is no apt-get here: install them in this system's way and run this again." >&2
+		return 3
+	fi
+	if [ "$(id -u)" != 0 ]; then
+		echo "Missing: $(list "${missing[@]}"). To install them, run: sudo make setup" >&2
+		return 3
+	fi
+	"$tools" --root "$step" "Reading the distribution's package lists" $logs/apt-update.log \
+		apt-get -o DPkg::Lock::Timeout=300 update -q
+	resolve
+	[ ${#packages[@]} -eq 0 ] ||
+		"$tools" --root "$step" "Installing ${packages[*]}" $logs/apt-install.log \
+			packaging/setup.sh --install "${packages[@]}"
+	look
+	if [ ${#missing[@]} -gt 0 ]; then
+		echo "Still missing after the installation: $(list "${missing[@]}")." >&2
+		[[ " ${missing[*]} " != *rustfmt* && " ${missing[*]} " != *clippy* ]] ||
+			echo "A toolchain of rustup gets them with: rustup component add rustfmt clippy" >&2
+		return 3
+	fi
+}
+
+list() {
+	local text
+	text=$(printf ', %s' "$@")
+	echo "${text:2}"
+}
+
+# --- Python environment: exactly what the lock file says, made anew when the lock file changes
+
+environment() {
+	local lock=lab/requirements.lock hash
+	hash=$(sha256sum <"$lock")
+	if [ "$(cat .venv/made-from 2>/dev/null)" = "$hash" ] && .venv/bin/python -c '' 2>/dev/null; then return; fi
+	"$tools" "$step" "Making the Python environment .venv" $logs/venv.log python3 -m venv --clear .venv
+	"$tools" "$step" "Installing the Python packages of $lock" $logs/pip.log \
+		.venv/bin/python -m pip install --disable-pip-version-check --require-hashes -r "$lock"
+	# shellcheck disable=SC2016 # the inner shell expands it
+	"$tools" sh -c 'echo ../../../../lab/src >"$(echo .venv/lib/python3*/site-packages)/diolkos-lab.pth" && echo "$1" >.venv/made-from' \
+		sh "$hash"
+}
+
+if [ "${1-}" = --install ]; then
+	shift
+	install_packages "$@"
+	exit
+fi
+look
+[ ${#missing[@]} -eq 0 ] || distribution
+environment
