@@ -57,8 +57,9 @@ format-check: setup-lint ## fail if `make format` would change a file
 	@$(STEP) "ruff format" $(LOG)/ruff-format.log $(PYTHON) -m ruff format --check --diff --config lab/pyproject.toml $(PY_TREES)
 	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
 
-licences: build ## check, without the network, the licence of every dependency
+licences: build ## check, without the network, the licence and the oldest Rust of every dependency
 	@$(TOOLS) $(PYTHON) .ci/licences.py
+	@$(TOOLS) $(PYTHON) .ci/rust_version.py
 
 tree: setup ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine
 	@$(TOOLS) $(PYTHON) .ci/tree.py

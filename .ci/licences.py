@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Fails, by name, on a dependency that cannot be part of something under `Apache-2.0 OR MIT`. Needs no network.
+
+    crates (cargo metadata) ─┐
+                             ├─► name, version, licence expression ─► allowed? ─► list of failures
+    Python (installed) ──────┘
+
+Crates become part of the programs, so their licences have to be permissive. The lab's Python packages are imported
+by it, and held to the same list. Test tools are only ever run beside the project; they may also be copyleft.
+What a Python wheel carries inside is its publisher's to license and is fetched from there by whoever installs it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from spdx import NotSpdx, parse, satisfied
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+PERMISSIVE = {
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "MIT-CMU",
+    "PSF-2.0",
+    "Unicode-3.0",
+    "Zlib",
+}
+FOR_TEST_TOOLS = PERMISSIVE | {"GPL-2.0-only", "MPL-2.0"}
+
+# Foreign sources that a crate compiles into our programs and that its own licence field does not speak of.
+INSIDE_CRATES = {"libbpf-sys": "LGPL-2.1-only OR BSD-2-Clause"}  # libbpf
+
+# Before PEP 639 a package named its licence by a classifier. Not all classifiers say which of a family is meant;
+# those stand here for the member that asks most.
+CLASSIFIERS = {
+    "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD-3-Clause",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Python Software Foundation License": "PSF-2.0",
+}
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One crate or Python package; licence is an SPDX expression, or what it says instead of one."""
+
+    kind: str
+    name: str
+    version: str
+    licence: str
+    allowed: frozenset[str]
+
+    def complaint(self) -> str | None:
+        """Why this dependency cannot stay, or None."""
+        try:
+            fits = satisfied(parse(self.licence), set(self.allowed))
+        except NotSpdx as error:
+            return f"{self.kind} {self.name} {self.version}: its licence is unknown ({error})"
+        return None if fits else f"{self.kind} {self.name} {self.version}: {self.licence} is not allowed"
+
+
+def crates(cargo_metadata: dict) -> Iterator[Dependency]:
+    """All crates of the lock file that this platform builds, but for our own."""
+    ours = set(cargo_metadata["workspace_members"])
+    for package in cargo_metadata["packages"]:
+        if package["id"] in ours:
+            continue
+        licence = package["license"] or ""
+        if inside := INSIDE_CRATES.get(package["name"]):
+            licence = f"({licence}) AND ({inside})"
+        yield Dependency("crate", package["name"], package["version"], licence, frozenset(PERMISSIVE))
+
+
+def python_packages(lab_requires: list[str]) -> Iterator[Dependency]:
+    """All packages of the running Python environment, but for our own. lab_requires: what the lab itself imports."""
+    imported = closure(lab_requires)
+    seen = set()
+    for package in metadata.distributions():
+        name = canonicalize_name(package.name)
+        if name == "diolkos-lab" or name in seen:
+            continue
+        seen.add(name)
+        allowed = PERMISSIVE if name in imported else FOR_TEST_TOOLS
+        yield Dependency("Python package", name, package.version, licence_of(package.metadata), frozenset(allowed))
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """Canonical names of the required packages and of all that they require in this environment."""
+    found: set[str] = set()
+    todo = [Requirement(text) for text in requirements]
+    while todo:
+        requirement = todo.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        todo += [Requirement(text) for text in metadata.requires(name) or []]
+    return found
+
+
+def licence_of(package: metadata.PackageMetadata) -> str:
+    """The licence of a Python package: License-Expression (PEP 639), else classifiers, else a License of one line."""
+    if expression := package.get("License-Expression"):
+        return expression
+    titles = [line.rsplit(" :: ", 1)[1] for line in package.get_all("Classifier", []) if line.startswith("License :: ")]
+    titles = [title for title in titles if title != "OSI Approved"]
+    if titles:
+        return " AND ".join(CLASSIFIERS.get(title, f'"{title}"') for title in titles)
+    return package.get("License") or ""
+
+
+def cargo_metadata() -> dict:
+    """What cargo knows of the workspace and its dependencies on this platform, without the network."""
+    version = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
+    host = next(line.removeprefix("host: ") for line in version.splitlines() if line.startswith("host: "))
+    command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", host]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=PROJECT).stdout)
+
+
+def main() -> int:
+    """Print every complaint, or one line of praise."""
+    lab = tomllib.loads((PROJECT / "lab/pyproject.toml").read_text())["project"]
+    dependencies = [*crates(cargo_metadata()), *python_packages(lab["dependencies"])]
+    complaints = [complaint for dependency in dependencies if (complaint := dependency.complaint())]
+    for complaint in complaints:
+        print(complaint)
+    if not complaints:
+        print(f"The licences of all {len(dependencies)} dependencies are allowed.")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
