@@ -1,2 +1,59 @@
-//! What translation between IPv6 and IPv4 means: no input or output, no clock, no randomness.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What translation between IPv6 and IPv4 means: the complete stateless translator of RFC 7915.
+//!
+//! Nothing here reads a socket, a clock or a source of randomness; the caller passes them in ([`Env`]).
+//! A packet is translated in the buffer in which it arrived: headers are rewritten in front of the payload, and the payload stays where it is.
+//!
+//! The rooms, in the order in which a packet meets them:
+//!
+//! * [`config`]: what the operator says, checked for contradictions before the first packet.
+//! * [`packet`]: the packet in its buffer, what the device said about it, and the outbox for what else has to be sent.
+//! * [`wire`]: the headers, as checked views first and as meaning second.
+//! * [`addr`]: IPv6 and IPv4 addresses of the same node (RFC 6052, RFC 7757), and addresses that may not be translated.
+//! * [`csum`]: Internet checksums, whole and by difference (RFC 1071, RFC 1624).
+//! * [`xlat`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
+//! * [`verdict`]: the one list of all reasons for which a packet is refused.
+//!
+//! ```
+//! use diolkos_core::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
+//! use std::time::Duration;
+//!
+//! struct Zero;
+//! impl Env for Zero {
+//!     fn now(&mut self) -> Duration { Duration::ZERO }
+//!     fn ipv4_id(&mut self) -> u16 { 0 }
+//!     fn ipv6_fragment_id(&mut self) -> u32 { 0 }
+//! }
+//! struct Wire(Vec<Vec<u8>>);
+//! impl Outbox for Wire {
+//!     fn emit(&mut self, packet: &[u8], _offload: Offload) { self.0.push(packet.to_vec()) }
+//! }
+//!
+//! let config = Config { pref64: vec!["2001:db8:64::/96".parse().unwrap()], ..Config::default() };
+//! let translator = Translator::new(&config).unwrap();
+//! // A UDP datagram from 192.0.2.1 to 198.51.100.2, without data.
+//! let datagram = [
+//!     0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0x4e, 0x9a, 192, 0, 2, 1, 198, 51, 100, 2, //
+//!     0x13, 0x88, 0x13, 0x89, 0, 8, 0xec, 0x95,
+//! ];
+//! let mut buffer = [0u8; HEADROOM + 28];
+//! buffer[HEADROOM..].copy_from_slice(&datagram);
+//! let mut packet = Packet::new(&mut buffer, HEADROOM, HEADROOM + 28, Offload::default());
+//! assert_eq!(translator.translate(&mut packet, &mut Zero, &mut Wire(vec![])), Verdict::Forward);
+//! assert_eq!(packet.bytes().len(), 48);
+//! assert_eq!(packet.bytes()[0] >> 4, 6);
+//! ```
 #![forbid(unsafe_code)]
+
+pub mod addr;
+pub mod config;
+pub mod csum;
+pub mod packet;
+pub mod verdict;
+pub mod wire;
+pub mod xlat;
+
+pub use config::{Config, ConfigError, Eam, TrafficClass, UdpZeroChecksum};
+pub use packet::{Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, HEADROOM};
+pub use verdict::{Reason, Verdict};
+pub use xlat::Translator;

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The explicit address mapping table (RFC 7757 section 3), looked up by longest match.
+//!
+//! One hash table a side holds the networks of every prefix length, keyed by network and length; a lookup tries the lengths
+//! that occur, longest first. Tables in the field have one or two lengths, and then this is one or two probes, however many entries there are.
+
+use crate::config::Eam;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The table, in both directions.
+#[derive(Debug)]
+pub struct Eamt {
+    by_ipv4: Side<u32>,
+    by_ipv6: Side<u128>,
+}
+
+impl Eamt {
+    /// A table of entries that [`crate::Config`] has checked: no host bits, and an IPv6 suffix at least as long as the IPv4 suffix.
+    pub fn new(entries: &[Eam]) -> Eamt {
+        let rows = || {
+            entries.iter().map(|eam| Row {
+                ipv4: eam.v4.network().to_bits(),
+                ipv4_len: eam.v4.prefix_len(),
+                ipv6: eam.v6.network().to_bits(),
+                ipv6_len: eam.v6.prefix_len(),
+            })
+        };
+        Eamt {
+            by_ipv4: Side::new(rows()),
+            by_ipv6: Side::new(rows()),
+        }
+    }
+
+    /// IPv6 prefix, suffix of the IPv4 address, zeros for what remains (RFC 7757 section 3.3.1).
+    #[inline]
+    pub fn to_ipv6(&self, addr: Ipv4Addr) -> Option<Ipv6Addr> {
+        let addr = addr.to_bits();
+        let row = self.by_ipv4.longest_match(addr)?;
+        let suffix = u128::from(addr ^ row.ipv4);
+        // Both suffixes begin right after their prefixes; the IPv6 one may be longer. A shift of 128 needs a suffix of no bits.
+        let up = 96 + u32::from(row.ipv4_len) - u32::from(row.ipv6_len);
+        Some(Ipv6Addr::from_bits(
+            row.ipv6 | suffix.checked_shl(up).unwrap_or(0),
+        ))
+    }
+
+    /// IPv4 prefix, and as many bits of the IPv6 suffix as fit; the rest is ignored (RFC 7757 section 3.3.2).
+    #[inline]
+    pub fn to_ipv4(&self, addr: Ipv6Addr) -> Option<Ipv4Addr> {
+        let addr = addr.to_bits();
+        let row = self.by_ipv6.longest_match(addr)?;
+        let up = 96 + u32::from(row.ipv4_len) - u32::from(row.ipv6_len);
+        let suffix = (addr ^ row.ipv6).checked_shr(up).unwrap_or(0) as u32;
+        Some(Ipv4Addr::from_bits(row.ipv4 | suffix))
+    }
+
+    /// Does an entry cover this IPv4 address?
+    #[inline]
+    pub fn covers_ipv4(&self, addr: Ipv4Addr) -> bool {
+        self.by_ipv4.longest_match(addr.to_bits()).is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    ipv6: u128,
+    ipv4: u32,
+    ipv4_len: u8,
+    ipv6_len: u8,
+}
+
+/// An address as a number, with the prefix of one side of a row.
+trait Address: Copy + Eq + std::fmt::Debug {
+    const BITS: u8;
+    fn network(row: &Row) -> (Self, u8);
+    fn masked(self, len: u8) -> Self;
+    fn hash(self, len: u8) -> u64;
+}
+
+impl Address for u32 {
+    const BITS: u8 = 32;
+    fn network(row: &Row) -> (u32, u8) {
+        (row.ipv4, row.ipv4_len)
+    }
+    #[inline]
+    fn masked(self, len: u8) -> u32 {
+        self & u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
+    }
+    #[inline]
+    fn hash(self, len: u8) -> u64 {
+        mix(u64::from(self) ^ u64::from(len) << 32)
+    }
+}
+
+impl Address for u128 {
+    const BITS: u8 = 128;
+    fn network(row: &Row) -> (u128, u8) {
+        (row.ipv6, row.ipv6_len)
+    }
+    #[inline]
+    fn masked(self, len: u8) -> u128 {
+        self & u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
+    }
+    #[inline]
+    fn hash(self, len: u8) -> u64 {
+        mix((self >> 64) as u64 ^ u64::from(len) ^ mix(self as u64))
+    }
+}
+
+/// The finalizer of SplitMix64: every bit of the input moves every bit of the output.
+/// The keys come from the operator's configuration, not from the network, so that no secret is needed.
+#[inline]
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// One direction: open addressing with linear probing, at most half full, the rows in the slots themselves so that a hit is one cache miss.
+#[derive(Debug)]
+struct Side<A> {
+    /// The prefix lengths that occur, longest first.
+    lens: Vec<u8>,
+    /// A power of two of them, or none.
+    slots: Vec<Option<Row>>,
+    key: std::marker::PhantomData<A>,
+}
+
+impl<A: Address> Side<A> {
+    fn new(rows: impl ExactSizeIterator<Item = Row>) -> Side<A> {
+        let slots = if rows.len() == 0 {
+            0
+        } else {
+            (rows.len() * 2).next_power_of_two()
+        };
+        let mut side = Side {
+            lens: Vec::new(),
+            slots: vec![None; slots],
+            key: std::marker::PhantomData,
+        };
+        for row in rows {
+            let (network, len) = A::network(&row);
+            debug_assert!(len <= A::BITS);
+            side.lens.push(len);
+            let mut at = network.hash(len) as usize & (slots - 1);
+            while side.slots[at].is_some() {
+                at = (at + 1) & (slots - 1);
+            }
+            side.slots[at] = Some(row);
+        }
+        side.lens.sort_unstable_by(|a, b| b.cmp(a));
+        side.lens.dedup();
+        side
+    }
+
+    #[inline]
+    fn longest_match(&self, addr: A) -> Option<&Row> {
+        self.lens
+            .iter()
+            .find_map(|&len| self.exact(addr.masked(len), len))
+    }
+
+    #[inline]
+    fn exact(&self, network: A, len: u8) -> Option<&Row> {
+        let mask = self.slots.len() - 1;
+        let mut at = network.hash(len) as usize & mask;
+        // Ends: at least half of the slots are empty.
+        while let Some(row) = &self.slots[at] {
+            if A::network(row) == (network, len) {
+                return Some(row);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(entries: &[(&str, &str)]) -> Eamt {
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|(v4, v6)| Eam {
+                v4: v4.parse().unwrap(),
+                v6: v6.parse().unwrap(),
+            })
+            .collect();
+        Eamt::new(&entries)
+    }
+
+    /// The example table of RFC 7757 section 3.2 and its translations.
+    #[test]
+    fn rfc_7757_example() {
+        let eamt = table(&[
+            ("192.0.2.1/32", "2001:db8:aaaa::/128"),
+            ("192.0.2.2/32", "2001:db8:bbbb::b/128"),
+            ("192.0.2.16/28", "2001:db8:cccc::/124"),
+            ("192.0.2.128/26", "2001:db8:dddd::/64"),
+            ("192.0.2.192/29", "2001:db8:eeee:8::/62"),
+            ("192.0.2.224/31", "64:ff9b::/127"),
+        ]);
+        for (v4, v6) in [
+            ("192.0.2.1", "2001:db8:aaaa::"),
+            ("192.0.2.2", "2001:db8:bbbb::b"),
+            ("192.0.2.16", "2001:db8:cccc::"),
+            ("192.0.2.24", "2001:db8:cccc::8"),
+            ("192.0.2.31", "2001:db8:cccc::f"),
+            ("192.0.2.128", "2001:db8:dddd::"),
+            ("192.0.2.152", "2001:db8:dddd:0:6000::"),
+            ("192.0.2.183", "2001:db8:dddd:0:dc00::"),
+            ("192.0.2.191", "2001:db8:dddd:0:fc00::"),
+            ("192.0.2.193", "2001:db8:eeee:8:8000::"),
+            ("192.0.2.225", "64:ff9b::1"),
+        ] {
+            let (v4, v6) = (v4.parse().unwrap(), v6.parse().unwrap());
+            assert_eq!(eamt.to_ipv6(v4), Some(v6), "{v4}");
+            assert_eq!(eamt.to_ipv4(v6), Some(v4), "{v6}");
+        }
+        // The rest of a longer IPv6 suffix is ignored.
+        assert_eq!(
+            eamt.to_ipv4("2001:db8:dddd:0:6000::abcd".parse().unwrap()),
+            Some("192.0.2.152".parse().unwrap())
+        );
+        assert_eq!(eamt.to_ipv6("192.0.2.3".parse().unwrap()), None);
+        assert_eq!(eamt.to_ipv4("2001:db8:ffff::".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn the_longest_match_wins() {
+        let eamt = table(&[
+            ("198.51.100.0/24", "2001:db8::/120"),
+            ("198.51.100.8/32", "2001:db8::8/128"),
+        ]);
+        assert_eq!(
+            eamt.by_ipv4.longest_match(0xc633_6408).unwrap().ipv4_len,
+            32
+        );
+        assert_eq!(
+            eamt.by_ipv4.longest_match(0xc633_6409).unwrap().ipv4_len,
+            24
+        );
+    }
+
+    #[test]
+    fn the_whole_of_ipv4_in_one_entry() {
+        let eamt = table(&[("0.0.0.0/0", "2001:db8::/96")]);
+        assert_eq!(
+            eamt.to_ipv6("255.255.255.255".parse().unwrap()),
+            Some("2001:db8::ffff:ffff".parse().unwrap())
+        );
+        assert_eq!(
+            eamt.to_ipv4("2001:db8::102:304".parse().unwrap()),
+            Some("1.2.3.4".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn an_empty_table_maps_nothing() {
+        assert_eq!(table(&[]).to_ipv6("192.0.2.1".parse().unwrap()), None);
+    }
+}

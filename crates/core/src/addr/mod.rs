@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The IPv6 and the IPv4 address of the same node.
+//!
+//! Stages, in the order in which an address meets them:
+//!
+//! 1. [`special`]: may the address be translated at all?
+//! 2. [`eamt`]: is there an explicit mapping (RFC 7757)? The longest match decides.
+//! 3. [`rfc6052`]: otherwise, is it embedded in, or to be embedded in, a translation prefix?
+
+pub mod eamt;
+pub mod rfc6052;
+pub mod special;
+
+use crate::config::Config;
+use crate::verdict::Reason;
+use eamt::Eamt;
+use rfc6052::Pref64;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// How an address was mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// By an entry of the explicit address mapping table.
+    Eam,
+    /// By a translation prefix.
+    Pref64,
+}
+
+/// Why an address was not mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unmappable {
+    /// Nothing maps it.
+    Unmapped,
+    /// The well-known prefix must not carry it (RFC 6052 section 3.1).
+    NotGlobalWithWkp,
+}
+
+impl Unmappable {
+    pub(crate) fn reason(self, unmapped: Reason) -> Reason {
+        match self {
+            Unmappable::Unmapped => unmapped,
+            Unmappable::NotGlobalWithWkp => Reason::NotGlobalWithWkp,
+        }
+    }
+}
+
+/// Maps addresses from one family to the other and back.
+#[derive(Debug)]
+pub struct Mapper {
+    eamt: Eamt,
+    pref64: Vec<Pref64>,
+    allow_private_with_wkp: bool,
+}
+
+impl Mapper {
+    pub(crate) fn new(config: &Config) -> Mapper {
+        Mapper {
+            eamt: Eamt::new(&config.eam),
+            pref64: config
+                .pref64
+                .iter()
+                .map(|&prefix| Pref64::new(prefix))
+                .collect(),
+            allow_private_with_wkp: config.allow_private_with_wkp,
+        }
+    }
+
+    /// The IPv6 address of an IPv4 node. Of several translation prefixes the first is used.
+    #[inline]
+    pub fn to_ipv6(&self, addr: Ipv4Addr) -> Result<(Ipv6Addr, Via), Unmappable> {
+        match self.eamt.to_ipv6(addr) {
+            Some(mapped) => Ok((mapped, Via::Eam)),
+            None => self.embed(addr).map(|mapped| (mapped, Via::Pref64)),
+        }
+    }
+
+    /// The IPv4 address of an IPv6 node.
+    #[inline]
+    pub fn to_ipv4(&self, addr: Ipv6Addr) -> Result<(Ipv4Addr, Via), Unmappable> {
+        if let Some(mapped) = self.eamt.to_ipv4(addr) {
+            return Ok((mapped, Via::Eam));
+        }
+        for prefix in &self.pref64 {
+            if let Some(mapped) = prefix.extract(addr) {
+                self.permit(prefix, mapped)?;
+                return Ok((mapped, Via::Pref64));
+            }
+        }
+        Err(Unmappable::Unmapped)
+    }
+
+    /// The IPv6 address of an IPv4 node in the first translation prefix, whatever the explicit mappings say.
+    pub fn embed(&self, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
+        let prefix = self.pref64.first().ok_or(Unmappable::Unmapped)?;
+        self.permit(prefix, addr)?;
+        Ok(prefix.embed(addr))
+    }
+
+    /// RFC 6052 section 3.1. RFC 8215's 64:ff9b:1::/48 knows no such rule.
+    #[inline]
+    fn permit(&self, prefix: &Pref64, addr: Ipv4Addr) -> Result<(), Unmappable> {
+        if prefix.is_well_known() && !self.allow_private_with_wkp && !special::is_global(addr) {
+            return Err(Unmappable::NotGlobalWithWkp);
+        }
+        Ok(())
+    }
+}

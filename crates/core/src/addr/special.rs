@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Addresses with a meaning of their own (RFC 6890 and IANA's registries of special-purpose addresses).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What an address may not be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// May be source and destination of a forwarded packet.
+    Unicast,
+    /// A group: a destination only, and one that is not translated.
+    Multicast,
+    /// Never in a forwarded packet: unspecified, loopback, link-local, limited broadcast.
+    Unroutable,
+}
+
+/// RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 3927 section 7. Class E is taken for unicast, as hosts do today.
+#[inline]
+pub fn kind_of_ipv4(addr: Ipv4Addr) -> Kind {
+    let bits = addr.to_bits();
+    match bits >> 24 {
+        0 | 127 => Kind::Unroutable,
+        224..=239 => Kind::Multicast,
+        169 if bits >> 16 == 0xa9fe => Kind::Unroutable,
+        255 if bits == u32::MAX => Kind::Unroutable,
+        _ => Kind::Unicast,
+    }
+}
+
+/// RFC 4291 sections 2.5.2, 2.5.3, 2.5.5.2, 2.5.6 and 2.7.
+#[inline]
+pub fn kind_of_ipv6(addr: Ipv6Addr) -> Kind {
+    let bits = addr.to_bits();
+    match (bits >> 112) as u16 {
+        0 if bits <= 1 || bits >> 32 == 0xffff => Kind::Unroutable, // ::, ::1, ::ffff:0:0/96
+        0xfe80..=0xfebf => Kind::Unroutable,
+        0xff00..=0xffff => Kind::Multicast,
+        _ => Kind::Unicast,
+    }
+}
+
+/// Networks that are not globally reachable: (network, prefix length).
+const NOT_GLOBAL: [(Ipv4Addr, u32); 14] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    (Ipv4Addr::new(198, 18, 0, 0), 15),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(240, 0, 0, 0), 4),
+];
+
+/// May the well-known prefix carry it (RFC 6052 section 3.1)?
+///
+/// Within 192.0.0.0/24, which is not global, these are: the anycast addresses of PCP (.9, RFC 7723) and TURN (.10, RFC 8155),
+/// and the two of ipv4only.arpa (.170 and .171), which are made to be sent through a translator (RFC 7050, RFC 8880).
+pub fn is_global(addr: Ipv4Addr) -> bool {
+    let bits = addr.to_bits();
+    if bits >> 8 == 0x00c0_0000 {
+        return matches!(bits & 0xff, 9 | 10 | 170 | 171);
+    }
+    !NOT_GLOBAL
+        .iter()
+        .any(|&(network, len)| (bits ^ network.to_bits()) >> (32 - len) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globally_reachable_or_not() {
+        for yes in [
+            "8.8.8.8",
+            "192.0.0.9",
+            "192.0.0.10",
+            "192.0.0.170",
+            "192.0.0.171",
+            "192.88.99.1",
+            "172.32.0.0",
+            "198.20.0.0",
+        ] {
+            assert!(is_global(yes.parse().unwrap()), "{yes}");
+        }
+        for no in [
+            "10.0.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "100.127.255.255",
+            "192.0.0.8",
+            "192.0.0.1",
+            "192.0.2.1",
+            "198.19.0.0",
+            "203.0.113.5",
+            "240.0.0.1",
+            "255.255.255.255",
+            "224.0.0.1",
+            "0.0.0.0",
+        ] {
+            assert!(!is_global(no.parse().unwrap()), "{no}");
+        }
+    }
+
+    #[test]
+    fn kinds() {
+        for addr in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "169.254.1.1",
+            "255.255.255.255",
+        ] {
+            assert_eq!(
+                kind_of_ipv4(addr.parse().unwrap()),
+                Kind::Unroutable,
+                "{addr}"
+            );
+        }
+        for addr in ["169.253.0.1", "192.0.2.1", "240.0.0.1", "255.255.255.254"] {
+            assert_eq!(kind_of_ipv4(addr.parse().unwrap()), Kind::Unicast, "{addr}");
+        }
+        assert_eq!(kind_of_ipv4("239.1.1.1".parse().unwrap()), Kind::Multicast);
+        for addr in ["::", "::1", "fe80::1", "febf::1", "::ffff:192.0.2.1"] {
+            assert_eq!(
+                kind_of_ipv6(addr.parse().unwrap()),
+                Kind::Unroutable,
+                "{addr}"
+            );
+        }
+        for addr in ["64:ff9b::1", "fc00::1", "fec0::1", "2001:db8::"] {
+            assert_eq!(kind_of_ipv6(addr.parse().unwrap()), Kind::Unicast, "{addr}");
+        }
+        assert_eq!(kind_of_ipv6("ff02::1".parse().unwrap()), Kind::Multicast);
+    }
+}

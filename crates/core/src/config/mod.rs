@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the operator says, and whether it contradicts itself.
+
+mod check;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Everything that translation depends on. The names are those of the configuration file.
+///
+/// A CLAT (RFC 6877) is one `pref64` and one [`Eam`] of a /32 and a /128.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Translation prefixes (RFC 6052). All are recognised; IPv4 addresses are embedded in the first.
+    pub pref64: Vec<Ipv6Net>,
+    /// The explicit address mapping table (RFC 7757). It goes before `pref64`.
+    pub eam: Vec<Eam>,
+    /// The smallest MTU, in bytes, on any IPv6 path: an IPv4 packet that may be fragmented is cut to fit it (RFC 7915 section 4.1).
+    pub lowest_ipv6_mtu: u32,
+    /// MTU in bytes of the next hop on the IPv4 side.
+    pub mtu4: u32,
+    /// MTU in bytes of the next hop on the IPv6 side.
+    pub mtu6: u32,
+    /// What becomes of an IPv4 UDP datagram without checksum (RFC 7915 section 4.5).
+    pub udp_zero_checksum: UdpZeroChecksum,
+    /// Type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
+    pub traffic_class: TrafficClass,
+    /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1 forbids.
+    pub allow_private_with_wkp: bool,
+    /// ICMP errors.
+    pub icmp: Icmp,
+}
+
+/// One explicit address mapping: both networks, host bits zero, the IPv6 suffix at least as long as the IPv4 suffix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eam {
+    /// The nodes' IPv4 network.
+    pub v4: Ipv4Net,
+    /// The nodes' IPv6 network.
+    pub v6: Ipv6Net,
+}
+
+/// What becomes of an IPv4 UDP datagram without checksum (RFC 7915 section 4.5).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum UdpZeroChecksum {
+    /// It is dropped.
+    #[default]
+    Drop,
+    /// Its checksum is computed, which costs a look at every byte. Fragments are dropped all the same.
+    Compute,
+}
+
+/// Type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum TrafficClass {
+    /// All 8 bits are copied.
+    #[default]
+    Copy,
+    /// Zero in translated packets.
+    Zero,
+}
+
+/// ICMP errors: those we originate, and those of routers whose address has no counterpart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Icmp {
+    /// Source of the ICMPv4 errors we originate. Default: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
+    pub address4: Option<Ipv4Addr>,
+    /// Source of the ICMPv6 errors we originate. Default: the first of `source_pool6`, else `address4` (or its default)
+    /// in the first `pref64` if it may stand there; else no ICMPv6 error is sent.
+    pub address6: Option<Ipv6Addr>,
+    /// Sources for translated ICMPv4 errors of IPv6 routers whose address has no counterpart (RFC 6791). Default: 192.0.0.8.
+    pub source_pool4: Vec<Ipv4Net>,
+    /// Sources for translated ICMPv6 errors of IPv4 routers whose address has no counterpart. Default: `address6`.
+    pub source_pool6: Vec<Ipv6Net>,
+    /// Errors originated per second, in each family, in the long run (RFC 4443 section 2.4(f)). 0: none are sent.
+    pub rate: u32,
+    /// Errors that may be originated at once after a quiet time.
+    pub burst: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            pref64: Vec::new(),
+            eam: Vec::new(),
+            lowest_ipv6_mtu: 1280,
+            mtu4: 1500,
+            mtu6: 1500,
+            udp_zero_checksum: UdpZeroChecksum::default(),
+            traffic_class: TrafficClass::default(),
+            allow_private_with_wkp: false,
+            icmp: Icmp::default(),
+        }
+    }
+}
+
+impl Default for Icmp {
+    fn default() -> Self {
+        Icmp {
+            address4: None,
+            address6: None,
+            source_pool4: Vec::new(),
+            source_pool6: Vec::new(),
+            rate: 1000,
+            burst: 50,
+        }
+    }
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The key it is about, as a path: `eam[2].v6`, `icmp.source_pool6[0]`, `mtu4`.
+    pub key: String,
+    /// What is wrong, as the rest of a sentence that begins with the value.
+    pub message: String,
+}
+
+/// A configuration that contradicts itself or an RFC: all its problems, in the order of [`Config`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, Problem { key, message }) in self.problems.iter().enumerate() {
+            write!(f, "{}{key}: {message}", if at == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Looks for contradictions: prefixes of a wrong length, bits set where none may be, mappings that overlap on one side only,
+    /// pools whose addresses already mean something, MTUs that cannot be.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let problems = check::problems(self);
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError { problems })
+        }
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Internet checksums: whole (RFC 1071) and by difference (RFC 1624).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A sum of 16-bit words in network order, not yet folded. It can take 2^47 words before it overflows.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// Adds one word.
+    #[inline]
+    #[must_use]
+    pub fn word(self, word: u16) -> Sum {
+        Sum(self.0 + u64::from(word))
+    }
+
+    /// Adds another sum.
+    #[inline]
+    #[must_use]
+    pub fn plus(self, other: Sum) -> Sum {
+        Sum(self.0 + other.0)
+    }
+
+    /// Takes another sum away: one's complement addition of its complement.
+    #[inline]
+    #[must_use]
+    pub fn minus(self, other: Sum) -> Sum {
+        self.word(!other.fold())
+    }
+
+    /// Adds a number of 32 bits as two words.
+    #[inline]
+    #[must_use]
+    pub fn long(self, long: u32) -> Sum {
+        Sum(self.0 + u64::from(long >> 16) + u64::from(long & 0xffff))
+    }
+
+    /// Adds an IPv4 address.
+    #[inline]
+    #[must_use]
+    pub fn ipv4(self, addr: Ipv4Addr) -> Sum {
+        self.long(addr.to_bits())
+    }
+
+    /// Adds an IPv6 address.
+    #[inline]
+    #[must_use]
+    pub fn ipv6(self, addr: Ipv6Addr) -> Sum {
+        let bits = addr.to_bits();
+        // 2^16 is 1 in one's complement arithmetic, so that wide words may be added as they are.
+        Sum(self.0 + u64::from((bits >> 96) as u32) + u64::from((bits >> 64) as u32))
+            .plus(Sum(u64::from((bits >> 32) as u32) + u64::from(bits as u32)))
+    }
+
+    /// Folds the carries into 16 bits. Zero only if nothing but zeros was added.
+    #[inline]
+    #[must_use]
+    pub fn fold(self) -> u16 {
+        let mut sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
+        sum = (sum >> 32) + (sum & 0xffff_ffff);
+        sum = (sum >> 16) + (sum & 0xffff);
+        sum = (sum >> 16) + (sum & 0xffff);
+        sum as u16
+    }
+}
+
+/// Sums bytes as words in network order; an odd last byte is the upper half of its word.
+#[must_use]
+pub fn sum(bytes: &[u8]) -> Sum {
+    // The sum does not depend on the byte order except for a swap at the end (RFC 1071 section 2 (B)).
+    let mut chunks = bytes.chunks_exact(4);
+    let mut native = 0u64;
+    for chunk in &mut chunks {
+        native += u64::from(u32::from_ne_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
+    }
+    let rest = chunks.remainder();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    native += u64::from(u32::from_ne_bytes(last));
+    Sum(u64::from(u16::from_be(Sum(native).fold())))
+}
+
+/// The pseudo-header of an IPv4 transport (RFC 9293 section 3.1).
+#[must_use]
+pub fn pseudo_ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: usize) -> Sum {
+    Sum::default()
+        .ipv4(src)
+        .ipv4(dst)
+        .word(u16::from(protocol))
+        .long(len as u32)
+}
+
+/// The pseudo-header of an IPv6 transport (RFC 8200 section 8.1).
+#[must_use]
+pub fn pseudo_ipv6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: usize) -> Sum {
+    Sum::default()
+        .ipv6(src)
+        .ipv6(dst)
+        .word(u16::from(protocol))
+        .long(len as u32)
+}
+
+/// A checksum field after its data has changed by `new - old`: HC' = ~(~HC + ~m + m') (RFC 1624 section 3, equation 3).
+#[inline]
+#[must_use]
+pub fn update(checksum: u16, old: Sum, new: Sum) -> u16 {
+    !Sum::default().word(!checksum).plus(new).minus(old).fold()
+}
+
+/// The same for a field that holds only the folded sum of the pseudo-header ([`crate::Checksum::Partial`]).
+#[inline]
+#[must_use]
+pub fn update_seed(seed: u16, old: Sum, new: Sum) -> u16 {
+    Sum::default().word(seed).plus(new).minus(old).fold()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc_1071_section_3_example() {
+        assert_eq!(
+            sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).fold(),
+            0xddf2
+        );
+    }
+
+    #[test]
+    fn an_odd_byte_is_the_upper_half_of_a_word() {
+        assert_eq!(sum(&[0x12]).fold(), 0x1200);
+        assert_eq!(sum(&[0x12, 0x34, 0x56]).fold(), 0x6834);
+        assert_eq!(sum(&[0, 0, 0, 0, 0xff]).fold(), 0xff00);
+    }
+
+    #[test]
+    fn rfc_1624_section_4_example() {
+        // The header of the example: HC = 0xDD2F, m = 0x5555, m' = 0x3285; HC' must be 0x0000.
+        assert_eq!(
+            update(
+                0xdd2f,
+                Sum::default().word(0x5555),
+                Sum::default().word(0x3285)
+            ),
+            0x0000
+        );
+    }
+
+    #[test]
+    fn only_zeros_fold_to_zero() {
+        assert_eq!(Sum::default().fold(), 0);
+        assert_eq!(Sum::default().word(0xffff).fold(), 0xffff);
+        assert_eq!(Sum(u64::MAX).fold(), 0xffff);
+        assert_eq!(Sum::default().word(0x8000).word(0x7fff).word(1).fold(), 1);
+    }
+
+    #[test]
+    fn addresses_are_summed_as_their_bytes() {
+        let v4: Ipv4Addr = "198.51.100.255".parse().unwrap();
+        let v6: Ipv6Addr = "2001:db8:ffff:eeee:dddd:cccc:bbbb:aaaa".parse().unwrap();
+        assert_eq!(Sum::default().ipv4(v4).fold(), sum(&v4.octets()).fold());
+        assert_eq!(Sum::default().ipv6(v6).fold(), sum(&v6.octets()).fold());
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A packet in a buffer that belongs to the caller, and what the translator asks of the world around it.
+
+use std::time::Duration;
+
+/// Free bytes that a caller must leave in front of a packet, so that the headers of the other family fit.
+///
+/// The greatest growth at the front is that of an ICMPv4 error: 20 bytes for the outer header, 28 for the inner one
+/// with its Fragment header, and up to 80 of padding (RFC 4884 section 5.1).
+/// With less headroom a packet that needs more is dropped ([`crate::Reason::Headroom`]).
+pub const HEADROOM: usize = 128;
+
+/// What the device knows about a packet beyond its bytes; with a TUN device it comes from, and goes back to, `virtio_net_hdr`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Offload {
+    /// What the transport checksum field holds.
+    pub checksum: Checksum,
+    /// Set if the packet stands for several segments.
+    pub gso: Option<Gso>,
+}
+
+/// What the transport checksum field holds.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Checksum {
+    /// The whole checksum.
+    #[default]
+    Complete,
+    /// Only the folded sum of the pseudo-header, not complemented; the device adds the rest.
+    /// Linux: `CHECKSUM_PARTIAL`, virtio: `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+    Partial,
+}
+
+/// A packet that stands for several, to be cut by the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gso {
+    /// How to cut it.
+    pub kind: GsoKind,
+    /// Transport payload of one segment, in bytes. The last one may be shorter.
+    pub size: u16,
+}
+
+/// How a [`Gso`] packet is to be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GsoKind {
+    /// Into TCP segments with rising sequence numbers (virtio `GSO_TCPV4`, `GSO_TCPV6`).
+    Tcp,
+    /// Into UDP datagrams, each with a header of its own (virtio `GSO_UDP_L4`).
+    Udp,
+}
+
+/// A packet in a buffer that belongs to the caller, translated in place.
+///
+/// The buffer may be longer than the packet on both sides; only [`Packet::bytes`] is the packet.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    buffer: &'a mut [u8],
+    start: usize,
+    end: usize,
+    /// What the device said about the packet; after [`crate::Verdict::Forward`], what to tell the next device.
+    pub offload: Offload,
+}
+
+impl<'a> Packet<'a> {
+    /// The packet `buffer[start..end]`, which begins with an IP header. Leave `start >= HEADROOM`.
+    ///
+    /// # Panics
+    /// If the range does not lie in the buffer.
+    pub fn new(buffer: &'a mut [u8], start: usize, end: usize, offload: Offload) -> Self {
+        assert!(
+            start <= end && end <= buffer.len(),
+            "packet {start}..{end} outside its buffer of {}",
+            buffer.len()
+        );
+        Packet {
+            buffer,
+            start,
+            end,
+            offload,
+        }
+    }
+
+    /// The bytes of the packet, from the IP header on.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// The bytes of the packet, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..self.end]
+    }
+
+    /// Where the packet stands in its buffer.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.start..self.end
+    }
+
+    /// Cuts everything after the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.end = self.end.min(self.start + len);
+    }
+
+    /// Is there room for `new` bytes in place of the first `old` ones?
+    pub(crate) fn has_room(&self, old: usize, new: usize) -> bool {
+        self.start + old >= new
+    }
+
+    /// Takes `old` bytes off the front and puts `new` undefined ones there.
+    pub(crate) fn replace_front(&mut self, old: usize, new: usize) {
+        self.start = self.start + old - new;
+    }
+}
+
+/// Time and randomness, which the translator does not have by itself.
+pub trait Env {
+    /// Time since any fixed moment; it never goes back. Asked for only when an ICMP error is about to be originated.
+    fn now(&mut self) -> Duration;
+    /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1). Should not repeat soon.
+    fn ipv4_id(&mut self) -> u16;
+    /// Identification for the Fragment headers of one datagram that we fragment. Should not repeat soon.
+    fn ipv6_fragment_id(&mut self) -> u32;
+}
+
+/// Takes the packets that leave besides the translated one: fragments and ICMP errors of our own.
+pub trait Outbox {
+    /// Takes one complete IP packet. It is the callee's to copy or send before it returns.
+    fn emit(&mut self, packet: &[u8], offload: Offload);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What became of a packet, and the one list of all reasons for which a packet is refused.
+//!
+//! A reason's name is stable: metrics, logs and test vectors use it. Its index is not; it only is dense, so that it can index counters.
+//! The names of the group [`Group::Decline`] are those under which the fast path hands a packet to the slow path; the slow path never says them.
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It was translated and stands in the [`crate::Packet`].
+    Forward,
+    /// It was translated, and everything to be sent went to the [`crate::Outbox`]; the [`crate::Packet`] holds nothing of use.
+    Emitted,
+    /// It was refused. An ICMP error about it may have gone to the [`crate::Outbox`].
+    Drop(Reason),
+}
+
+/// What kind of cause a [`Reason`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// The bytes are not a packet as its RFC describes it.
+    Header,
+    /// An address has no counterpart or must not be used.
+    Address,
+    /// It could be translated, but configuration or an RFC forbids it.
+    Policy,
+    /// A fragment that cannot be translated alone.
+    Fragment,
+    /// It does not fit.
+    Size,
+    /// An ICMP message without a counterpart.
+    Icmp,
+    /// The fast path leaves it to the slow path.
+    Decline,
+}
+
+macro_rules! reasons {
+    ($( $group:ident { $( $variant:ident $name:literal $sentence:literal; )+ } )+) => {
+        /// Why a packet was refused: one name for one cause.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[repr(u16)]
+        pub enum Reason { $( $( #[doc = $sentence] $variant, )+ )+ }
+
+        impl Reason {
+            /// Every reason, in the order of its index.
+            pub const ALL: &'static [Reason] = &[ $( $( Reason::$variant, )+ )+ ];
+
+            /// The stable name, in snake_case.
+            pub const fn name(self) -> &'static str {
+                match self { $( $( Reason::$variant => $name, )+ )+ }
+            }
+
+            /// One short sentence for people.
+            pub const fn describe(self) -> &'static str {
+                match self { $( $( Reason::$variant => $sentence, )+ )+ }
+            }
+
+            /// The kind of cause.
+            pub const fn group(self) -> Group {
+                match self { $( $( Reason::$variant => Group::$group, )+ )+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    Header {
+        NotIp "not_ip" "The version is neither 4 nor 6.";
+        Truncated "truncated" "The packet is shorter than its headers or its length field say.";
+        Ipv4HeaderLength "ipv4_header_length" "The IPv4 header length is below 20 bytes or beyond the total length.";
+        Ipv4HeaderChecksum "ipv4_header_checksum" "The IPv4 header checksum is wrong.";
+        Ipv4Option "ipv4_option" "An IPv4 option has an impossible length.";
+        ExtensionChain "extension_chain" "The chain of IPv6 extension headers is cut off or longer than we follow.";
+        TransportTruncated "transport_truncated" "The transport header is cut off.";
+        UdpLength "udp_length" "The UDP length field is below 8 or beyond the packet.";
+        Protocol "protocol" "The IPv4 protocol or IPv6 next header belongs to the other family or means an IPv6 header.";
+        OffloadMismatch "offload_mismatch" "The device's checksum or segmentation offload does not fit the packet.";
+        Headroom "headroom" "The caller's buffer has no room for the new headers.";
+        HopLimit "hop_limit" "The TTL or hop limit ran out.";
+    }
+    Address {
+        SourceIllegal "source_illegal" "The source can never be a source (unspecified, loopback, link-local, group, broadcast).";
+        DestinationIllegal "destination_illegal" "The destination may not be forwarded to (unspecified, loopback, link-local, broadcast).";
+        Multicast "multicast" "The destination is a group; multicast is not translated.";
+        SourceUnmapped "source_unmapped" "The source has no address in the other family.";
+        DestinationUnmapped "destination_unmapped" "The destination has no address in the other family.";
+    }
+    Policy {
+        NotGlobalWithWkp "not_global_with_wkp" "The well-known prefix must not carry an IPv4 address that is not global.";
+        UdpZeroChecksum "udp_zero_checksum" "An IPv4 UDP datagram without checksum, which the configuration drops.";
+        SourceRoute "source_route" "An IPv4 source route that is not yet at its end.";
+        RoutingSegmentsLeft "routing_segments_left" "An IPv6 routing header that is not yet at its end.";
+        Igmp "igmp" "IGMP has meaning on one link only.";
+    }
+    Fragment {
+        FragmentMalformed "fragment_malformed" "A fragment that cannot be part of a datagram: not a multiple of 8 bytes, or beyond 65535.";
+        FragmentExtension "fragment_extension" "An extension header follows the Fragment header.";
+        FragmentIcmp "fragment_icmp" "A fragment of an ICMP message; its checksum cannot be translated without the rest.";
+        FragmentUdpZeroChecksum "fragment_udp_zero_checksum" "The first fragment of an IPv4 UDP datagram without checksum; it cannot be computed without the rest.";
+    }
+    Size {
+        TooBig "too_big" "Larger than the next hop's MTU, and it may not be fragmented.";
+        TooLong "too_long" "Its length does not fit the length field of the other family.";
+    }
+    Icmp {
+        IcmpType "icmp_type" "An ICMP type or code without counterpart.";
+        IcmpSingleHop "icmp_single_hop" "An ICMP message with meaning on one link only (neighbour or router discovery, redirect, MLD).";
+        IcmpPointer "icmp_pointer" "A Parameter Problem about a field without counterpart.";
+        IcmpChecksum "icmp_checksum" "The checksum of an ICMP error is wrong.";
+        IcmpInnerTruncated "icmp_inner_truncated" "The packet inside an ICMP error is cut off within its header, or is none.";
+        IcmpInnerNested "icmp_inner_nested" "The packet inside an ICMP error is itself an ICMP error.";
+        IcmpInnerUnmapped "icmp_inner_unmapped" "An address inside an ICMP error has no counterpart.";
+        IcmpExtension "icmp_extension" "The length field of an ICMP error with extensions points beyond the message.";
+    }
+    Decline {
+        DeclineHeader "decline_header" "IPv4 options, IPv6 extension headers or a header that does not look right.";
+        DeclineFragment "decline_fragment" "A fragment, or a packet that must be fragmented.";
+        DeclineIcmp "decline_icmp" "An ICMP message other than echo.";
+        DeclineTransport "decline_transport" "A transport protocol that the fast path does not know.";
+        DeclineChecksum "decline_checksum" "A UDP datagram without checksum.";
+        DeclineHopLimit "decline_hop_limit" "The TTL or hop limit runs out here.";
+        DeclineSize "decline_size" "Larger than the next hop's MTU.";
+        DeclineAddress "decline_address" "An address that the fast path's maps do not know.";
+        DeclineHairpin "decline_hairpin" "Both ends are behind the translator.";
+        DeclineOffload "decline_offload" "A segmentation offload that the fast path does not know.";
+        DeclineState "decline_state" "A packet that may begin, change or end a session.";
+    }
+}
+
+impl Reason {
+    /// Index into an array of `Reason::ALL.len()` counters.
+    pub const fn index(self) -> u16 {
+        self as u16
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_index_is_dense_and_the_names_are_unique() {
+        let names: HashSet<_> = Reason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for (at, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(reason.index() as usize, at);
+            assert!(reason.describe().ends_with('.'));
+            assert_eq!(
+                reason.name().starts_with("decline_"),
+                reason.group() == Group::Decline
+            );
+        }
+    }
+}

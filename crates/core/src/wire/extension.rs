@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The chain of IPv6 extension headers (RFC 8200 section 4), walked as RFC 7915 section 5.1 walks it.
+
+use super::protocol;
+use zerocopy::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Length in bytes of a Fragment header.
+pub const FRAGMENT_LEN: usize = 8;
+
+/// More extension headers than this are not followed. RFC 8200 section 4.1 knows at most six before the transport.
+pub const MAX_EXTENSIONS: usize = 8;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FragmentView {
+    next_header: u8,
+    reserved: u8,
+    offset_and_more: U16,
+    id: U32,
+}
+
+/// What a Fragment header says (RFC 8200 section 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fragment {
+    /// What the fragmented part begins with.
+    pub next_header: u8,
+    /// In units of 8 bytes.
+    pub offset: u16,
+    /// M.
+    pub more: bool,
+    /// Identification, shared by the fragments of one datagram.
+    pub id: u32,
+}
+
+impl Fragment {
+    fn parse(bytes: &[u8]) -> Option<Fragment> {
+        let (view, _) = FragmentView::ref_from_prefix(bytes).ok()?;
+        let offset_and_more = view.offset_and_more.get();
+        Some(Fragment {
+            next_header: view.next_header,
+            offset: offset_and_more >> 3,
+            more: offset_and_more & 1 != 0,
+            id: view.id.get(),
+        })
+    }
+
+    /// Writes the header to the first 8 bytes.
+    ///
+    /// # Panics
+    /// If there are fewer than 8 bytes.
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let view = FragmentView {
+            next_header: self.next_header,
+            reserved: 0,
+            offset_and_more: U16::new(self.offset << 3 | u16::from(self.more)),
+            id: U32::new(self.id),
+        };
+        bytes[..FRAGMENT_LEN].copy_from_slice(view.as_bytes());
+    }
+
+    /// A datagram in one fragment (RFC 6946).
+    pub fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+}
+
+/// Where a chain of extension headers leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chain {
+    /// The first protocol that is no hop-by-hop, routing, fragment or destination options header.
+    pub protocol: u8,
+    /// Where its bytes begin, counted from the beginning of the IPv6 header.
+    pub payload_at: usize,
+    /// The Fragment header, if there is one.
+    pub fragment: Option<Fragment>,
+}
+
+/// Why a chain cannot be walked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChainError {
+    /// Cut off, or longer than [`MAX_EXTENSIONS`].
+    Broken,
+    /// A routing header has segments left; their number stands at this byte of the packet.
+    SegmentsLeft(u32),
+    /// An extension header follows the Fragment header.
+    AfterFragment,
+}
+
+impl Chain {
+    /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named `next_header` on.
+    #[inline]
+    pub fn walk(packet: &[u8], next_header: u8) -> Result<Chain, ChainError> {
+        let chain = Chain {
+            protocol: next_header,
+            payload_at: super::IPV6_LEN,
+            fragment: None,
+        };
+        if is_extension(next_header) {
+            chain.walk_on(packet)
+        } else {
+            Ok(chain)
+        }
+    }
+
+    fn walk_on(mut self, packet: &[u8]) -> Result<Chain, ChainError> {
+        for _ in 0..MAX_EXTENSIONS {
+            // In fragments, extension headers behind the Fragment header cannot be skipped:
+            // offsets would no longer be right (RFC 7915 section 5.1.1). AH counts as one there, ESP does not.
+            if self.fragment.is_some()
+                && (is_extension(self.protocol) || is_opaque_extension(self.protocol))
+            {
+                return Err(ChainError::AfterFragment);
+            }
+            if !is_extension(self.protocol) {
+                return Ok(self);
+            }
+            let header = packet.get(self.payload_at..).ok_or(ChainError::Broken)?;
+            if self.protocol == protocol::FRAGMENT {
+                let fragment = Fragment::parse(header).ok_or(ChainError::Broken)?;
+                self.protocol = fragment.next_header;
+                self.payload_at += FRAGMENT_LEN;
+                self.fragment = Some(fragment);
+                continue;
+            }
+            let (&[next_header, words], _) =
+                header.split_first_chunk().ok_or(ChainError::Broken)?;
+            let len = 8 + 8 * usize::from(words);
+            if header.len() < len {
+                return Err(ChainError::Broken);
+            }
+            if self.protocol == protocol::ROUTING && header[3] != 0 {
+                return Err(ChainError::SegmentsLeft(self.payload_at as u32 + 3));
+            }
+            self.protocol = next_header;
+            self.payload_at += len;
+        }
+        if is_extension(self.protocol)
+            || (self.fragment.is_some() && is_opaque_extension(self.protocol))
+        {
+            return Err(ChainError::Broken);
+        }
+        Ok(self)
+    }
+}
+
+/// Headers that RFC 7915 section 5.1 skips or translates.
+fn is_extension(next_header: u8) -> bool {
+    matches!(
+        next_header,
+        protocol::HOP_BY_HOP
+            | protocol::ROUTING
+            | protocol::FRAGMENT
+            | protocol::DESTINATION_OPTIONS
+    )
+}
+
+/// Extension headers (IANA's registry of them) that are copied like a transport where no Fragment header precedes them.
+fn is_opaque_extension(next_header: u8) -> bool {
+    matches!(
+        next_header,
+        protocol::AH | protocol::MOBILITY | protocol::HIP | protocol::SHIM6
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(first: u8, headers: &[u8]) -> Result<Chain, ChainError> {
+        let mut packet = vec![0; super::super::IPV6_LEN];
+        packet.extend_from_slice(headers);
+        Chain::walk(&packet, first)
+    }
+
+    #[test]
+    fn a_chain_of_every_kind_leads_to_the_transport() {
+        let headers = [
+            [60, 0, 0, 0, 0, 0, 0, 0], // hop-by-hop
+            [43, 0, 0, 0, 0, 0, 0, 0], // destination options
+            [44, 0, 0, 0, 0, 0, 0, 0], // routing, no segments left
+            [17, 0, 0x00, 0x0b, 0, 0, 0x12, 0x34],
+        ]
+        .concat();
+        let chain = walk(0, &headers).unwrap();
+        assert_eq!((chain.protocol, chain.payload_at), (17, 72));
+        assert_eq!(
+            chain.fragment,
+            Some(Fragment {
+                next_header: 17,
+                offset: 1,
+                more: true,
+                id: 0x1234
+            })
+        );
+    }
+
+    #[test]
+    fn segments_left_are_found_at_their_byte() {
+        let headers = [[43, 0, 0, 0, 0, 0, 0, 0], [17, 0, 0, 1, 0, 0, 0, 0]].concat();
+        assert_eq!(walk(0, &headers), Err(ChainError::SegmentsLeft(51)));
+    }
+
+    #[test]
+    fn broken_chains_are_named() {
+        assert_eq!(walk(0, &[]), Err(ChainError::Broken));
+        assert_eq!(walk(0, &[17]), Err(ChainError::Broken));
+        assert_eq!(
+            walk(60, &[17, 1, 0, 0, 0, 0, 0, 0]),
+            Err(ChainError::Broken)
+        );
+        assert_eq!(walk(44, &[17, 0, 0, 0]), Err(ChainError::Broken));
+        assert_eq!(
+            walk(60, &[60, 0, 0, 0, 0, 0, 0, 0].repeat(20)),
+            Err(ChainError::Broken)
+        );
+        for after in [0, 43, 44, 51, 60, 135] {
+            assert_eq!(
+                walk(44, &[after, 0, 0, 0, 0, 0, 0, 0]),
+                Err(ChainError::AfterFragment)
+            );
+        }
+        assert_eq!(walk(44, &[50, 0, 0, 0, 0, 0, 0, 0]).unwrap().protocol, 50);
+        assert_eq!(walk(51, &[]).unwrap().protocol, 51);
+    }
+
+    #[test]
+    fn fragment_parse_and_emit_are_inverses() {
+        let bytes = [6, 0, 0xff, 0xf9, 1, 2, 3, 4];
+        let fragment = Fragment::parse(&bytes).unwrap();
+        assert_eq!(
+            fragment,
+            Fragment {
+                next_header: 6,
+                offset: 0x1fff,
+                more: true,
+                id: 0x0102_0304
+            }
+        );
+        let mut again = [0; 8];
+        fragment.emit(&mut again);
+        assert_eq!(again, bytes);
+    }
+}
