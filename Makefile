@@ -18,7 +18,7 @@ SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h)
 
 .NOTPARALLEL:
-.PHONY: help setup setup-lint build demo test lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-lint build demo test lint format format-check licences tree install uninstall clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -27,6 +27,9 @@ help: ## list the targets
 setup: ## install what is missing: distribution packages (as root) and the Python environment
 	@$(SETUP)
 
+root: # said at once, not after the build
+	@$(AS_ROOT) true
+
 setup-lint:
 	@$(SETUP) --lint
 
@@ -34,10 +37,10 @@ build: setup ## build bin/diolkos and bin/diolkos-lab
 	@$(STEP) "Building diolkos" $(LOG)/build.log cargo build --release --locked --package diolkos
 	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../packaging/diolkos-lab bin/'
 
-demo: build ## measure CLAT against native forwarding on this machine (as root, some minutes)
+demo: root build ## measure CLAT against native forwarding on this machine (as root, some minutes)
 	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
 
-test: build ## run every test (as root)
+test: root build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@for tests in $(PY_TESTS); do echo "== pytest $$tests"; $(AS_ROOT) $(PYTHON) -m pytest $$tests || exit; done

@@ -53,8 +53,10 @@ def files() -> Iterator[PurePosixPath]:
     """The files that git tracks or would add, relative to the project."""
     # The clone may be another user's than root, which git refuses unless told.
     command = ["git", "-c", f"safe.directory={PROJECT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=PROJECT, text=True).stdout
-    yield from (PurePosixPath(name) for name in output.split("\0") if name)
+    listed = subprocess.run(command, check=False, stdout=subprocess.PIPE, cwd=PROJECT, text=True)
+    if listed.returncode:
+        sys.exit("This check asks git which files there are, so it needs git and a clone.")
+    yield from (PurePosixPath(name) for name in listed.stdout.split("\0") if name)
 
 
 def main() -> int:
