@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Chapters of a report. This file has those that every study shares; a study's own are in a file of its name.
+
+Order in the page: the answer, the verdicts, the study's own chapters, what is missing, doubtful trials, the host, how
+to repeat it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from diolkos_lab.report import facts
+from diolkos_lab.report.pictures import Picture, glance
+from diolkos_lab.report.quantities import TO, count, digits, listing
+from diolkos_lab.report.read import Results, interval, number
+from diolkos_lab.report.systems import label, load_label, missing_label
+from diolkos_lab.report.tables import Table, doubtful, ratios
+from diolkos_lab.report.words import outcome
+
+
+@dataclass(frozen=True)
+class Chapter:
+    anchor: str
+    title: str
+    paragraphs: list[str] = field(default_factory=list)
+    bullets: list[str] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pairs: list[tuple[str, str]] = field(default_factory=list)  # (name, value), printed as a list of definitions
+    code: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not (self.paragraphs or self.bullets or self.pictures or self.tables or self.pairs or self.code)
+
+
+# ---- first
+
+
+@dataclass(frozen=True)
+class Verdict:
+    sign: str
+    outcome: str
+    claim: str
+    sentence: str
+    rule: str
+    value: str
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    found = []
+    for raw in results.verdicts:
+        sign, word = outcome(raw)
+        value, ci = number(raw.get("value")), interval(raw.get("ci95"))
+        text = "no value" if value is None else digits(value)
+        if ci is not None:
+            text += f" [{digits(ci[0])}{TO}{digits(ci[1])}]"
+        sentence = str(raw.get("sentence") or "")
+        found.append(Verdict(sign, word, str(raw.get("claim") or ""), sentence, str(raw.get("rule") or ""), text))
+    return found
+
+
+def at_a_glance(results: Results) -> Chapter:
+    """All systems in one picture."""
+    if not glance.panels(results):
+        return Chapter("glance", "At a glance", ["No ratio to native can be drawn from this folder."])
+    picture = Picture(
+        "glance",
+        "Ratio to native, all systems",
+        "Point: median of the ratio to native. Bar: its 95 % interval; a hollow point has none. Black line: native. "
+        "Grey band: noise floor, where it was measured.",
+        glance.alt(results),
+        lambda layout: glance.draw(results, layout),
+    )
+    return Chapter("glance", "At a glance", pictures=[picture])
+
+
+def of_unknown_study(results: Results) -> list[Chapter]:
+    """One table for each metric: what can be said of a study that has no chapters of its own."""
+    metrics = list(dict.fromkeys(r.metric for r in results.rows))
+    tables = [t for m in metrics if (t := ratios(results, m, f"{m.capitalize()}, median of the valid trials."))]
+    return [Chapter(t.name, t.name.capitalize(), tables=[t]) for t in tables]
+
+
+# ---- last
+
+
+def missing(results: Results) -> Chapter:
+    """What was not measured, and how to get it."""
+    bullets = []
+    for m in results.missing:
+        name = missing_label(str(m.get("system", "?")), m.get("datapath"))
+        how = str(m.get("how") or "").strip()
+        text = f"{name}: {str(m.get('reason') or 'reason unknown').strip().rstrip('.')}."
+        bullets.append(text + (f" To get it: {how.rstrip('.')}." if how else ""))
+    return Chapter("missing", "What is missing", list(results.gaps), bullets)
+
+
+def failures(results: Results) -> Chapter:
+    """Failed and distrusted trials: how many for each reason, then each of them."""
+    table = doubtful(results)
+    bullets = [text for f in results.failures if (text := _failure(f))]
+    tally: Counter[tuple[str, str]] = Counter()
+    for trial in results.measured:
+        for guard in {guard for guard, _ in trial.distrust}:
+            tally[(guard, f"{label(trial.cell)}, {load_label(trial.load)}")] += 1
+    by_guard: dict[str, list[str]] = {}
+    for (guard, where), n in tally.most_common():
+        by_guard.setdefault(guard, []).append(f"{where} ({n})")
+    bullets += [f"Guard “{guard}” distrusts {listing(places)}." for guard, places in by_guard.items()]
+    if table is None and not bullets:
+        return Chapter("doubtful", "Failed and distrusted trials", ["None."])
+    intro = "A guard that doubts a trial marks it. Marked trials stay in the files; the table says which of them count."
+    return Chapter("doubtful", "Failed and distrusted trials", [intro], bullets, tables=[table] if table else [])
+
+
+def _failure(raw: object) -> str:
+    if not isinstance(raw, dict):
+        return str(raw)
+    where = " ".join(str(raw[k]) for k in ("system", "datapath", "load") if raw.get(k))
+    what = raw.get("sentence") or raw.get("error") or raw.get("reason") or raw.get("detail") or ""
+    n = number(raw.get("trials") or raw.get("count"))
+    times = f" ({count(int(n), 'trial')})" if n else ""
+    return f"{where}{times}: {what}" if where else str(what)
+
+
+def host(results: Results) -> Chapter:
+    hidden = {"format"}
+    pairs = [(k, v) for k, v in facts.flat(results.host) if k not in hidden]
+    return Chapter("host", "The host", [] if pairs else ["host.json is missing, so nothing is known of it."], pairs=pairs)
+
+
+def repeat(results: Results) -> Chapter:
+    """The command and the seed; where the raw data are."""
+    command, seed = facts.command(results.host), facts.seed(results.host)
+    lines = ["# the same study again"]
+    fallback = f"diolkos-lab run {results.name}" + (" --quick" if results.quick else "")
+    lines.append(command or fallback)
+    lines += ["# this page again, from the files", "diolkos-lab report FOLDER"]
+    text = [
+        "The report is made from the files of its folder alone: study.toml (the plan as it was run), host.json (the "
+        "host), samples.jsonl (every trial), summary.json (the statistics)."
+    ]
+    if seed is not None:
+        text.append(f"The order of the trials in each block was drawn with seed {seed}.")
+    text.append("Pictures are in pictures/ (PNG and SVG), all tables with raw values in tables/ (CSV).")
+    return Chapter("repeat", "How to repeat it", text, code="\n".join(lines))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the published study could not see, with what this run does about it; and what this run cannot see itself."""
+
+from __future__ import annotations
+
+from diolkos_lab.report import facts
+from diolkos_lab.report.quantities import count, digits, listing
+from diolkos_lab.report.read import Results
+from diolkos_lab.report.systems import FAMILIES
+
+FEW_CPUS = 4  # generator, translator, server and the rest of the system want one each
+SHORT_TRIAL = 10.0  # s
+
+
+def of_the_published_study(results: Results) -> list[tuple[str, str]]:
+    """(what it could not see, what this run does)."""
+    hops = {(c.family, c.hops) for c in results.cells if c.native}
+    native = listing([f"{FAMILIES[f]} at {count(h, 'hop')}" for f, h in sorted(hops, key=lambda x: (x[0] != "ipv6", x[1]))])
+    clock = facts.clocksource(results.host)
+    return [
+        (
+            "One run per cell: no interval, so no way to tell a difference from chance.",
+            f"{count(results.blocks, 'block')} after the warm-up, each with every system in random order.",
+        ),
+        (
+            "Translators at one hop were compared with one at two hops, and there was no native IPv4.",
+            f"Native was measured as {native}; every ratio is to native of the same hops."
+            if native
+            else "Native is missing here too, so there are no ratios.",
+        ),
+        (
+            "The plateau at .93 Gbit/s on two hosts is the line rate of 1 GbE (1428 of 1538 bytes of each frame), not an "
+            "effect of the clocksource.",
+            "There is no link with a rate here: namespaces on one host.",
+        ),
+        (
+            "The clocksource alone moved all levels by a factor of 5 to 8.",
+            f"Clocksource {clock} throughout; ratios are taken within it." if clock else "The clocksource is not recorded.",
+        ),
+        (
+            "Jool carries packets of 64 KiB whole where the TUN tools of the time did not, so offloads decided the result.",
+            {
+                frozenset({"on"}): "Offloads were on in every trial: the same limit holds here.",
+                frozenset({"off"}): "Offloads were off in every trial.",
+            }.get(frozenset(offloads(results)), "Offloads on and off are both in the tables.")
+            if offloads(results)
+            else "Whether offloads were on is not recorded.",
+        ),
+    ]
+
+
+def of_this_run(results: Results) -> list[str]:
+    """Limits of the set-up, from the host's facts and from what was measured."""
+    found = [
+        "No network card takes part: all systems ran in network namespaces on one host, joined by veth pairs. What a "
+        "card, its driver or a slow link would change is not in these figures.",
+        _cpus(results),
+        _virtual(results),
+        _clock(results),
+        _governor(results),
+        _offloads(results),
+        _loads(results),
+        _duration(results),
+        "There is one translation on the path (the server answers on its translated address). A full 464XLAT path has a "
+        "second one in the provider's network.",
+        _absent(results),
+    ]
+    return [text for text in found if text]
+
+
+def offloads(results: Results) -> set[str]:
+    """Levels of the factor `offloads` among the trials."""
+    found = {str(r.raw["offloads"]) for r in results.rows if r.raw.get("offloads") is not None}
+    return found | {v for c in results.cells for k, v in c.factors if k == "offloads"}
+
+
+def _cpus(results: Results) -> str:
+    n = facts.cpus(results.host)
+    if n is None:
+        return "How many CPUs the host has is not recorded."
+    if n <= FEW_CPUS:
+        return (
+            f"{count(n, 'CPU')} carried load generator, translator and server at once. A translator that needs CPU takes "
+            "it from the generator too, so a ratio here is a share of one CPU budget. With CPUs to spare it may differ."
+        )
+    return f"The host has {n} CPUs; which of them carried what was up to the kernel."
+
+
+def _virtual(results: Results) -> str | None:
+    hypervisor = facts.virtual(results.host)
+    if hypervisor is None:
+        return None
+    if hypervisor == "container":
+        return "The run was in a container: which machine is under it, and who shares it, is only partly visible."
+    return f"The host is a virtual machine ({hypervisor}): what other guests do at the same time shows only as steal time."
+
+
+def _clock(results: Results) -> str | None:
+    clock = facts.clocksource(results.host)
+    return f"Only the clocksource {clock} was measured; another one moves all absolute figures." if clock else None
+
+
+def _governor(results: Results) -> str | None:
+    governor = facts.find(results.host, "governor")
+    if governor is None or str(governor) in ("unknown", "none"):
+        return "The CPU's frequency governor cannot be seen from here, so changes of frequency would go unnoticed."
+    if str(governor) == "performance":
+        return None
+    return f"The CPU's frequency may have changed during the run (governor {governor})."
+
+
+def _offloads(results: Results) -> str | None:
+    if offloads(results) == {"on"}:
+        return (
+            "Segmentation offloads were on, so a TCP packet of up to 64 KiB is translated at once. Traffic of small "
+            "packets costs more per byte."
+        )
+    return None
+
+
+def _loads(results: Results) -> str:
+    here = {load.split(" ", maxsplit=1)[0] for load in (t.load for t in results.trials)} | {
+        r.load.split(" ", maxsplit=1)[0] for r in results.rows
+    }
+    streams = {str(r.raw.get("streams")) for r in results.rows if r.raw.get("streams") is not None}
+    absent = []
+    if streams <= {"1"}:
+        absent.append("several streams at once")
+    absent += [
+        name
+        for load, name in (("udp", "UDP"), ("pps", "small packets"), ("new-flows", "new connections"), ("dns", "DNS64 lookups"))
+        if load not in here
+    ]
+    return f"Not measured: {listing([*absent, 'latency while the path is loaded'])}."
+
+
+def _duration(results: Results) -> str | None:
+    lengths = [t.duration for t in results.measured if t.duration and t.load.startswith("tcp")]
+    if not lengths or max(lengths) >= SHORT_TRIAL:
+        return None
+    return f"No TCP trial lasted longer than {digits(max(lengths), 2)} s: what happens only after that was not seen."
+
+
+def _absent(results: Results) -> str | None:
+    directions = [b for b in ("tcp-upload", "tcp-download") if not results.loads(b)]
+    return f"Not in this folder: {listing(directions)}." if directions else None

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The page: chapters are put in order, their files written, and all of it set into one self-contained HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from diolkos_lab.report import chapters, clat, facts, words
+from diolkos_lab.report.pictures import COLOURS, save
+from diolkos_lab.report.read import Results
+from diolkos_lab.report.systems import setting_label
+
+# Studies with chapters of their own.
+STUDIES = {"clat": clat.chapters}
+
+
+def write(results: Results) -> Path:
+    own = STUDIES.get(results.name, chapters.of_unknown_study)
+    body = [*own(results), chapters.missing(results), chapters.failures(results)]
+    body += [chapters.host(results), chapters.repeat(results)]
+    body = [chapter for chapter in body if not chapter.empty]
+    glance = chapters.at_a_glance(results)
+
+    pictures, tables = (results.folder / name for name in ("pictures", "tables"))
+    for folder in (pictures, tables):
+        folder.mkdir(exist_ok=True)
+    inline = {p.name: save(p, pictures) for chapter in (glance, *body) for p in chapter.pictures}
+    for chapter in body:
+        for table in chapter.tables:
+            table.write(tables)
+
+    text = _template().render(
+        results=results,
+        headline=words.headline(results),
+        machine=facts.machine(results.host),
+        plain=[a for a in words.answers(results) if a.cell.factors == results.settings[0]],
+        others=_by_setting(results),
+        grades=words.GRADES,
+        trust=words.trust(results),
+        verdicts=chapters.verdicts(results),
+        glance=glance,
+        chapters=body,
+        inline=inline,
+        style=Markup(_style()),
+        Markup=Markup,
+    )
+    path = results.folder / "report.html"
+    partial = path.with_suffix(".html.part")
+    partial.write_text(text, encoding="utf-8")
+    return partial.replace(path)
+
+
+def _by_setting(results: Results) -> list[tuple[str, list[words.Answer]]]:
+    """Answers of the settings after the plainest one."""
+    every = words.answers(results)
+    found = [(setting_label(s), [a for a in every if a.cell.factors == s]) for s in results.settings[1:]]
+    return [(name, each) for name, each in found if each]
+
+
+def _template():
+    environment = Environment(
+        loader=PackageLoader("diolkos_lab.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+def _style() -> str:
+    """The style sheet with the pictures' colours put in."""
+    sheet = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+    light = " ".join(f"--{name}: {light};" for name, light, _ in COLOURS)
+    dark = " ".join(f"--{name}: {dark};" for name, _, dark in COLOURS)
+    return sheet.replace("/*light*/", light).replace("/*dark*/", dark)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""All systems at a glance: the ratio to native with its 95 % interval, one panel for each load."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure, number_axis
+from diolkos_lab.report.quantities import factor, percent
+from diolkos_lab.report.read import Cell, Results, Row
+from diolkos_lab.report.systems import INK, label, load_label, look, order
+
+AXES = {
+    "tcp-upload": ("throughput", "% of native, more is better"),
+    "tcp-download": ("throughput", "% of native, more is better"),
+    "ping": ("rtt", "times native, less is better"),
+}
+MOST_COLUMNS = 3
+
+
+def panels(results: Results) -> list[tuple[str, str]]:
+    """(load, metric) of every panel that has a ratio to show."""
+    every = [(load, metric) for base, (metric, _) in AXES.items() for load in results.loads(base)]
+    return [p for p in every if any(r.ratio is not None and (r.load, r.metric) == p for r in results.rows)]
+
+
+def compared(results: Results) -> list[Cell]:
+    """Cells that have a ratio somewhere, and translated ones that should have had one."""
+    with_ratio = {r.cell for r in results.rows if r.ratio is not None}
+    return sorted((c for c in results.cells if c in with_ratio or not c.native), key=order)
+
+
+def draw(results: Results, layout: Layout) -> Figure:
+    shown, cells = panels(results), compared(results)
+    one = 0.2 * len(cells) + 0.62
+    columns = min(len(shown), MOST_COLUMNS) if layout.wide else 1
+    lines = math.ceil(len(shown) / columns)
+    drawn, axes = figure(layout, one * lines + 0.1, lines, columns, sharey=layout.wide)
+    for spare in axes[len(shown) :]:
+        spare.set_visible(False)
+    for ax, (load, metric) in zip(axes, shown, strict=False):
+        rows = {r.cell: r for r in results.rows if (r.load, r.metric) == (load, metric)}
+        ax.set_title(load_label(load))
+        ax.set_xlabel(AXES[load.split(" ", maxsplit=1)[0]][1])
+        _panel(ax, cells, rows, metric)
+        noise = max((f.deviation for f in results.noise_floor if (f.load, f.metric) == (load, metric)), default=0)
+        ax.axvspan(1 - noise, 1 + noise, color=SHADE, linewidth=0, zorder=0)
+    return drawn
+
+
+def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str) -> None:
+    ends = [e for r in rows.values() if r.ratio is not None for e in (r.ratio, *(r.ratio_ci95 or ()))]
+    right = max(1.0, *ends) * 1.08 if ends else 1.1
+    ax.set_xlim(0, right)
+    ax.set_ylim(len(cells) - 0.4, -0.6)
+    ax.set_yticks(range(len(cells)), [label(c) for c in cells])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.axvline(1, color=INK, linewidth=0.9, zorder=1)
+    for y, cell in enumerate(cells):
+        ax.axhline(y, color=SHADE, linewidth=0.6, zorder=0)
+        row = rows.get(cell)
+        if row is None or row.ratio is None:
+            ax.text(0.02 * right, y, "no usable figure", color=SOFT, fontsize=7.5, va="center", style="italic")
+            continue
+        dot(ax, y, row.ratio, row.ratio_ci95, cell)
+        low, high = row.ratio_ci95 or (row.ratio, row.ratio)
+        at_left = row.ratio > 0.55 * right
+        ax.annotate(
+            text(row),
+            xy=(min(low, row.ratio) if at_left else max(high, row.ratio), y),
+            xytext=(-6 if at_left else 6, 0),
+            textcoords="offset points",
+            ha="right" if at_left else "left",
+            va="center_baseline",
+            fontsize=7.5,
+            color=INK,
+        )
+    for tick in ax.get_yticklabels():
+        tick.set_fontsize(8.5)
+    number_axis(ax.xaxis, log=False)
+    if metric == "throughput":
+        ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+
+
+def text(row: Row) -> str:
+    """The ratio as its axis counts: per cent of a throughput, times of a time."""
+    if row.metric == "throughput":
+        return percent(row.ratio, row.ratio_ci95)
+    return factor(row.ratio, row.ratio_ci95)
+
+
+def dot(ax: Axes, y: float, value: float, ci: tuple[float, float] | None, cell: Cell) -> None:
+    """A value with its interval; hollow where there is no interval."""
+    seen = look(cell)
+    if ci is not None:
+        ax.plot(ci, (y, y), color=seen.light, linewidth=2.2, solid_capstyle="butt", zorder=2)
+    ax.plot(
+        value,
+        y,
+        seen.marker,
+        color=seen.light,
+        markersize=5,
+        markerfacecolor=seen.light if ci is not None else "none",
+        markeredgewidth=1,
+        zorder=3,
+    )
+
+
+def alt(results: Results) -> str:
+    parts = []
+    for load, metric in panels(results):
+        rows = [r for r in results.rows if (r.load, r.metric) == (load, metric) and r.ratio is not None]
+        read_out = "; ".join(f"{label(r.cell)} {text(r)}" for r in rows)
+        parts.append(f"{load_label(load)}, ratio to native: {read_out}.")
+    return " ".join(parts)

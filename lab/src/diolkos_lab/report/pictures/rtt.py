@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Round-trip time: over the time of a trial, and how the single echoes are distributed."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from diolkos_lab.report.over_time import Line, Panel, panels
+from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, dashes, figure, height_of, label_lines, number_axis
+from diolkos_lab.report.quantities import Scale, scale
+from diolkos_lab.report.read import Cell, Results
+from diolkos_lab.report.systems import INK, label, look, order, short_label
+from diolkos_lab.report.tables import readings
+
+LOAD, QUANTITY = "ping", "rtt"
+# Fewer echoes than this have no shape worth drawing.
+FEWEST_FOR_SHAPE = 20
+
+
+# ---- over time
+
+
+def measured(results: Results) -> list[Panel]:
+    return panels(results, [LOAD], QUANTITY)
+
+
+def draw(results: Results, layout: Layout, log: bool) -> Figure:
+    shown = measured(results)
+    unit = _unit([line.level for panel in shown for line in panel.lines])
+    drawn, axes = figure(layout, 3.2 * len(shown), len(shown), 1)
+    for ax, panel in zip(axes, shown, strict=True):
+        if len(shown) > 1:
+            ax.set_title(panel.title)
+        for line in panel.lines:
+            _plot(ax, line, unit, log)
+        ax.set_xlabel("time in the trial, s")
+        ax.set_ylabel(f"round-trip time, {unit.unit}" + (" (log scale)" if log else ""))
+        ax.set_xlim(panel.start, panel.end)
+        ax.grid(axis="y")
+        if log:
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(0)
+        number_axis(ax.yaxis, log)
+        number_axis(ax.xaxis, log=False)
+    drawn.draw_without_rendering()
+    for ax, panel in zip(axes, shown, strict=True):
+        ends = [(float(line.mean[-1]) * unit.factor, short_label(line.cell), line.cell) for line in panel.lines]
+        label_lines(ax, [(height_of(ax, y), name, cell) for y, name, cell in ends])
+    return drawn
+
+
+def _plot(ax: Axes, line: Line, unit: Scale, log: bool) -> None:
+    colour = look(line.cell).light
+    mean, low, high = (values * unit.factor for values in (line.mean, line.low, line.high))
+    if log:
+        low = np.maximum(low, 0.2 * mean)  # an interval that reaches below zero has no end on this axis
+    ax.fill_between(line.t, low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
+    ax.plot(line.t, mean, color=colour, linestyle=dashes(line.cell), zorder=2)
+
+
+def _unit(values: list[float]) -> Scale:
+    """The unit of the middle value: one slow system does not decide how the others read."""
+    return scale(QUANTITY, [float(np.median(values))])
+
+
+# ---- distribution
+
+
+def echoes(results: Results) -> list[tuple[Cell, np.ndarray]]:
+    """All echoes of each cell, in s; the plainest variant of the load where there are several."""
+    load = next(iter(results.loads(LOAD)), LOAD)
+    found = [(cell, readings(results, cell, load, QUANTITY)[0]) for cell in sorted(results.cells, key=order)]
+    return [(cell, values[values > 0]) for cell, values in found if (values > 0).any()]
+
+
+def draw_distribution(results: Results, layout: Layout) -> Figure:
+    """One row for each system: the density of the echoes, with median, 95th and 99th percentile and maximum."""
+    found = echoes(results)
+    unit = _unit([float(np.median(v)) for _, v in found])
+    row = 0.34 if layout.wide else 0.42
+    drawn, (ax,) = figure(layout, row * len(found) + 0.75)
+    ax.set_xscale("log")
+    lowest = min(float(v.min()) for _, v in found) * unit.factor
+    highest = max(float(v.max()) for _, v in found) * unit.factor
+    ax.set_xlim(lowest / 1.15, highest * (1.6 if layout.wide else 1.8))
+    ax.set_ylim(len(found) - 0.6, -0.95)
+    ax.set_yticks(range(len(found)), [label(cell) for cell, _ in found])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel(f"round-trip time, {unit.unit} (log scale)")
+    ax.grid(axis="x")
+    for y, (cell, values) in enumerate(found):
+        _row(ax, y, cell, values * unit.factor, unit)
+    number_axis(ax.xaxis, log=True)
+    return drawn
+
+
+def _row(ax: Axes, y: int, cell: Cell, values: np.ndarray, unit: Scale) -> None:
+    seen = look(cell)
+    ax.axhline(y, color=SHADE, linewidth=0.6, zorder=0)
+    logs = np.log10(values)
+    if len(values) >= FEWEST_FOR_SHAPE and np.ptp(logs) > 1e-6:
+        at = np.linspace(logs.min(), logs.max(), 240)
+        # ping prints three or four digits: a kernel narrower than that would draw the rounding, not the distribution.
+        width = max(0.9 * min(np.std(logs), stats.iqr(logs) / 1.34) * len(logs) ** -0.2, 0.008)
+        thinned = logs if len(logs) <= 20_000 else np.quantile(logs, np.linspace(0, 1, 20_000))
+        density = np.exp(-0.5 * ((at[:, None] - thinned[None, :]) / width) ** 2).sum(axis=1)
+        ax.fill_between(10**at, y, y - 0.72 * density / density.max(), color=seen.light, alpha=0.45, linewidth=0)
+    median, p95, p99, most = *np.percentile(values, [50, 95, 99]), values.max()
+    ax.plot((median, most), (y, y), color=seen.light, linewidth=0.8, zorder=2)
+    ax.plot((median, p95), (y, y), color=seen.light, linewidth=2.4, solid_capstyle="butt", zorder=2)
+    ax.plot(p99, y, "|", color=seen.light, markersize=7, markeredgewidth=1.4, zorder=3)
+    ax.plot(most, y, ".", color=seen.light, markersize=4, zorder=3)
+    ax.plot(median, y, "o", color=seen.light, markeredgecolor="none", markersize=4.5, zorder=3)
+    ax.annotate(
+        f"{_short(median)} / {_short(p95)} / {_short(p99)}",
+        xy=(1, y),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        xytext=(0, 1.5),
+        textcoords="offset points",
+        fontsize=7.2,
+        color=INK if len(values) >= FEWEST_FOR_SHAPE else SOFT,
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def alt(results: Results) -> str:
+    found = echoes(results)
+    unit = _unit([float(np.median(v)) for _, v in found])
+    parts = []
+    for cell, values in found:
+        median, p95, p99 = (unit.text(float(v)) for v in np.percentile(values, [50, 95, 99]))
+        parts.append(f"{label(cell)} median {median}, 95th percentile {p95}, 99th {p99}")
+    return f"Round-trip time in {unit.unit}: " + "; ".join(parts) + "."

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Numbers as a reader wants them: scaled units, few digits, a ratio with its interval.
+
+Inputs are in the units of the files (bit/s, s, s/GB, ratios); outputs are text. A value that does not exist is
+an en dash.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from diolkos_lab.report.read import Interval
+
+NONE = TO = "\u2013"  # en dash
+MINUS = "\u2212"
+THIN = "\u202f"  # narrow no-break space, between a number and its unit
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit fit for a set of values: shown = value * factor."""
+
+    factor: float
+    unit: str
+
+    def text(self, value: float | None) -> str:
+        return NONE if value is None else digits(value * self.factor)
+
+
+_SCALES = {
+    "throughput": [(1e9, 1e-9, "Gbit/s"), (1e6, 1e-6, "Mbit/s"), (0, 1e-3, "kbit/s")],
+    "rtt": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
+    "rate": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
+    "cpu": [(0, 1, "s/GB")],
+    "loss": [(0, 100, "%")],
+    "retransmits": [(0, 1, "segments")],
+}
+
+
+def scale(metric: str, values: Iterable[float | None], unit: str = "") -> Scale:
+    """The unit in which the largest of the values reads best; one unit for a whole table or axis."""
+    largest = max((abs(v) for v in values if v is not None), default=0.0)
+    for at_least, factor, name in _SCALES.get(metric, [(0, 1, unit)]):
+        if largest >= at_least:
+            return Scale(factor, name)
+    return Scale(1, unit)
+
+
+def digits(value: float | None, significant: int = 3) -> str:
+    """`significant` digits, never an exponent: 0.0123, 1.23, 123, 12345."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    if value == 0:
+        return "0"
+    decimals = significant - 1 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{min(max(decimals, 0), 9)}f}"
+    return text.replace("-", MINUS)
+
+
+def percent_decimals(ratio: float, ci: Interval | None) -> int:
+    """As many decimals as the interval deserves: its two ends must read differently."""
+    fewest = 0 if abs(ratio) >= 0.1 else 1
+    if ci is None:
+        return fewest
+    width = 100 * (ci[1] - ci[0])
+    for decimals in range(fewest, 3):
+        if width >= 1.5 * 10**-decimals:
+            return decimals
+    return 2
+
+
+def percent(ratio: float | None, ci: Interval | None = None) -> str:
+    """0.981 [0.971, 0.992] → "98 % [97-99 %]"."""
+    if ratio is None:
+        return NONE
+    d = percent_decimals(ratio, ci)
+    text = f"{100 * ratio:.{d}f}{THIN}%"
+    if ci is None:
+        return text
+    return f"{text} [{100 * ci[0]:.{d}f}{TO}{100 * ci[1]:.{d}f}{THIN}%]".replace("-", MINUS)
+
+
+def times(ratio: float, ci: Interval | None = None) -> str:
+    """5.93 [5.5, 6.3] → "5.9 times [5.5-6.3]"."""
+    d = 1 if ratio < 100 else 0
+    text = f"{ratio:.{d}f} times"
+    return text if ci is None else f"{text} [{ci[0]:.{d}f}{TO}{ci[1]:.{d}f}]"
+
+
+def factor(ratio: float, ci: Interval | None = None) -> str:
+    """5.93 [5.5, 6.3] → "5.9 [5.5-6.3]"; as many decimals as the interval deserves."""
+    width = None if ci is None else ci[1] - ci[0]
+    d = 2 if width is None else next((d for d in (1, 2) if width >= 1.5 * 10**-d), 3)
+    text = f"{ratio:.{d}f}"
+    return text if ci is None else f"{text} [{ci[0]:.{d}f}{TO}{ci[1]:.{d}f}]"
+
+
+def with_interval(value: float | None, ci: Interval | None, unit: Scale) -> str:
+    """A value with its interval in one unit, "16.1 [15.9-16.3] Gbit/s"."""
+    if value is None:
+        return NONE
+    text = unit.text(value)
+    if ci is not None:
+        text += f" [{unit.text(ci[0])}{TO}{unit.text(ci[1])}]"
+    return f"{text}{THIN}{unit.unit}"
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    return f"{n} {noun if n == 1 else plural or noun + 's'}"
+
+
+def listing(parts: list[str]) -> str:
+    """a; a and b; a, b and c"""
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A result folder, read into typed records.
+
+Stages: the format of each file is checked, then the records are built, then what the folder lacks is written
+down in words. A folder of an interrupted run is not an error: the report is made of what is there.
+
+All quantities keep the units of the files: bit/s, s, s/GB, ratios between 0 and 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from diolkos_lab.faults import UsageFault
+
+FORMAT = 1
+ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
+ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"))
+
+Interval = tuple[float, float]
+
+
+class UnreadableFolder(UsageFault):
+    """The folder holds nothing a report can be made of. The message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was measured: a system in one place of the topology. Factors that never vary are left out."""
+
+    system: str
+    datapath: str
+    family: str  # what the application speaks: "ipv6" or "ipv4"
+    hops: int
+    factors: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def native(self) -> bool:
+        return self.system == "native"
+
+
+@dataclass(frozen=True)
+class Trial:
+    cell: Cell
+    load: str
+    block: int  # 0 is the warm-up
+    order: int
+    twin: bool  # measured for the noise floor only
+    started: str
+    duration: float | None  # s
+    valid: bool
+    distrust: tuple[tuple[str, str], ...]  # (guard, detail)
+    error: str | None
+    metrics: dict[str, float]
+    series: dict[str, tuple[np.ndarray, np.ndarray]]  # quantity -> (t in s, y)
+
+    @property
+    def warm_up(self) -> bool:
+        return self.block == 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether the statistics use this trial."""
+        return self.valid and not self.warm_up and self.error is None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell and metric of summary.json."""
+
+    cell: Cell
+    load: str
+    metric: str
+    unit: str
+    trials: int
+    valid_trials: int
+    median: float | None
+    ci95: Interval | None
+    baseline: str | None
+    ratio: float | None
+    ratio_ci95: Interval | None
+    raw: dict = field(repr=False, hash=False, compare=False, default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The noise floor: how far a system's ratio to itself strays from one (A/A comparison)."""
+
+    cell: Cell
+    load: str
+    metric: str
+    ratio: float  # median over the blocks
+    ratio_ci95: Interval | None
+    spread95: float | None  # 95 % of the single blocks stray less than this from one
+
+    @property
+    def deviation(self) -> float:
+        """How far from one the median may lie by chance alone: the further end of its interval."""
+        if self.ratio_ci95 is not None:
+            return max(abs(end - 1) for end in self.ratio_ci95)
+        return max(abs(self.ratio - 1), self.spread95 or 0.0)
+
+    @property
+    def biased(self) -> bool:
+        """Whether the twins differ by more than chance, so that something but the system moves the figures."""
+        return self.ratio_ci95 is not None and not self.ratio_ci95[0] <= 1 <= self.ratio_ci95[1]
+
+
+@dataclass(frozen=True)
+class Results:
+    folder: Path
+    name: str  # the study's
+    study: dict  # study.toml
+    host: dict  # host.json
+    trials: list[Trial]
+    rows: list[Row]
+    quick: bool
+    generated: str | None
+    verdicts: list[dict]
+    noise_floor: list[Floor]
+    missing: list[dict]
+    failures: list
+    gaps: list[str]  # one sentence for each thing the folder lacks
+
+    def row(self, cell: Cell, load: str, metric: str) -> Row | None:
+        return next((r for r in self.rows if (r.cell, r.load, r.metric) == (cell, load, metric)), None)
+
+    def loads(self, base: str) -> list[str]:
+        """The variants in which a load was offered ("tcp-upload streams=1", …), the plainest first."""
+        every = dict.fromkeys([r.load for r in self.rows] + [t.load for t in self.trials])
+        return sorted((load for load in every if load.split(" ", maxsplit=1)[0] == base), key=natural)
+
+    @property
+    def settings(self) -> list[tuple[tuple[str, str], ...]]:
+        """The combinations of factor levels that cells come in, the plainest first; one empty one if none vary."""
+        return sorted({c.factors for c in self.cells}, key=natural)
+
+    def used(self, cell: Cell, load: str) -> list[Trial]:
+        """The trials behind a cell's figures; those of its twin are not among them."""
+        return [t for t in self.trials if t.counts and not t.twin and (t.cell, t.load) == (cell, load)]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every cell of the run, with or without usable trials, in order of appearance."""
+        return list(dict.fromkeys([r.cell for r in self.rows] + [t.cell for t in self.trials]))
+
+    @property
+    def measured(self) -> list[Trial]:
+        """All trials after the warm-up, the failed and the distrusted ones too."""
+        return [t for t in self.trials if not t.warm_up]
+
+    @property
+    def blocks(self) -> int:
+        return len({t.block for t in self.measured})
+
+
+def read(folder: Path) -> Results:
+    """Read a result folder.
+
+    Raises UnreadableFolder when there is no such folder, when it holds neither samples nor a summary, or when a
+    file has a format this program does not know.
+    """
+    if not folder.is_dir():
+        raise UnreadableFolder(f"{folder} is not a folder.")
+    gaps: list[str] = []
+    header, samples = _samples(folder / "samples.jsonl", gaps)
+    summary = _json(folder / "summary.json", gaps, "no ratio to native, no interval and no verdict can be shown")
+    if not samples and not summary.get("rows"):
+        raise UnreadableFolder(f"{folder} holds no trials (samples.jsonl) and no statistics (summary.json).")
+    for name, content in (("samples.jsonl", header), ("summary.json", summary)):
+        _check_format(folder / name, content)
+    study = _toml(folder / "study.toml", gaps)
+    host = _json(folder / "host.json", gaps, "the host, the command and the seed are unknown")
+
+    raw_rows = summary.get("rows") or []
+    factors = _Factors(samples, raw_rows)
+    return Results(
+        folder=folder,
+        name=str(summary.get("study") or header.get("study") or _study_name(study) or "unknown"),
+        study=study,
+        host=host,
+        trials=[_trial(s, factors) for s in samples],
+        rows=[_row(r, factors) for r in raw_rows],
+        quick=bool(summary.get("quick", header.get("quick", False))),
+        generated=summary.get("generated"),
+        verdicts=list(summary.get("verdicts") or []),
+        noise_floor=[f for r in (summary.get("noise_floor") or {}).get("rows") or [] if (f := _floor(r, factors))],
+        missing=list(summary.get("missing") or []),
+        failures=list(summary.get("failures") or []),
+        gaps=gaps,
+    )
+
+
+# ---- files
+
+
+def _samples(path: Path, gaps: list[str]) -> tuple[dict, list[dict]]:
+    """The header and the trials. A killed run may have torn its last line; that costs one trial, not the report."""
+    if not path.is_file():
+        gaps.append("samples.jsonl is missing: nothing can be shown over time, and no distribution.")
+        return {}, []
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    records, torn = [], 0
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            torn += 1
+            continue
+        records.append(record)
+    if torn:
+        gaps.append(f"{torn} line{'s' if torn > 1 else ''} of samples.jsonl could not be read and was left out.")
+    if not records:
+        return {}, []
+    if "format" not in records[0]:
+        raise UnreadableFolder(f"The first line of {path} does not state its format.")
+    return records[0], [r for r in records[1:] if "system" in r]
+
+
+def _json(path: Path, gaps: list[str], consequence: str) -> dict:
+    if not path.is_file():
+        gaps.append(f"{path.name} is missing: {consequence}.")
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        gaps.append(f"{path.name} could not be read ({problem}): {consequence}.")
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _toml(path: Path, gaps: list[str]) -> dict:
+    if not path.is_file():
+        gaps.append("study.toml is missing: the study's own text and plan are unknown.")
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        gaps.append(f"study.toml could not be read ({problem}).")
+        return {}
+
+
+def _check_format(path: Path, content: dict) -> None:
+    found = content.get("format")
+    if content and found != FORMAT:
+        raise UnreadableFolder(
+            f"{path} has format {found}; this diolkos-lab reads format {FORMAT}. "
+            "Make the report with the version that made the folder, or with a newer one."
+        )
+
+
+def _study_name(study: dict) -> str | None:
+    return study.get("name") or (study.get("study") or {}).get("name")
+
+
+# ---- records
+
+
+class _Factors:
+    """Which factors vary. One that every load has belongs to the cell; one of some loads belongs to the load's name."""
+
+    def __init__(self, samples: list[dict], rows: list[dict]) -> None:
+        named = {key for s in samples for key in (s.get("factors") or {})}
+        self._named = named or {key for r in rows for key in r if key not in ROW_KEYS}
+        seen: dict[tuple, set[str]] = defaultdict(set)
+        loads: dict[str, set[str]] = defaultdict(set)
+        for record, values in [(s, s.get("factors") or {}) for s in samples] + [(r, r) for r in rows]:
+            load = str(record.get("load", ""))
+            where = tuple(record.get(k) for k in ("system", "datapath", "family", "hops", "metric"))
+            for key in self._named & values.keys():
+                if values[key] is not None:
+                    seen[(*where, load, key)].add(_plain(values[key]))
+                    loads[key].add(load)
+        every = set().union(*loads.values()) if loads else set()
+        varying = sorted({where[-1] for where, values in seen.items() if len(values) > 1})
+        self._of_cell = [key for key in varying if loads[key] == every]
+        self._of_load = [key for key in varying if loads[key] != every]
+
+    def of_cell(self, values: dict) -> tuple[tuple[str, str], ...]:
+        return tuple((key, _plain(values[key])) for key in self._of_cell if values.get(key) is not None)
+
+    def load(self, record: dict, values: dict) -> str:
+        parts = [f"{key}={_plain(values[key])}" for key in self._of_load if values.get(key) is not None]
+        return " ".join([str(record.get("load", "")), *parts])
+
+
+def _cell(record: dict, factors: tuple[tuple[str, str], ...]) -> Cell:
+    return Cell(
+        system=str(record.get("system", "unknown")),
+        datapath=str(record.get("datapath") or ""),
+        family=str(record.get("family") or ""),
+        hops=int(record.get("hops") or 1),
+        factors=factors,
+    )
+
+
+def _trial(record: dict, factors: _Factors) -> Trial:
+    return Trial(
+        cell=_cell(record, factors.of_cell(record.get("factors") or {})),
+        load=factors.load(record, record.get("factors") or {}),
+        block=int(record.get("block", 1)),
+        order=int(record.get("order", 0)),
+        twin=record.get("replica", 1) != 1,
+        started=str(record.get("started", "")),
+        duration=number(record.get("duration")),
+        valid=bool(record.get("valid")),
+        distrust=tuple((str(d.get("guard", "")), str(d.get("detail", ""))) for d in record.get("distrust") or []),
+        error=record.get("error") or None,
+        metrics={k: v for k, raw in (record.get("metrics") or {}).items() if (v := number(raw)) is not None},
+        series={k: s for k, raw in (record.get("series") or {}).items() if (s := _series(raw)) is not None},
+    )
+
+
+def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points without a value (a lost echo) are left out: loss is a metric of its own."""
+    pairs = [(number(t), number(y)) for t, y in zip(raw.get("t") or [], raw.get("y") or [], strict=False)]
+    pairs = [(t, y) for t, y in pairs if t is not None and y is not None]
+    if not pairs:
+        return None
+    t, y = zip(*pairs, strict=True)
+    return np.asarray(t, dtype=float), np.asarray(y, dtype=float)
+
+
+def _row(record: dict, factors: _Factors) -> Row:
+    return Row(
+        cell=_cell(record, factors.of_cell(record)),
+        load=factors.load(record, record),
+        metric=str(record.get("metric", "")),
+        unit=str(record.get("unit") or ""),
+        trials=int(record.get("trials") or 0),
+        valid_trials=int(record.get("valid_trials") or 0),
+        median=number(record.get("median")),
+        ci95=interval(record.get("ci95")),
+        baseline=record.get("baseline") or None,
+        ratio=number(record.get("ratio")),
+        ratio_ci95=interval(record.get("ratio_ci95")),
+        raw=record,
+    )
+
+
+def _floor(record: dict, factors: _Factors) -> Floor | None:
+    ratio, subject = number(record.get("ratio")), str(record.get("subject", "")).split("/")
+    if ratio is None or len(subject) != 4:
+        return None
+    named = dict(zip(("system", "datapath", "family", "hops"), subject, strict=True))
+    return Floor(
+        cell=_cell({**named, "hops": int(named["hops"]) if named["hops"].isdigit() else 1}, factors.of_cell(record)),
+        load=factors.load(record, record),
+        metric=str(record.get("metric", "")),
+        ratio=ratio,
+        ratio_ci95=interval(record.get("ratio_ci95")),
+        spread95=number(record.get("spread95")),
+    )
+
+
+# ---- values
+
+
+def number(raw: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, float)):
+        return None
+    return float(raw) if math.isfinite(raw) else None
+
+
+def interval(raw: object) -> Interval | None:
+    """A pair of finite numbers in order, or None."""
+    if not isinstance(raw, Iterable) or isinstance(raw, (str, dict)):
+        return None
+    ends = [number(v) for v in raw]
+    if len(ends) != 2 or ends[0] is None or ends[1] is None:
+        return None
+    return min(ends), max(ends)
+
+
+def _plain(value: object) -> str:
+    return json.dumps(value) if isinstance(value, (dict, list, bool)) else str(value)
+
+
+def natural(value: object) -> list:
+    """A sort key: numbers in texts by size, and "on" (the kernel's default) before "off"."""
+    text = " ".join(map("=".join, value)) if isinstance(value, tuple) else str(value)
+    parts = re.split(r"(\d+(?:\.\d+)?)", re.sub(r"\bon\b", "0", re.sub(r"\boff\b", "1", text)))
+    return [(1, float(p), "") if i % 2 else (0, 0.0, p) for i, p in enumerate(parts)]

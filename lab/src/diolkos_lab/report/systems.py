@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""How a system is called and coloured: the same in every picture, table and sentence.
+
+The colours follow Okabe and Ito's palette for colour-blind readers (blue, vermillion, green, orange, purple);
+native paths are in the colour of the ink. Each has a second value for dark pages. Lines of two-hop paths are
+dashed and markers differ, so that nothing hangs on colour alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diolkos_lab.report.read import Cell, natural
+
+INK = "#1a1a19"  # text, axes and the native IPv6 path
+
+
+@dataclass(frozen=True)
+class Look:
+    name: str  # of the CSS variable
+    light: str
+    dark: str
+    marker: str
+
+
+_LOOKS = {
+    ("native", "ipv6"): Look("native6", INK, "#f2f2ee", "D"),
+    ("native", "ipv4"): Look("native4", "#6f6f6c", "#a9a9a4", "d"),
+    ("diolkos", "tc"): Look("diolkos-tc", "#0067a5", "#58b0ee", "o"),
+    ("diolkos", "tun"): Look("diolkos-tun", "#3f9bd8", "#93d0f7", "s"),
+    ("diolkos", "xdp"): Look("diolkos-xdp", "#003f73", "#2f8fe0", "P"),
+    ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "v"),
+    ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "^"),
+    ("jool", ""): Look("jool", "#008a63", "#35c79b", "p"),
+    ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "X"),
+}
+# For systems that are measured by path and unknown here; taken in turn, in order of their names.
+_SPARE = [
+    Look("spare1", "#7a5195", "#c39bdc", "h"),
+    Look("spare2", "#6b6b00", "#cfcf4d", "<"),
+    Look("spare3", "#8a4b2f", "#d99a7c", ">"),
+    Look("spare4", "#00757a", "#4cc9ce", "*"),
+]
+LOOKS = [*_LOOKS.values(), *_SPARE]
+
+_TITLES = {"tayga": "Tayga", "tundra": "Tundra", "jool": "Jool", "nat44": "NAT44"}
+_ORDER = ["native", "diolkos", "jool", "nat44", "tundra", "tayga"]
+_DATAPATHS = ["kernel", "xdp", "tc", "tun"]
+FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
+LOADS = {
+    "tcp-upload": "TCP upload",
+    "tcp-download": "TCP download",
+    "udp": "UDP",
+    "ping": "ping",
+    "pps": "packets",
+    "new-flows": "new flows",
+    "dns": "DNS",
+    "http": "HTTP",
+}
+
+
+def look(cell: Cell) -> Look:
+    variant = cell.family if cell.native else cell.datapath
+    found = _LOOKS.get((cell.system, variant)) or _LOOKS.get((cell.system, ""))
+    return found or _SPARE[sum(cell.system.encode()) % len(_SPARE)]
+
+
+def label(cell: Cell) -> str:
+    """The name of a cell with the factor levels that tell it apart: "diolkos tc, offloads off"."""
+    return short_label(cell) + "".join(f", {key} {value}" for key, value in cell.factors)
+
+
+def short_label(cell: Cell) -> str:
+    """The name of a cell: "native IPv6", "diolkos tc", "Jool, 2 hops"."""
+    name = _TITLES.get(cell.system, cell.system)
+    if cell.native:
+        name += f" {FAMILIES.get(cell.family, cell.family)}"
+    elif (cell.system, "") not in _LOOKS and cell.datapath:
+        name += f" {cell.datapath}"
+    if cell.hops != 1:
+        name += f", {cell.hops} hops"
+    return name
+
+
+def load_label(load: str) -> str:
+    """A load with its variant: "TCP upload, streams 10"."""
+    base, *variant = load.split(" ")
+    return ", ".join([LOADS.get(base, base), *(part.replace("=", " ") for part in variant)])
+
+
+def load_order(load: str) -> tuple:
+    base = load.split(" ", maxsplit=1)[0]
+    return (list(LOADS).index(base) if base in LOADS else len(LOADS), natural(load))
+
+
+def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
+    """Factor levels in words: "offloads off"."""
+    return ", ".join(f"{key} {value}" for key, value in setting)
+
+
+def missing_label(system: str, datapath: str | None) -> str:
+    return label(Cell(system, datapath or "", "ipv4", 1))
+
+
+def order(cell: Cell) -> tuple:
+    """Native first, then the others as an operator would line them up; unknown systems last."""
+    rank = _ORDER.index(cell.system) if cell.system in _ORDER else len(_ORDER)
+    path = _DATAPATHS.index(cell.datapath) if cell.datapath in _DATAPATHS else len(_DATAPATHS)
+    return natural(cell.factors), rank, cell.system, path, cell.hops, cell.family != "ipv6"
+
+
+def baseline_label(raw: str | None) -> str:
+    """A baseline of summary.json ("native/kernel/ipv6/2") in words: "native IPv6, 2 hops"."""
+    if not raw:
+        return "native"
+    parts = raw.split("/")
+    if len(parts) == 4 and parts[3].isdigit():
+        return short_label(Cell(parts[0], parts[1], parts[2], int(parts[3])))
+    return raw

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Tables: what is printed in the page, and the same with raw values as CSV.
+
+A CSV holds the units of the result files (bit/s, s, s/GB, ratios), named in its column heads. The page holds scaled
+units and intervals.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from diolkos_lab.report.facts import environment
+from diolkos_lab.report.quantities import NONE, Scale, percent, scale, with_interval
+from diolkos_lab.report.read import Cell, Results
+from diolkos_lab.report.systems import baseline_label, label, load_label, load_order, order
+
+SI = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio", "rate": "1/s"}
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str  # of the CSV file, without suffix
+    caption: str
+    heads: list[str]
+    lines: list[list[str]]  # as printed; the first column names the line
+    raw_heads: list[str]
+    raw_lines: list[list]
+    text_columns: frozenset[int] = frozenset({0})  # set left; all others are numbers, set right
+    strong: frozenset[int] = frozenset()  # lines that stand out
+
+    def write(self, folder: Path) -> Path:
+        path = folder / f"{self.name}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.raw_heads)
+            writer.writerows(["" if v is None else v for v in line] for line in self.raw_lines)
+        return path
+
+
+# ---- what summary.json says, one line for each cell and load
+
+
+def ratios(results: Results, metric: str, caption: str) -> Table | None:
+    """Median, interval and ratio to native of one metric."""
+    rows = [r for r in results.rows if r.metric == metric and r.median is not None]
+    if not rows:
+        return None
+    rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
+    unit = scale(metric, [r.median for r in rows], rows[0].unit)
+    lines = [
+        [
+            label(r.cell),
+            load_label(r.load),
+            with_interval(r.median, r.ci95, unit),
+            percent(r.ratio, r.ratio_ci95),
+            baseline_label(r.baseline) if r.ratio is not None else NONE,
+            f"{r.valid_trials} of {r.trials}",
+        ]
+        for r in rows
+    ]
+    raw = [
+        [*_cell_values(r.cell), r.load, r.median, *_ends(r.ci95), r.baseline, r.ratio, *_ends(r.ratio_ci95)]
+        + [r.trials, r.valid_trials]
+        for r in rows
+    ]
+    si = SI.get(metric, rows[0].unit)
+    return Table(
+        name=metric,
+        caption=caption,
+        heads=["System", "Load", "Median [95 % interval]", "Share of native", "Compared with", "Trials used"],
+        lines=lines,
+        raw_heads=[*_CELL_HEADS, "load", f"median ({si})", f"ci95_low ({si})", f"ci95_high ({si})", "baseline"]
+        + ["ratio", "ratio_ci95_low", "ratio_ci95_high", "trials", "valid_trials"],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1, 4}),
+    )
+
+
+# ---- the distribution of single readings, as table 5.1 of the thesis
+
+
+def readings(results: Results, cell: Cell, load: str, quantity: str) -> tuple[np.ndarray, int]:
+    """All single readings (echoes, iperf3 intervals) of the trials that count, and the number of those trials.
+
+    A trial without a series gives its one metric.
+    """
+    parts, trials = [], 0
+    for trial in results.used(cell, load):
+        if quantity in trial.series:
+            parts.append(trial.series[quantity][1])
+        elif quantity in trial.metrics:
+            parts.append(np.array([trial.metrics[quantity]]))
+        else:
+            continue
+        trials += 1
+    return (np.concatenate(parts) if parts else np.array([])), trials
+
+
+def distribution(results: Results, load: str, quantity: str, caption: str, name: str) -> Table | None:
+    """Environment, IP, tool, type, min, avg, max, standard deviation (n - 1), P95, n."""
+    found = []
+    for cell in sorted(results.cells, key=order):
+        values, trials = readings(results, cell, load, quantity)
+        if len(values):
+            found.append((cell, values, trials))
+    if not found:
+        return None
+    where = environment(results.host)
+    unit = _table_scale(quantity, [float(np.mean(v)) for _, v, _ in found])
+    heads = ["Tool", "Env.", "IP", "Type"]
+    heads += [f"{h} ({unit.unit})" for h in ("Min", "Avg", "Max", "Std dev", "P95")] + ["n", "Trials"]
+    lines, raw = [], []
+    for cell, values, trials in found:
+        stats = moments(values)
+        who = [label(cell), where, _ip(cell), kind(cell)]
+        lines.append([*who, *[unit.text(s) for s in stats], str(len(values)), str(trials)])
+        raw.append([where, *_cell_values(cell), kind(cell), load, *stats, len(values), trials])
+    si = SI.get(quantity, "")
+    return Table(
+        name=name,
+        caption=caption,
+        heads=heads,
+        lines=lines,
+        raw_heads=["environment", *_CELL_HEADS, "type", "load"]
+        + [f"{h} ({si})" for h in ("min", "avg", "max", "sd", "p95")]
+        + ["n", "trials"],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1, 2, 3}),
+    )
+
+
+def moments(values: np.ndarray) -> list[float | None]:
+    """min, mean, max, sample standard deviation (None for one value), 95th percentile (linear interpolation)."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    p95 = float(np.percentile(values, 95))
+    return [float(np.min(values)), float(np.mean(values)), float(np.max(values)), spread, p95]
+
+
+def kind(cell: Cell) -> str:
+    """What the path is, in the thesis' words."""
+    return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else "CLAT"
+
+
+# ---- what went wrong
+
+
+def doubtful(results: Results) -> Table | None:
+    """Every trial that failed or that a guard distrusted, with the reason."""
+    lines, raw = [], []
+    for t in sorted(results.trials, key=lambda t: (t.block, t.order)):
+        if not t.distrust and t.error is None:
+            continue
+        reasons = [f"{guard}: {detail}" if detail else guard for guard, detail in t.distrust]
+        reasons = ([f"failed: {t.error}"] if t.error else []) + reasons
+        use = "warm-up" if t.warm_up else "used" if t.counts else "not used"
+        lines.append([label(t.cell), load_label(t.load), str(t.block), use, "; ".join(reasons)])
+        raw.append([*_cell_values(t.cell), t.load, t.block, t.order, t.started, use, "; ".join(reasons)])
+    if not lines:
+        return None
+    return Table(
+        name="doubtful-trials",
+        caption="Trials that failed or that a guard distrusted.",
+        heads=["System", "Load", "Block", "In the statistics", "Reason"],
+        lines=lines,
+        raw_heads=[*_CELL_HEADS, "load", "block", "order", "started", "use", "reasons"],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1, 3, 4}),
+    )
+
+
+# ---- parts
+
+_CELL_HEADS = ["system", "datapath", "family", "hops", "factors"]
+
+
+def _cell_values(cell: Cell) -> list:
+    factors = " ".join(f"{k}={v}" for k, v in cell.factors)
+    return [cell.system, cell.datapath, cell.family, cell.hops, factors]
+
+
+def _ends(ci: tuple[float, float] | None) -> Iterable[float | None]:
+    return ci if ci is not None else (None, None)
+
+
+def _ip(cell: Cell) -> str:
+    return {"ipv4": "v4", "ipv6": "v6"}.get(cell.family, cell.family)
+
+
+def _table_scale(quantity: str, means: list[float]) -> Scale:
+    return scale(quantity, [max(means)])

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sentences made from numbers by rule. Every outcome has its words, the bad ones too.
+
+Stages: one ratio in words, one system in words, the whole run in a headline, and how far to trust it.
+Nothing here looks at which system it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from diolkos_lab.report.quantities import MINUS, THIN, count, listing, percent, times
+from diolkos_lab.report.read import Cell, Floor, Interval, Results, Row
+from diolkos_lab.report.systems import baseline_label, label, load_label, order, short_label
+
+# Half width of a 95 % interval, relative to its ratio. Wide enough that a quick run can reach "firm", narrow enough
+# that "firm" still tells a cost of 5 % from none.
+FIRM, FAIR = 0.03, 0.10
+# A run with more distrusted trials than this share is a run on a disturbed host.
+DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
+# Fewer blocks than this make an interval that leans on very few differences.
+FEW_BLOCKS = 8
+# From here on "times as long" reads better than "per cent longer".
+TIMES_FROM = 2.0
+# What stands in the answer for a system; all else is in the pictures and tables.
+HEADLINE = (("tcp-upload", "throughput"), ("tcp-download", "throughput"), ("ping", "rtt"))
+
+
+# ---- one ratio
+
+
+def includes_one(ci: Interval | None) -> bool:
+    return ci is not None and ci[0] <= 1 <= ci[1]
+
+
+def share(row: Row) -> str:
+    """The share of native that a throughput row keeps: "98 % [97-99 %]"."""
+    return percent(row.ratio, row.ratio_ci95)
+
+
+def longer(ratio: float, ci: Interval | None) -> str:
+    """A ratio of times as a difference: "3 % [1-5 %] longer", "5.9 times [5.5-6.3] as long"."""
+    if ratio >= TIMES_FROM:
+        return f"{times(ratio, ci)} as long"
+    change, word = (ratio - 1, "longer") if ratio >= 1 else (1 - ratio, "shorter")
+    if ci is None:
+        return f"{percent(change)} {word}"
+    if includes_one(ci):
+        return f"{percent(change)} {word} [{_signed(ci[0])} to {_signed(ci[1])}]"
+    ends = (ci[0] - 1, ci[1] - 1) if ratio >= 1 else (1 - ci[1], 1 - ci[0])
+    return f"{percent(change, ends)} {word}"
+
+
+def _signed(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    decimals = 0 if abs(change) >= 1 else 1
+    return f"{change:+.{decimals}f}{THIN}%".replace("-", MINUS)
+
+
+def throughput_words(upload: Row | None, download: Row | None) -> str | None:
+    """What one TCP stream keeps, in both directions where both were measured."""
+    found = [(row, name) for row, name in ((upload, "up"), (download, "down")) if row and row.ratio is not None]
+    if not found:
+        return None
+    shares = listing([f"{share(row)} {name}" for row, name in found])
+    text = f"a TCP stream gets {shares} of what {against(found[0][0])} gets"
+    if all(includes_one(row.ratio_ci95) for row, _ in found):
+        text += ", a difference that this run cannot tell from none"
+    elif any(row.ratio_ci95 and row.ratio_ci95[0] > 1 for row, _ in found):
+        text += ", more than native in at least one direction"
+    return text
+
+
+def against(row: Row) -> str:
+    """The baseline in a sentence: "native IPv6", "native IPv4 over 2 hops"."""
+    return baseline_label(row.baseline).replace(", ", " over ", 1)
+
+
+def rtt_words(row: Row | None) -> str | None:
+    if row is None or row.ratio is None:
+        return None
+    if includes_one(row.ratio_ci95):
+        lo, hi = row.ratio_ci95
+        return f"a ping takes as long as native, as far as this run can tell [{_signed(lo)} to {_signed(hi)}]"
+    return f"a ping takes {longer(row.ratio, row.ratio_ci95)}"
+
+
+# ---- one system
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one system costs, in words."""
+
+    cell: Cell
+    name: str
+    cost: str
+    grade: str  # a key of GRADES
+    precision: str  # the grade and the widest half interval: "firm (± 2 %)"
+    basis: str  # how many trials stand behind it
+
+    @property
+    def failed(self) -> bool:
+        return self.grade == "nothing"
+
+
+def answers(results: Results) -> list[Answer]:
+    """One answer for each translated cell, in the order of `systems.order`."""
+    return [_answer(results, cell) for cell in sorted(results.cells, key=order) if not cell.native]
+
+
+def _answer(results: Results, cell: Cell) -> Answer:
+    rows = [_plainest(results, cell, load, metric) for load, metric in HEADLINE]
+    parts = [p for p in (throughput_words(*rows[:2]), rtt_words(rows[2])) if p]
+    if not parts:
+        return Answer(cell, label(cell), _why_nothing(results, cell), "nothing", "nothing", basis(results, cell))
+    cost = "; ".join(parts)
+    widest, found = half_width(rows), grade(rows)
+    precision = found if widest is None else f"{found} (± {percent(widest)})"
+    return Answer(cell, label(cell), cost[0].upper() + cost[1:] + ".", found, precision, basis(results, cell))
+
+
+def _plainest(results: Results, cell: Cell, base: str, metric: str) -> Row | None:
+    """The row of the plainest variant of a load that has a ratio."""
+    rows = (results.row(cell, load, metric) for load in results.loads(base))
+    return next((row for row in rows if row and row.ratio is not None), None)
+
+
+def _why_nothing(results: Results, cell: Cell) -> str:
+    trials = [t for t in results.measured if t.cell == cell]
+    errors = Counter(t.error for t in trials if t.error)
+    if not trials:
+        return "Was never measured: the run ended before its turn."
+    if errors:
+        reason, n = errors.most_common(1)[0]
+        return f"No usable figure: {n} of {count(len(trials), 'trial')} failed. {_sentence(reason)}"
+    if not any(t.counts for t in trials):
+        guards = listing(sorted({g for t in trials for g, _ in t.distrust}))
+        return f"No usable figure: every trial is distrusted ({guards})."
+    return "No ratio to native: the statistics are missing, or native was not measured at the same hops."
+
+
+def half_width(rows: list[Row | None]) -> float | None:
+    """The widest half interval relative to its ratio; None when a ratio has no interval or there is no ratio."""
+    ratios = [row for row in rows if row is not None and row.ratio]
+    if not ratios or any(row.ratio_ci95 is None for row in ratios):
+        return None
+    return max((row.ratio_ci95[1] - row.ratio_ci95[0]) / 2 / row.ratio for row in ratios)
+
+
+def grade(rows: list[Row | None]) -> str:
+    """How narrow the intervals are; the widest of them decides."""
+    if all(row is None or row.ratio is None for row in rows):
+        return "nothing"
+    widest = half_width(rows)
+    if widest is None:
+        return "no interval"
+    return "firm" if widest <= FIRM else "fair" if widest <= FAIR else "coarse"
+
+
+GRADES = {
+    "firm": f"every interval is within ± {100 * FIRM:.0f} % of its ratio",
+    "fair": f"every interval is within ± {100 * FAIR:.0f} % of its ratio",
+    "coarse": f"at least one interval is wider than ± {100 * FAIR:.0f} %",
+    "no interval": "too few trials for an interval",
+    "nothing": "no usable trial",
+}
+
+
+def basis(results: Results, cell: Cell) -> str:
+    """The trials behind a cell: "30 trials, all used" or "30 trials: 27 used, 2 distrusted, 1 failed"."""
+    trials = [t for t in results.measured if t.cell == cell and not t.twin]
+    if not trials:
+        rows = [r for r in results.rows if r.cell == cell]
+        total = sum({r.load: r.trials for r in rows}.values())
+        return count(total, "trial") if total else "no trials"
+    used = sum(t.counts for t in trials)
+    failed = sum(t.error is not None for t in trials)
+    distrusted = sum(bool(t.distrust) for t in trials)
+    parts = [f"{used} used"]
+    parts += [f"{distrusted} distrusted"] if distrusted else []
+    parts += [f"{failed} failed"] if failed else []
+    total = count(len(trials), "trial")
+    return f"{total}, all used" if used == len(trials) and len(parts) == 1 else f"{total}: {', '.join(parts)}"
+
+
+# ---- the run in one line
+
+
+def headline(results: Results) -> str:
+    """The span of what translators keep of native TCP throughput; the worse direction counts."""
+    kept: dict[Cell, float] = {}
+    loads = {load for base, _ in HEADLINE for load in results.loads(base)[:1]}
+    for row in results.rows:
+        translated = not row.cell.native and row.cell.system != "nat44"
+        plain = row.load in loads and row.cell.factors == results.settings[0]
+        if translated and plain and row.metric == "throughput" and row.ratio is not None:
+            kept[row.cell] = min(row.ratio, kept.get(row.cell, row.ratio))
+    if not kept:
+        return "This run cannot say what translation costs on this machine"
+    best, worst = max(kept, key=kept.get), min(kept, key=kept.get)
+    if best == worst:
+        return f"Translation by {short_label(best)} keeps {percent(kept[best])} of native TCP throughput on this machine"
+    return (
+        f"Translation keeps from {percent(kept[worst])} ({short_label(worst)}) to {percent(kept[best])} ({short_label(best)}) "
+        "of native TCP throughput on this machine"
+    )
+
+
+# ---- trust
+
+
+@dataclass(frozen=True)
+class Trust:
+    level: str  # good, limited, poor
+    answer: str
+    reasons: list[str]
+
+
+def trust(results: Results) -> Trust:
+    """How far to trust the run, with every reason that speaks for or against it."""
+    intervals = [r for r in results.rows if r.ratio_ci95 is not None and not r.cell.native]
+    found = plain_floors(results)
+    distrusted, failed, total = trial_counts(results)
+    doubtful = distrusted / total if total else 0
+    reasons = [
+        _interval_sentence(results, bool(intervals)),
+        noise_sentence(found),
+        _distrust_sentence(distrusted, failed, total),
+        verdict_count(results.verdicts),
+    ]
+    if results.quick:
+        reasons.append("This is the quick form: short trials, few blocks. The full study narrows the intervals.")
+    if not intervals or doubtful > DISTRUST_TOO_MUCH:
+        why = "there is no interval to judge by" if not intervals else "too many trials are distrusted"
+        return Trust("poor", f"No: {why}. Take the figures as a sign that the path works, not as its cost.", reasons)
+    smallest = max((f.deviation for f in found), default=None)
+    above = f" for differences above {percent(smallest)}" if smallest is not None else ""
+    weak = [
+        text
+        for text, holds in (
+            ("few blocks", results.blocks < FEW_BLOCKS),
+            ("some trials are distrusted", doubtful > DISTRUST_NOTED),
+            ("no noise floor was measured", not found),
+            ("the noise floor is high", smallest is not None and smallest > FAIR),
+        )
+        if holds
+    ]
+    if weak:
+        return Trust("limited", f"With care{above}: {listing(weak)}.", reasons)
+    return Trust("good", f"Yes{above}.", reasons)
+
+
+def trial_counts(results: Results) -> tuple[int, int, int]:
+    """(distrusted, failed, all) trials after the warm-up."""
+    trials = results.measured
+    return sum(bool(t.distrust) for t in trials), sum(t.error is not None for t in trials), len(trials)
+
+
+def _interval_sentence(results: Results, any_interval: bool) -> str:
+    blocks = count(results.blocks, "block")
+    if not any_interval:
+        return f"No ratio has an interval ({blocks} after the warm-up)."
+    return (
+        f"Brackets hold the 95 % confidence interval of the ratio to native, from {blocks} in which all systems "
+        "were measured in random order. The warm-up block is not used."
+    )
+
+
+def noise_sentence(found: list[Floor]) -> str:
+    if not found:
+        return "No A/A comparison (a system against itself) is in this folder, so the noise floor is unknown."
+    highest: dict[str, float] = {}
+    for floor in found:
+        name = load_label(floor.load)
+        highest[name] = max(floor.deviation, highest.get(name, 0.0))
+    parts = listing([f"{percent(deviation)} in {name}" for name, deviation in highest.items()])
+    text = f"Noise floor: a system compared with itself differs by up to {parts}. Smaller differences mean nothing."
+    biased = sorted({load_label(f.load) for f in found if f.biased})
+    if biased:
+        text += f" In {listing(biased)} the two differ by more than chance: something besides the system moves the figures."
+    return text
+
+
+def plain_floors(results: Results) -> list[Floor]:
+    """The floors of the plainest setting and the plainest variant of each load, those the answers rest on."""
+    plain = {load for base, _ in HEADLINE for load in results.loads(base)[:1]}
+    return [f for f in results.noise_floor if f.load in plain and f.cell.factors == results.settings[0]]
+
+
+def _distrust_sentence(distrusted: int, failed: int, total: int) -> str:
+    if not total:
+        return "The single trials are not in this folder."
+    if not distrusted and not failed:
+        return f"No trial is distrusted and none failed ({total} in all)."
+    parts = [f"{distrusted} distrusted by a guard"] if distrusted else []
+    parts += [f"{failed} failed"] if failed else []
+    return f"Of {count(total, 'trial')}, {listing(parts)}; each is listed below with its reason."
+
+
+def verdict_count(verdicts: list[dict]) -> str:
+    if not verdicts:
+        return "No verdict was reached in this run."
+    tally = Counter(str(v.get("outcome")) for v in verdicts)
+    parts = [f"{n} {outcome}" for outcome in ("met", "not met", "undecided") if (n := tally.pop(outcome, 0))]
+    parts += [f"{n} {outcome}" for outcome, n in tally.items()]
+    return f"Of the rules fixed before the run, {listing(parts)}."
+
+
+# ---- small words for tables
+
+
+OUTCOMES = {"met": ("✓", "met"), "not met": ("✗", "not met"), "undecided": ("?", "undecided")}
+
+
+def outcome(verdict: dict) -> tuple[str, str]:
+    """(sign, words) of a verdict."""
+    raw = str(verdict.get("outcome") or "undecided")
+    return OUTCOMES.get(raw, ("?", raw))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else text + "."
