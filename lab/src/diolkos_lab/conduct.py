@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`run`: a study from its definition to its result folder.
+
+Stages: fit to start? → systems → folder → signals → set up → trials → summary → report.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from diolkos_lab import studies, summary
+from diolkos_lab.experiment.definition import Study
+from diolkos_lab.faults import Fault, Interrupted, MissingFault, UsageFault
+from diolkos_lab.load import tools
+from diolkos_lab.run.session import Session
+from diolkos_lab.run.station import Station
+from diolkos_lab.run.trial import Trial
+from diolkos_lab.samples import folder, host
+from diolkos_lab.sut import definition, lookup
+from diolkos_lab.topology import leftovers
+
+NATIVE = "native"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the command line asks for."""
+
+    study: str
+    quick: bool
+    only: Sequence[str] = ()
+    out: Path | None = None
+    seed: int | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+
+
+class Witness(Protocol):
+    """Who is told how the run goes on; the terminal is one."""
+
+    def planned(self, study: Study, session: Session, missing: Sequence[lookup.Missing], out: Path) -> None: ...
+    def station_up(self, station: Station) -> None: ...
+    def trial_done(self, trial: Trial, session: Session) -> None: ...
+
+
+def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
+    """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
+    study = studies.load(order.study)
+    found, missing = choose(study, order)
+    study = limited(study, found, order.only)
+    require_fit()
+    leftovers.clean()
+    out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
+    form = study.form["quick" if order.quick else "full"]
+    header = {
+        "quick": order.quick,
+        "seed": seed,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "missing": _missing_rows(study, missing),
+    }
+    begun = time.monotonic()
+    writer = folder.Writer(out, study, _resolved(found), header)
+    facts = host.facts() | _facts_of_run(found, seed, order)
+    writer.host(facts)
+    with contextlib.closing(writer), _signals_stop_us(), Session(study, form, found, seed) as session:
+        try:
+            witness.planned(study, session, missing, out)
+            for station in session.set_up():
+                witness.station_up(station)
+            facts |= _facts_of_lanes(session)
+            writer.host(facts)
+            for trial in session.trials():
+                writer.add(trial)
+                witness.trial_done(trial, session)
+        except Interrupted as interrupted:
+            interrupted.add_note(
+                f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "
+                f"(`diolkos-lab report {out}` evaluates them)."
+            )
+            raise
+        finally:
+            writer.host(facts | {"duration_s": round(time.monotonic() - begun, 1)})
+    result = folder.read(out)
+    return result, summary.write(result)
+
+
+def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
+    """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
+    systems = definition.load_all()
+    named = list(dict.fromkeys(subject.system for subject in study.system))
+    for name in order.only:
+        if name not in named:
+            raise UsageFault(f"--only {name}: not a system of the study {study.name}; there are {', '.join(named)}")
+    for name in order.paths:
+        if name not in systems:
+            raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(systems)}")
+    for subject in study.system:
+        if subject.system not in systems or subject.datapath not in systems[subject.system].datapath:
+            raise UsageFault(f"{order.study}: no definition of the system {subject.system} with datapath {subject.datapath}")
+    found: dict[str, lookup.Found] = {}
+    missing: list[lookup.Missing] = []
+    for name in named:
+        if order.only and name not in (*order.only, NATIVE):
+            continue
+        looked = lookup.find(systems[name], order.paths)
+        if isinstance(looked, lookup.Found):
+            found[name] = looked
+        elif name in order.only:
+            raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
+        else:
+            missing.append(looked)
+    return found, missing
+
+
+def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]) -> Study:
+    """With --only: the systems asked for, and the native paths that have as many hops as one of them."""
+    if not only or NATIVE in only:
+        return study
+    chosen = [subject for subject in study.system if subject.system in only]
+    hops = {subject.hops for subject in chosen}
+    natives = [subject for subject in study.system if subject.system == NATIVE and subject.hops in hops]
+    left = {f"{subject.system}/{subject.datapath}" for subject in (*natives, *chosen)}
+    claims = [claim for claim in study.claim if {f"{claim.system}/{claim.datapath}", claim.against} <= {*left, None}]
+    return study.model_copy(update={"system": (*natives, *chosen), "claim": tuple(claims)})
+
+
+def require_fit() -> None:
+    """Raises MissingFault for the first privilege or tool that every study needs and this host lacks."""
+    if sys.platform != "linux":
+        raise MissingFault("the lab measures Linux; run it on a Linux host")
+    if os.geteuid() != 0:
+        raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
+    for name, how in tools.REQUIRED.items():
+        if lookup.program(name, None, None) is None:
+            raise MissingFault(f"the tool {name} is not on this host: {how}")
+
+
+@contextlib.contextmanager
+def _signals_stop_us() -> Iterator[None]:
+    """The first signal stops the run; further ones are ignored while it cleans up."""
+
+    owner = os.getpid()
+
+    def stop(number: int, _: object) -> None:
+        if os.getpid() != owner:  # a forked helper of a library has nothing to clean up
+            os._exit(128 + number)
+        for other in STOPPING:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before: dict[int, Callable[..., Any] | int | None] = {number: signal.signal(number, stop) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
+    return {
+        name: {
+            "binary": str(system.binary) if system.binary else None,
+            "version": system.version,
+            "definition": system.system.model_dump(mode="json", exclude_defaults=True),
+        }
+        for name, system in found.items()
+    }
+
+
+def _missing_rows(study: Study, missing: Sequence[lookup.Missing]) -> list[dict[str, str]]:
+    return [
+        {"system": subject.system, "datapath": subject.datapath, "reason": entry.reason, "how": entry.how}
+        for entry in missing
+        for subject in study.system
+        if subject.system == entry.system.system
+    ]
+
+
+def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, order: Order) -> dict[str, Any]:
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+        "command_line": sys.argv,
+        "quick": order.quick,
+        "systems": {name: {"binary": str(system.binary or ""), "version": system.version} for name, system in found.items()},
+    }
+
+
+def _facts_of_lanes(session: Session) -> dict[str, Any]:
+    """Offloads and MTU of the links, as the kernel tells of one lane per offload level."""
+    shown: dict[str, Any] = {}
+    for cell, station in session.stations.items():
+        if cell.offloads not in shown:
+            role, device = next(station.lane.devices())
+            shown[cell.offloads] = station.lane.features(role, device)
+    mtu = next(iter(session.stations.values())).lane.shape.mtu if session.stations else None
+    return {"veth": {"mtu": mtu, "offloads": shown}}
+
+
+__all__ = ["Fault", "Order", "Witness", "run"]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""From a TOML file to a validated model, every fault with its place in the file."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from diolkos_lab.experiment import locate
+from diolkos_lab.faults import UsageFault
+
+
+class Strict(BaseModel):
+    """A definition accepts no key it does not know, and does not change after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Model = TypeVar("Model", bound=Strict)
+
+
+def read(file: Path, model: type[Model]) -> Model:
+    """Read a definition. Raises UsageFault whose message starts with `file:line:column`."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageFault(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise UsageFault(f"{file}:{line}:{column}: not UTF-8 text") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageFault(f"{file}:{_place(str(error), text)}: {_without_place(str(error))}") from error
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        line, column = locate.nearest(locate.positions(text), _keys_only(first["loc"], values))
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageFault(f"{file}:{line}:{column}: {where}: {message}") from error
+
+
+def _place(message: str, text: str) -> str:
+    """The parser says `(at line 3, column 7)` or `(at end of document)`."""
+    if found := re.search(r"at line (\d+), column (\d+)", message):
+        return f"{found[1]}:{found[2]}"
+    lines = text.splitlines() or [""]
+    return f"{len(lines)}:{len(lines[-1]) + 1}"
+
+
+def _without_place(message: str) -> str:
+    return re.sub(r" \(at (line \d+, column \d+|end of document)\)$", "", message)
+
+
+def _keys_only(location: tuple[str | int, ...], values: object) -> tuple[str | int, ...]:
+    """The part of a validation error's location that is really in the document; it also names union members."""
+    kept: tuple[str | int, ...] = ()
+    for part in location:
+        if isinstance(values, dict) and part in values:
+            values = values[part]  # type: ignore[index]
+        elif isinstance(values, list) and isinstance(part, int) and part < len(values):
+            values = values[part]
+        else:
+            continue
+        kept += (part,)
+    return kept

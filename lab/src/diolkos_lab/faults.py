@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Every way the lab can end other than well. One class per exit code; the message is the one sentence the user reads."""
+
+
+class Fault(Exception):
+    """Something failed while the lab was running (exit code 1)."""
+
+    exit_code = 1
+
+
+class UsageFault(Fault):
+    """Wrong usage or a wrong definition; for a file the message starts with `file:line:column` (exit code 2)."""
+
+    exit_code = 2
+
+
+class MissingFault(Fault):
+    """A privilege, tool or kernel feature is missing; the message names it and says what to do (exit code 3)."""
+
+    exit_code = 3
+
+
+class Interrupted(BaseException):
+    """A signal asked the lab to stop. Not an `Exception`, so that no handler for ordinary errors swallows it.
+
+    exit_code is 128 + the signal's number, as shells report it: 130 for Ctrl-C, 143 for SIGTERM.
+    """
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""ping (iputils): one round-trip time per packet.
+
+ping prints whole microseconds for times below a millisecond, while a veth path takes about ten of them. The median of such
+rounded numbers moves in steps of a microsecond, 10 % of the path. The median for grouped data knows that 9 stands for the
+range 8.5 to 9.5 and uses how many values lie in it, which gives back the resolution the single value has lost.
+"""
+
+import re
+import statistics
+from ipaddress import IPv4Address, IPv6Address
+
+from diolkos_lab.experiment.definition import PingLoad
+from diolkos_lab.load.reading import LoadFault, Reading
+
+GRID_US = 1.0
+LOST_AFTER_S = 1
+_REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([0-9.]+) ms(.*)$", re.MULTILINE)
+_SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
+
+
+def client_command(load: PingLoad, target: IPv4Address | IPv6Address) -> list[str]:
+    return [
+        "ping",
+        "-n",
+        "-c",
+        str(load.count),
+        "-i",
+        f"{load.interval_s:g}",
+        "-W",
+        str(LOST_AFTER_S),
+        str(target),
+    ]
+
+
+def parse(text: str, load: PingLoad) -> Reading:
+    """Median round-trip time and loss ratio of one run of ping, the first `start` packets not counted.
+
+    Raises LoadFault when ping did not reach its summary, or when no reply is left to count.
+    """
+    summary = _SUMMARY.search(text)
+    if not summary:
+        raise LoadFault(f"ping: {text.strip().splitlines()[-1] if text.strip() else 'no output'}")
+    times_us = {
+        int(sequence): float(milliseconds) * 1000
+        for sequence, milliseconds, rest in _REPLY.findall(text)
+        if "DUP!" not in rest and int(sequence) > load.start
+    }
+    if not times_us:
+        raise LoadFault(f"ping: no reply to {summary[1]} packets")
+    counted = load.count - load.start
+    return Reading(
+        metrics={
+            "rtt": statistics.median_grouped(times_us.values(), interval=GRID_US) * 1e-6,
+            "loss": 1 - len(times_us) / counted,
+        },
+        series={
+            "rtt": {
+                "t": [round((sequence - 1) * load.interval_s, 6) for sequence in times_us],
+                "y": [round(microseconds * 1e-6, 9) for microseconds in times_us.values()],
+            }
+        },
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Does a trial deserve trust? Each guard looks at the evidence and says nothing, or one sentence why not.
+
+A distrusted trial is kept and marked. Guards look at the surroundings only: a system under test that loses packets or
+stalls is measured, not excused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from diolkos_lab.experiment.definition import Guards, Topology
+from diolkos_lab.load.reading import Reading
+from diolkos_lab.run.counters import Device, NetCounters
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of one trial. Counters are what changed during it; times in seconds."""
+
+    native: bool  # no system under test on the path
+    bulk: str | None  # `through` or `past` the TUN device
+    server_family: str  # what should arrive at the server
+    cores: int
+    expected_s: float
+    elapsed_s: float
+    busy_s: float
+    own_s: float  # CPU time of the load, the system under test, the lab and the kernel's packet threads
+    steal_s: float
+    clock_jump_s: float
+    outside_drops: int  # in the host's backlogs and on the devices that are not the system's own
+    server: NetCounters
+    server_link: Device
+    tun: Device | None
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Distrust:
+    guard: str
+    detail: str
+
+
+def judge(evidence: Evidence, limits: Guards, topology: Topology) -> list[Distrust]:
+    """Every guard that objects. An empty list means a valid trial."""
+    found = []
+    for guard in GUARDS:
+        if detail := guard(evidence, limits, topology):
+            found.append(Distrust(guard.__name__.replace("_", "-"), detail))
+    return found
+
+
+def steal(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    share = e.steal_s / (e.cores * e.elapsed_s)
+    return f"the hypervisor took {share:.1%} of the CPUs" if share > limits.steal_share else None
+
+
+def foreign_cpu(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    share = (e.busy_s - e.own_s) / (e.cores * e.elapsed_s)
+    return f"other programs used {share:.0%} of the CPUs" if share > limits.foreign_cpu_share else None
+
+
+def clock_jump(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    jump = e.clock_jump_s
+    return f"the clock was set by {jump:+.3f} s during the trial" if abs(jump) > limits.clock_jump_s else None
+
+
+def late(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """The generator could not keep its own schedule."""
+    if e.elapsed_s <= e.expected_s * limits.late_ratio:
+        return None
+    return f"the load took {e.elapsed_s:.2f} s instead of {e.expected_s:.2f} s"
+
+
+def outside_drops(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    packets = max(1, e.server_link.rx_packets + e.server_link.tx_packets)
+    if e.outside_drops / packets <= limits.drop_ratio:
+        return None
+    return f"{e.outside_drops} of {packets} packets were dropped outside the system under test"
+
+
+def retransmits(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """On a path without a system under test nothing should be lost; on another, retransmits are its own price."""
+    count = e.reading.metrics.get("retransmits", 0)
+    if not e.native or count <= limits.retransmit_ratio * max(1, e.reading.segments):
+        return None
+    return f"{count:.0f} segments were sent again although nothing but the kernel is on the path"
+
+
+def link_rate(e: Evidence, limits: Guards, topology: Topology) -> str | None:
+    """What the receiver claims cannot be more than the link carries, nor more than its device counted."""
+    rate = e.reading.metrics.get("throughput", 0)
+    if topology.link_rate and rate > topology.link_rate:
+        return f"the receiver claims {rate:.4g} bit/s on a link of {topology.link_rate:.4g} bit/s"
+    counted = max(e.server_link.rx_bytes, e.server_link.tx_bytes)
+    if e.reading.received_bytes > counted:
+        return f"the receiver claims {e.reading.received_bytes} bytes, the server's device counted {counted}"
+    return None
+
+
+def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """Traffic must reach the server in the right family, and go through or past the TUN device as the datapath says."""
+    counts = e.server.protocols
+    if e.reading.received_bytes:
+        arrived = {
+            "ipv6": counts["Ip6InOctets"] + counts["Ip6OutOctets"],
+            "ipv4": counts["IpExtInOctets"] + counts["IpExtOutOctets"],
+        }
+    else:
+        arrived = {"ipv6": counts["Icmp6InEchos"], "ipv4": counts["IcmpInEchos"]}
+    share = arrived[e.server_family] / max(1, sum(arrived.values()))
+    if share < 1 - limits.bypass_ratio:
+        return f"only {share:.0%} of the traffic reached the server as {e.server_family}"
+    if e.bulk is None:
+        return None
+    if e.tun is None:
+        return "the system's TUN device is not there"
+    if e.reading.received_bytes:
+        crossed = (e.tun.rx_bytes + e.tun.tx_bytes) / e.reading.received_bytes
+    else:
+        # Each echo crosses twice: the request out of the device, the reply into it.
+        crossed = (e.tun.rx_packets + e.tun.tx_packets) / max(1, 2 * counts["Icmp6InEchos"])
+    if e.bulk == "through" and crossed < 1 - limits.bypass_ratio:
+        return f"only {crossed:.0%} of the traffic went through the TUN device"
+    if e.bulk == "past" and crossed > limits.bypass_ratio:
+        return f"{crossed:.0%} of the traffic went through the TUN device instead of the fast path"
+    return None
+
+
+Guard = Callable[[Evidence, Guards, Topology], str | None]
+GUARDS: tuple[Guard, ...] = (
+    steal,
+    foreign_cpu,
+    clock_jump,
+    late,
+    outside_drops,
+    retransmits,
+    link_rate,
+    wrong_path,
+)

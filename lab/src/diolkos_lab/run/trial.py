@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The record of one trial: what a line of samples.jsonl holds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from diolkos_lab.experiment.cells import TrialCell
+from diolkos_lab.run.guards import Distrust
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One load on one lane, once. `metrics` and `series` are empty when `error` says why there is no result."""
+
+    block: int  # 0 is the warm-up
+    order: int  # within the block, from 0
+    cell: TrialCell
+    started: str  # ISO 8601, UTC
+    duration_s: float
+    error: str | None = None
+    distrust: list[Distrust] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    @property
+    def valid(self) -> bool:
+        return self.error is None and not self.distrust
+
+    def as_json(self) -> dict[str, Any]:
+        subject = self.cell.lane.subject
+        return {
+            "block": self.block,
+            "order": self.order,
+            "system": subject.system,
+            "datapath": subject.datapath,
+            "family": subject.family,
+            "hops": subject.hops,
+            "replica": self.cell.lane.replica,
+            "load": self.cell.load.name,
+            "factors": self.cell.factors,
+            "started": self.started,
+            "duration": round(self.duration_s, 4),
+            "valid": self.valid,
+            "distrust": [vars(entry) for entry in self.distrust],
+            "error": self.error,
+            "metrics": self.metrics,
+            "series": self.series,
+        }

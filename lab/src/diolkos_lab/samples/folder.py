@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The result folder: study.toml, host.json and samples.jsonl, written as the run goes on and read again years later.
+
+Stages: claim the folder → write what is known before → one line per trial, flushed → facts known only at the end.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from diolkos_lab.experiment import document
+from diolkos_lab.experiment.definition import Study
+from diolkos_lab.faults import UsageFault
+from diolkos_lab.run.trial import Trial
+
+FORMAT = 1
+
+
+class Writer:
+    """Writes one run's result folder. Every trial is on disk when `add` returns."""
+
+    def __init__(self, folder: Path, study: Study, systems: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+        """Raises UsageFault when the folder holds something that is not a result; an older result is moved aside."""
+        claim(folder)
+        self.folder = folder
+        self.trials = 0
+        resolved = {**_plain(study.model_dump(mode="json")), "resolved": {"systems": _plain(systems)}}
+        (folder / "study.toml").write_text(tomli_w.dumps(resolved))
+        self._samples = (folder / "samples.jsonl").open("w")
+        self._line({"format": FORMAT, "study": study.name, **header})
+
+    def host(self, facts: Mapping[str, Any]) -> None:
+        write_json(self.folder / "host.json", {"format": FORMAT, **facts})
+
+    def add(self, trial: Trial) -> None:
+        self._line(trial.as_json())
+        self.trials += 1
+
+    def close(self) -> None:
+        self._samples.close()
+
+    def _line(self, value: Mapping[str, Any]) -> None:
+        self._samples.write(json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
+        self._samples.flush()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result folder as read."""
+
+    folder: Path
+    study: Study
+    host: dict[str, Any]
+    header: dict[str, Any]
+    trials: list[dict[str, Any]]
+
+
+def read(folder: Path) -> Result:
+    """Read a result folder of any age. Raises UsageFault when it is none, is of a later format, or a line is broken.
+
+    A last line without its end is what a power cut leaves; it is left out.
+    """
+    samples = folder / "samples.jsonl"
+    if not samples.is_file():
+        raise UsageFault(f"{folder}: not a result folder: it has no samples.jsonl")
+    lines = list(_objects(samples))
+    if not lines or lines[0].get("format") != FORMAT:
+        raise UsageFault(f"{samples}:1:1: this lab reads format {FORMAT}, not {lines[0].get('format') if lines else 'nothing'}")
+    study = document.read(folder / "study.toml", StudyAsRun)
+    host = json.loads((folder / "host.json").read_text()) if (folder / "host.json").exists() else {}
+    return Result(folder, study, host, lines[0], lines[1:])
+
+
+class StudyAsRun(Study):
+    """A study with what was found out when it was run: the systems' definitions, paths and versions."""
+
+    resolved: dict[str, Any] = {}
+
+
+def claim(folder: Path) -> None:
+    """Make the folder. A result already in it is moved to a name with its date, never overwritten."""
+    if folder.exists():
+        if not folder.is_dir():
+            raise UsageFault(f"{folder}: exists and is not a folder")
+        if (folder / "samples.jsonl").exists():
+            date = datetime.fromtimestamp((folder / "samples.jsonl").stat().st_mtime, UTC)
+            aside = folder.with_name(f"{folder.name}-{date:%Y%m%dT%H%M%SZ}")
+            folder.rename(aside)
+        elif any(folder.iterdir()):
+            raise UsageFault(f"{folder}: holds something that is not a result; choose another folder with --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageFault(f"{folder}: cannot be made: {error.strerror}") from error
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Write a whole file or nothing: a reader never sees half of it."""
+    draft = file.with_suffix(".tmp")
+    draft.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+    os.replace(draft, file)
+
+
+def _objects(file: Path) -> Iterator[dict[str, Any]]:
+    text = file.read_text()
+    lines = text.split("\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise UsageFault(f"{file}:{number}:1: not a JSON object: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """TOML has no null: leave such keys out."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value

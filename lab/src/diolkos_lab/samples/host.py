@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Facts about the host that a reader years later needs to judge the figures. What cannot be found out is null."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+CPU = Path("/sys/devices/system/cpu")
+CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
+PACKAGES = ("diolkos-lab", "jinja2", "matplotlib", "numpy", "pandas", "pydantic", "pyroute2", "rich", "scipy", "typer")
+TOOLS = {"iperf3": ["iperf3", "--version"], "ping": ["ping", "-V"], "nft": ["nft", "--version"]}
+
+
+def facts() -> dict[str, Any]:
+    """Everything that holds for the whole run."""
+    cores = sorted(os.sched_getaffinity(0))
+    return {
+        "kernel": platform.release(),
+        "kernel_build": platform.version(),
+        "architecture": platform.machine(),
+        "distribution": _distribution(),
+        "cpu_model": _cpu_model(),
+        "cores": len(cores),
+        "affinity": cores,
+        "placement": "unpinned: the scheduler places load and systems on these CPUs",
+        "clocksource": _text(CLOCK / "current_clocksource"),
+        "clocksources": (_text(CLOCK / "available_clocksource") or "").split(),
+        "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
+        "mitigations": {file.name: _text(file) for file in sorted((CPU / "vulnerabilities").glob("*"))},
+        "virtualisation": virtualisation(),
+        "smt": _text(CPU / "smt/control"),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "tcp_congestion_control_default": _text(Path("/proc/sys/net/ipv4/tcp_congestion_control")),
+        "load_average": list(os.getloadavg()),
+        "python": platform.python_version(),
+        "versions": {**{name: _first_line(command) for name, command in TOOLS.items()}, **_packages()},
+    }
+
+
+def virtualisation() -> str | None:
+    """Name of the hypervisor, `container`, or `none`; null when the host does not tell."""
+    if Path("/run/.containerenv").exists() or Path("/.dockerenv").exists():
+        return "container"
+    cpuinfo = _text(Path("/proc/cpuinfo")) or ""
+    if not re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
+        return "none" if "flags" in cpuinfo else None
+    vendor = _text(Path("/sys/class/dmi/id/sys_vendor"))
+    lscpu = _output(["lscpu"])
+    named = re.search(r"Hypervisor vendor:\s*(\S+)", lscpu or "")
+    return named[1] if named else vendor or "a hypervisor that does not say its name"
+
+
+def _cpu_model() -> str | None:
+    found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    return found[1] if found else None
+
+
+def _distribution() -> str | None:
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', _text(Path("/etc/os-release")) or "", re.MULTILINE)
+    return found[1] if found else None
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[f"python:{name}"] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _first_line(command: list[str]) -> str | None:
+    text = _output(command)
+    return text.strip().splitlines()[0] if text and text.strip() else None
+
+
+def _output(command: list[str]) -> str | None:
+    if not shutil.which(command[0], path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"):
+        return None
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the terminal shows: progress with time left, the table of results, the verdicts.
+
+On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from diolkos_lab.experiment.definition import Study
+from diolkos_lab.run.session import Session
+from diolkos_lab.run.station import Station
+from diolkos_lab.run.trial import Trial
+from diolkos_lab.sut.lookup import Missing
+
+MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
+
+
+class Screen:
+    """Tells a person how the run goes on. Use as a context manager, so that the terminal is restored."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=console, transient=True
+        )
+        self._task: Any = None
+        self._block = -1
+        self._failed: set[str] = set()
+
+    def __enter__(self) -> "Screen":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def planned(self, study: Study, session: Session, missing: Sequence[Missing], out: Path) -> None:
+        self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, about {_minutes(session.remaining_s())}")
+        for entry in missing:
+            self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False)
+
+    def station_up(self, station: Station) -> None:
+        if station.failure:
+            self._console.print(f"  [red]✗[/] {station.failure}", highlight=False)
+
+    def trial_done(self, trial: Trial, session: Session) -> None:
+        left = f"{_minutes(session.remaining_s())} left"
+        name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
+        if trial.error and trial.error not in self._failed:
+            self._failed.add(trial.error)
+            self._console.print(f"  [red]✗[/] {name}: {trial.error}", highlight=False)
+        if self._console.is_terminal:
+            if self._task is None:
+                self._bar.start()
+                self._task = self._bar.add_task("", total=session.block_trials, left=left)
+            block = f"block {trial.block}" if trial.block else "warm-up"
+            self._bar.update(self._task, description=f"{block}: {name}", completed=trial.order + 1, left=left)
+        elif trial.block != self._block:
+            self._block = trial.block
+            self._console.print(f"{f'block {trial.block}' if trial.block else 'warm-up'}, {left}", highlight=False)
+
+
+def results(console: Console, summary: Mapping[str, Any]) -> None:
+    """The table, the noise floor, what was distrusted or failed, and the verdicts."""
+    console.print(_table(summary["rows"]))
+    for row in summary["noise_floor"]["rows"]:
+        if row["ratio_ci95"]:
+            low, high = row["ratio_ci95"]
+            text = f"Noise floor: native against itself, {row['load']}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
+            console.print(f"[dim]{text}[/]", highlight=False)
+    for entry in summary["distrusted"]:
+        console.print(f"[yellow]{entry['trials']} trials distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
+    for entry in summary["failures"]:
+        name = f"{entry['system']} {entry['datapath']}"
+        console.print(f"[red]{name} failed[/] ({entry['trials']} trials): {entry['reason']}", highlight=False, markup=True)
+    for verdict in summary["verdicts"]:
+        outcome = verdict["outcome"]
+        sentence = verdict["sentence"].removeprefix(f"{outcome.capitalize()}. ")
+        console.print(f"{MARK[outcome]}  {sentence}", highlight=False)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(caption="median, in brackets its 95 % interval; × is the ratio to the native path of the same hops")
+    for heading in ("system", "datapath", "app", "hops"):
+        table.add_column(heading)
+    for heading in ("upload Gbit/s", "× native", "download Gbit/s", "× native", "RTT µs", "× native", "trusted"):
+        table.add_column(heading, justify="right")
+    lines: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["metric"] in ("throughput", "rtt"):
+            factors = tuple(f"{name} {row[name]}" for name in ("streams",) if row.get(name, 1) != 1)
+            off = ("offloads off",) if row["offloads"] == "off" else ()
+            key = (row["system"], row["datapath"], row["family"], row["hops"], factors, off)
+            lines.setdefault(key, {}).setdefault(row["load"], row)
+    for (system, datapath, family, hops, factors, off), cells in lines.items():
+        trusted = sum(row["valid_trials"] for row in cells.values())
+        made = sum(row["trials"] for row in cells.values())
+        table.add_row(
+            " ".join((system, *factors, *off)),
+            datapath,
+            family,
+            str(hops),
+            *_pair(cells.get("tcp-upload"), 1e-9),
+            *_pair(cells.get("tcp-download"), 1e-9),
+            *_pair(cells.get("ping"), 1e6),
+            f"{trusted}/{made}",
+        )
+    return table
+
+
+def _pair(row: Mapping[str, Any] | None, scale: float) -> tuple[str, str]:
+    if row is None or row["median"] is None:
+        return "–", "–"
+    value = _with_interval(row["median"] * scale, row["ci95"] and [bound * scale for bound in row["ci95"]])
+    return value, _with_interval(row["ratio"], row["ratio_ci95"]) if row["ratio"] is not None else ""
+
+
+def _with_interval(value: float, ci95: Sequence[float] | None) -> str:
+    if not ci95:
+        return f"{value:.3g}"
+    return f"{value:.3g} [dim]({ci95[0]:.3g}–{ci95[1]:.3g})[/]"
+
+
+def _minutes(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, seconds = divmod(rest, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes}:{seconds:02} min"

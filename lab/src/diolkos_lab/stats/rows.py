@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The rows of summary.json: one per cell and metric.
+
+A value is one trial's figure. For round-trip times, mean, sd, min, max, p95 and p99 are those of the single packets of all
+valid trials, since a tail is a matter of packets; median, interval and ratio stay those of trials, which are independent.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from diolkos_lab.experiment.definition import Study
+from diolkos_lab.stats.median import interval, median
+from diolkos_lab.stats.pairing import CellKey, Samples
+
+UNITS = {"throughput": "bit/s", "rtt": "s", "loss": "ratio", "cpu": "s/GB"}
+
+
+def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
+    """Rows in the order of the study's systems, each with the keys of the result format and the cell's factors."""
+    baselines = {subject.key: subject.baseline_key for subject in study.system}
+    order = {subject.key: number for number, subject in enumerate(study.system)}
+    cells = sorted((key for key in samples.cells() if key.replica == 1), key=lambda key: order.get(key.subject, len(order)))
+    return [
+        _row(study.name, samples, key, metric, baselines.get(key.subject)) for key in cells for metric in _metrics(samples, key)
+    ]
+
+
+def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
+    """A/A: each subject that is measured twice per block, against itself. `spread95` covers 95 % of |ratio − 1|."""
+    found = []
+    for key in samples.cells():
+        if key.replica == 2:
+            for metric in ("throughput", "rtt"):
+                if ratio := samples.ratio(key, replace(key, replica=1), metric):
+                    deviations = [abs(value - 1) for value in ratio.by_block.values()]
+                    found.append(
+                        {
+                            "subject": key.subject,
+                            "load": key.load,
+                            "metric": metric,
+                            **dict(key.factors),
+                            "blocks": len(ratio.by_block),
+                            "ratio": ratio.median,
+                            "ratio_ci95": ratio.ci95,
+                            "spread95": float(np.percentile(deviations, 95)),
+                        }
+                    )
+    return {"rows": found}
+
+
+def _metrics(samples: Samples, key: CellKey) -> list[str]:
+    """Metrics the cell has; a cell in which every trial failed keeps its main one, so that the failure shows."""
+    seen = {name for record in samples.trials(key) for name in record["metrics"]}
+    return [name for name in UNITS if name in seen] or ["rtt" if key.load == "ping" else "throughput"]
+
+
+def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str | None) -> dict[str, Any]:
+    system, datapath, family, hops = key.subject.split("/")
+    by_block = samples.values(key, metric)
+    values = list(by_block.values())
+    spread = _packets(samples, key) if metric == "rtt" else values
+    ratio = samples.ratio(key, replace(key, subject=baseline), metric) if baseline else None
+    return {
+        "study": study,
+        "system": system,
+        "datapath": datapath,
+        "family": family,
+        "hops": int(hops),
+        "load": key.load,
+        "metric": metric,
+        "unit": UNITS[metric],
+        "trials": len(samples.trials(key)),
+        "valid_trials": len(values),
+        "median": median(values) if values else None,
+        **_spread(spread),
+        "ci95": interval(values),
+        "baseline": baseline,
+        "ratio": ratio.median if ratio else None,
+        "ratio_ci95": ratio.ci95 if ratio else None,
+        **dict(key.factors),
+    }
+
+
+def _packets(samples: Samples, key: CellKey) -> list[float]:
+    return [
+        value for record in samples.trials(key) if record["valid"] for value in record["series"].get("rtt", {}).get("y", [])
+    ]
+
+
+def _spread(values: list[float]) -> dict[str, float | None]:
+    names = ("mean", "sd", "min", "max", "p95", "p99")
+    if not values:
+        return dict.fromkeys(names)
+    data = np.asarray(values)
+    sd = float(data.std(ddof=1)) if len(data) > 1 else None
+    return {
+        "mean": float(data.mean()),
+        "sd": sd,
+        "min": float(data.min()),
+        "max": float(data.max()),
+        "p95": float(np.percentile(data, 95)),
+        "p99": float(np.percentile(data, 99)),
+    }

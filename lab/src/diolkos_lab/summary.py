@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""summary.json: all that a run says, made from the result folder alone, so that it can be made again at any time."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from diolkos_lab.samples import folder
+from diolkos_lab.stats import rows
+from diolkos_lab.stats.pairing import Samples
+from diolkos_lab.verdict import verdicts
+
+
+def summarize(result: folder.Result) -> dict[str, Any]:
+    """Shape as in the design; every median and interval in SI units, null where there is none."""
+    samples = Samples(result.trials)
+    missing = result.header.get("missing", [])
+    return {
+        "format": folder.FORMAT,
+        "study": result.study.name,
+        "quick": result.header.get("quick", False),
+        "generated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "verdicts": verdicts(result.study, samples, {entry["system"]: entry["reason"] for entry in missing}),
+        "noise_floor": rows.noise_floor(result.study, samples),
+        "missing": missing,
+        "failures": failures(result.trials),
+        "distrusted": distrusted(result.trials),
+        "rows": rows.rows(result.study, samples),
+    }
+
+
+def write(result: folder.Result) -> dict[str, Any]:
+    summary = summarize(result)
+    folder.write_json(result.folder / "summary.json", summary)
+    return summary
+
+
+def failures(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Trials without a result, those with the same reason counted together. The warm-up counts too."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for trial in trials:
+        if trial["error"]:
+            key = (trial["system"], trial["datapath"], trial["family"], str(trial["hops"]), trial["error"])
+            entry = found.setdefault(
+                key,
+                {name: trial[name] for name in ("system", "datapath", "family", "hops")}
+                | {"reason": trial["error"], "trials": 0, "first_block": trial["block"]},
+            )
+            entry["trials"] += 1
+    return list(found.values())
+
+
+def distrusted(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many trials each guard objected to, warm-up excluded, with one of its sentences."""
+    found: dict[str, dict[str, Any]] = {}
+    for trial in trials:
+        if trial["block"]:
+            for objection in trial["distrust"]:
+                entry = found.setdefault(objection["guard"], {"guard": objection["guard"], "trials": 0, "example": ""})
+                entry["trials"] += 1
+                entry["example"] = objection["detail"]
+    return sorted(found.values(), key=lambda entry: -entry["trials"])

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a system's file may say: how it is found, started, recognised as ready, and how its path is told from a bypass.
+
+Words in braces are filled in when the system starts; `PLACEHOLDERS` lists them. One file per system in `systems/`.
+"""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from diolkos_lab.experiment import document
+
+Command = tuple[str, ...]
+
+PLACEHOLDERS = {
+    "binary": "path of the program",
+    "config": "path of the file that `config` was written to",
+    "directory": "an empty folder of the lane's own",
+    "uplink": "device towards the router, where the system runs",
+    "server_link": "device between router and server",
+    "pref64": "translation prefix with its length",
+    "pref64_address": "translation prefix without its length",
+    "clat4": "IPv4 address of the host behind the translator",
+    "clat4_peer": "a second IPv4 address beside it",
+    "clat6": "IPv6 address that stands for clat4; its /64 is routed to the translator",
+    "clat6_peer": "a second IPv6 address beside it",
+    "mtu": "MTU of the links, bytes",
+    "cores": "number of CPUs",
+}
+
+
+class Datapath(document.Strict):
+    """One way to run the system. In all of them, what is created lives in the lane's namespaces and ends with them."""
+
+    place: Literal["client", "translator", "router"] = "client"
+    access: Literal["ipv6-only", "dual-stack"] = "ipv6-only"  # what the access network carries
+    forwarding: bool = False  # switch packet forwarding on where the system runs
+    config: str | None = None
+    prepare: tuple[Command, ...] = ()  # short commands before the start
+    nftables: str | None = None
+    command: Command | None = None  # runs in the foreground until SIGTERM
+    ready: str | None = None  # text it prints when traffic can flow
+    tun: str | None = None  # its TUN device
+    set_up: bool = False  # the lab gives the TUN device its state, address and routes
+    bulk: Literal["through", "past"] | None = None  # does the bulk of the bytes cross the TUN device's own queue?
+
+    @property
+    def is_native(self) -> bool:
+        return not (self.command or self.prepare or self.nftables)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Datapath":
+        if self.set_up and not self.tun:
+            raise ValueError("set_up needs the name of the tun device")
+        if self.bulk and not self.tun:
+            raise ValueError("bulk needs the name of the tun device")
+        texts = [
+            self.config or "",
+            self.nftables or "",
+            *(self.command or ()),
+            *(word for line in self.prepare for word in line),
+        ]
+        for name in {name for text in texts for name in re.findall(r"\{([a-z0-9_]+)\}", text)}:
+            if name not in PLACEHOLDERS:
+                raise ValueError(f"unknown placeholder {{{name}}}; known are {', '.join(PLACEHOLDERS)}")
+        return self
+
+
+class System(document.Strict):
+    """A system under test."""
+
+    system: str = Field(pattern=r"^[a-z][a-z0-9]*$")
+    title: str
+    binary: str | None = None  # looked up by --path, environment and PATH
+    module: str | None = None  # kernel module it needs
+    package: str | None = None  # distribution package that can tell the version
+    how: str = ""  # how to get it
+    version: Command | None = None
+    counters: Command | None = None  # prints {"counters": {name: count}}; run where the system runs
+    datapath: dict[str, Datapath] = Field(min_length=1)
+
+
+def load_all(folder: Path | None = None) -> dict[str, System]:
+    """All system definitions by name. Raises UsageFault with file:line:column for a faulty one."""
+    folder = folder or Path(__file__).parent / "systems"
+    systems = [document.read(file, System) for file in sorted(folder.glob("*.toml"))]
+    return {system.system: system for system in systems}
+
+
+def fill(text: str, values: dict[str, str]) -> str:
+    """Put values for the placeholders. Other braces (nftables has its own) stay."""
+    return re.sub(r"\{([a-z0-9_]+)\}", lambda found: values.get(found[1], found[0]), text)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The address plan. Every lane has the same addresses, since each has namespaces of its own.
+
+Networks come from the ranges set aside for benchmarks: 2001:2::/48 (RFC 5180) and 198.18.0.0/15 (RFC 2544).
+
+    client ── A ── router ── S ── server                         1 hop
+    client ── B ── translator ── A ── router ── S ── server      2 hops
+"""
+
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+
+UPLINK = "up0"  # towards the server, in the client and the translator
+DOWNLINK = "down0"  # towards the client, in the translator and the router
+SERVER_LINK = "srv0"  # between router and server, at both ends
+
+# Link A, link B and link S: (the end nearer to the client, the end nearer to the server).
+A6 = IPv6Interface("2001:2:0:1::2/64"), IPv6Interface("2001:2:0:1::1/64")
+A4 = IPv4Interface("198.18.1.2/24"), IPv4Interface("198.18.1.1/24")
+B6 = IPv6Interface("2001:2:0:2::2/64"), IPv6Interface("2001:2:0:2::1/64")
+B4 = IPv4Interface("198.18.2.2/24"), IPv4Interface("198.18.2.1/24")
+S6 = IPv6Interface("2001:2:0:f::1/64"), IPv6Interface("2001:2:0:f::2/64")
+S4 = IPv4Interface("198.19.0.1/24"), IPv4Interface("198.19.0.2/24")
+
+# 464XLAT customer side: RFC 6877 and RFC 7335 set 192.0.0.0/29 aside, the first address for the host.
+CLAT4 = IPv4Interface("192.0.0.1/29")
+CLAT4_PEER = IPv4Interface("192.0.0.2/29")
+# A prefix of its own for the translator, routed to it (RFC 6877 §6.3), for those that do not answer neighbour discovery.
+CLAT6_NETWORK = IPv6Network("2001:2:0:c::/64")
+CLAT6 = IPv6Address("2001:2:0:c::1")
+CLAT6_PEER = IPv6Address("2001:2:0:c::2")
+
+# The IPv4-only name of the server that only a translator can reach (one of the two of ipv4only.arpa, RFC 7050).
+LITERAL4 = IPv4Address("192.0.0.171")
+
+SERVER6 = S6[1].ip
+SERVER4 = S4[1].ip
+
+
+def synthesized(pref64: IPv6Network, v4: IPv4Address) -> IPv6Address:
+    """The IPv4 address inside a /96 prefix (RFC 6052 §2.2)."""
+    if pref64.prefixlen != 96:
+        raise ValueError(f"{pref64}: the lab's own addresses are made for prefixes of length 96")
+    return pref64[int(v4)]
