@@ -18,29 +18,32 @@ SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-lint build demo test lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-build setup-lint build demo test lint format format-check licences tree install uninstall clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what is missing: distribution packages (as root) and the Python environment
-	@$(SETUP)
+setup: ## install what building, measuring and testing need and is missing (as root)
+	@$(SETUP) run
+
+setup-build:
+	@$(SETUP) build
+
+setup-lint:
+	@$(SETUP) lint
 
 root: # said at once, not after the build
 	@$(AS_ROOT) true
 
-setup-lint:
-	@$(SETUP) --lint
-
-build: setup ## build bin/diolkos and bin/diolkos-lab
+build: setup-build ## build bin/diolkos and bin/diolkos-lab
 	@$(STEP) "Building diolkos" $(LOG)/build.log cargo build --release --locked --package diolkos
 	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../packaging/diolkos-lab bin/'
 
-demo: root build ## measure CLAT against native forwarding on this machine (as root, some minutes)
+demo: root setup build ## measure CLAT against native forwarding on this machine (as root, some minutes)
 	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
 
-test: root build ## run every test (as root)
+test: root setup build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@for tests in $(PY_TESTS); do echo "== pytest $$tests"; $(AS_ROOT) $(PYTHON) -m pytest $$tests || exit; done
@@ -64,7 +67,7 @@ licences: build ## check, without the network, the licence and the oldest Rust o
 	@$(TOOLS) $(PYTHON) .ci/licences.py
 	@$(TOOLS) $(PYTHON) .ci/rust_version.py
 
-tree: setup ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine
+tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine
 	@$(TOOLS) $(PYTHON) .ci/tree.py
 
 install: ## install the translator, built before, below $(DESTDIR)$(PREFIX)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Brings this machine to the point where the project builds and its tests run. Does nothing for what is there.
 #
-#   packaging/setup.sh           what `make build`, `make demo` and `make test` need
-#   packaging/setup.sh --lint    and what `make lint` and `make format` need
+#   packaging/setup.sh build   what building needs, and the Python environment
+#   packaging/setup.sh run     and what measuring and testing need
+#   packaging/setup.sh lint    or what `make lint` and `make format` need
 #
 #   wanted ─► look ─► install from the distribution ─► look again ─► Python environment
 #
@@ -15,13 +16,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=packaging/tools.sh step=packaging/step.sh
 logs=target/log
 PATH=$PATH:/usr/sbin:/sbin
-lint=
-[ "${1-}" != --lint ] || lint=yes
+purpose=${1-}
 
 # --- wanted: a test, and the packages of Debian and Ubuntu that make it true
 
 missing=()  # what a person calls it
-packages=() # what apt calls it
+packages=() # what apt calls it; a name with @ differs between releases
 
 want() { # NAME, TEST, PACKAGES
 	eval "$2" >/dev/null 2>&1 && return
@@ -36,7 +36,13 @@ python_is_enough() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.versi
 
 look() {
 	missing=() packages=()
-	# The translator: Rust, and a C compiler for libbpf, which is compiled with it.
+	wanted_to_build
+	[ "$purpose" != run ] || wanted_to_run
+	[ "$purpose" != lint ] || wanted_to_lint
+}
+
+# Rust, and a C compiler for libbpf, which is compiled with it. The lab needs Python only.
+wanted_to_build() {
 	want "Rust $(oldest_rust) or newer" "$tools --rust" "@rust"
 	want "a C compiler" "header stdio.h" "gcc libc6-dev"
 	want "the kernel's headers" "header linux/bpf.h" "linux-libc-dev"
@@ -46,8 +52,11 @@ look() {
 	want "clang for BPF" "clang -print-targets | grep -w bpf" "clang"
 	want "libbpf's headers" "header bpf/bpf_helpers.h" "libbpf-dev"
 	want "certificate authorities" 'ls -A /etc/ssl/certs | grep .' "ca-certificates"
-	# The lab: Python, and what it loads networks with and compares.
 	want "Python 3.11 or newer with venv" "python_is_enough" "python3 python3-venv"
+}
+
+# What the lab builds networks from, loads them with and compares.
+wanted_to_run() {
 	want "ip and tc" "command -v ip && command -v tc" "iproute2"
 	want "nft" "command -v nft" "nftables"
 	want "ping" "command -v ping" "iputils-ping"
@@ -55,7 +64,9 @@ look() {
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
 	want "iperf3" "command -v iperf3" "iperf3"
 	want "tayga" "command -v tayga" "tayga"
-	[ -n "$lint" ] || return 0
+}
+
+wanted_to_lint() {
 	want "rustfmt" "$tools cargo fmt --version" "@rustfmt"
 	want "clippy" "$tools cargo clippy --version" "@clippy"
 	want "clang-format" "command -v clang-format" "clang-format"
@@ -145,7 +156,7 @@ distribution() {
 		return 3
 	fi
 	if [ "$(id -u)" != 0 ]; then
-		echo "Missing: $(list "${missing[@]}"). To install them, run: sudo make setup" >&2
+		echo "Missing: $(list "${missing[@]}"). To install it, run: sudo packaging/setup.sh $purpose" >&2
 		return 3
 	fi
 	"$tools" --root "$step" "Reading the distribution's package lists" $logs/apt-update.log \
@@ -153,7 +164,7 @@ distribution() {
 	resolve
 	[ ${#packages[@]} -eq 0 ] ||
 		"$tools" --root "$step" "Installing ${packages[*]}" $logs/apt-install.log \
-			packaging/setup.sh --install "${packages[@]}"
+			packaging/setup.sh install-packages "${packages[@]}"
 	look
 	if [ ${#missing[@]} -gt 0 ]; then
 		echo "Still missing after the installation: $(list "${missing[@]}")." >&2
@@ -174,7 +185,7 @@ list() {
 environment() {
 	local lock=lab/requirements.lock hash
 	hash=$(sha256sum <"$lock")
-	if [ "$(cat .venv/made-from 2>/dev/null)" = "$hash" ] && .venv/bin/python -c '' 2>/dev/null; then return; fi
+	if [ "$(cat .venv/made-from 2>/dev/null)" = "$hash" ] && .venv/bin/python -c 'import diolkos_lab' 2>/dev/null; then return; fi
 	"$tools" "$step" "Making the Python environment .venv" $logs/venv.log python3 -m venv --clear .venv
 	"$tools" "$step" "Installing the Python packages of $lock" $logs/pip.log \
 		.venv/bin/python -m pip install --disable-pip-version-check --require-hashes -r "$lock"
@@ -183,11 +194,17 @@ environment() {
 		sh "$hash"
 }
 
-if [ "${1-}" = --install ]; then
-	shift
-	install_packages "$@"
-	exit
-fi
-look
-[ ${#missing[@]} -eq 0 ] || distribution
-environment
+case $purpose in
+build | run | lint)
+	look
+	[ ${#missing[@]} -eq 0 ] || distribution
+	environment
+	;;
+install-packages) # from `distribution`, as a step
+	install_packages "${@:2}"
+	;;
+*)
+	sed -n '3,8s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac
