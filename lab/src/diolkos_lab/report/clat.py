@@ -49,7 +49,7 @@ def of_throughput(results: Results) -> Chapter:
                     lambda layout: throughput.draw_two_scales(results, layout),
                 )
             )
-    tables = [ratios(results, "throughput", "Throughput, median of the trials, and its share of native.")]
+    tables = [ratios(results, "throughput", "Throughput: median of the trials, and its share of native of the same hops")]
     loads = [*results.loads("tcp-upload"), *results.loads("tcp-download")]
     tables += [_readings(results, load, "throughput", "single iperf3 intervals of all trials") for load in loads]
     return Chapter("throughput", "Throughput", pictures=pictures, tables=[t for t in tables if t])
@@ -70,14 +70,16 @@ def of_rtt(results: Results) -> Chapter:
             Picture(
                 "rtt-distribution",
                 "Distribution of round-trip times",
-                "Hill: how often an echo took that long, each system to its own height. Big point: median. Thick line: up to the "
-                "95th percentile. Stroke: 99th percentile. Small point: the longest echo. Numbers at the right: "
+                "Hill: how often an echo took that long, each system to its own height. Big point: median. Thick line: "
+                "up to the 95th percentile. Stroke: 99th percentile. Small point: the longest echo. Numbers at the right: "
                 "median / 95th / 99th percentile. These are all echoes of all trials, not an interval.",
                 rtt.alt(results),
                 lambda layout: rtt.draw_distribution(results, layout),
             )
         )
-    tables = [ratios(results, "rtt", "Round-trip time, median of the trials' medians, and its ratio to native.")]
+    tables = [
+        ratios(results, "rtt", "Round-trip time: median of the trials' medians, and its ratio to native of the same hops")
+    ]
     tables += [_readings(results, load, "rtt", "single echoes of all trials") for load in results.loads("ping")]
     return Chapter("rtt", "Round-trip time", pictures=pictures, tables=[t for t in tables if t])
 
@@ -93,7 +95,7 @@ def of_cpu(results: Results) -> Chapter:
         cpu.alt(results),
         lambda layout: cpu.draw(results, layout),
     )
-    table = ratios(results, "cpu", "CPU time per gigabyte, median of the trials, and its ratio to native.")
+    table = ratios(results, "cpu", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops")
     return Chapter("cpu", "CPU cost", pictures=[picture], tables=[table] if table else [])
 
 
@@ -106,7 +108,7 @@ def _readings(results: Results, load: str, quantity: str, what: str) -> Table | 
     from_the_load = {"tcp-upload": "TCP upload", "tcp-download": "TCP download", "ping": "Ping"}
     base, *variant = load.split(" ")
     title = ", ".join([from_the_load.get(base, base), *variant])
-    return distribution(results, load, quantity, f"{title}: {what}, as table 5.1 of the thesis.", name)
+    return distribution(results, load, quantity, f"{title}: {what}, in the form of the thesis' table 5.1", name)
 
 
 def _bind(draw, results: Results, log: bool):

@@ -11,9 +11,9 @@ from diolkos_lab.report.facts import clocksource
 from diolkos_lab.report.pictures import Picture, beside_published
 from diolkos_lab.report.pictures.beside_published import Point
 from diolkos_lab.report.quantities import NONE, THIN, digits, listing
-from diolkos_lab.report.read import Cell, Results, Row
+from diolkos_lab.report.read import Cell, Interval, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, order, short_label
-from diolkos_lab.report.tables import Table
+from diolkos_lab.report.tables import Table, kind
 
 TOOLS = ("tayga", "tundra", "jool")
 
@@ -23,8 +23,8 @@ def chapter(results: Results) -> Chapter:
         f"Source: {published.SOURCE}. Its machines are not this one, so only ratios to native can be compared. Absolute "
         "figures stand beside them for reading, not for comparing.",
         _hops(results),
-        "Two published hosts with tsc all show 0.929 Gbit/s: that is the rate of the 1 Gbit/s link, so the ratio of "
-        "100 % says nothing about a translator.",
+        "On two hosts with tsc every published path shows 0.929 Gbit/s, native too: that is the rate of their 1 Gbit/s "
+        "link, so the ratio of 100 % says nothing about a translator.",
     ]
     pictures, tables = [], []
     for quantity, points, table in (
@@ -49,7 +49,7 @@ def chapter(results: Results) -> Chapter:
 
 def _hops(results: Results) -> str:
     """Who was how far from the server, there and here."""
-    here = sorted({c for c in results.cells if c.system in TOOLS or c.system == "diolkos"}, key=order)
+    here = sorted((c for c in results.cells if c.system in (*TOOLS, *_unpublished(results))), key=order)
     by_hops: dict[int, list[str]] = {}
     for cell in here:
         by_hops.setdefault(cell.hops, []).append(_tool(cell))
@@ -61,6 +61,11 @@ def _hops(results: Results) -> str:
     )
     text += f"This run measured {ours}." if ours else "This run measured none of these translators."
     return text + (f" It did not measure {listing(absent)}." if absent else "")
+
+
+def _unpublished(results: Results) -> list[str]:
+    """Translators of this run that the thesis does not have."""
+    return sorted({c.system for c in results.cells if kind(c) == "CLAT" and c.system not in TOOLS})
 
 
 def _hop_word(hops: int) -> str:
@@ -77,9 +82,11 @@ def throughput_points(results: Results) -> list[Point]:
             ends = published.throughput_ratio(entry, tool)
             if ends is not None:
                 middle = (ends[0] * ends[1]) ** 0.5  # on a log axis the middle of two values
-                points.append(Point(_published_cell(tool), _where(entry.environment), middle, ends, ours=False))
+                points.append(
+                    Point(_published_cell(tool), _where(entry.environment), middle, ends, ours=False, metric="throughput")
+                )
         points += _ours(results, [tool], "tcp-upload", "throughput")
-    return points + _ours(results, ["diolkos"], "tcp-upload", "throughput")
+    return points + _ours(results, _unpublished(results), "tcp-upload", "throughput")
 
 
 def rtt_points(results: Results) -> list[Point]:
@@ -88,15 +95,16 @@ def rtt_points(results: Results) -> list[Point]:
         for entry in published.RTT:
             ratio = published.rtt_ratio(entry, tool)
             if ratio is not None:
-                points.append(Point(_published_cell(tool), entry.environment, ratio, None, ours=False))
+                points.append(Point(_published_cell(tool), entry.environment, ratio, None, ours=False, metric="rtt"))
         points += _ours(results, [tool], "ping", "rtt")
-    return points + _ours(results, ["diolkos"], "ping", "rtt")
+    return points + _ours(results, _unpublished(results), "ping", "rtt")
 
 
 def _ours(results: Results, systems: list[str], load: str, metric: str) -> list[Point]:
     """This run's ratios in its plainest setting and variant of the load."""
     return [
-        Point(row.cell, "this run", row.ratio, row.ratio_ci95, ours=True) for row in our_rows(results, systems, load, metric)
+        Point(row.cell, "this run", row.ratio, row.ratio_ci95, ours=True, metric=metric)
+        for row in our_rows(results, systems, load, metric)
     ]
 
 
@@ -148,7 +156,7 @@ class _Lines:
         for row in our_rows(results, systems, self.load, self.metric):
             native = _baseline_row(results, row)
             base = None if native is None else native.median
-            ratio = beside_published.text(Point(row.cell, "", row.ratio, row.ratio_ci95, ours=True))
+            ratio = beside_published.text(Point(row.cell, "", row.ratio, row.ratio_ci95, ours=True, metric=self.metric))
             name = _tool(row.cell)
             self.printed.append([name, where, str(row.cell.hops), self.shown(row.median), self.shown(base), ratio])
             self.raw.append([name, where, _OURS, row.cell.hops, row.median, base, row.ratio, *(row.ratio_ci95 or (None, None))])
@@ -167,11 +175,13 @@ def throughput_table(results: Results) -> Table:
             value, native, ends = entry.translated[tool], entry.native[hops], published.throughput_ratio(entry, tool)
             where = _where(entry.environment)
             natives = " or ".join(lines.shown(n) for n in native)
-            lines.printed.append([name, where, str(hops), lines.shown(value, "failed"), natives, _ratio_text(ends)])
+            lines.printed.append(
+                [name, where, str(hops), lines.shown(value, "failed"), natives, _ratio_text(ends, lines.metric)]
+            )
             raw_native = " or ".join(f"{n:g}" for n in native)
             lines.raw.append([tool, where, "published", hops, value, raw_native, None, *(ends or (None, None))])
         lines.add_ours(results, [tool])
-    lines.add_ours(results, ["diolkos"])
+    lines.add_ours(results, _unpublished(results))
     caption = "Throughput of one TCP stream from client to server: published 30 s means, and medians of this run (bold)."
     return lines.table("published-throughput", caption, "bit/s")
 
@@ -184,10 +194,10 @@ def rtt_table(results: Results) -> Table:
             value, native, ratio = entry.translated[tool], entry.native[tool], published.rtt_ratio(entry, tool)
             where, ends = entry.environment, None if ratio is None else (ratio, ratio)
             shown = lines.shown(value, "failed")
-            lines.printed.append([name, where, str(hops), shown, lines.shown(native), _ratio_text(ends)])
+            lines.printed.append([name, where, str(hops), shown, lines.shown(native), _ratio_text(ends, lines.metric)])
             lines.raw.append([tool, where, "published", hops, value, native, ratio, None, None])
         lines.add_ours(results, [tool])
-    lines.add_ours(results, ["diolkos"])
+    lines.add_ours(results, _unpublished(results))
     caption = (
         "Round-trip time: published averages of 30 echoes with native from the same namespace, and medians of this run (bold)."
     )
@@ -206,5 +216,9 @@ def _tool(cell: Cell) -> str:
     return short_label(cell).split(",", maxsplit=1)[0]
 
 
-def _ratio_text(ends: tuple[float, float] | None) -> str:
-    return NONE if ends is None else beside_published.text(Point(Cell("", "", "", 1), "", ends[0], ends, ours=False))
+def _ratio_text(ends: Interval | None, metric: str) -> str:
+    return (
+        NONE
+        if ends is None
+        else beside_published.text(Point(Cell("", "", "", 1), "", ends[0], ends, ours=False, metric=metric))
+    )

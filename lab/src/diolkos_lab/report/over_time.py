@@ -15,7 +15,8 @@ from scipy import stats
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import load_label, order, setting_label
 
-MOST_STEPS = 40
+# So many steps at most: an iperf3 interval is a mean already, an echo is one packet and wants company.
+MOST_STEPS = {"throughput": 40, "rtt": 20}
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,13 @@ def _lines(results: Results, load: str, setting: tuple, quantity: str) -> list[L
     for cell in sorted((c for c in results.cells if c.factors == setting), key=order):
         series = [t.series[quantity] for t in results.used(cell, load) if quantity in t.series]
         if series:
-            found.append(_line(cell, series))
+            found.append(_line(cell, series, MOST_STEPS.get(quantity, 40)))
     return found
 
 
-def _line(cell: Cell, series: list[tuple[np.ndarray, np.ndarray]]) -> Line:
-    step = _step(series)
-    last = max(int(t.max() / step) for t, _ in series)
+def _line(cell: Cell, series: list[tuple[np.ndarray, np.ndarray]], most_steps: int) -> Line:
+    step = _step(series, most_steps)
+    last = min(max(int(t.max() / step + 1e-3) for t, _ in series), most_steps)
     grid = np.full((len(series), last + 1), np.nan)
     for trial, (t, y) in enumerate(series):
         # A reading on a step's border (iperf3 ends its intervals a little early or late) belongs to the nearer one.
@@ -92,9 +93,9 @@ def _line(cell: Cell, series: list[tuple[np.ndarray, np.ndarray]]) -> Line:
     return Line(cell, times, mean, mean - half, mean + half, len(series))
 
 
-def _step(series: list[tuple[np.ndarray, np.ndarray]]) -> float:
-    """The distance of readings, or longer so that there are at most MOST_STEPS steps."""
+def _step(series: list[tuple[np.ndarray, np.ndarray]], most: int) -> float:
+    """The distance of readings, or so much longer that the last of them falls into step number `most`."""
     gaps = [float(np.median(np.diff(t))) for t, _ in series if len(t) > 1]
     longest = max(float(t.max()) for t, _ in series)
     step = float(np.median(gaps)) if gaps else 1.0
-    return max(step, longest / MOST_STEPS, 1e-6)
+    return max(step, longest / most * 1.001, 1e-6)

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from diolkos_lab.report import chapters, clat, facts, words
+from diolkos_lab.report import chapters, clat, costs, facts, words
 from diolkos_lab.report.pictures import COLOURS, save
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
@@ -36,8 +36,10 @@ def write(results: Results) -> Path:
         results=results,
         headline=words.headline(results),
         machine=facts.machine(results.host),
-        plain=[a for a in words.answers(results) if a.cell.factors == results.settings[0]],
-        others=_by_setting(results),
+        lead=words.lead(results),
+        plain=costs.table(results, results.settings[0]),
+        others=[(setting_label(s), each) for s in results.settings[1:] if (each := costs.table(results, s))],
+        answers=words.answers(results),
         grades=words.GRADES,
         trust=words.trust(results),
         verdicts=chapters.verdicts(results),
@@ -51,13 +53,6 @@ def write(results: Results) -> Path:
     partial = path.with_suffix(".html.part")
     partial.write_text(text, encoding="utf-8")
     return partial.replace(path)
-
-
-def _by_setting(results: Results) -> list[tuple[str, list[words.Answer]]]:
-    """Answers of the settings after the plainest one."""
-    every = words.answers(results)
-    found = [(setting_label(s), [a for a in every if a.cell.factors == s]) for s in results.settings[1:]]
-    return [(name, each) for name, each in found if each]
 
 
 def _template():

@@ -28,8 +28,8 @@ AWS_HPET = Environment("AWS", "hpet", one_host=True)
 AWS_KVM = Environment("AWS", "kvm-clock", one_host=True)
 SINGLE_HPET = Environment("one host", "hpet", one_host=True)
 SINGLE_TSC = Environment("one host", "tsc", one_host=True)
-DUAL_HPET = Environment("two hosts, 1 GbE", "hpet", one_host=False)
-DUAL_TSC = Environment("two hosts, 1 GbE", "tsc", one_host=False, line_rate=True)
+DUAL_HPET = Environment("two hosts", "hpet", one_host=False)
+DUAL_TSC = Environment("two hosts", "tsc", one_host=False, line_rate=True)
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Rtt:
     native: dict[str, float]
 
 
-def _gbit(env: Environment, tayga, tundra, jool, one_hop: tuple, two_hops: tuple) -> Throughput:
-    values = {"tayga": tayga, "tundra": tundra, "jool": jool}
+def _gbit(env: Environment, means: tuple, one_hop: tuple, two_hops: tuple) -> Throughput:
+    values = dict(zip(("tayga", "tundra", "jool"), means, strict=True))
     return Throughput(
         env,
         {tool: None if v is None else v * 1e9 for tool, v in values.items()},
@@ -68,18 +68,18 @@ def _ms(env: str, translated: dict, native: dict) -> Rtt:
 
 
 THROUGHPUT = [
-    _gbit(AWS_HPET, 0.187, 0.432, 9.02, (10.06,), (9.42,)),
-    _gbit(AWS_KVM, 0.834, 1.236, 16.0, (14.8, 23.3), (19.9,)),
-    _gbit(SINGLE_HPET, None, 0.518, 6.75, (8.87,), (7.09,)),
-    _gbit(SINGLE_TSC, None, 4.435, 33.87, (42.3,), (35.88,)),
-    _gbit(DUAL_HPET, None, 0.541, 0.584, (0.859,), (0.672,)),
-    _gbit(DUAL_TSC, None, 0.929, 0.929, (0.929,), (0.929,)),
+    _gbit(AWS_HPET, (0.187, 0.432, 9.02), (10.06,), (9.42,)),
+    _gbit(AWS_KVM, (0.834, 1.236, 16.0), (14.8, 23.3), (19.9,)),
+    _gbit(SINGLE_HPET, (None, 0.518, 6.75), (8.87,), (7.09,)),
+    _gbit(SINGLE_TSC, (None, 4.435, 33.87), (42.3,), (35.88,)),
+    _gbit(DUAL_HPET, (None, 0.541, 0.584), (0.859,), (0.672,)),
+    _gbit(DUAL_TSC, (None, 0.929, 0.929), (0.929,), (0.929,)),
 ]
 RTT = [
     _ms("AWS", {"jool": 0.064, "tayga": 0.091, "tundra": 0.099}, {"jool": 0.053, "tayga": 0.042, "tundra": 0.042}),
     _ms("one host", {"jool": 0.189, "tayga": None, "tundra": 0.239}, {"jool": 0.171, "tayga": 0.134, "tundra": 0.131}),
     _ms(
-        "two hosts, 1 GbE",
+        "two hosts",
         {"jool": 0.563, "tayga": None, "tundra": 0.666},
         {"jool": 0.532, "tayga": 0.539, "tundra": 0.537},
     ),

@@ -98,13 +98,13 @@ def factor(ratio: float, ci: Interval | None = None) -> str:
 
 
 def with_interval(value: float | None, ci: Interval | None, unit: Scale) -> str:
-    """A value with its interval in one unit, "16.1 [15.9-16.3] Gbit/s"."""
+    """A value with its interval, "16.1 [15.9-16.3]"; the unit stands in the column's head."""
     if value is None:
         return NONE
     text = unit.text(value)
     if ci is not None:
         text += f" [{unit.text(ci[0])}{TO}{unit.text(ci[1])}]"
-    return f"{text}{THIN}{unit.unit}"
+    return text
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

@@ -70,9 +70,14 @@ def label(cell: Cell) -> str:
     return short_label(cell) + "".join(f", {key} {value}" for key, value in cell.factors)
 
 
+def title(system: str) -> str:
+    """A system's name without datapath: "Jool"."""
+    return _TITLES.get(system, system)
+
+
 def short_label(cell: Cell) -> str:
     """The name of a cell: "native IPv6", "diolkos tc", "Jool, 2 hops"."""
-    name = _TITLES.get(cell.system, cell.system)
+    name = title(cell.system)
     if cell.native:
         name += f" {FAMILIES.get(cell.family, cell.family)}"
     elif (cell.system, "") not in _LOOKS and cell.datapath:

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from diolkos_lab.report.facts import environment
-from diolkos_lab.report.quantities import NONE, Scale, percent, scale, with_interval
-from diolkos_lab.report.read import Cell, Results
+from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
+from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, load_label, load_order, order
 
 SI = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio", "rate": "1/s"}
@@ -52,30 +52,33 @@ def ratios(results: Results, metric: str, caption: str) -> Table | None:
         return None
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
     unit = scale(metric, [r.median for r in rows], rows[0].unit)
+    share = percent if metric == "throughput" else factor
     lines = [
         [
             label(r.cell),
             load_label(r.load),
             with_interval(r.median, r.ci95, unit),
-            percent(r.ratio, r.ratio_ci95),
-            baseline_label(r.baseline) if r.ratio is not None else NONE,
+            NONE if r.ratio is None else share(r.ratio, r.ratio_ci95),
+            baseline_label(r.baseline).removeprefix("native ") if r.ratio is not None else NONE,
             f"{r.valid_trials} of {r.trials}",
         ]
         for r in rows
     ]
-    raw = [
-        [*_cell_values(r.cell), r.load, r.median, *_ends(r.ci95), r.baseline, r.ratio, *_ends(r.ratio_ci95)]
-        + [r.trials, r.valid_trials]
-        for r in rows
-    ]
+    raw = [[*_cell_values(r.cell), r.load, r.trials, r.valid_trials, *_measured(r)] for r in rows]
     si = SI.get(metric, rows[0].unit)
     return Table(
         name=metric,
         caption=caption,
-        heads=["System", "Load", "Median [95 % interval]", "Share of native", "Compared with", "Trials used"],
+        heads=[
+            "System",
+            "Load",
+            f"Median [95 % interval], {unit.unit}",
+            "Of native" if share is percent else "Times native",
+            "Native",
+            "Trials",
+        ],
         lines=lines,
-        raw_heads=[*_CELL_HEADS, "load", f"median ({si})", f"ci95_low ({si})", f"ci95_high ({si})", "baseline"]
-        + ["ratio", "ratio_ci95_low", "ratio_ci95_high", "trials", "valid_trials"],
+        raw_heads=_CELL_HEADS + _ROW_HEADS[:3] + [f"{head} ({si})" for head in _ROW_HEADS[3:6]] + _ROW_HEADS[6:],
         raw_lines=raw,
         text_columns=frozenset({0, 1, 4}),
     )
@@ -112,8 +115,7 @@ def distribution(results: Results, load: str, quantity: str, caption: str, name:
         return None
     where = environment(results.host)
     unit = _table_scale(quantity, [float(np.mean(v)) for _, v, _ in found])
-    heads = ["Tool", "Env.", "IP", "Type"]
-    heads += [f"{h} ({unit.unit})" for h in ("Min", "Avg", "Max", "Std dev", "P95")] + ["n", "Trials"]
+    heads = ["Tool", "Env.", "IP", "Type", "Min", "Avg", "Max", "Std dev", "P95", "n", "Trials"]
     lines, raw = [], []
     for cell, values, trials in found:
         stats = moments(values)
@@ -123,7 +125,7 @@ def distribution(results: Results, load: str, quantity: str, caption: str, name:
     si = SI.get(quantity, "")
     return Table(
         name=name,
-        caption=caption,
+        caption=f"{caption}, {unit.unit}",
         heads=heads,
         lines=lines,
         raw_heads=["environment", *_CELL_HEADS, "type", "load"]
@@ -176,11 +178,17 @@ def doubtful(results: Results) -> Table | None:
 # ---- parts
 
 _CELL_HEADS = ["system", "datapath", "family", "hops", "factors"]
+_ROW_HEADS = ["load", "trials", "valid_trials", "median", "ci95_low", "ci95_high"]
+_ROW_HEADS += ["baseline", "ratio", "ratio_ci95_low", "ratio_ci95_high"]
 
 
 def _cell_values(cell: Cell) -> list:
     factors = " ".join(f"{k}={v}" for k, v in cell.factors)
     return [cell.system, cell.datapath, cell.family, cell.hops, factors]
+
+
+def _measured(row: Row) -> list:
+    return [row.median, *_ends(row.ci95), row.baseline, row.ratio, *_ends(row.ratio_ci95)]
 
 
 def _ends(ci: tuple[float, float] | None) -> Iterable[float | None]:

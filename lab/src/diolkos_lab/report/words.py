@@ -111,7 +111,7 @@ def answers(results: Results) -> list[Answer]:
 
 
 def _answer(results: Results, cell: Cell) -> Answer:
-    rows = [_plainest(results, cell, load, metric) for load, metric in HEADLINE]
+    rows = [plainest(results, cell, load, metric) for load, metric in HEADLINE]
     parts = [p for p in (throughput_words(*rows[:2]), rtt_words(rows[2])) if p]
     if not parts:
         return Answer(cell, label(cell), _why_nothing(results, cell), "nothing", "nothing", basis(results, cell))
@@ -121,10 +121,10 @@ def _answer(results: Results, cell: Cell) -> Answer:
     return Answer(cell, label(cell), cost[0].upper() + cost[1:] + ".", found, precision, basis(results, cell))
 
 
-def _plainest(results: Results, cell: Cell, base: str, metric: str) -> Row | None:
-    """The row of the plainest variant of a load that has a ratio."""
+def plainest(results: Results, cell: Cell, base: str, metric: str, ratio: bool = True) -> Row | None:
+    """The row of the plainest variant of a load, of those that have a ratio unless `ratio` is false."""
     rows = (results.row(cell, load, metric) for load in results.loads(base))
-    return next((row for row in rows if row and row.ratio is not None), None)
+    return next((row for row in rows if row and (row.ratio is not None or not ratio)), None)
 
 
 def _why_nothing(results: Results, cell: Cell) -> str:
@@ -189,23 +189,39 @@ def basis(results: Results, cell: Cell) -> str:
 
 
 def headline(results: Results) -> str:
-    """The span of what translators keep of native TCP throughput; the worse direction counts."""
-    kept: dict[Cell, float] = {}
+    """The span of what translators keep of native TCP throughput."""
+    found = kept(results)
+    if not found:
+        return "This run cannot say what translation costs on this machine"
+    best, worst = max(found, key=found.get), min(found, key=found.get)
+    if best == worst:
+        return f"Translation by {short_label(best)} keeps {percent(found[best])} of native TCP throughput on this machine"
+    return (
+        f"Translation keeps from {percent(found[worst])} ({short_label(worst)}) to {percent(found[best])} "
+        f"({short_label(best)}) of native TCP throughput on this machine"
+    )
+
+
+def kept(results: Results) -> dict[Cell, float]:
+    """What each translator keeps of native TCP throughput, in the plainest setting; the worse direction counts."""
+    found: dict[Cell, float] = {}
     loads = {load for base, _ in HEADLINE for load in results.loads(base)[:1]}
     for row in results.rows:
         translated = not row.cell.native and row.cell.system != "nat44"
         plain = row.load in loads and row.cell.factors == results.settings[0]
         if translated and plain and row.metric == "throughput" and row.ratio is not None:
-            kept[row.cell] = min(row.ratio, kept.get(row.cell, row.ratio))
-    if not kept:
-        return "This run cannot say what translation costs on this machine"
-    best, worst = max(kept, key=kept.get), min(kept, key=kept.get)
-    if best == worst:
-        return f"Translation by {short_label(best)} keeps {percent(kept[best])} of native TCP throughput on this machine"
-    return (
-        f"Translation keeps from {percent(kept[worst])} ({short_label(worst)}) to {percent(kept[best])} ({short_label(best)}) "
-        "of native TCP throughput on this machine"
-    )
+            found[row.cell] = min(row.ratio, found.get(row.cell, row.ratio))
+    return found
+
+
+def lead(results: Results) -> str:
+    """The answer for the translator that keeps the most throughput, in one sentence."""
+    found = [a for a in answers(results) if not a.failed and a.cell.factors == results.settings[0]]
+    best = max(kept(results).items(), key=lambda item: item[1], default=(None, 0))[0]
+    chosen = next((a for a in found if a.cell == best), found[0] if found else None)
+    if chosen is None:
+        return "No translator has a figure that can be compared with native. Why is said below."
+    return f"Through {chosen.name}, {chosen.cost[0].lower()}{chosen.cost[1:]}"
 
 
 # ---- trust
@@ -236,7 +252,7 @@ def trust(results: Results) -> Trust:
         why = "there is no interval to judge by" if not intervals else "too many trials are distrusted"
         return Trust("poor", f"No: {why}. Take the figures as a sign that the path works, not as its cost.", reasons)
     smallest = max((f.deviation for f in found), default=None)
-    above = f" for differences above {percent(smallest)}" if smallest is not None else ""
+    above = f", for differences above {percent(smallest)}" if smallest is not None else ""
     weak = [
         text
         for text, holds in (
@@ -294,7 +310,7 @@ def _distrust_sentence(distrusted: int, failed: int, total: int) -> str:
         return "The single trials are not in this folder."
     if not distrusted and not failed:
         return f"No trial is distrusted and none failed ({total} in all)."
-    parts = [f"{distrusted} distrusted by a guard"] if distrusted else []
+    parts = [f"{distrusted} {_are(distrusted)} distrusted by a guard"] if distrusted else []
     parts += [f"{failed} failed"] if failed else []
     return f"Of {count(total, 'trial')}, {listing(parts)}; each is listed below with its reason."
 
@@ -303,8 +319,8 @@ def verdict_count(verdicts: list[dict]) -> str:
     if not verdicts:
         return "No verdict was reached in this run."
     tally = Counter(str(v.get("outcome")) for v in verdicts)
-    parts = [f"{n} {outcome}" for outcome in ("met", "not met", "undecided") if (n := tally.pop(outcome, 0))]
-    parts += [f"{n} {outcome}" for outcome, n in tally.items()]
+    parts = [f"{n} {_are(n)} {word}" for word in OUTCOMES if (n := tally.pop(word, 0))]
+    parts += [f"{n} {_are(n)} {word}" for word, n in tally.items()]
     return f"Of the rules fixed before the run, {listing(parts)}."
 
 
@@ -318,6 +334,10 @@ def outcome(verdict: dict) -> tuple[str, str]:
     """(sign, words) of a verdict."""
     raw = str(verdict.get("outcome") or "undecided")
     return OUTCOMES.get(raw, ("?", raw))
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
 
 
 def _sentence(text: str) -> str:

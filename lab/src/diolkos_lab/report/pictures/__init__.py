@@ -15,7 +15,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from diolkos_lab.report.pictures.style import NARROW, RULE, SHADE, SOFT, WIDE, Draw, rc
+from diolkos_lab.report.pictures.style import NARROW, RULE, SHADE, SOFT, WIDE, Draw, Layout, rc, settle
 from diolkos_lab.report.systems import INK, LOOKS
 
 PNG_DPI = 200
@@ -50,17 +50,26 @@ class Inline:
 def save(picture: Picture, folder: Path) -> Inline:
     """Draw a picture, write NAME.png and NAME.svg to `folder`, and return it for the page."""
     with rc_context(rc()):
-        wide, narrow = picture.draw(WIDE), picture.draw(NARROW)
-        stamp = {"Date": None, "Creator": "diolkos-lab", "Title": picture.title}
-        wide.savefig(folder / f"{picture.name}.svg", metadata=stamp)
+        wide, narrow = (_drawn(picture, layout) for layout in (WIDE, NARROW))
+        svg = _svg(wide, picture.title)
+        (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
         wide.savefig(folder / f"{picture.name}.png", dpi=PNG_DPI, metadata={"Software": "diolkos-lab"})
-        return Inline(picture, _inline(wide, picture, "w"), _inline(narrow, picture, "n"))
+        small = _svg(narrow, picture.title)
+    return Inline(picture, themed(svg, f"{picture.name}-w"), themed(small, f"{picture.name}-n"))
 
 
-def _inline(drawn: Figure, picture: Picture, variant: str) -> str:
+def _drawn(picture: Picture, layout: Layout) -> Figure:
+    """The figure with its layout found once and for all files."""
+    drawn = picture.draw(layout)
+    settle(drawn)
+    drawn.set_layout_engine("none")
+    return drawn
+
+
+def _svg(drawn: Figure, title: str) -> str:
     buffer = io.StringIO()
-    drawn.savefig(buffer, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
-    return themed(buffer.getvalue(), f"{picture.name}-{variant}")
+    drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "diolkos-lab", "Title": title})
+    return buffer.getvalue()
 
 
 def themed(svg: str, prefix: str) -> str:
@@ -74,6 +83,7 @@ def themed(svg: str, prefix: str) -> str:
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
     svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', rf'href="#{prefix}-\1"', svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: inherit", svg)
+    svg = svg.replace("fill: #ffffff", "fill: none")  # the ground is the page's
     for name, light, _ in COLOURS:
         svg = re.sub(re.escape(light), f"var(--{name})", svg, flags=re.I)
     return svg.strip()

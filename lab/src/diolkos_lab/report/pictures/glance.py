@@ -43,7 +43,7 @@ def draw(results: Results, layout: Layout) -> Figure:
         spare.set_visible(False)
     for ax, (load, metric) in zip(axes, shown, strict=False):
         rows = {r.cell: r for r in results.rows if (r.load, r.metric) == (load, metric)}
-        ax.set_title(load_label(load))
+        ax.set_title(load_label(load)[:1].upper() + load_label(load)[1:])
         ax.set_xlabel(AXES[load.split(" ", maxsplit=1)[0]][1])
         _panel(ax, cells, rows, metric)
         noise = max((f.deviation for f in results.noise_floor if (f.load, f.metric) == (load, metric)), default=0)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from diolkos_lab.report.over_time import Line, Panel, panels
-from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, dashes, figure, height_of, label_lines, number_axis
+from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, dashes, figure, height_of, label_lines, number_axis, settle
 from diolkos_lab.report.quantities import Scale, scale
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import INK, label, look, order, short_label
@@ -46,7 +46,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
             ax.set_ylim(0)
         number_axis(ax.yaxis, log)
         number_axis(ax.xaxis, log=False)
-    drawn.draw_without_rendering()
+    settle(drawn)
     for ax, panel in zip(axes, shown, strict=True):
         ends = [(float(line.mean[-1]) * unit.factor, short_label(line.cell), line.cell) for line in panel.lines]
         label_lines(ax, [(height_of(ax, y), name, cell) for y, name, cell in ends])
@@ -87,12 +87,14 @@ def draw_distribution(results: Results, layout: Layout) -> Figure:
     lowest = min(float(v.min()) for _, v in found) * unit.factor
     highest = max(float(v.max()) for _, v in found) * unit.factor
     ax.set_xlim(lowest / 1.15, highest * (1.6 if layout.wide else 1.8))
-    ax.set_ylim(len(found) - 0.6, -0.95)
+    ax.set_ylim(len(found) - 0.6, -1.15)
     ax.set_yticks(range(len(found)), [label(cell) for cell, _ in found])
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(f"round-trip time, {unit.unit} (log scale)")
     ax.grid(axis="x")
+    head = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    ax.annotate("median / P95 / P99", (1, -1), xytext=(0, 1.5), fontsize=7.2, color=SOFT, annotation_clip=False, **head)
     for y, (cell, values) in enumerate(found):
         _row(ax, y, cell, values * unit.factor, unit)
     number_axis(ax.xaxis, log=True)

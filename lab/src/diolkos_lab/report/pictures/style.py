@@ -19,6 +19,7 @@ SOFT = "#62625e"  # second-rank text
 RULE = "#d4d4cf"  # grid
 SHADE = "#ebebe6"  # noise floor
 GAP = 9.5  # points between two labels beside lines
+LEAD = 14  # points between the end of a line and its label
 
 
 @dataclass(frozen=True)
@@ -94,42 +95,36 @@ def dashes(cell: Cell) -> object:
     return "-" if cell.hops == 1 else (0, (4, 1.6))
 
 
-def number_axis(axis, log: bool) -> None:
-    """Plain numbers on an axis, on logarithmic ones too."""
+def number_axis(axis, log: bool, dense: bool = True) -> None:
+    """Plain numbers on an axis, on logarithmic ones too; `dense` has 1, 2, 5, otherwise 1, 3."""
     plain = FuncFormatter(lambda v, _: f"{v:,.10g}".replace(",", "\u202f"))
     axis.set_major_formatter(plain)
     if log:
         low, high = axis.get_view_interval()
-        few = high / max(low, 1e-30) < 60
-        axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+        few = high / max(low, 1e-30) < 400
+        axis.set_major_locator(LogLocator(base=10, subs=((1, 2, 5) if dense else (1, 3)) if few else (1,)))
         axis.set_minor_formatter(NullFormatter())
 
 
-def label_lines(ax: Axes, ends: Iterable[tuple[float, str, Cell]], x: float = 1, size: float = 8) -> None:
+def settle(drawn: Figure) -> None:
+    """Let the layout find the places of the axes, so that heights can be asked for."""
+    drawn.draw_without_rendering()
+
+
+def label_lines(ax: Axes, ends: Iterable[tuple[float, str, Cell]], x: float = 1) -> None:
     """Names beside the right ends of lines, moved apart where they would touch, with a hair line to their own.
 
     `ends` holds (y as a fraction of the axes' height, name, cell); `x` is where the lines end, as a fraction of the
-    width.
+    width. The figure must be settled.
     """
     ends = sorted(ends, key=lambda e: e[0])
-    ax.figure.draw_without_rendering()  # the height is only known once the layout is
     height = ax.get_window_extent().height / ax.figure.dpi * 72
     wanted = [min(max(y, 0), 1) * height for y, _, _ in ends]
     for y, place, (_, name, cell) in zip(wanted, spread(wanted, GAP, height), ends, strict=True):
-        colour = look(cell).light
-        ax.annotate(
-            name,
-            xy=(x, y / height),
-            xycoords="axes fraction",
-            xytext=(11, place - y),
-            textcoords="offset points",
-            color=colour,
-            fontsize=size,
-            va="center_baseline",
-            ha="left",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 1},
-        )
+        colour, at = look(cell).light, {"xy": (x, y / height), "xycoords": "axes fraction", "textcoords": "offset points"}
+        ax.annotate(name, xytext=(LEAD + 2, place - y), color=colour, fontsize=8, va="center_baseline", **at)
+        hair = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
+        ax.annotate("", xytext=(LEAD, place - y), arrowprops=hair, annotation_clip=False, **at).set_in_layout(False)
 
 
 def height_of(ax: Axes, y: float) -> float:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from diolkos_lab.report.over_time import Line, Panel, panels
-from diolkos_lab.report.pictures.style import Layout, dashes, figure, height_of, label_lines, number_axis
+from diolkos_lab.report.pictures.style import Layout, dashes, figure, height_of, label_lines, number_axis, settle
 from diolkos_lab.report.quantities import Scale, scale
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import look, short_label
@@ -38,6 +38,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
             ax.set_ylim(0)
         ax.set_ylabel(f"throughput, {unit.unit}" + (" (log scale)" if log else ""))
         number_axis(ax.yaxis, log)
+    settle(drawn)
     for ax, panel in zip(axes, shown, strict=False):
         label_lines(ax, _ends(ax, panel.lines, unit))
     return drawn
@@ -75,8 +76,9 @@ def draw_two_scales(results: Results, layout: Layout) -> Figure:
             number_axis(axis.yaxis, log=False)
         # The names stand inside the frame, between the ends of the lines and the right scale.
         start, end = ax.get_xlim()
-        ax.set_xlim(start, end + (end - start) * (0.42 if layout.wide else 0.85))
+        ax.set_xlim(start, end + (end - start) * (0.36 if layout.wide else 1.15))
         twins.append((ax, twin, left, right, units, (end - start) / (ax.get_xlim()[1] - start)))
+    settle(drawn)
     for ax, twin, left, right, units, x in twins:
         ends = [(y, f"{name} (left)", cell) for y, name, cell in _ends(ax, left, units[0])]
         ends += [(y, f"{name} (right)", cell) for y, name, cell in _ends(twin, right, units[1])]
@@ -111,7 +113,6 @@ def _plot(ax: Axes, line: Line, unit: Scale) -> None:
 
 
 def _ends(ax: Axes, each: list[Line], unit: Scale) -> list:
-    ax.figure.draw_without_rendering()
     return [(height_of(ax, float(line.mean[-1]) * unit.factor), short_label(line.cell), line.cell) for line in each]
 
 

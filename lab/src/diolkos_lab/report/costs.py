@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The table on the first screen: what each system costs, one line each, under native's own figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
+from diolkos_lab.report.read import Cell, Results, Row
+from diolkos_lab.report.systems import baseline_label, order, short_label
+from diolkos_lab.report.words import HEADLINE, TIMES_FROM, Answer, answers, half_width, plainest
+
+USUAL_BASELINE = "native IPv6"
+
+
+@dataclass(frozen=True)
+class Cost:
+    name: str
+    against: str | None  # the baseline, where it is not the usual one
+    cells: list[tuple[str, str]]  # (value, interval) of upload, download, ping; (precision, trials)
+    native: bool = False
+    failed: str | None = None
+
+
+def table(results: Results, setting: tuple) -> list[Cost]:
+    """Native in its own units, then every translated system of a setting."""
+    found = [_native(results, setting)] if any(c.native for c in results.cells) else []
+    found += [_cost(results, a) for a in answers(results) if a.cell.factors == setting]
+    return [line for line in found if line is not None]
+
+
+def _native(results: Results, setting: tuple) -> Cost | None:
+    """The baseline that most systems are compared with: it sets the scale for the shares below it."""
+    cells = sorted((c for c in results.cells if c.native and c.factors == setting), key=order)
+    if not cells:
+        return None
+    rows = [plainest(results, cells[0], load, metric, ratio=False) for load, metric in HEADLINE]
+    shown = []
+    for row in rows:
+        if row is None or row.median is None:
+            shown.append((NONE, ""))
+            continue
+        unit = scale(row.metric, [row.median])
+        ends = "" if row.ci95 is None else f"{unit.text(row.ci95[0])}{TO}{unit.text(row.ci95[1])}"
+        shown.append((f"{unit.text(row.median)}{THIN}{unit.unit}", ends))
+    trials = [t for t in results.measured if t.cell == cells[0] and not t.twin]
+    return Cost(short_label(cells[0]), None, [*shown, ("", _trials(trials))], native=True)
+
+
+def _cost(results: Results, answer: Answer) -> Cost:
+    if answer.failed:
+        return Cost(short_label(answer.cell), None, [], failed=answer.cost)
+    rows = [plainest(results, answer.cell, load, metric) for load, metric in HEADLINE]
+    baselines = {baseline_label(row.baseline) for row in rows if row}
+    against = (
+        None
+        if baselines == {USUAL_BASELINE}
+        else " and ".join(f"of {name.removeprefix('native ')}" for name in sorted(baselines))
+    )
+    widest = half_width(rows)
+    sure = f"± {percent(widest)}" if widest is not None else "no interval"
+    trials = [t for t in results.measured if t.cell == answer.cell and not t.twin]
+    return Cost(_name(answer.cell), against, [*(_ratio(row) for row in rows), (sure, _trials(trials))])
+
+
+def _name(cell: Cell) -> str:
+    """Without the hops, which the baseline beside it names."""
+    return short_label(cell).split(",", maxsplit=1)[0]
+
+
+def _trials(trials: list) -> str:
+    used = sum(t.counts for t in trials)
+    return "" if not trials else count(used, "trial") if used == len(trials) else f"{used} of {len(trials)} trials"
+
+
+def _ratio(row: Row | None) -> tuple[str, str]:
+    """("97 %", "96-99 %") of a throughput; ("+2.6 %", "+1.4-3.9 %") or ("4.6 times", "4.5-4.7") of a time."""
+    if row is None or row.ratio is None:
+        return NONE, ""
+    if row.metric == "throughput":
+        value, _, ends = percent(row.ratio, row.ratio_ci95).partition(" [")
+        return value, ends.rstrip("]")
+    if row.ratio >= TIMES_FROM:
+        value, _, ends = factor(row.ratio, row.ratio_ci95).partition(" [")
+        return f"{value} times", ends.rstrip("]")
+    decimals = percent_decimals(row.ratio - 1, row.ratio_ci95) if row.ratio_ci95 else 1
+    value, *ends = (f"{100 * (r - 1):+.{decimals}f}".replace("-", MINUS) for r in (row.ratio, *(row.ratio_ci95 or ())))
+    if not ends:
+        return f"{value}{THIN}%", ""
+    same_sign = ends[0][0] == ends[1][0]
+    return f"{value}{THIN}%", f"{ends[0]}{TO}{ends[1][1:]}{THIN}%" if same_sign else f"{ends[0]} to {ends[1]}{THIN}%"
