@@ -16,27 +16,27 @@
 /*
  * What became of a packet that a program looked at. One counter each.
  *
- * TRANSLATED_* left the fast path translated. DECLINED_* went on to the slow
- * path unchanged, which has the last word. FAILED is the only way in which
- * the fast path itself loses a packet: a helper refused after the point of
- * no return (no memory for a header, mostly).
+ * TRANSLATED_* left the fast path translated. DECLINE_* went on to the slow
+ * path unchanged, which has the last word; each is also a reason of the slow
+ * path's list, under the same name. FAILED is the only way in which the fast
+ * path itself loses a packet: a helper refused after the point of no return
+ * (no memory for a header, mostly).
  */
-#define DIOLKOS_FATES(X)                                                                   \
-	X(TRANSLATED_4TO6)              /* IPv4 in, IPv6 out */                             \
-	X(TRANSLATED_6TO4)              /* IPv6 in, IPv4 out */                             \
-	X(FAILED)                       /* lost: a helper failed after mutation began */    \
-	X(DECLINED_TRUNCATED)           /* shorter than its headers say */                  \
-	X(DECLINED_LENGTH)              /* length fields disagree with the packet */        \
-	X(DECLINED_HEADER_CHECKSUM)     /* IPv4 header checksum is wrong */                 \
-	X(DECLINED_IPV4_OPTIONS)        /* IPv4 header longer than 20 bytes */              \
-	X(DECLINED_FRAGMENT)            /* fragment of an IPv4 datagram */                  \
-	X(DECLINED_HOP_LIMIT)           /* TTL or hop limit would reach 0 */                \
-	X(DECLINED_ADDRESS)             /* an address that the static rule does not cover */ \
-	X(DECLINED_PROTOCOL)            /* not TCP, UDP or ICMP; or an extension header */  \
-	X(DECLINED_ICMP_TYPE)           /* ICMP other than echo */                          \
-	X(DECLINED_UDP_ZERO_CHECKSUM)   /* UDP over IPv4 without a checksum */              \
-	X(DECLINED_TOO_BIG)             /* needs fragmentation or an ICMP error */          \
-	X(SLOW_PATH_OUT)                /* IPv6 from the slow path, sent out of the uplink */
+#define DIOLKOS_FATES(X)                                                              \
+	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                  \
+	X(TRANSLATED_6TO4)   /* IPv6 in, IPv4 out */                                  \
+	X(FAILED)            /* lost: a helper failed after mutation began */         \
+	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */    \
+	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */ \
+	X(DECLINE_FRAGMENT)  /* a fragment */                                         \
+	X(DECLINE_ICMP)      /* ICMP other than echo */                               \
+	X(DECLINE_TRANSPORT) /* not TCP, UDP or ICMP; or an IPv6 extension header */  \
+	X(DECLINE_CHECKSUM)  /* UDP without a checksum */                             \
+	X(DECLINE_HOP_LIMIT) /* TTL or hop limit runs out here */                     \
+	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
+	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
+	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
+	X(DECLINE_OFFLOAD)   /* a super-packet that is neither TCP nor UDP */
 
 enum diolkos_fate {
 #define X(name) DIOLKOS_##name,
@@ -58,17 +58,17 @@ struct diolkos_count {
  * programs replace the old ones in their links.
  */
 struct diolkos_clat {
-	struct in6_addr v6;          /* this CLAT's IPv6 address */
-	struct in6_addr pref64;      /* RFC 6052 prefix, zero beyond its length */
-	__be32 v4_be;                /* this CLAT's IPv4 address */
-	__u32 pref64_bits;           /* 32, 40, 48, 56, 64 or 96 */
-	__u32 tun_ifindex;           /* slow path and IPv4 side */
-	__u32 uplink_ifindex;        /* IPv6 side */
-	__u32 uplink_l2_len;         /* 14 on Ethernet, 0 on a raw IP link */
-	__u32 mtu6;                  /* of the uplink, bytes */
-	__u32 lowest_ipv6_mtu;       /* RFC 7915 section 4, bytes */
-	__u8 traffic_class_zero;     /* 1: TOS and traffic class are sent as 0 */
-	__u8 wkp_only_global;        /* 1: pref64 is 64:ff9b::/96 and RFC 6052 section 3.1 holds */
+	struct in6_addr v6;      /* this CLAT's IPv6 address */
+	struct in6_addr pref64;  /* RFC 6052 prefix, zero beyond its length */
+	__be32 v4_be;            /* this CLAT's IPv4 address */
+	__u32 pref64_bits;       /* 32, 40, 48, 56, 64 or 96 */
+	__u32 tun_ifindex;       /* slow path and IPv4 side */
+	__u32 uplink_ifindex;    /* IPv6 side */
+	__u32 uplink_l2_len;     /* 14 on Ethernet, 0 on a raw IP link */
+	__u32 mtu6;              /* of the uplink, bytes */
+	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
+	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
+	__u8 wkp_only_global;    /* 1: pref64 is 64:ff9b::/96 and RFC 6052 section 3.1 holds */
 	__u8 pad[2];
 };
 

@@ -51,8 +51,8 @@ static __always_inline void addr_embed(const volatile struct in6_addr *prefix, _
 }
 
 /* 0 and the address, or -1 if addr lies outside the prefix. The u-octet and the suffix are ignored. */
-static __always_inline int addr_extract(const volatile struct in6_addr *prefix, __u32 bits,
-					const struct in6_addr *addr, __be32 *v4_be)
+static __always_inline int addr_extract(const volatile struct in6_addr *prefix, __u32 bits, const struct in6_addr *addr,
+					__be32 *v4_be)
 {
 	__u32 w1 = bpf_ntohl(addr->s6_addr32[1]);
 	__u32 w2 = bpf_ntohl(addr->s6_addr32[2]);
@@ -92,6 +92,18 @@ static __always_inline int addr_extract(const volatile struct in6_addr *prefix, 
 		*v4_be = addr->s6_addr32[3];
 		return 0;
 	}
+}
+
+/* A constant is read word by word: without `volatile` the compiler would take the zeros it was built with. */
+static __always_inline struct in6_addr in6_constant(const volatile struct in6_addr *a)
+{
+	struct in6_addr copy;
+
+	copy.s6_addr32[0] = a->s6_addr32[0];
+	copy.s6_addr32[1] = a->s6_addr32[1];
+	copy.s6_addr32[2] = a->s6_addr32[2];
+	copy.s6_addr32[3] = a->s6_addr32[3];
+	return copy;
 }
 
 static __always_inline int in6_equal(const struct in6_addr *a, const volatile struct in6_addr *b)

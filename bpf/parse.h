@@ -43,7 +43,7 @@ struct seen {
 /* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
 static __always_inline int make_linear(struct __sk_buff *skb, __u32 len)
 {
-	if (skb->data + len <= skb->data_end)
+	if ((void *)(long)skb->data + len <= (void *)(long)skb->data_end)
 		return 0;
 	return bpf_skb_pull_data(skb, len) ? -1 : 0;
 }
@@ -58,44 +58,44 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		struct tcphdr *tcp = data + off;
 
 		if ((void *)(tcp + 1) > end)
-			return DIOLKOS_DECLINED_TRUNCATED;
+			return DIOLKOS_DECLINE_HEADER;
 		header_len = tcp->doff * 4;
 		if (header_len < sizeof(*tcp) || header_len > s->payload_len)
-			return DIOLKOS_DECLINED_LENGTH;
+			return DIOLKOS_DECLINE_HEADER;
 		break;
 	}
 	case IPPROTO_UDP: {
 		struct udphdr *udp = data + off;
 
 		if ((void *)(udp + 1) > end)
-			return DIOLKOS_DECLINED_TRUNCATED;
+			return DIOLKOS_DECLINE_HEADER;
 		header_len = sizeof(*udp);
 		if (bpf_ntohs(udp->len) != s->payload_len)
-			return DIOLKOS_DECLINED_LENGTH;
+			return DIOLKOS_DECLINE_HEADER;
 		/* RFC 7915 section 4.5: policy of the slow path. Over IPv6 it is illegal (RFC 8200 section 8.1). */
 		if (!udp->check)
-			return DIOLKOS_DECLINED_UDP_ZERO_CHECKSUM;
+			return DIOLKOS_DECLINE_CHECKSUM;
 		break;
 	}
 	case IPPROTO_ICMP: {
 		struct icmp_echo *icmp = data + off;
 
 		if ((void *)(icmp + 1) > end)
-			return DIOLKOS_DECLINED_TRUNCATED;
+			return DIOLKOS_DECLINE_HEADER;
 		s->icmp_type = icmp->type;
 		if (icmp->code)
-			return DIOLKOS_DECLINED_ICMP_TYPE;
+			return DIOLKOS_DECLINE_ICMP;
 		break;
 	}
 	default:
-		return DIOLKOS_DECLINED_PROTOCOL;
+		return DIOLKOS_DECLINE_TRANSPORT;
 	}
 
 	/* A super-packet obeys every rule of size as the packets into which it will be cut. */
 	s->segment_len = s->payload_len;
 	if (skb->gso_size) {
 		if (s->l4_proto == IPPROTO_ICMP)
-			return DIOLKOS_DECLINED_LENGTH;
+			return DIOLKOS_DECLINE_OFFLOAD;
 		if (header_len + skb->gso_size < s->payload_len)
 			s->segment_len = header_len + skb->gso_size;
 	}
@@ -106,27 +106,27 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct seen *s)
 {
 	if (make_linear(skb, off + sizeof(struct iphdr) + ICMP_LINEAR))
-		return DIOLKOS_DECLINED_TRUNCATED;
+		return DIOLKOS_DECLINE_HEADER;
 
 	struct iphdr *ip = (void *)(long)skb->data + off;
 
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
-		return DIOLKOS_DECLINED_TRUNCATED;
+		return DIOLKOS_DECLINE_HEADER;
 	if (ip->version != 4)
-		return DIOLKOS_DECLINED_LENGTH;
+		return DIOLKOS_DECLINE_HEADER;
 	if (ip->ihl != 5)
-		return DIOLKOS_DECLINED_IPV4_OPTIONS;
+		return DIOLKOS_DECLINE_HEADER;
 	if (bpf_ntohs(ip->tot_len) != skb->len - off || bpf_ntohs(ip->tot_len) < sizeof(*ip))
-		return DIOLKOS_DECLINED_LENGTH;
+		return DIOLKOS_DECLINE_HEADER;
 
 	__u32 *w = (__u32 *)ip;
 
 	if (csum_fold16((__u64)w[0] + w[1] + w[2] + w[3] + w[4]) != 0xffff)
-		return DIOLKOS_DECLINED_HEADER_CHECKSUM;
+		return DIOLKOS_DECLINE_HEADER;
 	if (ip->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
-		return DIOLKOS_DECLINED_FRAGMENT;
+		return DIOLKOS_DECLINE_FRAGMENT;
 	if (ip->ttl <= 1)
-		return DIOLKOS_DECLINED_HOP_LIMIT;
+		return DIOLKOS_DECLINE_HOP_LIMIT;
 	s->src4_be = ip->saddr;
 	s->dst4_be = ip->daddr;
 	s->payload_len = bpf_ntohs(ip->tot_len) - sizeof(*ip);
@@ -135,27 +135,27 @@ static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct see
 	s->traffic_class = ip->tos;
 	s->df = !!(ip->frag_off & bpf_htons(IPV4_DF));
 	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
-		return DIOLKOS_DECLINED_TRUNCATED;
+		return DIOLKOS_DECLINE_HEADER;
 	return parse_l4(skb, off + sizeof(struct iphdr), s);
 }
 
 static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct seen *s)
 {
 	if (make_linear(skb, off + sizeof(struct ipv6hdr) + ICMP_LINEAR))
-		return DIOLKOS_DECLINED_TRUNCATED;
+		return DIOLKOS_DECLINE_HEADER;
 
 	struct ipv6hdr *ip = (void *)(long)skb->data + off;
 
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
-		return DIOLKOS_DECLINED_TRUNCATED;
+		return DIOLKOS_DECLINE_HEADER;
 	if (ip->version != 6)
-		return DIOLKOS_DECLINED_LENGTH;
+		return DIOLKOS_DECLINE_HEADER;
 	s->payload_len = bpf_ntohs(ip->payload_len);
 	/* The IPv4 header counts into a 16-bit length, the IPv6 header does not. */
 	if (s->payload_len + sizeof(*ip) != skb->len - off || s->payload_len + sizeof(struct iphdr) > 0xffff)
-		return DIOLKOS_DECLINED_LENGTH;
+		return DIOLKOS_DECLINE_HEADER;
 	if (ip->hop_limit <= 1)
-		return DIOLKOS_DECLINED_HOP_LIMIT;
+		return DIOLKOS_DECLINE_HOP_LIMIT;
 	s->src6 = ip->saddr;
 	s->dst6 = ip->daddr;
 	s->hop_limit = ip->hop_limit;
@@ -163,11 +163,11 @@ static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct see
 	s->l4_proto = ip->nexthdr;
 	/* ICMP in IPv6 and ICMPv6 in IPv4 are not what their number says (RFC 7915 sections 4.2 and 5.2). */
 	if (s->l4_proto == IPPROTO_ICMP)
-		return DIOLKOS_DECLINED_PROTOCOL;
+		return DIOLKOS_DECLINE_TRANSPORT;
 	if (s->l4_proto == IPPROTO_ICMPV6)
 		s->l4_proto = IPPROTO_ICMP;
 	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
-		return DIOLKOS_DECLINED_TRUNCATED;
+		return DIOLKOS_DECLINE_HEADER;
 	return parse_l4(skb, off + sizeof(struct ipv6hdr), s);
 }
 

@@ -54,20 +54,21 @@ static __always_inline int guard_4to6(struct __sk_buff *skb, struct seen *s, str
 
 	if (fate)
 		return fate;
-	if (s->src4_be != clat.v4_be || s->dst4_be == clat.v4_be ||
-	    addr_v4_is_special(s->dst4_be, clat.wkp_only_global))
-		return DIOLKOS_DECLINED_ADDRESS;
+	if (s->src4_be != clat.v4_be || addr_v4_is_special(s->dst4_be, clat.wkp_only_global))
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (s->dst4_be == clat.v4_be)
+		return DIOLKOS_DECLINE_HAIRPIN;
 	if (s->l4_proto == IPPROTO_ICMP) {
 		*new_type = icmp_echo_4to6(s->icmp_type);
 		if (*new_type < 0)
-			return DIOLKOS_DECLINED_ICMP_TYPE;
+			return DIOLKOS_DECLINE_ICMP;
 	}
 
 	__u32 len6 = s->segment_len + sizeof(struct ipv6hdr);
 
 	/* RFC 7915 section 4: too big needs an error; without DF the translator itself fragments to the lowest MTU. */
 	if (len6 > clat.mtu6 || (!s->df && len6 > clat.lowest_ipv6_mtu))
-		return DIOLKOS_DECLINED_TOO_BIG;
+		return DIOLKOS_DECLINE_SIZE;
 	addr_embed(&clat.pref64, clat.pref64_bits, s->dst4_be, dst6);
 	return 0;
 }
@@ -75,7 +76,7 @@ static __always_inline int guard_4to6(struct __sk_buff *skb, struct seen *s, str
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
-	struct in6_addr src6 = *(struct in6_addr *)&clat.v6, dst6;
+	struct in6_addr src6 = in6_constant(&clat.v6), dst6;
 	struct seen s = {};
 	int new_type = 0;
 	__u32 len = skb->len;
@@ -121,11 +122,11 @@ static __always_inline int guard_6to4(struct __sk_buff *skb, struct seen *s, __b
 		return fate;
 	if (addr_extract(&clat.pref64, clat.pref64_bits, &s->src6, src4_be) || *src4_be == clat.v4_be ||
 	    addr_v4_is_special(*src4_be, clat.wkp_only_global))
-		return DIOLKOS_DECLINED_ADDRESS;
+		return DIOLKOS_DECLINE_ADDRESS;
 	if (s->l4_proto == IPPROTO_ICMP) {
 		*new_type = icmp_echo_6to4(s->icmp_type);
 		if (*new_type < 0)
-			return DIOLKOS_DECLINED_ICMP_TYPE;
+			return DIOLKOS_DECLINE_ICMP;
 	}
 	return 0;
 }

@@ -35,7 +35,7 @@ fn main() {
     fs::write(out.join("fates.rs"), fate_names(&object)).expect("OUT_DIR is writable");
 }
 
-/// `DIOLKOS_DECLINED_TOO_BIG` becomes `declined-too-big`, in the order of `enum diolkos_fate`.
+/// `DIOLKOS_DECLINE_SIZE` becomes `decline_size`, in the order of `enum diolkos_fate`.
 fn fate_names(object: &Path) -> String {
     let btf = Btf::from_path(object).expect("the object has BTF (compiled with -g)");
     let fates: types::Enum<'_> = btf
@@ -45,13 +45,10 @@ fn fate_names(object: &Path) -> String {
         .iter()
         .map(|member| {
             let name = member.name.expect("members have names").to_string_lossy();
-            let name = name
-                .trim_start_matches("DIOLKOS_")
-                .to_lowercase()
-                .replace('_', "-");
+            let name = name.trim_start_matches("DIOLKOS_").to_lowercase();
             (member.value, name)
         })
-        .filter(|(_, name)| name != "fate-count")
+        .filter(|(_, name)| name != "fate_count")
         .collect();
 
     names.sort();

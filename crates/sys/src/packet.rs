@@ -6,15 +6,18 @@
 //! address, proxy entry or sysctl stays behind when it ends.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
 
 /// A link-layer address, as long as the link's addresses are.
 pub type LinkAddress = Vec<u8>;
 
-/// Non-blocking; each read gives one IPv6 packet from its network header on.
+/// Each read gives one IPv6 packet from its network header on. It lives in a tokio runtime.
 #[derive(Debug)]
 pub struct NeighbourSocket {
-    fd: OwnedFd,
+    fd: AsyncFd<OwnedFd>,
     ifindex: u32,
 }
 
@@ -53,10 +56,7 @@ impl NeighbourSocket {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: as above.
-        let socket = NeighbourSocket {
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
-            ifindex,
-        };
+        let owned = unsafe { OwnedFd::from_raw_fd(fd) };
 
         let mut filter = FILTER;
         let program = libc::sock_fprog {
@@ -73,7 +73,7 @@ impl NeighbourSocket {
                 size_of_val(&program) as libc::socklen_t,
             )
         };
-        let address = socket.address(&[]);
+        let address = link_layer(ifindex, &[]);
         // SAFETY: `address` is a sockaddr_ll of the given length.
         if set < 0
             || unsafe {
@@ -86,45 +86,21 @@ impl NeighbourSocket {
         {
             return Err(io::Error::last_os_error());
         }
-        Ok(socket)
+        // SAFETY: an OwnedFd is open, and the same descriptor, for as long as it lives.
+        let fd = unsafe { AsyncFd::register_with_interest(owned, Interest::READABLE) }?;
+        Ok(NeighbourSocket { fd, ifindex })
     }
 
-    fn address(&self, to: &[u8]) -> libc::sockaddr_ll {
-        // SAFETY: all zeros is a valid sockaddr_ll.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_IPV6 as u16).to_be();
-        address.sll_ifindex = self.ifindex as i32;
-        address.sll_halen = to.len().min(address.sll_addr.len()) as u8;
-        for (slot, byte) in address.sll_addr.iter_mut().zip(to) {
-            *slot = *byte;
-        }
-        address
-    }
-
-    /// The next packet and who sent it. `WouldBlock` when there is none.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
-        let mut from = self.address(&[]);
-        let mut len = size_of_val(&from) as libc::socklen_t;
-        // SAFETY: buffer, address and length are valid for writing for the call.
-        let n = unsafe {
-            libc::recvfrom(
-                self.fd.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                0,
-                (&raw mut from).cast(),
-                &mut len,
-            )
-        };
-        let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
-        let halen = usize::from(from.sll_halen).min(from.sll_addr.len());
-        Ok((n, from.sll_addr[..halen].to_vec()))
+    /// The next packet and who sent it.
+    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
+        self.fd
+            .async_io(Interest::READABLE, |fd| receive(fd, self.ifindex, buffer))
+            .await
     }
 
     /// Sends one IPv6 packet to a link-layer address; the kernel writes the link-layer header.
     pub fn send(&self, packet: &[u8], to: &[u8]) -> io::Result<()> {
-        let address = self.address(to);
+        let address = link_layer(self.ifindex, to);
         // SAFETY: packet and address are valid for reading their lengths.
         let n = unsafe {
             libc::sendto(
@@ -143,14 +119,34 @@ impl NeighbourSocket {
     }
 }
 
-impl AsFd for NeighbourSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
+fn receive(fd: &OwnedFd, ifindex: u32, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
+    let mut from = link_layer(ifindex, &[]);
+    let mut len = size_of_val(&from) as libc::socklen_t;
+    // SAFETY: buffer, address and length are valid for writing for the call.
+    let n = unsafe {
+        libc::recvfrom(
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            0,
+            (&raw mut from).cast(),
+            &mut len,
+        )
+    };
+    let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+    let halen = usize::from(from.sll_halen).min(from.sll_addr.len());
+    Ok((n, from.sll_addr[..halen].to_vec()))
 }
 
-impl AsRawFd for NeighbourSocket {
-    fn as_raw_fd(&self) -> i32 {
-        self.fd.as_raw_fd()
+fn link_layer(ifindex: u32, to: &[u8]) -> libc::sockaddr_ll {
+    // SAFETY: all zeros is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_IPV6 as u16).to_be();
+    address.sll_ifindex = ifindex as i32;
+    address.sll_halen = to.len().min(address.sll_addr.len()) as u8;
+    for (slot, byte) in address.sll_addr.iter_mut().zip(to) {
+        *slot = *byte;
     }
+    address
 }

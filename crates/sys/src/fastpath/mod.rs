@@ -11,6 +11,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, PrintLevel};
@@ -57,8 +58,13 @@ pub enum FastPathError {
     )]
     Refused(io::Error),
     /// The programs do not load here.
-    #[error("the BPF programs do not load on this kernel: {0}")]
-    Load(String),
+    #[error("the BPF programs do not load on this kernel: {what}")]
+    Load {
+        /// In one line.
+        what: String,
+        /// What libbpf and the verifier said, many lines.
+        log: String,
+    },
     /// The programs load but cannot be put at their hooks.
     #[error("the BPF program {program} cannot be attached: {source}")]
     Attach {
@@ -181,50 +187,73 @@ impl FastPath {
     }
 }
 
-fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
-    let failed = |what: &str, error: libbpf_rs::Error| match error.kind() {
-        ErrorKind::PermissionDenied => {
+/// What libbpf says while it works; it can only be told to call a plain function.
+static LOADER_LOG: Mutex<String> = Mutex::new(String::new());
+
+fn loader_log() -> MutexGuard<'static, String> {
+    LOADER_LOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
+    let log = std::mem::take(&mut *loader_log());
+    // The verifier, too, answers EACCES; then it has said why.
+    match error.kind() {
+        ErrorKind::PermissionDenied if !log.contains("processed ") => {
             FastPathError::Refused(io::Error::from_raw_os_error(libc::EPERM))
         }
         ErrorKind::Unsupported => {
             FastPathError::Refused(io::Error::from_raw_os_error(libc::ENOSYS))
         }
-        _ => FastPathError::Load(format!("{what}: {error:#}")),
-    };
+        _ => FastPathError::Load {
+            what: format!("{what}: {error}"),
+            log,
+        },
+    }
+}
+
+fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
+    loader_log().clear();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        loader_log().push_str(&line)
+    })));
 
     // The object only lives in this function; programs and maps live on by their descriptors.
     let mut storage = MaybeUninit::uninit();
     let mut open = TcSkelBuilder::default()
         .open(&mut storage)
-        .map_err(|e| failed("open", e))?;
+        .map_err(|e| failed("open", &e))?;
     let rodata = open
         .maps
         .rodata_data
         .as_deref_mut()
-        .ok_or_else(|| FastPathError::Load("the object has no read-only data".into()))?;
+        .ok_or_else(|| FastPathError::Load {
+            what: "the object has no read-only data".into(),
+            log: String::new(),
+        })?;
     rodata.clat = abi(rules);
 
-    let loaded = open.load().map_err(|e| failed("load", e))?;
+    let loaded = open.load().map_err(|e| failed("load", &e))?;
     let ids: Vec<Vec<u8>> = (0..libbpf_rs::num_possible_cpus()
-        .map_err(|e| failed("count CPUs", e))?)
+        .map_err(|e| failed("count CPUs", &e))?)
         .map(|cpu| scatter(seed, cpu as u64).to_ne_bytes().to_vec())
         .collect();
     loaded
         .maps
         .ipv4_ids
         .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
-        .map_err(|e| failed("seed", e))?;
+        .map_err(|e| failed("seed", &e))?;
 
     let keep = |fd: BorrowedFd<'_>| {
-        fd.try_clone_to_owned()
-            .map_err(|e| FastPathError::Load(e.to_string()))
+        fd.try_clone_to_owned().map_err(|e| FastPathError::Load {
+            what: e.to_string(),
+            log: String::new(),
+        })
     };
     Ok(Programs {
         tun_egress: keep(loaded.progs.tun_egress.as_fd())?,
         tun_ingress: keep(loaded.progs.tun_ingress.as_fd())?,
         uplink_ingress: keep(loaded.progs.uplink_ingress.as_fd())?,
-        fates: MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", e))?,
+        fates: MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?,
     })
 }
 

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A CLAT (RFC 6877), from the first look at the uplink to the clean machine
+//! after it: find → claim → build → open → serve → leave.
+
+mod address;
+mod forwarding;
+mod neighbour;
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use diolkos_core::Translator;
+use diolkos_sys::fastpath::{Attach, ClatRules, FastPath, FastPathError};
+use diolkos_sys::tun::Tun;
+use futures_util::stream::BoxStream;
+use futures_util::StreamExt;
+use ipnet::Ipv6Net;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{signal, Signal, SignalKind};
+
+use crate::config::{Datapath, Hook, Settings, V6Address, WELL_KNOWN_PREFIX};
+use crate::control::{self, Answer, Request};
+use crate::counters;
+use crate::failure::Failure;
+use crate::net::{Link, LinkEvent, Medium, Net, Route4};
+use crate::slowpath::SlowPath;
+
+use address::Recipe;
+use forwarding::Forwarding;
+use neighbour::Responder;
+
+/// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
+const GROWTH: u32 = 28;
+/// The helper that makes room for a link-layer header measures a packet against the MTU of the device it stands at:
+/// the TUN device's must hold an IPv6 packet of the uplink's MTU and an Ethernet header.
+const TUN_MTU_MARGIN: u32 = 16;
+/// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
+const ADDRESS_RETRIES: u8 = 3;
+
+/// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
+pub async fn run(settings: Settings) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let (mut net, links) = Net::connect()?;
+    let uplink = net.link(&settings.translator.interfaces[0]).await?;
+    let control = control::listen(&settings.translator.device)?;
+
+    forwarding::restore_leftovers();
+    let (address, responder) = tokio::select! {
+        claimed = claim(&net, &settings, &uplink) => claimed?,
+        () = signals.any() => return Ok(()),
+    };
+    let isthmus = Isthmus::build(&net, &settings, &uplink, address).await?;
+    open(&net, &settings, &uplink, &isthmus).await?;
+
+    tracing::info!(
+        "ready: {} <-> {} on {}, prefix {}, datapath {}",
+        settings.clat.v4,
+        address,
+        uplink.name,
+        settings.translator.pref64[0],
+        isthmus.datapath()
+    );
+    let result = serve(
+        &settings,
+        &uplink,
+        &isthmus,
+        responder.as_ref(),
+        links,
+        &control,
+        &mut signals,
+    )
+    .await;
+    let qdiscs = isthmus
+        .fast
+        .as_ref()
+        .map(FastPath::made_qdiscs)
+        .unwrap_or_default();
+    drop(isthmus);
+    for index in qdiscs {
+        net.remove_unused_clsact(index).await;
+    }
+    result
+}
+
+/// Finds an IPv6 address that nobody has and begins to answer for it.
+async fn claim(
+    net: &Net,
+    settings: &Settings,
+    uplink: &Link,
+) -> Result<(Ipv6Addr, Option<Responder>), Failure> {
+    let v4 = settings.clat.v4;
+    if let Some(index) = net.holder_of(IpAddr::V4(v4)).await? {
+        let name = name_of(net, index).await;
+        return Err(Failure::run_time(format!(
+            "{v4} is already the address of {name}: choose another with --v4, for example 192.0.0.2"
+        )));
+    }
+    let candidates: Vec<Ipv6Addr> = match settings.clat.v6 {
+        V6Address::Fixed(address) => vec![address],
+        V6Address::Auto => {
+            let prefix = uplink_prefix(net, uplink).await?;
+            let recipe = Recipe {
+                prefix,
+                pref64: settings.translator.pref64[0],
+                v4,
+                uplink: &uplink.name,
+                secret: &address::host_secret(&uplink.address),
+            };
+            (0..=ADDRESS_RETRIES)
+                .map(|collisions| recipe.address(collisions))
+                .collect()
+        }
+    };
+    let mut taken = String::new();
+    for address in candidates {
+        if let Some(index) = net.holder_of(IpAddr::V6(address)).await? {
+            taken = format!(
+                "{address} is already the address of {} on this host",
+                name_of(net, index).await
+            );
+            continue;
+        }
+        if uplink.medium != Medium::Ethernet {
+            return Ok((address, None));
+        }
+        let unheard = |e| {
+            Failure::missing(format!(
+                "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
+                uplink.name
+            ))
+        };
+        let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
+        if responder.is_unique().await.map_err(|e| {
+            Failure::run_time(format!(
+                "cannot ask on {} whether {address} is free: {e}",
+                uplink.name
+            ))
+        })? {
+            return Ok((address, Some(responder)));
+        }
+        taken = format!(
+            "{address} is already the address of another host on {}",
+            uplink.name
+        );
+    }
+    Err(Failure::run_time(format!(
+        "{taken}: choose another with --v6"
+    )))
+}
+
+async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Ipv6Net, Failure> {
+    let prefixes = net.global_prefixes(uplink.index).await?;
+    let fit = prefixes.iter().find(|prefix| prefix.prefix_len() == 64);
+    fit.copied().ok_or_else(|| {
+        let what = match prefixes.first() {
+            None => "no global IPv6 address".to_owned(),
+            Some(prefix) => format!("only a /{} and no /64", prefix.prefix_len()),
+        };
+        Failure::run_time(format!(
+            "{} has {what}, so no address can be made for the CLAT: give one with --v6",
+            uplink.name
+        ))
+    })
+}
+
+async fn name_of(net: &Net, index: u32) -> String {
+    let links = net.links().await.unwrap_or_default();
+    links
+        .into_iter()
+        .find(|link| link.index == index)
+        .map_or_else(|| "another interface".to_owned(), |l| l.name)
+}
+
+/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
+struct Isthmus {
+    index: u32,
+    address: Ipv6Addr,
+    // In the order in which they must end: the fast path must not lead to a device that is gone.
+    fast: Option<FastPath>,
+    forwarding: Option<Forwarding>,
+    slow: SlowPath,
+}
+
+impl Isthmus {
+    async fn build(
+        net: &Net,
+        settings: &Settings,
+        uplink: &Link,
+        address: Ipv6Addr,
+    ) -> Result<Isthmus, Failure> {
+        let t = &settings.translator;
+        let translator = Translator::new(&settings.translation(address, uplink.mtu))
+            .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))?;
+        let queues = match t.queues {
+            0 => std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .min(4),
+            n => n,
+        };
+        let tun = Tun::create(&t.device, queues)?;
+        let index = net.link(&t.device).await?.index;
+        net.prepare_tun(index, uplink.mtu + TUN_MTU_MARGIN).await?;
+
+        let fast = start_fast_path(settings, uplink, address, index)?;
+        let forwarding = match fast {
+            Some(_) => None,
+            None => {
+                net.add_route6(address, index).await?;
+                Some(Forwarding::enable(&uplink.name, &t.device)?)
+            }
+        };
+        if forwarding.as_ref().is_some_and(Forwarding::changed) {
+            tracing::info!(
+                "IPv6 forwarding is switched on for {} and {} while this runs",
+                uplink.name,
+                t.device
+            );
+        }
+        let slow = SlowPath::start(tun.queues, translator, random).map_err(|e| {
+            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+        })?;
+        Ok(Isthmus {
+            index,
+            address,
+            fast,
+            forwarding,
+            slow,
+        })
+    }
+
+    fn datapath(&self) -> String {
+        match &self.fast {
+            Some(fast) => format!("tc ({})", fast.hook_name()),
+            None => "tun".to_owned(),
+        }
+    }
+}
+
+fn start_fast_path(
+    settings: &Settings,
+    uplink: &Link,
+    address: Ipv6Addr,
+    tun_ifindex: u32,
+) -> Result<Option<FastPath>, Failure> {
+    let t = &settings.translator;
+    if t.datapath == Datapath::Tun {
+        return Ok(None);
+    }
+    let rules = ClatRules {
+        v4: settings.clat.v4,
+        v6: address,
+        pref64: t.pref64[0].network(),
+        pref64_bits: t.pref64[0].prefix_len(),
+        tun_ifindex,
+        uplink_ifindex: uplink.index,
+        uplink_is_ethernet: uplink.medium == Medium::Ethernet,
+        mtu6: uplink.mtu,
+        lowest_ipv6_mtu: t.lowest_ipv6_mtu,
+        traffic_class_zero: t.traffic_class == crate::config::TrafficClass::Zero,
+        wkp_only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
+    };
+    let attach = match t.hook {
+        Hook::Auto => Attach::Auto,
+        Hook::Tcx => Attach::Tcx,
+        Hook::Clsact => Attach::Clsact,
+    };
+    let started = if uplink.medium == Medium::Other {
+        Err(Failure::missing(format!(
+            "the fast path does not know the link layer of {}",
+            uplink.name
+        )))
+    } else {
+        FastPath::start(&rules, attach, &t.device, random()).map_err(|error| {
+            if let FastPathError::Load { log, .. } = &error {
+                tracing::debug!("{log}");
+            }
+            Failure::from(error)
+        })
+    };
+    match started {
+        Ok(fast) => Ok(Some(fast)),
+        Err(failure) if t.datapath == Datapath::Auto => {
+            tracing::warn!("no fast path, going on without: {failure}");
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn random() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
+}
+
+/// Last of all, leads IPv4 to the translator.
+async fn open(
+    net: &Net,
+    settings: &Settings,
+    uplink: &Link,
+    isthmus: &Isthmus,
+) -> Result<(), Failure> {
+    net.add_address4(isthmus.index, settings.clat.v4).await?;
+    for to in &settings.clat.routes {
+        let route = Route4 {
+            to: *to,
+            index: isthmus.index,
+            source: settings.clat.v4,
+            metric: settings.clat.metric,
+            mtu: uplink.mtu - GROWTH,
+        };
+        net.add_route4(&route).await?;
+    }
+    Ok(())
+}
+
+/// Answers whoever asks until it is time to leave.
+async fn serve(
+    settings: &Settings,
+    uplink: &Link,
+    isthmus: &Isthmus,
+    responder: Option<&Responder>,
+    mut links: BoxStream<'static, LinkEvent>,
+    control: &UnixListener,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let answering = async {
+        match responder {
+            Some(responder) => responder.answer().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(answering);
+    loop {
+        tokio::select! {
+            () = signals.any() => {
+                tracing::info!("stopped by a signal");
+                return Ok(());
+            }
+            event = links.next() => match event {
+                Some(event) => look(settings, uplink, &event)?,
+                None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+            },
+            failed = &mut answering => {
+                let error = failed.err().map_or_else(String::new, |e| format!(": {e}"));
+                // The news that the link is gone may come a little later than the socket's error.
+                return Err(Failure::run_time(format!("the uplink {} is gone{error}", uplink.name)));
+            }
+            accepted = control.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                if let Err(error) = control::serve(stream, |request| reply(settings, isthmus, request)).await {
+                    tracing::debug!("a control request failed: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Whether the translator can go on after this news.
+fn look(settings: &Settings, uplink: &Link, event: &LinkEvent) -> Result<(), Failure> {
+    match event {
+        LinkEvent::Gone(index) if *index == uplink.index => Err(Failure::run_time(format!(
+            "the uplink {} is gone",
+            uplink.name
+        ))),
+        LinkEvent::Changed(link) if link.index == uplink.index && link.mtu != uplink.mtu => {
+            Err(Failure::run_time(format!(
+                "the MTU of the uplink {} changed from {} to {}: start again to follow it",
+                uplink.name, uplink.mtu, link.mtu
+            )))
+        }
+        LinkEvent::Gone(_) | LinkEvent::Changed(_) => {
+            let _ = settings;
+            Ok(())
+        }
+    }
+}
+
+fn reply(settings: &Settings, isthmus: &Isthmus, request: Request) -> Answer {
+    match request {
+        Request::Hello => Answer::Hello {
+            pid: std::process::id(),
+        },
+        Request::Counters => match counters::read(isthmus.fast.as_ref(), &isthmus.slow.tallies) {
+            Ok(counters) => Answer::Counters(counters),
+            Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
+        },
+        Request::Config => {
+            let mut settings = settings.clone();
+            settings.clat.v6 = V6Address::Fixed(isthmus.address);
+            match toml::to_string(&settings) {
+                Ok(text) => Answer::Config(text),
+                Err(error) => Answer::Failed(error.to_string()),
+            }
+        }
+    }
+}
+
+/// The signals that end the program.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, Failure> {
+        let on =
+            |kind| signal(kind).map_err(|e| Failure::run_time(format!("no signal handler: {e}")));
+        Ok(Signals {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hangup: on(SignalKind::hangup())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}

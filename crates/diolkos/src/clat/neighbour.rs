@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Neighbour Discovery for the CLAT's IPv6 address (RFC 4861, RFC 4862).
+//!
+//! The address is not the host's: the kernel would take its packets for its
+//! own. So the program asks whether it is free, and answers for it.
+
+use std::io;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::time::Duration;
+
+use diolkos_core::csum;
+use diolkos_sys::packet::NeighbourSocket;
+use tokio::time::{timeout_at, Instant};
+
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+const ICMPV6: u8 = 58;
+const IPV6_HEADER: usize = 40;
+/// Header and target of both messages (RFC 4861 sections 4.3 and 4.4).
+const MESSAGE: usize = 24;
+const OPTION_SOURCE: u8 = 1;
+const OPTION_TARGET: u8 = 2;
+const FLAG_SOLICITED: u8 = 0x40;
+const FLAG_OVERRIDE: u8 = 0x20;
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// RetransTimer (RFC 4861 section 10).
+const RETRANSMIT: Duration = Duration::from_secs(1);
+
+/// Speaks for one address on one Ethernet link.
+pub struct Responder {
+    socket: NeighbourSocket,
+    address: Ipv6Addr,
+    link_address: Vec<u8>,
+    /// Keeps the solicited-node group joined, so that the network card hears the questions.
+    _group: UdpSocket,
+}
+
+/// A message about an address.
+#[derive(Debug, PartialEq, Eq)]
+struct Message {
+    kind: u8,
+    source: Ipv6Addr,
+    target: Ipv6Addr,
+}
+
+impl Responder {
+    /// Opens the sockets.
+    pub fn open(ifindex: u32, link_address: &[u8], address: Ipv6Addr) -> io::Result<Responder> {
+        let group = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
+        group.join_multicast_v6(&solicited_node(address), ifindex)?;
+        Ok(Responder {
+            socket: NeighbourSocket::open(ifindex)?,
+            address,
+            link_address: link_address.to_vec(),
+            _group: group,
+        })
+    }
+
+    /// Duplicate Address Detection (RFC 4862 section 5.4): true if nobody else has the address.
+    pub async fn is_unique(&self) -> io::Result<bool> {
+        let group = solicited_node(self.address);
+        let probe = solicitation(self.address, group);
+        let until = Instant::now() + RETRANSMIT;
+
+        self.socket.send(&probe, &multicast_mac(group))?;
+        loop {
+            let Ok(received) = timeout_at(until, self.receive()).await else {
+                return Ok(true);
+            };
+            let (message, _) = received?;
+            let other_probe = message.kind == SOLICITATION && message.source.is_unspecified();
+            if message.target == self.address && (message.kind == ADVERTISEMENT || other_probe) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Answers for the address until the link is gone.
+    pub async fn answer(&self) -> io::Result<()> {
+        // Neighbours may remember another link-layer address from an earlier run.
+        self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)?;
+        loop {
+            let (message, from) = self.receive().await?;
+            if message.kind != SOLICITATION || message.target != self.address {
+                continue;
+            }
+            // Somebody else tries the address out (RFC 4861 section 7.2.4): tell everybody.
+            let sent = if message.source.is_unspecified() {
+                self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)
+            } else {
+                self.advertise(message.source, &from, FLAG_SOLICITED | FLAG_OVERRIDE)
+            };
+            if let Err(error) = sent {
+                tracing::debug!("a neighbour got no answer: {error}");
+            }
+        }
+    }
+
+    fn advertise(&self, to: Ipv6Addr, to_mac: &[u8], flags: u8) -> io::Result<()> {
+        let packet = advertisement(self.address, to, flags, &self.link_address);
+        self.socket.send(&packet, to_mac)
+    }
+
+    async fn receive(&self) -> io::Result<(Message, Vec<u8>)> {
+        let mut buffer = [0; 1500];
+        loop {
+            let (len, from) = self.socket.receive(&mut buffer).await?;
+            if let Some(message) = parse(&buffer[..len]) {
+                return Ok((message, from));
+            }
+        }
+    }
+}
+
+/// RFC 4291 section 2.7.1.
+fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., high, low] = address.segments();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
+}
+
+/// RFC 2464 section 7.
+fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
+    let [.., a, b, c, d] = group.octets();
+    [0x33, 0x33, a, b, c, d]
+}
+
+/// The checks of RFC 4861 sections 7.1.1 and 7.1.2.
+fn parse(packet: &[u8]) -> Option<Message> {
+    let (header, rest) = packet.split_at_checked(IPV6_HEADER)?;
+    let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let body = rest.get(..payload_len)?;
+    let address = |bytes: &[u8]| <[u8; 16]>::try_from(bytes).ok().map(Ipv6Addr::from);
+    let (source, destination) = (address(&header[8..24])?, address(&header[24..40])?);
+
+    if header[0] >> 4 != 6 || header[6] != ICMPV6 || header[7] != 255 || body.len() < MESSAGE {
+        return None;
+    }
+    let sum = csum::pseudo_ipv6(source, destination, ICMPV6, body.len()).plus(csum::sum(body));
+    if sum.fold() != 0xffff || body[1] != 0 {
+        return None;
+    }
+    let target = address(&body[8..MESSAGE])?;
+    // Options are type, length in units of eight bytes, and the rest; a length of 0 is an error.
+    let mut options = &body[MESSAGE..];
+    while let [_, len, ..] = *options {
+        options = options.get(usize::from(len).checked_mul(8).filter(|n| *n > 0)?..)?;
+    }
+    (!target.is_multicast()).then_some(Message {
+        kind: body[0],
+        source,
+        target,
+    })
+}
+
+fn solicitation(target: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+    // The source of a probe is unspecified, and it names no link-layer address (RFC 4862 section 5.4.2).
+    packet(Ipv6Addr::UNSPECIFIED, to, SOLICITATION, 0, target, None)
+}
+
+fn advertisement(target: Ipv6Addr, to: Ipv6Addr, flags: u8, mac: &[u8]) -> Vec<u8> {
+    packet(
+        target,
+        to,
+        ADVERTISEMENT,
+        flags,
+        target,
+        Some((OPTION_TARGET, mac)),
+    )
+}
+
+fn packet(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    kind: u8,
+    flags: u8,
+    target: Ipv6Addr,
+    option: Option<(u8, &[u8])>,
+) -> Vec<u8> {
+    let mut body = vec![kind, 0, 0, 0, flags, 0, 0, 0];
+    body.extend(target.octets());
+    if let Some((kind, mac)) = option {
+        let len = (2 + mac.len()).div_ceil(8);
+        body.extend([kind, len as u8]);
+        body.extend(mac);
+        body.resize(MESSAGE + len * 8, 0);
+    }
+    let sum = csum::pseudo_ipv6(source, destination, ICMPV6, body.len()).plus(csum::sum(&body));
+    body[2..4].copy_from_slice(&(!sum.fold()).to_be_bytes());
+
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend((body.len() as u16).to_be_bytes());
+    packet.extend([ICMPV6, 255]);
+    packet.extend(source.octets());
+    packet.extend(destination.octets());
+    packet.extend(body);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0x1234, 0x5678, 0x9abc, 0xdef0);
+
+    #[test]
+    fn groups_and_their_macs() {
+        let group: Ipv6Addr = "ff02::1:ffbc:def0".parse().expect("an address");
+        assert_eq!(solicited_node(US), group);
+        assert_eq!(multicast_mac(group), [0x33, 0x33, 0xff, 0xbc, 0xde, 0xf0]);
+    }
+
+    #[test]
+    fn what_we_send_is_well_formed() {
+        let probe = solicitation(US, solicited_node(US));
+        let expected = Message {
+            kind: SOLICITATION,
+            source: Ipv6Addr::UNSPECIFIED,
+            target: US,
+        };
+        assert_eq!(parse(&probe), Some(expected));
+
+        let mac = [2, 0, 0, 0, 0, 1];
+        let advert = advertisement(US, ALL_NODES, FLAG_OVERRIDE, &mac);
+        assert_eq!(
+            parse(&advert),
+            Some(Message {
+                kind: ADVERTISEMENT,
+                source: US,
+                target: US
+            })
+        );
+        assert_eq!(&advert[64..], [OPTION_TARGET, 1, 2, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn what_is_not_from_this_link_is_not_believed() {
+        let good = advertisement(US, ALL_NODES, FLAG_OVERRIDE, &[2, 0, 0, 0, 0, 1]);
+        for (at, value, why) in [
+            (7, 254, "it was forwarded"),
+            (0, 0x40, "another version"),
+            (41, 1, "code and checksum"),
+            (63, 1, "checksum"),
+            (65, 0, "an option without length"),
+            (65, 9, "an option longer than the packet"),
+        ] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            if at == 65 {
+                let body = &mut bad[IPV6_HEADER..];
+                body[2..4].fill(0);
+                let sum =
+                    csum::pseudo_ipv6(US, ALL_NODES, ICMPV6, body.len()).plus(csum::sum(body));
+                body[2..4].copy_from_slice(&(!sum.fold()).to_be_bytes());
+            }
+            assert_eq!(parse(&bad), None, "{why}");
+        }
+        for len in 0..good.len() {
+            assert_eq!(parse(&good[..len]), None, "cut after {len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_source_option_is_no_concern() {
+        let asked = packet(
+            US,
+            solicited_node(US),
+            SOLICITATION,
+            0,
+            US,
+            Some((OPTION_SOURCE, &[2, 0, 0, 0, 0, 9])),
+        );
+        assert!(parse(&asked).is_some());
+    }
+}

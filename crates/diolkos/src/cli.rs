@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line. It is a promise to scripts.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use crate::config::{Datapath, Level, V6Address};
+
+/// Translates between IPv4 and IPv6.
+#[derive(Parser, Debug)]
+#[command(name = "diolkos", version, about, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed at run time, 2 wrong usage or configuration, \
+                        3 a privilege or a kernel feature is missing."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Be the client side of 464XLAT (RFC 6877), in the foreground: IPv4 for this host over an IPv6-only uplink
+    Clat(Clat),
+    /// Be what a configuration file says, in the foreground
+    Run(Run),
+    /// Check a configuration file and print it in canonical form
+    Check {
+        /// The file, TOML
+        file: PathBuf,
+    },
+    /// Ask a running diolkos in this network namespace
+    Show(Show),
+}
+
+/// Options of `clat`; each goes before the same key of a configuration file.
+#[derive(Args, Debug)]
+pub struct Clat {
+    /// The interface that leads to the IPv6 network
+    #[arg(long, value_name = "INTERFACE", required_unless_present = "config")]
+    pub uplink: Option<String>,
+    /// Translation prefix of the PLAT (RFC 6052: /32, /40, /48, /56, /64 or /96) [default: 64:ff9b::/96]
+    #[arg(long, value_name = "PREFIX")]
+    pub pref64: Option<Ipv6Net>,
+    /// IPv4 address of this host, on the TUN device [default: 192.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    pub v4: Option<Ipv4Addr>,
+    /// IPv6 address it is translated into; `auto` makes one from the uplink's /64 [default: auto]
+    #[arg(long, value_name = "auto|ADDRESS")]
+    pub v6: Option<V6Address>,
+    /// What to reach through the translator; may be given several times [default: 0.0.0.0/0]
+    #[arg(long = "route", value_name = "PREFIX")]
+    pub routes: Vec<Ipv4Net>,
+    /// Metric of these routes; a native IPv4 route with a lower one wins [default: 2048]
+    #[arg(long, value_name = "NUMBER")]
+    pub metric: Option<u32>,
+    /// Name of the TUN device [default: diolkos0]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// A configuration file for everything else
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Options of every translator
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Options of `run`.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Options of every translator
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Options of every translator.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// Path of the packets: the eBPF fast path at tc, the TUN device alone, or what works here [default: auto]
+    #[arg(long, value_enum)]
+    pub datapath: Option<Datapath>,
+    /// What to log [default: info]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub log: Option<Level>,
+}
+
+/// Options of `show`.
+#[derive(Args, Debug)]
+pub struct Show {
+    /// What to show
+    #[arg(value_enum)]
+    pub what: What,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Also show counters that are zero
+    #[arg(long)]
+    pub all: bool,
+    /// TUN device of the diolkos to ask
+    #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+    pub device: String,
+}
+
+/// What can be shown.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub enum What {
+    /// What became of the packets
+    Counters,
+    /// The configuration in force
+    Config,
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading a configuration file; every error says file:line:column.
+
+use std::fs;
+use std::path::Path;
+
+use super::position::{line_and_column, locate};
+use super::Settings;
+use crate::failure::Failure;
+
+/// Reads a file, lets `adjust` say what the command line knows better, and checks the result.
+pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
+    let text = fs::read_to_string(path).map_err(|e| {
+        Failure::usage(format!(
+            "the configuration file {} cannot be read: {e}",
+            path.display()
+        ))
+    })?;
+    parse(&text, &path.display().to_string(), adjust)
+}
+
+fn parse(text: &str, name: &str, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
+    let mut settings: Settings = toml::from_str(text).map_err(|e| {
+        let (line, column) = line_and_column(text, e.span().map_or(0, |span| span.start));
+        Failure::usage(format!(
+            "{name}:{line}:{column}: {}",
+            e.message().replace('\n', " ")
+        ))
+    })?;
+    adjust(&mut settings);
+    let objections: Vec<String> = settings
+        .objections()
+        .iter()
+        .map(|objection| {
+            let (line, column) = line_and_column(text, locate(text, &objection.key));
+            format!(
+                "{name}:{line}:{column}: {}: {}",
+                objection.key, objection.message
+            )
+        })
+        .collect();
+    if objections.is_empty() {
+        Ok(settings)
+    } else {
+        Err(Failure::usage(objections.join("\n")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Kind;
+
+    fn refusal(text: &str) -> String {
+        let failure = parse(text, "x.toml", |_| ()).expect_err("it is wrong");
+        assert_eq!(failure.kind, Kind::Usage);
+        failure.to_string()
+    }
+
+    #[test]
+    fn the_print_parses_to_itself() {
+        let text = "[translator]\ninterfaces = [\"eth0\"]\npref64 = [\"2001:db8:64::/96\"]\n[clat]\nv6 = \"2001:db8::1\"\n";
+        let settings = parse(text, "x.toml", |_| ()).expect("it is right");
+        let print = toml::to_string(&settings).expect("settings are TOML");
+        assert_eq!(
+            parse(&print, "print", |_| ()).expect("the print is right"),
+            settings
+        );
+    }
+
+    #[test]
+    fn errors_point_at_the_place() {
+        let cases = [
+            (
+                "[translator]\nmod = \"clat\"\n",
+                "x.toml:2:1: unknown field `mod`",
+            ),
+            (
+                "[translator]\nmode = \"clot\"\n",
+                "x.toml:2:8: unknown variant `clot`",
+            ),
+            ("[translator\n", "x.toml:1:12: "),
+            (
+                "[translator]\ninterfaces = [\"a\"]\npref64 = [\"64:ff9b::/196\"]\n",
+                "x.toml:3:11: ",
+            ),
+            (
+                "[translator]\ninterfaces = [\"a\"]\n[clat]\n  v4 = \"127.0.0.1\"\n",
+                "x.toml:4:8: clat.v4: 127.0.0.1 cannot",
+            ),
+            (
+                "[translator]\ninterfaces = [\"a\", \"b\"]\n",
+                "x.toml:2:14: translator.interfaces: a CLAT has one",
+            ),
+            (
+                "[clat]\nv6 = \"2001:db8::/64\"\n",
+                "x.toml:2:6: `2001:db8::/64` is neither",
+            ),
+        ];
+        for (text, expected) in cases {
+            let message = refusal(text);
+            assert!(
+                message.starts_with(expected),
+                "{message:?} begins with {expected:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Talking to a running program: one request, one answer, one line of JSON each.
+//!
+//! The socket has an abstract name, which belongs to the network namespace
+//! and goes with the process: there is nothing to clean up, and whoever binds
+//! it first is the one instance for that device.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+use crate::counters::Counter;
+use crate::failure::Failure;
+
+/// How long either side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// Who are you?
+    Hello,
+    /// All counters.
+    Counters,
+    /// The configuration in force.
+    Config,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// To [`Request::Hello`].
+    Hello {
+        /// Of the process.
+        pid: u32,
+    },
+    /// To [`Request::Counters`].
+    Counters(Vec<Counter>),
+    /// To [`Request::Config`]: canonical TOML.
+    Config(String),
+    /// It could not be done.
+    Failed(String),
+}
+
+fn name(device: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("diolkos/{device}"))
+}
+
+/// Becomes the instance for a device. The error names the one that is it already.
+pub fn listen(device: &str) -> Result<UnixListener, Failure> {
+    let bound = name(device).and_then(|address| StdListener::bind_addr(&address));
+    match bound {
+        Ok(listener) => listener
+            .set_nonblocking(true)
+            .and_then(|()| UnixListener::from_std(listener))
+            .map_err(|e| Failure::run_time(format!("no control socket: {e}"))),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let who = match ask(device, Request::Hello) {
+                Ok(Answer::Hello { pid }) => format!(" (process {pid})"),
+                _ => String::new(),
+            };
+            Err(Failure::run_time(format!(
+                "another diolkos{who} already runs in this network namespace with the device {device}: \
+                 stop it, or choose another device with --device"
+            )))
+        }
+        Err(error) => Err(Failure::run_time(format!("no control socket: {error}"))),
+    }
+}
+
+/// Asks a running program.
+pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
+    use std::io::{BufRead, Write};
+
+    let exchange = || -> io::Result<Answer> {
+        let mut stream = StdStream::connect_addr(&name(device)?)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes())?;
+        let mut line = String::new();
+        std::io::BufReader::new(stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    };
+    match exchange() {
+        Ok(Answer::Failed(why)) => Err(Failure::run_time(why)),
+        Ok(answer) => Ok(answer),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Failure::run_time(
+            format!("no diolkos runs in this network namespace with the device {device}"),
+        )),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof || error.is_eof() => Err(
+            Failure::missing("the running diolkos answers only its own user and root"),
+        ),
+        Err(error) => Err(Failure::run_time(format!(
+            "the running diolkos does not answer: {error}"
+        ))),
+    }
+}
+
+/// An answer that never came, as JSON sees it.
+trait Eof {
+    fn is_eof(&self) -> bool;
+}
+
+impl Eof for io::Error {
+    fn is_eof(&self) -> bool {
+        self.get_ref()
+            .and_then(|e| e.downcast_ref::<serde_json::Error>())
+            .is_some_and(serde_json::Error::is_eof)
+    }
+}
+
+/// Serves one connection; abstract names have no permissions of their own, so the peer is asked for its.
+pub async fn serve(stream: UnixStream, answer: impl FnOnce(Request) -> Answer) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    let own = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m))?;
+    if peer != 0 && peer != own {
+        return Ok(());
+    }
+    let (read, mut write) = stream.into_split();
+    let mut line = String::new();
+    let mut read = BufReader::new(read);
+    timeout(PATIENCE, read.read_line(&mut line))
+        .await
+        .map_err(|_| io::ErrorKind::TimedOut)??;
+    let reply = match serde_json::from_str(&line) {
+        Ok(request) => answer(request),
+        Err(error) => Answer::Failed(format!("not understood: {error}")),
+    };
+    write
+        .write_all(format!("{}\n", serde_json::to_string(&reply)?).as_bytes())
+        .await
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every fate of a packet by its name, of both paths, in one list.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use diolkos_core::Reason;
+use diolkos_sys::fastpath::{FastPath, FATE_NAMES};
+use serde::{Deserialize, Serialize};
+
+/// One line of `diolkos show counters`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// `fast.` or `slow.` and the fate.
+    pub name: String,
+    /// Packets; a super-packet is one.
+    pub packets: u64,
+    /// Bytes of their network layer, where they are counted.
+    pub bytes: Option<u64>,
+}
+
+/// What one reader of the TUN device did; each has its own, so that no two write to the same cache line.
+#[derive(Debug)]
+pub struct Tally {
+    translated: [(AtomicU64, AtomicU64); 2],
+    emitted: AtomicU64,
+    unwritten: AtomicU64,
+    dropped: Vec<AtomicU64>,
+}
+
+/// From which family to which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// IPv4 in, IPv6 out.
+    FourToSix = 0,
+    /// IPv6 in, IPv4 out.
+    SixToFour = 1,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            translated: Default::default(),
+            emitted: AtomicU64::default(),
+            unwritten: AtomicU64::default(),
+            dropped: Reason::ALL.iter().map(|_| AtomicU64::default()).collect(),
+        }
+    }
+}
+
+impl Tally {
+    /// A packet was translated.
+    pub fn translated(&self, direction: Direction, bytes: usize) {
+        let (packets, total) = &self.translated[direction as usize];
+        packets.fetch_add(1, Ordering::Relaxed);
+        total.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A packet of our own was sent: a fragment or an ICMP error.
+    pub fn emitted(&self) {
+        self.emitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The kernel did not take a packet.
+    pub fn unwritten(&self) {
+        self.unwritten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A packet was dropped.
+    pub fn dropped(&self, reason: Reason) {
+        if let Some(count) = self.dropped.get(usize::from(reason.index())) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Reads all counters, the fast path's first.
+pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<Counter>> {
+    let mut counters = Vec::new();
+
+    if let Some(fast) = fast {
+        for (name, count) in FATE_NAMES.iter().zip(fast.counts()?) {
+            counters.push(Counter {
+                name: format!("fast.{name}"),
+                packets: count.packets,
+                bytes: Some(count.bytes),
+            });
+        }
+    }
+    let sum = |pick: &dyn Fn(&Tally) -> &AtomicU64| {
+        tallies
+            .iter()
+            .map(|tally| pick(tally).load(Ordering::Relaxed))
+            .sum::<u64>()
+    };
+    let mut slow = |name: &str, packets: u64, bytes: Option<u64>| {
+        counters.push(Counter {
+            name: format!("slow.{name}"),
+            packets,
+            bytes,
+        });
+    };
+    for (name, direction) in [("translated_4to6", 0), ("translated_6to4", 1)] {
+        slow(
+            name,
+            sum(&|t| &t.translated[direction].0),
+            Some(sum(&|t| &t.translated[direction].1)),
+        );
+    }
+    slow("originated", sum(&|t| &t.emitted), None);
+    slow("write_failed", sum(&|t| &t.unwritten), None);
+    for reason in Reason::ALL {
+        // Declines are the fast path's; the slow path has no one to decline to.
+        if !reason.name().starts_with("decline_") {
+            let packets = sum(&|t| &t.dropped[usize::from(reason.index())]);
+            slow(&format!("drop.{}", reason.name()), packets, None);
+        }
+    }
+    Ok(counters)
+}
+
+/// A table for people: what is not zero, or everything.
+pub fn table(counters: &[Counter], all: bool) -> String {
+    let shown: Vec<&Counter> = counters.iter().filter(|c| all || c.packets > 0).collect();
+    let width = shown.iter().map(|c| c.name.len()).max().unwrap_or(0).max(7);
+    let mut text = format!("{:width$}  {:>15}  {:>18}\n", "counter", "packets", "bytes");
+    for counter in shown {
+        let bytes = counter
+            .bytes
+            .map_or(String::new(), |bytes| bytes.to_string());
+        text += format!(
+            "{:width$}  {:>15}  {bytes:>18}",
+            counter.name, counter.packets
+        )
+        .trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_decline_of_the_fast_path_is_a_reason() {
+        for name in FATE_NAMES
+            .iter()
+            .filter(|name| name.starts_with("decline_"))
+        {
+            assert!(
+                Reason::ALL.iter().any(|reason| reason.name() == *name),
+                "{name} is in bpf/abi.h only"
+            );
+        }
+    }
+
+    #[test]
+    fn the_table_leaves_out_zeros_unless_asked() {
+        let tally = Arc::new(Tally::default());
+        tally.translated(Direction::FourToSix, 100);
+        tally.dropped(Reason::HopLimit);
+        let counters = read(None, &[tally.clone(), tally]).expect("no kernel is asked");
+        let text = table(&counters, false);
+        assert!(
+            text.contains("slow.translated_4to6") && text.contains("200"),
+            "{text}"
+        );
+        assert!(
+            text.contains("slow.drop.hop_limit") && !text.contains("slow.drop.truncated"),
+            "{text}"
+        );
+        assert!(table(&counters, true).contains("slow.drop.truncated"));
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the program ends when it cannot go on: one sentence and an exit code.
+
+use std::fmt;
+
+use diolkos_sys::fastpath::FastPathError;
+use diolkos_sys::tun::TunError;
+
+/// What the exit code says; the codes are a promise to scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Exit 1: it failed at run time.
+    RunTime = 1,
+    /// Exit 2: wrong usage or configuration.
+    Usage = 2,
+    /// Exit 3: a privilege or a kernel feature is missing.
+    Missing = 3,
+}
+
+/// An error for people: what is wrong and, where it is not plain, what to do.
+#[derive(Debug)]
+pub struct Failure {
+    /// Decides the exit code.
+    pub kind: Kind,
+    message: String,
+}
+
+impl Failure {
+    /// Exit 1.
+    pub fn run_time(message: impl Into<String>) -> Failure {
+        Failure {
+            kind: Kind::RunTime,
+            message: message.into(),
+        }
+    }
+
+    /// Exit 2.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure {
+            kind: Kind::Usage,
+            message: message.into(),
+        }
+    }
+
+    /// Exit 3.
+    pub fn missing(message: impl Into<String>) -> Failure {
+        Failure {
+            kind: Kind::Missing,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<TunError> for Failure {
+    fn from(error: TunError) -> Failure {
+        let kind = match error {
+            TunError::NoDriver(_) | TunError::NotPermitted(_) => Kind::Missing,
+            TunError::BadName(_) => Kind::Usage,
+            TunError::NameTaken(_) | TunError::Other { .. } => Kind::RunTime,
+        };
+        Failure {
+            kind,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<FastPathError> for Failure {
+    fn from(error: FastPathError) -> Failure {
+        Failure::missing(error.to_string())
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Addresses: which are taken, which prefixes an uplink has, and giving the TUN device its own.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use futures_util::TryStreamExt;
+use ipnet::Ipv6Net;
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+
+use super::{refused, Net};
+use crate::failure::Failure;
+
+impl Net {
+    async fn addresses(&self) -> Result<Vec<AddressMessage>, Failure> {
+        self.handle
+            .address()
+            .get()
+            .execute()
+            .try_collect()
+            .await
+            .map_err(|e| refused("list the addresses", &e))
+    }
+
+    /// The index of the interface that has this address already.
+    pub async fn holder_of(&self, address: IpAddr) -> Result<Option<u32>, Failure> {
+        let all = self.addresses().await?;
+        Ok(all
+            .iter()
+            .find(|m| own(m) == Some(address))
+            .map(|m| m.header.index))
+    }
+
+    /// The global prefixes in which the interface has an address that is fit for use, the routable ones first.
+    pub async fn global_prefixes(&self, index: u32) -> Result<Vec<Ipv6Net>, Failure> {
+        let mut prefixes: Vec<Ipv6Net> = Vec::new();
+        for message in self.addresses().await? {
+            if message.header.index != index
+                || message.header.scope != AddressScope::Universe
+                || unfit(&message)
+            {
+                continue;
+            }
+            let Some(IpAddr::V6(address)) = own(&message) else {
+                continue;
+            };
+            if let Ok(net) = Ipv6Net::new(address, message.header.prefix_len) {
+                prefixes.push(net.trunc());
+            }
+        }
+        // Unique local addresses (RFC 4193) are the last choice: a NAT64 is more likely to know the others.
+        prefixes.sort_by_key(|net| (net.addr().octets()[0] & 0xfe == 0xfc, *net));
+        prefixes.dedup();
+        Ok(prefixes)
+    }
+
+    /// Gives an interface one IPv4 address.
+    pub async fn add_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
+        self.handle
+            .address()
+            .add(index, IpAddr::V4(address), 32)
+            .execute()
+            .await
+            .map_err(|e| refused(format_args!("give {address} to the TUN device"), &e))
+    }
+}
+
+fn own(message: &AddressMessage) -> Option<IpAddr> {
+    // On a point-to-point interface `Address` is the peer and `Local` is ours.
+    let find = |local: bool| {
+        message
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                AddressAttribute::Local(address) if local => Some(*address),
+                AddressAttribute::Address(address) if !local => Some(*address),
+                _ => None,
+            })
+    };
+    find(true).or_else(|| find(false))
+}
+
+fn unfit(message: &AddressMessage) -> bool {
+    message.attributes.iter().any(|attribute| match attribute {
+        AddressAttribute::Flags(flags) => flags.intersects(
+            AddressFlags::Tentative | AddressFlags::Dadfailed | AddressFlags::Deprecated,
+        ),
+        _ => false,
+    })
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links: finding the uplink, preparing the TUN device.
+
+use futures_util::TryStreamExt;
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkLayerType, LinkMessage,
+};
+use rtnetlink::LinkUnspec;
+
+use super::{refused, Net};
+use crate::failure::Failure;
+
+/// What is in front of an IP packet on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Ethernet headers, and neighbours to be discovered.
+    Ethernet,
+    /// Nothing: point-to-point links, modems, tunnels.
+    BareIp,
+    /// Something that the fast path does not know.
+    Other,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its index in this network namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its MTU, bytes.
+    pub mtu: u32,
+    /// Its link-layer address; empty where it has none.
+    pub address: Vec<u8>,
+    /// What is in front of an IP packet on it.
+    pub medium: Medium,
+}
+
+/// News about a link.
+#[derive(Clone, Debug)]
+pub enum LinkEvent {
+    /// It appeared or changed.
+    Changed(Link),
+    /// It is gone, or went to another network namespace.
+    Gone(u32),
+}
+
+impl Link {
+    pub(super) fn from_message(message: &LinkMessage) -> Link {
+        let mut link = Link {
+            index: message.header.index,
+            name: String::new(),
+            mtu: 0,
+            address: Vec::new(),
+            medium: match message.header.link_layer_type {
+                LinkLayerType::Ether => Medium::Ethernet,
+                LinkLayerType::None | LinkLayerType::Rawip | LinkLayerType::Ppp => Medium::BareIp,
+                _ => Medium::Other,
+            },
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::Address(address) => link.address.clone_from(address),
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+impl Net {
+    /// All links of this network namespace.
+    pub async fn links(&self) -> Result<Vec<Link>, Failure> {
+        self.handle
+            .link()
+            .get()
+            .execute()
+            .map_ok(|message| Link::from_message(&message))
+            .try_collect()
+            .await
+            .map_err(|e| refused("list the network interfaces", &e))
+    }
+
+    /// The link of that name; the error names those that exist.
+    pub async fn link(&self, name: &str) -> Result<Link, Failure> {
+        let links = self.links().await?;
+        if let Some(link) = links.iter().find(|link| link.name == name) {
+            return Ok(link.clone());
+        }
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        Err(Failure::run_time(format!(
+            "there is no network interface `{name}` (there are: {})",
+            names.join(", ")
+        )))
+    }
+
+    /// Gives the TUN device its MTU, keeps the kernel from inventing an IPv6 address for it, and sets it up.
+    pub async fn prepare_tun(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+        let quiet =
+            LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
+                In6AddrGenMode::None,
+            )])]);
+        let message = LinkUnspec::new_with_index(index)
+            .append_extra_attribute(quiet)
+            .build();
+        // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
+        let _ = self.handle.link().set(message).execute().await;
+        self.handle
+            .link()
+            .set(LinkUnspec::new_with_index(index).mtu(mtu).up().build())
+            .execute()
+            .await
+            .map_err(|e| refused("set the TUN device up", &e))
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The network as the kernel tells of it, and the few things we ask it for:
+//! links, addresses, routes, and the queueing discipline that we may have to
+//! remove. Everything by netlink, in the network namespace of the process.
+
+mod address;
+mod link;
+mod qdisc;
+mod route;
+
+use std::io;
+
+use futures_util::stream::{BoxStream, StreamExt};
+use netlink_packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_core::NetlinkPayload;
+use rtnetlink::MulticastGroup;
+
+use crate::failure::Failure;
+
+pub use link::{Link, LinkEvent, Medium};
+pub use route::Route4;
+
+/// A connection to the kernel. The task that serves it ends with the runtime.
+pub struct Net {
+    handle: rtnetlink::Handle,
+}
+
+impl Net {
+    /// Connects; the stream tells of links that change or go.
+    pub fn connect() -> Result<(Net, BoxStream<'static, LinkEvent>), Failure> {
+        let (connection, handle, messages) =
+            rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(|e| {
+                Failure::run_time(format!("no netlink connection to the kernel: {e}"))
+            })?;
+        tokio::spawn(connection);
+        let events = messages.filter_map(|(message, _)| async {
+            match message.payload {
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
+                    Some(LinkEvent::Gone(link.header.index))
+                }
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                    Some(LinkEvent::Changed(Link::from_message(&link)))
+                }
+                _ => None,
+            }
+        });
+        Ok((Net { handle }, events.boxed()))
+    }
+}
+
+/// The kernel's refusal as an error number, where it is one.
+fn errno(error: &rtnetlink::Error) -> Option<io::Error> {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => Some(message.to_io()),
+        _ => None,
+    }
+}
+
+/// A sentence about a refused request, with exit code 3 when it was a privilege that was missing.
+fn refused(what: impl std::fmt::Display, error: &rtnetlink::Error) -> Failure {
+    match errno(error) {
+        Some(e) if e.kind() == io::ErrorKind::PermissionDenied => Failure::missing(format!(
+            "no permission to {what}: run as root or with CAP_NET_ADMIN"
+        )),
+        Some(e) => Failure::run_time(format!("cannot {what}: {e}")),
+        None => Failure::run_time(format!("cannot {what}: {error}")),
+    }
+}
