@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from diolkos_lab.report import facts
 from diolkos_lab.report.pictures import Picture, glance
-from diolkos_lab.report.quantities import TO, count, digits, listing
+from diolkos_lab.report.quantities import count, digits, listing
 from diolkos_lab.report.read import Results, interval, number
 from diolkos_lab.report.systems import label, load_label, missing_label
 from diolkos_lab.report.tables import Table, doubtful, ratios
@@ -42,23 +42,27 @@ class Chapter:
 class Verdict:
     sign: str
     outcome: str
-    claim: str
     sentence: str
     rule: str
-    value: str
 
 
-def verdicts(results: Results) -> list[Verdict]:
-    found = []
+def verdicts(results: Results) -> list[tuple[str, list[Verdict]]]:
+    """The verdicts of summary.json by claim; the outcome, which has a column of its own, is taken off the sentence."""
+    found: dict[str, list[Verdict]] = {}
     for raw in results.verdicts:
         sign, word = outcome(raw)
-        value, ci = number(raw.get("value")), interval(raw.get("ci95"))
-        text = "no value" if value is None else digits(value)
-        if ci is not None:
-            text += f" [{digits(ci[0])}{TO}{digits(ci[1])}]"
-        sentence = str(raw.get("sentence") or "")
-        found.append(Verdict(sign, word, str(raw.get("claim") or ""), sentence, str(raw.get("rule") or ""), text))
-    return found
+        sentence = str(raw.get("sentence") or "").removeprefix(f"{word.capitalize()}. ")
+        rule = str(raw.get("rule") or "not recorded")
+        found.setdefault(str(raw.get("claim") or "A claim"), []).append(Verdict(sign, word, sentence or _value(raw), rule))
+    return list(found.items())
+
+
+def _value(raw: dict) -> str:
+    value, ci = number(raw.get("value")), interval(raw.get("ci95"))
+    if value is None:
+        return "No value."
+    ends = f" (95 % interval {digits(ci[0])} to {digits(ci[1])})" if ci else ""
+    return f"The value is {digits(value)}{ends}."
 
 
 def at_a_glance(results: Results) -> Chapter:
@@ -88,12 +92,12 @@ def of_unknown_study(results: Results) -> list[Chapter]:
 
 def missing(results: Results) -> Chapter:
     """What was not measured, and how to get it."""
-    bullets = []
-    for m in results.missing:
-        name = missing_label(str(m.get("system", "?")), m.get("datapath"))
-        how = str(m.get("how") or "").strip()
-        text = f"{name}: {str(m.get('reason') or 'reason unknown').strip().rstrip('.')}."
-        bullets.append(text + (f" To get it: {how.rstrip('.')}." if how else ""))
+    names: dict[tuple[str, str], list[str]] = {}
+    for entry in results.missing:
+        reason, how = (str(entry.get(key) or "").strip().rstrip(".") for key in ("reason", "how"))
+        name = missing_label(str(entry.get("system", "?")), entry.get("datapath"))
+        names.setdefault((reason or "reason unknown", how), []).append(name)
+    bullets = [f"{listing(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()]
     return Chapter("missing", "What is missing", list(results.gaps), bullets)
 
 
@@ -136,7 +140,10 @@ def repeat(results: Results) -> Chapter:
     command, seed = facts.command(results.host), facts.seed(results.host)
     lines = ["# the same study again"]
     fallback = f"diolkos-lab run {results.name}" + (" --quick" if results.quick else "")
-    lines.append(command or fallback)
+    again = command or fallback
+    if seed is not None and "--seed" not in again:
+        again += f" --seed {seed}"
+    lines.append(again)
     lines += ["# this page again, from the files", "diolkos-lab report FOLDER"]
     text = [
         "The report is made from the files of its folder alone: study.toml (the plan as it was run), host.json (the "

@@ -16,6 +16,9 @@ BANDS = (
 )
 
 
+LEAVES = " A spike may leave the frame; the logarithmic picture shows it whole."
+
+
 def chapters(results: Results) -> list[Chapter]:
     """The study's own part of the page; a chapter without content is left out."""
     every = [
@@ -61,7 +64,7 @@ def of_rtt(results: Results) -> Chapter:
         alt = rtt.alt(results)
         for name, log in (("linear", False), ("log", True)):
             title = f"Round-trip time over time, {'logarithmic' if log else 'linear'}"
-            caption = "Each point of a line stands for the median echo of a short span. " + BANDS
+            caption = "Each point of a line stands for the median echo of a short span. " + BANDS + LEAVES
             if log:
                 caption = "The same on a logarithmic scale. Bands as above."
             pictures.append(Picture(f"rtt-{name}", title, caption, alt, _bind(rtt.draw, results, log)))

@@ -16,6 +16,7 @@ from diolkos_lab.report.systems import baseline_label, label, order, short_label
 from diolkos_lab.report.tables import Table, kind
 
 TOOLS = ("tayga", "tundra", "jool")
+_OURS = "this run"
 
 
 def chapter(results: Results) -> Chapter:
@@ -133,7 +134,6 @@ def _bind(points: list[Point], axis: str):
 
 _HEADS = ["Tool", "Where", "Hops", "Translated", "Native IPv6, same hops", "Ratio"]
 _RAW_HEADS = ["tool", "where", "source", "hops", "translated", "native", "ratio", "ratio_low", "ratio_high"]
-_OURS = "this run"
 
 
 @dataclass

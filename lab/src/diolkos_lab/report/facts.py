@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from diolkos_lab.report.quantities import listing
+import shlex
+
+MANY = 8  # entries of a mapping, from where it is printed by value
 
 
 def find(facts: object, *names: str) -> object | None:
@@ -59,9 +61,9 @@ def seed(host: dict) -> str | None:
 
 def command(host: dict) -> str | None:
     """The command line that made the folder."""
-    found = find(host, "command", "command_line", "argv")
+    found = find(host, "command_line")
     if isinstance(found, list):
-        found = " ".join(map(str, found))
+        found = shlex.join(map(str, found))
     return str(found) if found else None
 
 
@@ -79,16 +81,39 @@ def machine(host: dict) -> str:
 
 
 def flat(facts: dict, prefix: str = "") -> list[tuple[str, str]]:
-    """All facts as (name, value) pairs, nested names joined by a space."""
+    """All facts as (name, value) pairs, nested names joined by a space; long lists of switches in a few lines."""
     pairs = []
     for key, value in facts.items():
         name = f"{prefix} {key}".strip().replace("_", " ")
-        if isinstance(value, dict):
+        if isinstance(value, dict) and _repetitive(value):
+            pairs += _by_value(name, value)
+        elif isinstance(value, dict):
             pairs += flat(value, name)
-        elif isinstance(value, list) and not any(isinstance(v, dict) for v in value):
-            pairs.append((name, listing([str(v) for v in value]) or "none"))
+        elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
+            pairs += [p for i, v in enumerate(value, 1) for p in flat(v if isinstance(v, dict) else {"": v}, f"{name} {i}")]
         elif isinstance(value, list):
-            pairs += [p for i, v in enumerate(value, 1) for p in flat(v, f"{name} {i}")]
+            pairs.append((name, ", ".join(map(_plain, value)) or "none"))
         else:
-            pairs.append((name, "unknown" if value is None else str(value)))
+            pairs.append((name, _plain(value)))
     return pairs
+
+
+def _repetitive(facts: dict) -> bool:
+    """Many entries, few values, as in the features of a device or the list of mitigations."""
+    values = list(facts.values())
+    return len(values) >= MANY and not any(isinstance(v, (dict, list)) for v in values) and len(set(values)) <= len(values) / 2
+
+
+def _by_value(name: str, facts: dict) -> list[tuple[str, str]]:
+    """One line for each value, with all that have it; (name, "on: a, b, c")."""
+    having: dict[str, list[str]] = {}
+    for key, value in facts.items():
+        if key:
+            having.setdefault(_plain(value), []).append(str(key).replace("_", " "))
+    return [(name, f"{value}: {', '.join(keys)}") for value, keys in having.items()]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "unknown" if value is None or value == "" else str(value)

@@ -139,6 +139,13 @@ class Results:
         every = dict.fromkeys([r.load for r in self.rows] + [t.load for t in self.trials])
         return sorted((load for load in every if load.split(" ", maxsplit=1)[0] == base), key=natural)
 
+    def start(self, load: str) -> float:
+        """Seconds at the start of a trial that the statistics leave out, as study.toml says."""
+        forms = self.study.get("form") or {}
+        plans = (forms.get("quick" if self.quick else "full") or {}).get("load") or []
+        starts = [number(p.get("start_s")) for p in plans if p.get("name") == load.split(" ", maxsplit=1)[0]]
+        return max((s for s in starts if s is not None), default=0.0)
+
     @property
     def settings(self) -> list[tuple[tuple[str, str], ...]]:
         """The combinations of factor levels that cells come in, the plainest first; one empty one if none vary."""
@@ -194,7 +201,7 @@ def read(folder: Path) -> Results:
         generated=summary.get("generated"),
         verdicts=list(summary.get("verdicts") or []),
         noise_floor=[f for r in (summary.get("noise_floor") or {}).get("rows") or [] if (f := _floor(r, factors))],
-        missing=list(summary.get("missing") or []),
+        missing=list(summary.get("missing") or header.get("missing") or []),
         failures=list(summary.get("failures") or []),
         gaps=gaps,
     )

@@ -88,9 +88,16 @@ def short_label(cell: Cell) -> str:
 
 
 def load_label(load: str) -> str:
-    """A load with its variant: "TCP upload, streams 10"."""
+    """A load with its variant: "TCP upload, 30 s, 10 streams"."""
     base, *variant = load.split(" ")
-    return ", ".join([LOADS.get(base, base), *(part.replace("=", " ") for part in variant)])
+    return ", ".join([LOADS.get(base, base), *map(_variant, variant)])
+
+
+def _variant(part: str) -> str:
+    key, _, value = part.partition("=")
+    if key == "streams":
+        return f"{value} stream" if value == "1" else f"{value} streams"
+    return {"seconds": f"{value} s", "count": f"{value} echoes", "interval": f"every {value} s"}.get(key, f"{key} {value}")
 
 
 def load_order(load: str) -> tuple:

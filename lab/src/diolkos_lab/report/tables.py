@@ -90,18 +90,26 @@ def ratios(results: Results, metric: str, caption: str) -> Table | None:
 def readings(results: Results, cell: Cell, load: str, quantity: str) -> tuple[np.ndarray, int]:
     """All single readings (echoes, iperf3 intervals) of the trials that count, and the number of those trials.
 
-    A trial without a series gives its one metric.
+    Readings of the start, which the statistics leave out, are left out here too. A trial without a series gives its one
+    metric.
     """
     parts, trials = [], 0
     for trial in results.used(cell, load):
         if quantity in trial.series:
-            parts.append(trial.series[quantity][1])
+            parts.append(_after(results.start(load), *trial.series[quantity]))
         elif quantity in trial.metrics:
             parts.append(np.array([trial.metrics[quantity]]))
         else:
             continue
         trials += 1
     return (np.concatenate(parts) if parts else np.array([])), trials
+
+
+def _after(start: float, t: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Readings whose interval begins after the start that does not count; `t` holds the ends of the intervals."""
+    if not start or len(t) < 2:
+        return y
+    return y[t > start + float(np.median(np.diff(t))) / 2]
 
 
 def distribution(results: Results, load: str, quantity: str, caption: str, name: str) -> Table | None:

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from diolkos_lab.report.quantities import MINUS, THIN, count, listing, percent, times
 from diolkos_lab.report.read import Cell, Floor, Interval, Results, Row
-from diolkos_lab.report.systems import baseline_label, label, load_label, order, short_label
+from diolkos_lab.report.systems import baseline_label, label, load_label, missing_label, order, short_label
 
 # Half width of a 95 % interval, relative to its ratio. Wide enough that a quick run can reach "firm", narrow enough
 # that "firm" still tells a cost of 5 % from none.
 FIRM, FAIR = 0.03, 0.10
 # A run with more distrusted trials than this share is a run on a disturbed host.
 DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
+# A system that strays this far from itself was measured on a host that was busy with something else.
+NOISE_TOO_MUCH = 0.25
 # Fewer blocks than this make an interval that leans on very few differences.
 FEW_BLOCKS = 8
 # From here on "times as long" reads better than "per cent longer".
@@ -189,9 +191,9 @@ def basis(results: Results, cell: Cell) -> str:
 
 
 def headline(results: Results) -> str:
-    """The span of what translators keep of native TCP throughput."""
+    """The span of what translators keep of native TCP throughput, unless the run does not deserve trust."""
     found = kept(results)
-    if not found:
+    if not found or trust(results).level == "poor":
         return "This run cannot say what translation costs on this machine"
     best, worst = max(found, key=found.get), min(found, key=found.get)
     if best == worst:
@@ -221,7 +223,14 @@ def lead(results: Results) -> str:
     chosen = next((a for a in found if a.cell == best), found[0] if found else None)
     if chosen is None:
         return "No translator has a figure that can be compared with native. Why is said below."
-    return f"Through {chosen.name}, {chosen.cost[0].lower()}{chosen.cost[1:]}"
+    start = "As measured, through" if trust(results).level == "poor" else "Through"
+    return f"{start} {chosen.name}, {chosen.cost[0].lower()}{chosen.cost[1:]}"
+
+
+def not_measured(results: Results) -> str | None:
+    """The systems that the run lacks, in one sentence."""
+    names = [missing_label(str(m.get("system", "?")), m.get("datapath")) for m in results.missing]
+    return f"Not measured: {listing(list(dict.fromkeys(names)))}; why, and how to get them, is said below." if names else None
 
 
 # ---- trust
@@ -248,10 +257,23 @@ def trust(results: Results) -> Trust:
     ]
     if results.quick:
         reasons.append("This is the quick form: short trials, few blocks. The full study narrows the intervals.")
-    if not intervals or doubtful > DISTRUST_TOO_MUCH:
-        why = "there is no interval to judge by" if not intervals else "too many trials are distrusted"
-        return Trust("poor", f"No: {why}. Take the figures as a sign that the path works, not as its cost.", reasons)
     smallest = max((f.deviation for f in found), default=None)
+    fatal = [
+        text
+        for text, holds in (
+            ("there is no interval to judge by", not intervals),
+            ("too many trials are distrusted", doubtful > DISTRUST_TOO_MUCH),
+            ("the host was too restless", smallest is not None and smallest > NOISE_TOO_MUCH),
+        )
+        if holds
+    ]
+    if fatal:
+        because = f"No: {listing(fatal)}."
+        if smallest is not None and smallest > NOISE_TOO_MUCH:
+            because += f" Only what differs by much more than {times(1 + smallest)} means anything."
+        else:
+            because += " The figures show that the paths work, not what they cost."
+        return Trust("poor", because, reasons)
     above = f", for differences above {percent(smallest)}" if smallest is not None else ""
     weak = [
         text
@@ -259,6 +281,7 @@ def trust(results: Results) -> Trust:
             ("few blocks", results.blocks < FEW_BLOCKS),
             ("some trials are distrusted", doubtful > DISTRUST_NOTED),
             ("no noise floor was measured", not found),
+            ("a system differs from itself by more than chance", any(f.biased for f in found)),
             ("the noise floor is high", smallest is not None and smallest > FAIR),
         )
         if holds

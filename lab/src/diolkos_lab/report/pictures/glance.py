@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure, number_axis
+from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure
 from diolkos_lab.report.quantities import factor, percent
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import INK, label, load_label, look, order
@@ -19,6 +20,8 @@ AXES = {
     "ping": ("rtt", "times native, less is better"),
 }
 MOST_COLUMNS = 3
+# The share of a panel's width that a value with its interval takes.
+ROOM_WIDE, ROOM_NARROW = 0.5, 0.4
 
 
 def panels(results: Results) -> list[tuple[str, str]]:
@@ -45,15 +48,16 @@ def draw(results: Results, layout: Layout) -> Figure:
         rows = {r.cell: r for r in results.rows if (r.load, r.metric) == (load, metric)}
         ax.set_title(load_label(load)[:1].upper() + load_label(load)[1:])
         ax.set_xlabel(AXES[load.split(" ", maxsplit=1)[0]][1])
-        _panel(ax, cells, rows, metric)
+        _panel(ax, cells, rows, metric, layout)
         noise = max((f.deviation for f in results.noise_floor if (f.load, f.metric) == (load, metric)), default=0)
         ax.axvspan(1 - noise, 1 + noise, color=SHADE, linewidth=0, zorder=0)
     return drawn
 
 
-def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str) -> None:
-    ends = [e for r in rows.values() if r.ratio is not None for e in (r.ratio, *(r.ratio_ci95 or ()))]
-    right = max(1.0, *ends) * 1.08 if ends else 1.1
+def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layout: Layout) -> None:
+    right, room = _right_end(rows), ROOM_WIDE if layout.wide else ROOM_NARROW
+    if any(min(e) / right < room and 1 - max(e) / right < room for e in map(_ends, rows.values()) if e):
+        right = max(max(e) for e in map(_ends, rows.values()) if e) / (1 - room)
     ax.set_xlim(0, right)
     ax.set_ylim(len(cells) - 0.4, -0.6)
     ax.set_yticks(range(len(cells)), [label(c) for c in cells])
@@ -67,11 +71,11 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str) -> N
             ax.text(0.02 * right, y, "no usable figure", color=SOFT, fontsize=7.5, va="center", style="italic")
             continue
         dot(ax, y, row.ratio, row.ratio_ci95, cell)
-        low, high = row.ratio_ci95 or (row.ratio, row.ratio)
-        at_left = row.ratio > 0.55 * right
+        low, high = min(_ends(row)), max(_ends(row))
+        at_left = low > right - high
         ax.annotate(
             text(row),
-            xy=(min(low, row.ratio) if at_left else max(high, row.ratio), y),
+            xy=(low if at_left else high, y),
             xytext=(-6 if at_left else 6, 0),
             textcoords="offset points",
             ha="right" if at_left else "left",
@@ -81,9 +85,17 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str) -> N
         )
     for tick in ax.get_yticklabels():
         tick.set_fontsize(8.5)
-    number_axis(ax.xaxis, log=False)
-    if metric == "throughput":
-        ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+    steps = [s for s in (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100) if right / s < (5 if layout.wide else 7)]
+    ticks = np.arange(0, right, steps[0] if steps else right)
+    ax.set_xticks(ticks, [f"{100 * t:.0f}" if metric == "throughput" else f"{t:g}" for t in ticks])
+
+
+def _ends(row: Row) -> list[float]:
+    return [] if row.ratio is None else [row.ratio, *(row.ratio_ci95 or ())]
+
+
+def _right_end(rows: dict[Cell, Row]) -> float:
+    return 1.08 * max([1.0, *(e for row in rows.values() for e in _ends(row))])
 
 
 def text(row: Row) -> str:

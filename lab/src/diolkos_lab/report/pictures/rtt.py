@@ -9,7 +9,18 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from diolkos_lab.report.over_time import Line, Panel, panels
-from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, dashes, figure, height_of, label_lines, number_axis, settle
+from diolkos_lab.report.pictures.style import (
+    SHADE,
+    SOFT,
+    Layout,
+    dashes,
+    figure,
+    height_of,
+    label_lines,
+    linear_top,
+    number_axis,
+    settle,
+)
 from diolkos_lab.report.quantities import Scale, scale
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import INK, label, look, order, short_label
@@ -43,7 +54,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
         if log:
             ax.set_yscale("log")
         else:
-            ax.set_ylim(0)
+            ax.set_ylim(0, linear_top(line.mean for line in panel.lines) * unit.factor)
         number_axis(ax.yaxis, log)
         number_axis(ax.xaxis, log=False)
     settle(drawn)

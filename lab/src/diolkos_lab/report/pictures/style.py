@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -101,9 +102,15 @@ def number_axis(axis, log: bool, dense: bool = True) -> None:
     axis.set_major_formatter(plain)
     if log:
         low, high = axis.get_view_interval()
-        few = high / max(low, 1e-30) < 400
-        axis.set_major_locator(LogLocator(base=10, subs=((1, 2, 5) if dense else (1, 3)) if few else (1,)))
+        span = high / max(low, 1e-30)
+        subs = (1, 1.5, 2, 3, 5, 7) if span < 6 else ((1, 2, 5) if dense else (1, 3)) if span < 400 else (1,)
+        axis.set_major_locator(LogLocator(base=10, subs=subs))
         axis.set_minor_formatter(NullFormatter())
+
+
+def linear_top(lines: Iterable[np.ndarray]) -> float:
+    """The upper end of a linear axis: above the 95th percentile of every line, so that one spike does not flatten all."""
+    return 1.25 * max(float(np.percentile(line, 95)) for line in lines)
 
 
 def settle(drawn: Figure) -> None:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from diolkos_lab.report.over_time import Line, Panel, panels
-from diolkos_lab.report.pictures.style import Layout, dashes, figure, height_of, label_lines, number_axis, settle
+from diolkos_lab.report.pictures.style import Layout, dashes, figure, height_of, label_lines, linear_top, number_axis, settle
 from diolkos_lab.report.quantities import Scale, scale
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import look, short_label
@@ -35,7 +35,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
         if log:
             ax.set_yscale("log")
         else:
-            ax.set_ylim(0)
+            ax.set_ylim(0, linear_top(line.mean for line in panel.lines) * unit.factor)
         ax.set_ylabel(f"throughput, {unit.unit}" + (" (log scale)" if log else ""))
         number_axis(ax.yaxis, log)
     settle(drawn)
@@ -71,7 +71,7 @@ def draw_two_scales(results: Results, layout: Layout) -> Figure:
         for axis, group, unit, side in ((ax, left, units[0], "left"), (twin, right, units[1], "right")):
             for line in group:
                 _plot(axis, line, unit)
-            axis.set_ylim(0, 1.12 * max(float(line.mean.max()) for line in group) * unit.factor)
+            axis.set_ylim(0, linear_top(line.mean for line in group) * unit.factor)
             axis.set_ylabel(f"{side} scale, {unit.unit}")
             number_axis(axis.yaxis, log=False)
         # The names stand inside the frame, between the ends of the lines and the right scale.
