@@ -115,6 +115,36 @@ pub fn update_seed(seed: u16, old: Sum, new: Sum) -> u16 {
     Sum::default().word(seed).plus(new).minus(old).fold()
 }
 
+/// Reads the field at byte `at`.
+#[inline]
+#[must_use]
+pub fn field(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Writes the field at byte `at`.
+#[inline]
+pub fn set_field(bytes: &mut [u8], at: usize, checksum: u16) {
+    bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// A checksum for protocols in which zero means that there is none (RFC 768).
+#[inline]
+#[must_use]
+pub fn never_zero(checksum: u16) -> u16 {
+    match checksum {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
+/// Writes the checksum of `bytes` and `pseudo` to the field at byte `at`.
+pub fn fill_in(bytes: &mut [u8], at: usize, pseudo: Sum) {
+    set_field(bytes, at, 0);
+    let checksum = !sum(bytes).plus(pseudo).fold();
+    set_field(bytes, at, checksum);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,8 @@
 //! * [`wire`]: the headers, as checked views first and as meaning second.
 //! * [`addr`]: IPv6 and IPv4 addresses of the same node (RFC 6052, RFC 7757), and addresses that may not be translated.
 //! * [`csum`]: Internet checksums, whole and by difference (RFC 1071, RFC 1624).
+//! * `icmp`: ICMP errors, those that pass through and our own (RFC 7915 sections 4.2 to 4.4 and 5.2 to 5.4, RFC 4884, RFC 6791).
+//! * `frag`: one packet into several.
 //! * [`xlat`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
 //! * [`verdict`]: the one list of all reasons for which a packet is refused.
 //!
@@ -48,6 +50,8 @@
 pub mod addr;
 pub mod config;
 pub mod csum;
+mod frag;
+mod icmp;
 pub mod packet;
 pub mod verdict;
 pub mod wire;

@@ -100,13 +100,38 @@ impl<'a> Packet<'a> {
     }
 
     /// Is there room for `new` bytes in place of the first `old` ones?
+    #[inline]
     pub(crate) fn has_room(&self, old: usize, new: usize) -> bool {
         self.start + old >= new
     }
 
     /// Takes `old` bytes off the front and puts `new` undefined ones there.
+    #[inline]
     pub(crate) fn replace_front(&mut self, old: usize, new: usize) {
         self.start = self.start + old - new;
+    }
+
+    /// Puts other bytes in place of the packet. False, and nothing done, if there is no room.
+    #[must_use]
+    pub(crate) fn replace_all(&mut self, bytes: &[u8]) -> bool {
+        let Some(start) = self.end.checked_sub(bytes.len()) else {
+            return false;
+        };
+        self.start = start;
+        self.bytes_mut().copy_from_slice(bytes);
+        true
+    }
+
+    /// `len` bytes from byte `at` of the packet on, and `room` bytes in front of them.
+    pub(crate) fn with_room(&mut self, at: usize, len: usize, room: usize) -> &mut [u8] {
+        let at = self.start + at;
+        &mut self.buffer[at - room..at + len]
+    }
+
+    /// The same as a packet.
+    pub(crate) fn part(&mut self, at: usize, len: usize, room: usize) -> Packet<'_> {
+        let at = self.start + at;
+        Packet::new(self.buffer, at - room, at + len, Offload::default())
     }
 }
 

@@ -22,8 +22,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub enum Via {
     /// By an entry of the explicit address mapping table.
     Eam,
-    /// By a translation prefix.
-    Pref64,
+    /// By a translation prefix: this one of the configuration's list.
+    Pref64(usize),
 }
 
 /// Why an address was not mapped.
@@ -70,7 +70,7 @@ impl Mapper {
     pub fn to_ipv6(&self, addr: Ipv4Addr) -> Result<(Ipv6Addr, Via), Unmappable> {
         match self.eamt.to_ipv6(addr) {
             Some(mapped) => Ok((mapped, Via::Eam)),
-            None => self.embed(addr).map(|mapped| (mapped, Via::Pref64)),
+            None => self.embed(0, addr).map(|mapped| (mapped, Via::Pref64(0))),
         }
     }
 
@@ -80,20 +80,26 @@ impl Mapper {
         if let Some(mapped) = self.eamt.to_ipv4(addr) {
             return Ok((mapped, Via::Eam));
         }
-        for prefix in &self.pref64 {
+        for (at, prefix) in self.pref64.iter().enumerate() {
             if let Some(mapped) = prefix.extract(addr) {
                 self.permit(prefix, mapped)?;
-                return Ok((mapped, Via::Pref64));
+                return Ok((mapped, Via::Pref64(at)));
             }
         }
         Err(Unmappable::Unmapped)
     }
 
-    /// The IPv6 address of an IPv4 node in the first translation prefix, whatever the explicit mappings say.
-    pub fn embed(&self, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
-        let prefix = self.pref64.first().ok_or(Unmappable::Unmapped)?;
+    /// The IPv6 address of an IPv4 node in one of the translation prefixes, whatever the explicit mappings say.
+    pub fn embed(&self, prefix: usize, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
+        let prefix = self.pref64.get(prefix).ok_or(Unmappable::Unmapped)?;
         self.permit(prefix, addr)?;
         Ok(prefix.embed(addr))
+    }
+
+    /// Is the node behind us, known by an explicit mapping?
+    #[inline]
+    pub fn is_explicit(&self, addr: Ipv4Addr) -> bool {
+        self.eamt.covers_ipv4(addr)
     }
 
     /// RFC 6052 section 3.1. RFC 8215's 64:ff9b:1::/48 knows no such rule.

@@ -74,73 +74,65 @@ pub struct Chain {
     pub payload_at: usize,
     /// The Fragment header, if there is one.
     pub fragment: Option<Fragment>,
-}
-
-/// Why a chain cannot be walked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ChainError {
-    /// Cut off, or longer than [`MAX_EXTENSIONS`].
-    Broken,
     /// A routing header has segments left; their number stands at this byte of the packet.
-    SegmentsLeft(u32),
+    pub segments_left_at: Option<u32>,
     /// An extension header follows the Fragment header.
-    AfterFragment,
+    pub extension_after_fragment: bool,
 }
 
 impl Chain {
     /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named `next_header` on.
+    /// None if it is cut off, or longer than [`MAX_EXTENSIONS`].
     #[inline]
-    pub fn walk(packet: &[u8], next_header: u8) -> Result<Chain, ChainError> {
+    pub fn walk(packet: &[u8], next_header: u8) -> Option<Chain> {
         let chain = Chain {
             protocol: next_header,
             payload_at: super::IPV6_LEN,
             fragment: None,
+            segments_left_at: None,
+            extension_after_fragment: false,
         };
         if is_extension(next_header) {
             chain.walk_on(packet)
         } else {
-            Ok(chain)
+            Some(chain)
         }
     }
 
-    fn walk_on(mut self, packet: &[u8]) -> Result<Chain, ChainError> {
+    fn walk_on(mut self, packet: &[u8]) -> Option<Chain> {
         for _ in 0..MAX_EXTENSIONS {
-            // In fragments, extension headers behind the Fragment header cannot be skipped:
-            // offsets would no longer be right (RFC 7915 section 5.1.1). AH counts as one there, ESP does not.
-            if self.fragment.is_some()
-                && (is_extension(self.protocol) || is_opaque_extension(self.protocol))
-            {
-                return Err(ChainError::AfterFragment);
+            let header = packet.get(self.payload_at..)?;
+            let len = if self.protocol == protocol::FRAGMENT {
+                let fragment = Fragment::parse(header)?;
+                self.protocol = fragment.next_header;
+                self.fragment = self.fragment.or(Some(fragment));
+                FRAGMENT_LEN
+            } else {
+                let [next_header, words, _, segments_left] = *header.first_chunk()?;
+                if self.protocol == protocol::ROUTING && segments_left != 0 {
+                    self.segments_left_at =
+                        self.segments_left_at.or(Some(self.payload_at as u32 + 3));
+                }
+                self.protocol = next_header;
+                8 + 8 * usize::from(words)
+            };
+            if header.len() < len {
+                return None;
+            }
+            self.payload_at += len;
+            if let Some(fragment) = self.fragment {
+                // RFC 7915 section 5.1.1 counts AH among the extension headers there, and ESP not.
+                self.extension_after_fragment |=
+                    is_extension(self.protocol) || is_opaque_extension(self.protocol);
+                if fragment.offset != 0 {
+                    return Some(self); // What follows is the middle of something.
+                }
             }
             if !is_extension(self.protocol) {
-                return Ok(self);
+                return Some(self);
             }
-            let header = packet.get(self.payload_at..).ok_or(ChainError::Broken)?;
-            if self.protocol == protocol::FRAGMENT {
-                let fragment = Fragment::parse(header).ok_or(ChainError::Broken)?;
-                self.protocol = fragment.next_header;
-                self.payload_at += FRAGMENT_LEN;
-                self.fragment = Some(fragment);
-                continue;
-            }
-            let (&[next_header, words], _) =
-                header.split_first_chunk().ok_or(ChainError::Broken)?;
-            let len = 8 + 8 * usize::from(words);
-            if header.len() < len {
-                return Err(ChainError::Broken);
-            }
-            if self.protocol == protocol::ROUTING && header[3] != 0 {
-                return Err(ChainError::SegmentsLeft(self.payload_at as u32 + 3));
-            }
-            self.protocol = next_header;
-            self.payload_at += len;
         }
-        if is_extension(self.protocol)
-            || (self.fragment.is_some() && is_opaque_extension(self.protocol))
-        {
-            return Err(ChainError::Broken);
-        }
-        Ok(self)
+        None
     }
 }
 
@@ -167,7 +159,7 @@ fn is_opaque_extension(next_header: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn walk(first: u8, headers: &[u8]) -> Result<Chain, ChainError> {
+    fn walk(first: u8, headers: &[u8]) -> Option<Chain> {
         let mut packet = vec![0; super::super::IPV6_LEN];
         packet.extend_from_slice(headers);
         Chain::walk(&packet, first)
@@ -198,30 +190,37 @@ mod tests {
     #[test]
     fn segments_left_are_found_at_their_byte() {
         let headers = [[43, 0, 0, 0, 0, 0, 0, 0], [17, 0, 0, 1, 0, 0, 0, 0]].concat();
-        assert_eq!(walk(0, &headers), Err(ChainError::SegmentsLeft(51)));
+        let chain = walk(0, &headers).unwrap();
+        assert_eq!((chain.segments_left_at, chain.protocol), (Some(51), 17));
     }
 
     #[test]
-    fn broken_chains_are_named() {
-        assert_eq!(walk(0, &[]), Err(ChainError::Broken));
-        assert_eq!(walk(0, &[17]), Err(ChainError::Broken));
-        assert_eq!(
-            walk(60, &[17, 1, 0, 0, 0, 0, 0, 0]),
-            Err(ChainError::Broken)
-        );
-        assert_eq!(walk(44, &[17, 0, 0, 0]), Err(ChainError::Broken));
-        assert_eq!(
-            walk(60, &[60, 0, 0, 0, 0, 0, 0, 0].repeat(20)),
-            Err(ChainError::Broken)
-        );
+    fn broken_chains_lead_nowhere() {
+        assert_eq!(walk(0, &[]), None);
+        assert_eq!(walk(0, &[17]), None);
+        assert_eq!(walk(60, &[17, 1, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(walk(44, &[17, 0, 0, 0]), None);
+        assert_eq!(walk(60, &[60, 0, 0, 0, 0, 0, 0, 0].repeat(20)), None);
+    }
+
+    #[test]
+    fn extension_headers_after_the_fragment_header_are_seen() {
         for after in [0, 43, 44, 51, 60, 135] {
-            assert_eq!(
-                walk(44, &[after, 0, 0, 0, 0, 0, 0, 0]),
-                Err(ChainError::AfterFragment)
+            let headers = [[after, 0, 0, 0, 0, 0, 0, 0], [17, 0, 0, 0, 0, 0, 0, 0]].concat();
+            assert!(
+                walk(44, &headers).unwrap().extension_after_fragment,
+                "{after}"
             );
         }
-        assert_eq!(walk(44, &[50, 0, 0, 0, 0, 0, 0, 0]).unwrap().protocol, 50);
+        let esp = walk(44, &[50, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        assert_eq!((esp.protocol, esp.extension_after_fragment), (50, false));
         assert_eq!(walk(51, &[]).unwrap().protocol, 51);
+        // Behind a later fragment there is no header to look at.
+        let later = walk(44, &[17, 0, 0, 8, 0, 0, 0, 0]).unwrap();
+        assert_eq!(
+            (later.payload_at, later.extension_after_fragment),
+            (48, false)
+        );
     }
 
     #[test]

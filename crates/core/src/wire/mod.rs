@@ -10,10 +10,10 @@ mod ipv4;
 mod ipv6;
 mod transport;
 
-pub use extension::{Chain, ChainError, Fragment, FRAGMENT_LEN, MAX_EXTENSIONS};
+pub use extension::{Chain, Fragment, FRAGMENT_LEN, MAX_EXTENSIONS};
 pub use ipv4::{source_route, Ipv4, SourceRoute, IPV4_LEN};
 pub use ipv6::{Ipv6, IPV6_LEN};
-pub use transport::{Transport, UdpHeader};
+pub use transport::{next_header_of, protocol_of, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
 
 /// Assigned Internet protocol numbers, which IPv4 calls protocol and IPv6 next header.
 pub mod protocol {

@@ -5,11 +5,16 @@
 //!
 //! 1. receive: the header is whole and true, the addresses may be forwarded, no source route is left.
 //! 2. hop: the TTL or hop limit survives us.
-//! 3. [`payload`]: what is carried, and whether its checksum can be kept right.
-//! 4. map: both addresses.
+//! 3. `payload`: what is carried, and whether its checksum can be kept right. ICMP errors go their own way from here (`icmp`).
+//! 4. map: both addresses. A packet that comes back to the side it came from turns here (`hairpin`).
 //! 5. fit: the size on the other side, of one segment if the packet stands for several.
-//! 6. rewrite: from here on nothing fails; transport checksum first, then the new header in front of it.
+//! 6. rewrite: from here on nothing is refused; transport checksum first, then the new header in front of it.
+//!    A packet that has to be fragmented leaves in pieces (`frag`).
+//!
+//! Packets that stand for several (GSO) are kept whole wherever one segment fits. One that does not is answered once if it must not be
+//! fragmented; otherwise it is cut into its segments first, and those into fragments, for no device would do both.
 
+mod hairpin;
 mod payload;
 mod v4to6;
 mod v6to4;
@@ -17,13 +22,17 @@ mod v6to4;
 use crate::addr::special::Kind;
 use crate::addr::Mapper;
 use crate::config::{Config, ConfigError, TrafficClass, UdpZeroChecksum};
+use crate::icmp::{Answer, Icmp};
 use crate::packet::{Env, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 
 /// A complete stateless translator. It never changes; to change the configuration, make another one.
+///
+/// All threads may use it at once. The only thing they share is the count of ICMP errors originated lately.
 #[derive(Debug)]
 pub struct Translator {
     mapper: Mapper,
+    icmp: Icmp,
     lowest_ipv6_mtu: usize,
     mtu4: usize,
     mtu6: usize,
@@ -35,8 +44,10 @@ impl Translator {
     /// Fails if the configuration contradicts itself; the error names the keys.
     pub fn new(config: &Config) -> Result<Translator, ConfigError> {
         config.check()?;
+        let mapper = Mapper::new(config);
         Ok(Translator {
-            mapper: Mapper::new(config),
+            icmp: Icmp::new(config, &mapper),
+            mapper,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
             mtu4: config.mtu4 as usize,
             mtu6: config.mtu6 as usize,
@@ -56,19 +67,34 @@ impl Translator {
         env: &mut impl Env,
         out: &mut impl Outbox,
     ) -> Verdict {
-        let result = match packet.bytes().first().map(|byte| byte >> 4) {
+        match self.path(packet, env, out) {
+            Ok(verdict) => verdict,
+            Err(Refusal { reason, answer }) => {
+                self.icmp.originate(answer, packet.bytes(), env, out);
+                Verdict::Drop(reason)
+            }
+        }
+    }
+
+    fn path(
+        &self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) -> Result<Verdict, Refusal> {
+        match packet.bytes().first().map(|byte| byte >> 4) {
             Some(4) => v4to6::translate(self, packet, env, out),
             Some(6) => v6to4::translate(self, packet, env, out),
             Some(_) => Err(Reason::NotIp.into()),
             None => Err(Reason::Truncated.into()),
-        };
-        match result {
-            Ok(verdict) => verdict,
-            Err(refusal) => Verdict::Drop(refusal.reason),
         }
     }
 
-    /// Both addresses, mapped.
+    /// The addresses of both sides.
+    pub fn mapper(&self) -> &Mapper {
+        &self.mapper
+    }
+
     fn class_out(&self, class: u8) -> u8 {
         match self.traffic_class {
             TrafficClass::Copy => class,
@@ -79,27 +105,10 @@ impl Translator {
 
 /// A packet is not translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
+struct Refusal {
     reason: Reason,
-    /// What its sender is told.
+    /// What its sender is told. Only packets that still are as they were received are answered.
     answer: Answer,
-}
-
-/// The ICMP error that answers a refused packet, if it may be answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
-    /// None.
-    Silence,
-    /// Time Exceeded in transit.
-    TimeExceeded,
-    /// Communication administratively prohibited: the general answer (RFC 7915 sections 4.4 and 5.4).
-    Prohibited,
-    /// Fragmentation Needed or Packet Too Big, with this MTU.
-    TooBig(usize),
-    /// Source Route Failed.
-    SourceRouteFailed,
-    /// Parameter Problem, erroneous header field, at this byte.
-    ErroneousField(u32),
 }
 
 impl From<Reason> for Refusal {
@@ -113,11 +122,16 @@ impl From<Reason> for Refusal {
 }
 
 impl Reason {
-    fn answer(self, answer: Answer) -> Refusal {
+    fn answered(self, answer: Answer) -> Refusal {
         Refusal {
             reason: self,
             answer,
         }
+    }
+
+    /// With the general answer of RFC 7915 sections 4.4 and 5.4.
+    fn prohibited(self) -> Refusal {
+        self.answered(Answer::Prohibited)
     }
 }
 
@@ -136,7 +150,26 @@ fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
 #[inline]
 fn hop(limit: u8) -> Result<u8, Refusal> {
     if limit <= 1 {
-        return Err(Reason::HopLimit.answer(Answer::TimeExceeded));
+        return Err(Reason::HopLimit.answered(Answer::TimeExceeded));
     }
     Ok(limit - 1)
+}
+
+/// Fragments whose place in their datagram cannot be: not a multiple of 8 bytes before another (RFC 791 section 3.2,
+/// RFC 8200 section 4.5), or reaching beyond the longest packet.
+fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> Result<(), Reason> {
+    if more && len % 8 != 0 || header_len + usize::from(offset) * 8 + len > usize::from(u16::MAX) {
+        return Err(Reason::FragmentMalformed);
+    }
+    Ok(())
+}
+
+/// How a packet goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fit {
+    Whole,
+    /// In fragments of at most so many bytes, headers included.
+    Cut(usize),
+    /// Segment by segment.
+    Segments,
 }

@@ -2,10 +2,11 @@
 //! What a packet carries, and how its checksum is kept right (RFC 7915 sections 4.5 and 5.5).
 
 use crate::csum::{self, Sum};
+use crate::frag;
 use crate::packet::{Checksum, GsoKind, Offload};
 use crate::verdict::Reason;
-use crate::wire::icmp::{v4, v6, ICMP_LEN};
-use crate::wire::{protocol, Transport, UdpHeader};
+use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
+use crate::wire::{protocol, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
 use zerocopy::FromBytes;
 
 /// One of the two families, where only the name matters.
@@ -15,36 +16,15 @@ pub(super) enum Family {
     V6,
 }
 
-/// What part of a datagram a packet is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
-    /// All of it.
-    Whole,
-    /// Its beginning, with the transport header.
-    First,
-    /// Something later, without.
-    Later,
-}
-
-impl Part {
-    pub(super) fn of(offset: u16, more: bool) -> Part {
-        match (offset, more) {
-            (0, false) => Part::Whole,
-            (0, true) => Part::First,
-            _ => Part::Later,
-        }
-    }
-}
-
 /// What is carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Its checksum, at this byte, covers the addresses. `zero_means_none`: a result of 0 is sent as 0xFFFF (RFC 768, RFC 3828).
-    Checksummed { at: usize, zero_means_none: bool },
+    /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC 768, RFC 3828).
+    Checksummed { at: usize, never_zero: bool },
     /// UDP without checksum.
     UdpZeroChecksum,
-    /// ICMP echo request or reply.
-    Echo,
+    /// ICMP echo request or reply; its type in the other family.
+    Echo(u8),
     /// An ICMP error.
     IcmpError,
     /// Copied as it is.
@@ -68,49 +48,44 @@ pub(super) fn inspect(
     part: Part,
     offload: Offload,
 ) -> Result<Payload, Reason> {
-    let icmp = match family {
-        Family::V4 => protocol::ICMPV4,
-        Family::V6 => protocol::ICMPV6,
-    };
-    let transport = Transport::of(number, icmp);
+    let kind = kind(family, number, bytes, part)?;
     if offload != Offload::default() {
-        return inspect_offloaded(family, number, transport, bytes, part, offload);
+        return inspect_offloaded(kind, number, bytes, part, offload);
     }
     Ok(Payload {
-        kind: kind(family, transport, bytes, part)?,
+        kind,
         largest: bytes.len(),
     })
 }
 
-fn kind(family: Family, transport: Transport, bytes: &[u8], part: Part) -> Result<Kind, Reason> {
-    match transport {
+#[inline]
+fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<Kind, Reason> {
+    let icmp = match family {
+        Family::V4 => protocol::ICMPV4,
+        Family::V6 => protocol::ICMPV6,
+    };
+    match Transport::of(number, icmp) {
         // "Fragmented ICMP/ICMPv6 packets will not be translated by IP/ICMP translators" (RFC 7915 section 1.2).
         Transport::Icmp if part != Part::Whole => Err(Reason::FragmentIcmp),
         _ if part == Part::Later => Ok(Kind::Opaque),
-        Transport::Icmp => icmp(family, bytes),
-        Transport::Udp => udp(bytes, part),
+        Transport::Icmp => icmp_kind(family, bytes),
+        Transport::Udp => udp_kind(bytes, part),
         Transport::Checksummed {
-            checksum_at,
+            at,
             header_len,
+            never_zero,
         } => {
             if bytes.len() < header_len {
                 return Err(Reason::TransportTruncated);
             }
-            Ok(Kind::Checksummed {
-                at: checksum_at,
-                zero_means_none: checksum_at == UDP_CHECKSUM_AT,
-            })
+            Ok(Kind::Checksummed { at, never_zero })
         }
         Transport::Opaque => Ok(Kind::Opaque),
     }
 }
 
-/// Where UDP, and the protocols made after it, have their checksum.
-pub(super) const UDP_CHECKSUM_AT: usize = 6;
-/// Where both ICMPs have it.
-pub(super) const ICMP_CHECKSUM_AT: usize = 2;
-
-fn udp(bytes: &[u8], part: Part) -> Result<Kind, Reason> {
+#[inline]
+fn udp_kind(bytes: &[u8], part: Part) -> Result<Kind, Reason> {
     let (udp, _) = UdpHeader::ref_from_prefix(bytes).map_err(|_| Reason::TransportTruncated)?;
     let len = usize::from(udp.len.get());
     if len < size_of::<UdpHeader>() || (part == Part::Whole && len > bytes.len()) {
@@ -121,68 +96,56 @@ fn udp(bytes: &[u8], part: Part) -> Result<Kind, Reason> {
     }
     Ok(Kind::Checksummed {
         at: UDP_CHECKSUM_AT,
-        zero_means_none: true,
+        never_zero: true,
     })
 }
 
-fn icmp(family: Family, bytes: &[u8]) -> Result<Kind, Reason> {
+fn icmp_kind(family: Family, bytes: &[u8]) -> Result<Kind, Reason> {
     if bytes.len() < ICMP_LEN {
         return Err(Reason::TransportTruncated);
     }
-    match (family, bytes[0]) {
-        (Family::V4, v4::ECHO_REQUEST | v4::ECHO_REPLY) => Ok(Kind::Echo),
-        (Family::V6, v6::ECHO_REQUEST | v6::ECHO_REPLY) => Ok(Kind::Echo),
-        (Family::V4, v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM) => {
-            Ok(Kind::IcmpError)
-        }
-        (Family::V6, v6::UNREACHABLE..=v6::PARAMETER_PROBLEM) => Ok(Kind::IcmpError),
-        (Family::V4, v4::REDIRECT | v4::ROUTER_ADVERTISEMENT | v4::ROUTER_SOLICITATION) => {
-            Err(Reason::IcmpSingleHop)
-        }
-        (Family::V6, v6::FIRST_SINGLE_HOP..=v6::REDIRECT | v6::MLDV2_REPORT) => {
-            Err(Reason::IcmpSingleHop)
-        }
-        _ => Err(Reason::IcmpType),
+    let class = match family {
+        Family::V4 => icmp::v4::class_of(bytes[0]),
+        Family::V6 => icmp::v6::class_of(bytes[0]),
+    };
+    match class {
+        Class::Echo(counterpart) => Ok(Kind::Echo(counterpart)),
+        Class::Error => Ok(Kind::IcmpError),
+        Class::SingleHop => Err(Reason::IcmpSingleHop),
+        Class::Other => Err(Reason::IcmpType),
     }
 }
 
 /// The device has promised to finish the packet: is it one that it can finish?
-#[cold]
-#[inline(never)]
 fn inspect_offloaded(
-    family: Family,
+    kind: Kind,
     number: u8,
-    transport: Transport,
     bytes: &[u8],
     part: Part,
     offload: Offload,
 ) -> Result<Payload, Reason> {
-    let mut kind = kind(family, transport, bytes, part)?;
     if part != Part::Whole {
         return Err(Reason::OffloadMismatch);
     }
-    if offload.checksum == Checksum::Partial {
-        kind = match kind {
-            // A seed of zero is a seed.
-            Kind::UdpZeroChecksum => Kind::Checksummed {
-                at: UDP_CHECKSUM_AT,
-                zero_means_none: true,
-            },
-            Kind::Opaque => return Err(Reason::OffloadMismatch),
-            kind => kind,
-        };
-    }
+    let kind = match (offload.checksum, kind) {
+        (Checksum::Complete, kind) => kind,
+        // A seed of zero is a seed.
+        (Checksum::Partial, Kind::UdpZeroChecksum) => Kind::Checksummed {
+            at: UDP_CHECKSUM_AT,
+            never_zero: true,
+        },
+        (Checksum::Partial, Kind::Opaque) => return Err(Reason::OffloadMismatch),
+        (Checksum::Partial, kind) => kind,
+    };
     let mut largest = bytes.len();
     if let Some(gso) = offload.gso {
-        let header_len = match (gso.kind, number) {
-            (GsoKind::Tcp, protocol::TCP) => usize::from(bytes[12] >> 4) * 4,
-            (GsoKind::Udp, protocol::UDP) => size_of::<UdpHeader>(),
-            _ => return Err(Reason::OffloadMismatch),
-        };
-        if gso.size == 0 || header_len < size_of::<UdpHeader>() || header_len > bytes.len() {
-            return Err(Reason::OffloadMismatch);
-        }
-        largest = largest.min(header_len + usize::from(gso.size));
+        let fits = matches!(
+            (gso.kind, number),
+            (GsoKind::Tcp, protocol::TCP) | (GsoKind::Udp, protocol::UDP)
+        );
+        let header_len =
+            frag::transport_header_len(gso.kind, bytes).filter(|_| fits && gso.size > 0);
+        largest = largest.min(header_len.ok_or(Reason::OffloadMismatch)? + usize::from(gso.size));
     }
     Ok(Payload { kind, largest })
 }
@@ -192,28 +155,69 @@ fn inspect_offloaded(
 pub(super) fn carry_over(
     bytes: &mut [u8],
     at: usize,
+    never_zero: bool,
     offload: Offload,
-    zero_means_none: bool,
     old: Sum,
     new: Sum,
 ) {
-    let field = &mut bytes[at..at + 2];
-    let before = u16::from_be_bytes([field[0], field[1]]);
+    let before = csum::field(bytes, at);
     let after = match offload.checksum {
-        Checksum::Complete => match csum::update(before, old, new) {
-            0 if zero_means_none => 0xffff,
-            checksum => checksum,
-        },
+        Checksum::Complete if never_zero => csum::never_zero(csum::update(before, old, new)),
+        Checksum::Complete => csum::update(before, old, new),
         Checksum::Partial => csum::update_seed(before, old, new),
     };
-    field.copy_from_slice(&after.to_be_bytes());
+    csum::set_field(bytes, at, after);
 }
 
-/// A sum that came out as zero by difference is one of all zeros, or of 0xFFFF; only looking at every byte tells (RFC 1624 section 3).
-/// It can be all zeros only where no pseudo-header is summed: in ICMPv4, for an echo reply of zeros.
+/// Makes an echo message one of the other family, whose type is `new_type`. Only ICMPv6 has a pseudo-header; the other's is nothing.
 #[inline]
-pub(super) fn right_zero(icmpv4: &mut [u8]) {
-    if icmpv4[ICMP_CHECKSUM_AT..][..2] == [0, 0] && icmpv4.iter().all(|&byte| byte == 0) {
-        icmpv4[ICMP_CHECKSUM_AT..][..2].fill(0xff);
+pub(super) fn rewrite_echo(
+    message: &mut [u8],
+    new_type: u8,
+    offload: Offload,
+    old_pseudo: Sum,
+    new_pseudo: Sum,
+) {
+    let old_type = std::mem::replace(&mut message[0], new_type);
+    match offload.checksum {
+        Checksum::Complete => {
+            let old = old_pseudo.word(u16::from(old_type) << 8);
+            let new = new_pseudo.word(u16::from(new_type) << 8);
+            carry_over(message, ICMP_CHECKSUM_AT, false, offload, old, new);
+            right_zero(message);
+        }
+        // The seed is the folded pseudo-header alone.
+        Checksum::Partial => csum::set_field(message, ICMP_CHECKSUM_AT, new_pseudo.fold()),
+    }
+}
+
+/// By difference, zeros that sum to zero cannot be told from words that sum to 0xFFFF (RFC 1624 section 3).
+/// A message of zeros is possible only where no pseudo-header is summed: an ICMPv4 echo reply. Its checksum is 0xFFFF.
+#[inline]
+fn right_zero(message: &mut [u8]) {
+    if csum::field(message, ICMP_CHECKSUM_AT) == 0 && message.iter().all(|&byte| byte == 0) {
+        csum::set_field(message, ICMP_CHECKSUM_AT, 0xffff);
+    }
+}
+
+/// Completes a partial checksum, for a packet that the device will not see whole.
+pub(super) fn complete(bytes: &mut [u8], kind: Kind, offload: Offload) {
+    let (at, never_zero) = match kind {
+        Kind::Checksummed { at, never_zero } => (at, never_zero),
+        Kind::Echo(_) => (ICMP_CHECKSUM_AT, false),
+        Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => return,
+    };
+    if offload.checksum == Checksum::Partial {
+        // The seed in the field is summed with the rest.
+        let checksum = !csum::sum(bytes).fold();
+        csum::set_field(
+            bytes,
+            at,
+            if never_zero {
+                csum::never_zero(checksum)
+            } else {
+                checksum
+            },
+        );
     }
 }

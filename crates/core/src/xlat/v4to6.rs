@@ -1,88 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv4 to IPv6 (RFC 7915 section 4).
 
-use super::payload::{self, Family, Kind, Part, Payload, ICMP_CHECKSUM_AT, UDP_CHECKSUM_AT};
-use super::{hop, legal, Answer, Refusal, Translator};
-use crate::addr::special::kind_of_ipv4;
+use super::payload::{self, Family, Kind, Payload};
+use super::{hop, legal, place_in_datagram, Fit, Refusal, Translator};
+use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
-use crate::packet::{Checksum, Env, Outbox, Packet};
+use crate::frag::{self, Piece};
+use crate::icmp::{Answer, LARGEST_ERROR};
+use crate::packet::{Checksum, Env, Offload, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
-use crate::wire::icmp::{v4, v6};
+use crate::wire::icmp::{v4, Class};
 use crate::wire::{
-    protocol, source_route, Ipv4, Ipv6, SourceRoute, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN,
+    next_header_of, protocol, source_route, Fragment, Ipv4, Ipv6, Part, SourceRoute, FRAGMENT_LEN,
+    IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
 };
 use std::net::Ipv6Addr;
 
 pub(super) fn translate(
     t: &Translator,
     packet: &mut Packet<'_>,
-    _env: &mut impl Env,
-    _out: &mut impl Outbox,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
     let hop_limit = hop(ip.ttl)?;
+    let next_header = next_header_of(ip.protocol)?;
     let carried = carried(t, &ip, packet)?;
-    let (src, dst) = map(t, &ip)?;
-    fit(t, &ip, &carried)?;
-    if ip.is_fragment() {
-        return Err(Reason::FragmentMalformed.into());
-    }
     if carried.kind == Kind::IcmpError {
-        return Err(Reason::IcmpType.into());
+        return error(t, &ip, hop_limit, packet);
+    }
+    let (src, dst) = map(t, &ip)?;
+    let fit = fit(t, &ip, &carried, packet.offload)?;
+    if fit == Fit::Segments {
+        return segments(t, &ip, packet, env, out);
     }
 
-    if !packet.has_room(ip.header_len, IPV6_LEN) {
+    let header_len = if fit == Fit::Whole && !ip.is_fragment() {
+        IPV6_LEN
+    } else {
+        IPV6_LEN + FRAGMENT_LEN
+    };
+    if !packet.has_room(ip.header_len, header_len) {
         return Err(Reason::Headroom.into());
     }
     rewrite_payload(packet, &ip, carried.kind, src, dst);
-    packet.replace_front(ip.header_len, IPV6_LEN);
     let header = Ipv6 {
         traffic_class: t.class_out(ip.tos),
         flow_label: 0,
         payload_len: ip.payload_len(),
-        next_header: if ip.protocol == protocol::ICMPV4 {
-            protocol::ICMPV6
-        } else {
-            ip.protocol
-        },
+        next_header,
         hop_limit,
         src,
         dst,
     };
-    header.emit(packet.bytes_mut());
-    Ok(Verdict::Forward)
+    match fit {
+        Fit::Whole if !ip.is_fragment() => {
+            packet.replace_front(ip.header_len, IPV6_LEN);
+            header.emit(packet.bytes_mut());
+            Ok(Verdict::Forward)
+        }
+        Fit::Whole | Fit::Segments => {
+            let piece = Piece {
+                offset: 0,
+                len: ip.payload_len(),
+                last: true,
+            };
+            packet.replace_front(ip.header_len, header_len);
+            fragment_headers(packet.bytes_mut(), &ip, &header, piece);
+            Ok(Verdict::Forward)
+        }
+        Fit::Cut(largest) => {
+            let offload = packet.offload;
+            payload::complete(
+                &mut packet.bytes_mut()[ip.header_len..],
+                carried.kind,
+                offload,
+            );
+            frag::cut(
+                packet,
+                ip.header_len,
+                header_len,
+                largest - header_len,
+                out,
+                |bytes, piece| {
+                    fragment_headers(bytes, &ip, &header, piece);
+                },
+            );
+            Ok(Verdict::Emitted)
+        }
+    }
 }
 
 /// The header, if a router may forward what it says; padding of the link is cut off.
+#[inline]
 fn receive(packet: &mut Packet<'_>) -> Result<Ipv4, Refusal> {
     let ip = Ipv4::parse_packet(packet.bytes())?;
     packet.truncate(ip.total_len);
-    legal(kind_of_ipv4(ip.src), kind_of_ipv4(ip.dst))?;
+    match legal(kind_of_ipv4(ip.src), kind_of_ipv4(ip.dst)) {
+        // "When translating ICMPv4 Error Messages into ICMPv6, the "illegal" source address will be translated
+        // for the purpose of trouble shooting" (RFC 7915 section 4.1).
+        Err(Reason::SourceIllegal) if is_error(&ip, packet) => {
+            legal(AddressKind::Unicast, kind_of_ipv4(ip.dst))?
+        }
+        legal => legal?,
+    }
     if ip.header_len > IPV4_LEN {
         // Options "MUST be ignored [...] However, if an unexpired source route option is present, then the packet MUST instead
         // be discarded", and Source Route Failed returned (RFC 7915 section 4.1).
         let options = &packet.bytes()[IPV4_LEN..ip.header_len];
         if source_route(options)? == SourceRoute::Unexpired {
-            return Err(Reason::SourceRoute.answer(Answer::SourceRouteFailed));
+            return Err(Reason::SourceRoute.answered(Answer::SourceRouteFailed));
         }
+    }
+    if ip.is_fragment() {
+        place_in_datagram(
+            ip.fragment_offset,
+            ip.payload_len(),
+            ip.more_fragments,
+            ip.header_len,
+        )?;
     }
     Ok(ip)
 }
 
+fn is_error(ip: &Ipv4, packet: &Packet<'_>) -> bool {
+    ip.protocol == protocol::ICMPV4
+        && !ip.is_fragment()
+        && packet
+            .bytes()
+            .get(ip.header_len)
+            .is_some_and(|&icmp_type| v4::class_of(icmp_type) == Class::Error)
+}
+
 /// What the packet carries, if it can be carried over.
+#[inline]
 fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
-    match ip.protocol {
-        // These would be read as IPv6 headers, or as ICMPv6 that nobody has checked.
-        protocol::HOP_BY_HOP
-        | protocol::ROUTING
-        | protocol::FRAGMENT
-        | protocol::DESTINATION_OPTIONS
-        | protocol::ICMPV6 => return Err(Reason::Protocol.into()),
-        // RFC 7915 section 4.2.
-        protocol::IGMP => return Err(Reason::Igmp.into()),
-        _ => {}
-    }
     let part = Part::of(ip.fragment_offset, ip.more_fragments);
     let bytes = &packet.bytes()[ip.header_len..];
     let carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
@@ -90,36 +143,109 @@ fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Re
         // RFC 7915 section 4.5.
         match (part, t.udp_zero_checksum) {
             (Part::Whole, UdpZeroChecksum::Compute) => {}
-            (Part::Whole, UdpZeroChecksum::Drop) => return Err(Reason::UdpZeroChecksum.into()),
-            _ => return Err(Reason::FragmentUdpZeroChecksum.into()),
+            (Part::Whole, UdpZeroChecksum::Drop) => {
+                return Err(Reason::UdpZeroChecksum.prohibited())
+            }
+            _ => return Err(Reason::FragmentUdpZeroChecksum.prohibited()),
         }
     }
     Ok(carried)
 }
 
+/// An ICMP error is written anew.
+fn error(
+    t: &Translator,
+    ip: &Ipv4,
+    hop_limit: u8,
+    packet: &mut Packet<'_>,
+) -> Result<Verdict, Refusal> {
+    let mut error = [0; LARGEST_ERROR];
+    let checksum = packet.offload.checksum;
+    let len = t.icmp.to_ipv6(
+        &t.mapper,
+        (ip, hop_limit),
+        packet.bytes(),
+        checksum,
+        None,
+        &mut error,
+    )?;
+    if !packet.replace_all(&error[..len]) {
+        return Err(Reason::Headroom.into());
+    }
+    packet.offload = Offload::default();
+    Ok(Verdict::Forward)
+}
+
 /// Both addresses (RFC 7915 section 6).
+#[inline]
 fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
-    let (src, _) = t.mapper.to_ipv6(ip.src).map_err(|why| {
-        why.reason(Reason::SourceUnmapped)
-            .answer(Answer::Prohibited)
-    })?;
-    let (dst, _) = t.mapper.to_ipv6(ip.dst).map_err(|why| {
-        why.reason(Reason::DestinationUnmapped)
-            .answer(Answer::Prohibited)
-    })?;
+    let src = t
+        .mapper
+        .to_ipv6(ip.src)
+        .map_err(|why| why.reason(Reason::SourceUnmapped).prohibited())?
+        .0;
+    let dst = t
+        .mapper
+        .to_ipv6(ip.dst)
+        .map_err(|why| why.reason(Reason::DestinationUnmapped).prohibited())?
+        .0;
     Ok((src, dst))
 }
 
 /// RFC 7915 section 4.1. Of a packet that stands for several, one segment must fit.
-fn fit(t: &Translator, ip: &Ipv4, carried: &Payload) -> Result<(), Refusal> {
+#[inline]
+fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result<Fit, Refusal> {
     let headers = IPV6_LEN + if ip.is_fragment() { FRAGMENT_LEN } else { 0 };
     let largest = headers + carried.largest;
-    if largest > t.mtu6 {
-        // "If the DF bit is set and the MTU of the next-hop interface is less than the total length value of the IPv4 packet
-        // plus 20": what fits is less by the headers' difference, which a Fragment header makes 28.
-        return Err(Reason::TooBig.answer(Answer::TooBig(t.mtu6 - (headers - IPV4_LEN))));
+    if ip.dont_fragment {
+        if largest > t.mtu6 {
+            // "If the DF bit is set and the MTU of the next-hop interface is less than the total length value of the IPv4 packet
+            // plus 20": what fits is less by the headers' difference, which a Fragment header makes 28.
+            return Err(Reason::TooBig.answered(Answer::TooBig(t.mtu6 - (headers - IPV4_LEN))));
+        }
+        return Ok(Fit::Whole);
     }
-    Ok(())
+    // "If the DF flag is not set and the IPv4 packet will result in an IPv6 packet larger than [lowest-ipv6-mtu],
+    // the packet SHOULD be fragmented so that the resulting IPv6 packet [...] will be less than or equal to" it.
+    let limit = t.lowest_ipv6_mtu.min(t.mtu6);
+    match offload.gso {
+        _ if largest <= limit => Ok(Fit::Whole),
+        Some(_) => Ok(Fit::Segments),
+        None => Ok(Fit::Cut(limit)),
+    }
+}
+
+/// The segments of a packet that stands for several, one by one on the same path, each to be fragmented.
+fn segments(
+    t: &Translator,
+    ip: &Ipv4,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+) -> Result<Verdict, Refusal> {
+    let Some(gso) = packet.offload.gso else {
+        return Err(Reason::OffloadMismatch.into());
+    };
+    let head = |bytes: &mut [u8], number: u16, len: usize| {
+        // Identifications count up, as the device would make them.
+        let id = ip.id.wrapping_add(number);
+        Ipv4 {
+            header_len: IPV4_LEN,
+            total_len: IPV4_LEN + len,
+            id,
+            ..*ip
+        }
+        .emit(bytes);
+        csum::pseudo_ipv4(ip.src, ip.dst, ip.protocol, len)
+    };
+    frag::segments(packet, ip.header_len, gso, IPV4_LEN, head, |segment| {
+        if translate(t, segment, env, out)? == Verdict::Forward {
+            out.emit(segment.bytes(), segment.offload);
+        }
+        Ok(())
+    })
+    .map_err(|refusal: Refusal| Refusal::from(refusal.reason))?;
+    Ok(Verdict::Emitted)
 }
 
 /// Makes the payload one of IPv6: ICMP type, checksum.
@@ -128,53 +254,47 @@ fn rewrite_payload(packet: &mut Packet<'_>, ip: &Ipv4, kind: Kind, src: Ipv6Addr
     let offload = packet.offload;
     let bytes = &mut packet.bytes_mut()[ip.header_len..];
     match kind {
-        Kind::Checksummed {
-            at,
-            zero_means_none,
-        } => {
+        Kind::Checksummed { at, never_zero } => {
             // Protocol and length are the same in both pseudo-headers.
             let old = Sum::default().ipv4(ip.src).ipv4(ip.dst);
             let new = Sum::default().ipv6(src).ipv6(dst);
-            payload::carry_over(bytes, at, offload, zero_means_none, old, new);
+            payload::carry_over(bytes, at, never_zero, offload, old, new);
         }
-        Kind::Echo => {
+        Kind::Echo(new_type) => {
             // ICMPv6, unlike ICMPv4, has a pseudo-header (RFC 7915 section 4.2).
             let pseudo = csum::pseudo_ipv6(src, dst, protocol::ICMPV6, bytes.len());
-            let old_type = bytes[0];
-            let new_type = if old_type == v4::ECHO_REQUEST {
-                v6::ECHO_REQUEST
-            } else {
-                v6::ECHO_REPLY
-            };
-            bytes[0] = new_type;
-            // The seed of a partial checksum is the pseudo-header alone.
-            let (old, new) = match offload.checksum {
-                Checksum::Complete => (type_word(old_type), type_word(new_type).plus(pseudo)),
-                Checksum::Partial => (Sum::default(), pseudo),
-            };
-            payload::carry_over(bytes, ICMP_CHECKSUM_AT, offload, false, old, new);
+            payload::rewrite_echo(bytes, new_type, offload, Sum::default(), pseudo);
         }
         Kind::UdpZeroChecksum => {
             let len = usize::from(u16::from_be_bytes([bytes[4], bytes[5]]));
             let pseudo = csum::pseudo_ipv6(src, dst, protocol::UDP, len);
-            let checksum = if offload.gso.is_some() {
+            if offload.gso.is_some() {
                 // Every segment gets one of its own, from the device.
+                csum::set_field(bytes, UDP_CHECKSUM_AT, pseudo.fold());
                 packet.offload.checksum = Checksum::Partial;
-                pseudo.fold()
             } else {
-                match !csum::sum(&bytes[..len]).plus(pseudo).fold() {
-                    0 => 0xffff,
-                    checksum => checksum,
-                }
-            };
-            packet.bytes_mut()[ip.header_len + UDP_CHECKSUM_AT..][..2]
-                .copy_from_slice(&checksum.to_be_bytes());
+                let checksum = !csum::sum(&bytes[..len]).plus(pseudo).fold();
+                csum::set_field(bytes, UDP_CHECKSUM_AT, csum::never_zero(checksum));
+            }
         }
         Kind::IcmpError | Kind::Opaque => {}
     }
 }
 
-/// The first word of an ICMP message; its code is the same before and after.
-fn type_word(icmp_type: u8) -> Sum {
-    Sum::default().word(u16::from(icmp_type) << 8)
+/// Writes both headers of a fragment (RFC 7915 section 4.1): "the low-order 16 bits of the fragment identification are carried end-to-end".
+fn fragment_headers(bytes: &mut [u8], ip: &Ipv4, header: &Ipv6, piece: Piece) {
+    let payload_len = FRAGMENT_LEN + piece.len;
+    Ipv6 {
+        payload_len,
+        next_header: protocol::FRAGMENT,
+        ..*header
+    }
+    .emit(bytes);
+    let fragment = Fragment {
+        next_header: header.next_header,
+        offset: ip.fragment_offset + piece.offset,
+        more: ip.more_fragments || !piece.last,
+        id: u32::from(ip.id),
+    };
+    fragment.emit(&mut bytes[IPV6_LEN..]);
 }

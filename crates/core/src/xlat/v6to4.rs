@@ -1,61 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv6 to IPv4 (RFC 7915 section 5).
 
-use super::payload::{self, Family, Kind, Part, Payload, ICMP_CHECKSUM_AT};
-use super::{hop, legal, Answer, Refusal, Translator};
+use super::payload::{self, Family, Kind, Payload};
+use super::{hairpin, hop, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
+use crate::addr::Via;
 use crate::csum::{self, Sum};
-use crate::packet::{Checksum, Env, Outbox, Packet};
+use crate::frag::{self, Piece};
+use crate::icmp::{Answer, LARGEST_ERROR};
+use crate::packet::{Env, Offload, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
-use crate::wire::icmp::{v4, v6};
-use crate::wire::{protocol, Chain, ChainError, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
+use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
 
-/// "If the size of the translated IPv4 packet is less than or equal to 1260 bytes, [DF] is set to zero" (RFC 7915 section 5.1).
+/// "When the resulting IPv4 packet is smaller than or equal to 1260 bytes, the translator MUST send the packet with a cleared
+/// Don't Fragment bit. Otherwise, the packet MUST be sent with the Don't Fragment bit set" (RFC 7915 section 5).
 const LARGEST_WITHOUT_DF: usize = 1260;
+
+/// The smallest MTU of IPv6 (RFC 8200 section 5).
+const MIN_MTU_6: usize = 1280;
 
 pub(super) fn translate(
     t: &Translator,
     packet: &mut Packet<'_>,
     env: &mut impl Env,
-    _out: &mut impl Outbox,
+    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
     let ttl = hop(ip.hop_limit)?;
     let chain = follow(packet, &ip)?;
+    let ipv4_protocol = protocol_of(chain.protocol)?;
     let carried = carried(&chain, packet)?;
-    let (src, dst) = map(t, &ip)?;
-    fit(t, packet, &chain, &carried)?;
     if carried.kind == Kind::IcmpError {
-        return Err(Reason::IcmpType.into());
+        return error(t, &ip, ttl, &chain, packet, env);
+    }
+    let (src, dst, via) = map(t, &ip)?;
+    if let Via::Pref64(prefix) = via {
+        if t.mapper.is_explicit(dst) {
+            return hairpin::turn(t, (&ip, ttl, &chain), prefix, (src, dst), &carried, packet);
+        }
+    }
+    let fit = fit(t, packet, &chain, &carried)?;
+    if fit == Fit::Segments {
+        return segments(t, &ip, &chain, packet, env, out);
     }
 
     rewrite_payload(packet, &ip, &chain, carried.kind, src, dst);
-    packet.replace_front(chain.payload_at, IPV4_LEN);
-    let may_fragment = IPV4_LEN + carried.largest <= LARGEST_WITHOUT_DF;
+    let may_fragment = chain.fragment.is_some() || IPV4_LEN + carried.largest <= LARGEST_WITHOUT_DF;
     let header = Ipv4 {
         tos: t.class_out(ip.traffic_class),
         header_len: IPV4_LEN,
-        total_len: packet.bytes().len(),
-        // An identification has meaning only where the packet may be fragmented (RFC 6864 section 4.1).
-        id: if may_fragment { env.ipv4_id() } else { 0 },
-        dont_fragment: !may_fragment,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl,
-        protocol: if chain.protocol == protocol::ICMPV6 {
-            protocol::ICMPV4
-        } else {
-            chain.protocol
+        total_len: IPV4_LEN + packet.bytes().len() - chain.payload_at,
+        id: match chain.fragment {
+            // "Copied from the low-order 16 bits in the Identification field" (RFC 7915 section 5.1.1).
+            Some(fragment) => fragment.id as u16,
+            // An identification has meaning only where the packet may be fragmented (RFC 6864 section 4.1).
+            None if may_fragment => env.ipv4_id(),
+            None => 0,
         },
+        dont_fragment: !may_fragment,
+        more_fragments: chain.fragment.is_some_and(|fragment| fragment.more),
+        fragment_offset: chain.fragment.map_or(0, |fragment| fragment.offset),
+        ttl,
+        protocol: ipv4_protocol,
         src,
         dst,
     };
-    header.emit(packet.bytes_mut());
-    Ok(Verdict::Forward)
+    match fit {
+        Fit::Whole | Fit::Segments => {
+            packet.replace_front(chain.payload_at, IPV4_LEN);
+            header.emit(packet.bytes_mut());
+            Ok(Verdict::Forward)
+        }
+        Fit::Cut(largest) => {
+            let offload = packet.offload;
+            payload::complete(
+                &mut packet.bytes_mut()[chain.payload_at..],
+                carried.kind,
+                offload,
+            );
+            frag::cut(
+                packet,
+                chain.payload_at,
+                IPV4_LEN,
+                largest - IPV4_LEN,
+                out,
+                |bytes, piece| {
+                    fragment_header(bytes, &header, piece);
+                },
+            );
+            Ok(Verdict::Emitted)
+        }
+    }
 }
 
 /// The header, if a router may forward what it says; padding of the link is cut off.
+#[inline]
 fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
     let ip = Ipv6::parse_packet(packet.bytes())?;
     packet.truncate(IPV6_LEN + ip.payload_len);
@@ -63,29 +103,30 @@ fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
     Ok(ip)
 }
 
-/// The extension headers: ignored, except a routing header that is not yet at its end (RFC 7915 section 5.1).
+/// The extension headers: ignored, except the Fragment header and a routing header that is not yet at its end (RFC 7915 section 5.1).
+#[inline]
 fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
-    let chain = Chain::walk(packet.bytes(), ip.next_header).map_err(|why| match why {
-        ChainError::Broken => Reason::ExtensionChain.into(),
-        ChainError::AfterFragment => Reason::FragmentExtension.into(),
-        ChainError::SegmentsLeft(at) => {
-            Reason::RoutingSegmentsLeft.answer(Answer::ErroneousField(at))
-        }
-    })?;
-    match chain.fragment {
-        Some(_) => Err(Reason::FragmentMalformed.into()),
-        None => Ok(chain),
+    let chain = Chain::walk(packet.bytes(), ip.next_header).ok_or(Reason::ExtensionChain)?;
+    if let Some(at) = chain.segments_left_at {
+        return Err(Reason::RoutingSegmentsLeft.answered(Answer::ErroneousField(at)));
     }
+    if let Some(fragment) = chain.fragment {
+        if chain.extension_after_fragment {
+            // "The packet SHOULD be dropped and logged" (RFC 7915 section 5.1.1).
+            return Err(Reason::FragmentExtension.prohibited());
+        }
+        let len = packet.bytes().len() - chain.payload_at;
+        place_in_datagram(fragment.offset, len, fragment.more, 0)?;
+        if usize::from(fragment.offset) * 8 + len > usize::from(u16::MAX) - IPV4_LEN {
+            return Err(Reason::TooLong.into());
+        }
+    }
+    Ok(chain)
 }
 
 /// What the packet carries, if it can be carried over.
+#[inline]
 fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
-    match chain.protocol {
-        // It would be read as ICMPv4 that nobody has checked.
-        protocol::ICMPV4 => return Err(Reason::Protocol.into()),
-        protocol::IGMP => return Err(Reason::Igmp.into()),
-        _ => {}
-    }
     let part = chain.fragment.map_or(Part::Whole, |fragment| {
         Part::of(fragment.offset, fragment.more)
     });
@@ -99,35 +140,117 @@ fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     )?)
 }
 
-/// Both addresses (RFC 7915 section 6).
-fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr), Refusal> {
-    let (src, _) = t.mapper.to_ipv4(ip.src).map_err(|why| {
-        why.reason(Reason::SourceUnmapped)
-            .answer(Answer::Prohibited)
-    })?;
-    let (dst, _) = t.mapper.to_ipv4(ip.dst).map_err(|why| {
-        why.reason(Reason::DestinationUnmapped)
-            .answer(Answer::Prohibited)
-    })?;
-    // An IPv6 address may carry an IPv4 address that is none of a node.
-    legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
-    Ok((src, dst))
+/// An ICMP error is written anew; one about a packet that went from IPv6 through us to IPv6, twice.
+fn error(
+    t: &Translator,
+    ip: &Ipv6,
+    ttl: u8,
+    chain: &Chain,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+) -> Result<Verdict, Refusal> {
+    let mut error = [0; LARGEST_ERROR];
+    let checksum = packet.offload.checksum;
+    let message = (packet.bytes(), chain.payload_at);
+    let (mut len, hairpin) = t.icmp.to_ipv4(
+        &t.mapper,
+        (ip, ttl, env.ipv4_id()),
+        message,
+        checksum,
+        &mut error,
+    )?;
+    packet.offload = Offload::default();
+    if hairpin.is_some() {
+        let there = error;
+        let between = Ipv4::parse_packet(&there[..len])?;
+        len = t.icmp.to_ipv6(
+            &t.mapper,
+            (&between, ttl),
+            &there[..len],
+            Default::default(),
+            hairpin,
+            &mut error,
+        )?;
+    }
+    if !packet.replace_all(&error[..len]) {
+        return Err(Reason::Headroom.into());
+    }
+    Ok(Verdict::Forward)
 }
 
-/// RFC 7915 section 5.1. Of a packet that stands for several, one segment must fit.
+/// Both addresses (RFC 7915 section 6), and how the destination was mapped.
+#[inline]
+fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> {
+    let (src, _) = t
+        .mapper
+        .to_ipv4(ip.src)
+        .map_err(|why| why.reason(Reason::SourceUnmapped).prohibited())?;
+    let (dst, via) = t
+        .mapper
+        .to_ipv4(ip.dst)
+        .map_err(|why| why.reason(Reason::DestinationUnmapped).prohibited())?;
+    // An IPv6 address may carry an IPv4 address that is none of a node.
+    legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
+    Ok((src, dst, via))
+}
+
+/// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.
+#[inline]
 fn fit(
     t: &Translator,
     packet: &Packet<'_>,
     chain: &Chain,
     carried: &Payload,
-) -> Result<(), Refusal> {
-    if IPV4_LEN + carried.largest > t.mtu4 {
-        return Err(Reason::TooBig.answer(Answer::TooBig(t.mtu4 + IPV6_LEN - IPV4_LEN)));
+) -> Result<Fit, Refusal> {
+    let largest = IPV4_LEN + carried.largest;
+    if largest > t.mtu4 {
+        if largest > LARGEST_WITHOUT_DF && chain.fragment.is_none() {
+            // No IPv6 node has to go below 1280; what it sends then is without DF, and cut here.
+            let mtu = (t.mtu4 + IPV6_LEN - IPV4_LEN).max(MIN_MTU_6);
+            return Err(Reason::TooBig.answered(Answer::TooBig(mtu)));
+        }
+        return Ok(if packet.offload.gso.is_some() {
+            Fit::Segments
+        } else {
+            Fit::Cut(t.mtu4)
+        });
     }
     if IPV4_LEN + packet.bytes().len() - chain.payload_at > usize::from(u16::MAX) {
-        return Err(Reason::TooLong.into());
+        // Only a packet that stands for several can be too long for the length field, and have segments that fit.
+        return Ok(Fit::Segments);
     }
-    Ok(())
+    Ok(Fit::Whole)
+}
+
+/// The segments of a packet that stands for several, one by one on the same path.
+fn segments(
+    t: &Translator,
+    ip: &Ipv6,
+    chain: &Chain,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+) -> Result<Verdict, Refusal> {
+    let Some(gso) = packet.offload.gso else {
+        return Err(Reason::TooLong.into());
+    };
+    let head = |bytes: &mut [u8], _number: u16, len: usize| {
+        Ipv6 {
+            payload_len: len,
+            next_header: chain.protocol,
+            ..*ip
+        }
+        .emit(bytes);
+        csum::pseudo_ipv6(ip.src, ip.dst, chain.protocol, len)
+    };
+    frag::segments(packet, chain.payload_at, gso, IPV6_LEN, head, |segment| {
+        if translate(t, segment, env, out)? == Verdict::Forward {
+            out.emit(segment.bytes(), segment.offload);
+        }
+        Ok(())
+    })
+    .map_err(|refusal: Refusal| Refusal::from(refusal.reason))?;
+    Ok(Verdict::Emitted)
 }
 
 /// Makes the payload one of IPv4: ICMP type, checksum.
@@ -143,40 +266,28 @@ fn rewrite_payload(
     let offload = packet.offload;
     let bytes = &mut packet.bytes_mut()[chain.payload_at..];
     match kind {
-        Kind::Checksummed {
-            at,
-            zero_means_none,
-        } => {
+        Kind::Checksummed { at, never_zero } => {
             // Protocol and length are the same in both pseudo-headers.
             let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
             let new = Sum::default().ipv4(src).ipv4(dst);
-            payload::carry_over(bytes, at, offload, zero_means_none, old, new);
+            payload::carry_over(bytes, at, never_zero, offload, old, new);
         }
-        Kind::Echo => {
+        Kind::Echo(new_type) => {
             let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, bytes.len());
-            let old_type = bytes[0];
-            let new_type = if old_type == v6::ECHO_REQUEST {
-                v4::ECHO_REQUEST
-            } else {
-                v4::ECHO_REPLY
-            };
-            bytes[0] = new_type;
-            match offload.checksum {
-                Checksum::Complete => {
-                    let (old, new) = (type_word(old_type).plus(pseudo), type_word(new_type));
-                    payload::carry_over(bytes, ICMP_CHECKSUM_AT, offload, false, old, new);
-                    payload::right_zero(bytes);
-                }
-                // ICMPv4 has no pseudo-header, so that the seed is nothing.
-                Checksum::Partial => bytes[ICMP_CHECKSUM_AT..][..2].fill(0),
-            }
+            payload::rewrite_echo(bytes, new_type, offload, pseudo, Sum::default());
         }
         // IPv4 allows UDP without checksum; IPv6 does for tunnels (RFC 6935), and a tunnel it may remain.
         Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}
     }
 }
 
-/// The first word of an ICMP message; its code is the same before and after.
-fn type_word(icmp_type: u8) -> Sum {
-    Sum::default().word(u16::from(icmp_type) << 8)
+/// Writes the header of a fragment (RFC 791 section 2.3).
+fn fragment_header(bytes: &mut [u8], header: &Ipv4, piece: Piece) {
+    let fragment = Ipv4 {
+        total_len: IPV4_LEN + piece.len,
+        more_fragments: header.more_fragments || !piece.last,
+        fragment_offset: header.fragment_offset + piece.offset,
+        ..*header
+    };
+    fragment.emit(bytes);
 }

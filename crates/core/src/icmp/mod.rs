@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ICMP errors: those that pass through, and those of our own.
+//!
+//! An error that passes through carries the beginning of the packet it is about, which is translated with it. Its stages:
+//!
+//! 1. [`table`]: type, code, and the field that goes with them.
+//! 2. [`quote`]: the quoted packet and, behind it, the extensions of RFC 4884.
+//! 3. [`inner`]: the quoted packet, header by header.
+//! 4. [`pool`]: a source for errors from routers whose address has no counterpart (RFC 6791).
+//! 5. [`through`]: all of it in one message, cut to what may be sent.
+//!
+//! Errors of our own are in [`own`], held back by [`rate`].
+
+mod inner;
+mod own;
+mod pool;
+mod quote;
+mod rate;
+mod table;
+mod through;
+
+pub(crate) use own::Answer;
+pub(crate) use through::LARGEST_ERROR;
+
+use crate::addr::Mapper;
+use crate::config::Config;
+use pool::{Pool4, Pool6};
+use rate::RateLimit;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The dummy address: a source for IPv4 nodes that have no address (RFC 7600 section 4.8).
+const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+
+/// What the configuration says of ICMP errors.
+#[derive(Debug)]
+pub(crate) struct Icmp {
+    address4: Ipv4Addr,
+    address6: Option<Ipv6Addr>,
+    pool4: Pool4,
+    pool6: Pool6,
+    mtu4: usize,
+    mtu6: usize,
+    zero_traffic_class: bool,
+    limit4: RateLimit,
+    limit6: RateLimit,
+}
+
+impl Icmp {
+    pub fn new(config: &Config, mapper: &Mapper) -> Icmp {
+        let icmp = &config.icmp;
+        let address4 = icmp
+            .address4
+            .or(icmp.source_pool4.first().map(|pool| pool.network()))
+            .unwrap_or(DUMMY);
+        let address6 = icmp
+            .address6
+            .or(icmp.source_pool6.first().map(|pool| pool.network()))
+            .or_else(|| mapper.embed(0, address4).ok());
+        Icmp {
+            address4,
+            address6,
+            pool4: Pool4::new(&icmp.source_pool4, DUMMY),
+            pool6: Pool6::new(&icmp.source_pool6, address6),
+            mtu4: config.mtu4 as usize,
+            mtu6: config.mtu6 as usize,
+            zero_traffic_class: config.traffic_class == crate::config::TrafficClass::Zero,
+            limit4: RateLimit::new(icmp.rate, icmp.burst),
+            limit6: RateLimit::new(icmp.rate, icmp.burst),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands behind the header of an ICMP error: the quoted packet and, if the header says how long that is, extensions (RFC 4884).
+
+use crate::verdict::Reason;
+use crate::wire::icmp::{v4, v6};
+
+/// A quoted packet with extensions behind it is padded to at least this (RFC 4884 section 4).
+pub const LEAST_QUOTE: usize = 128;
+
+/// In which unit the length of the quoted packet is given, and at which byte of the ICMP header (RFC 4884 sections 4 and 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LengthField {
+    pub at: usize,
+    pub unit: usize,
+}
+
+/// Which ICMPv4 errors can have extensions. Their length field is counted in words of 32 bits.
+pub fn length_field_of_icmpv4(icmp_type: u8) -> Option<LengthField> {
+    matches!(
+        icmp_type,
+        v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM
+    )
+    .then_some(LengthField { at: 5, unit: 4 })
+}
+
+/// Which ICMPv6 errors can have extensions. Their length field is counted in words of 64 bits.
+pub fn length_field_of_icmpv6(icmp_type: u8) -> Option<LengthField> {
+    matches!(icmp_type, v6::UNREACHABLE | v6::TIME_EXCEEDED)
+        .then_some(LengthField { at: 4, unit: 8 })
+}
+
+/// The quoted packet and its extensions, which may be empty, of an ICMP error with this header and body.
+///
+/// Quotes shorter than [`LEAST_QUOTE`] are accepted, for routers exist that do not pad.
+pub fn split<'a>(
+    header: &[u8],
+    body: &'a [u8],
+    field: Option<LengthField>,
+) -> Result<(&'a [u8], &'a [u8]), Reason> {
+    let len = field.map_or(0, |field| usize::from(header[field.at]) * field.unit);
+    match len {
+        0 => Ok((body, &[])),
+        len => body.split_at_checked(len).ok_or(Reason::IcmpExtension),
+    }
+}
+
+/// How a quote of `quote` bytes and its extensions go into a message of `room` bytes behind the ICMP header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Bytes of the quoted packet that are kept.
+    pub quote: usize,
+    /// Zeros behind them.
+    pub padding: usize,
+    /// Bytes of extensions: all or none.
+    pub extensions: usize,
+    /// What the length field says.
+    pub length: u8,
+}
+
+/// Keeps the extensions if the message can have them (`field`) and they leave room for a quote that may be followed by them.
+pub fn plan(quote: usize, extensions: usize, room: usize, field: Option<LengthField>) -> Plan {
+    let without = Plan {
+        quote: quote.min(room),
+        padding: 0,
+        extensions: 0,
+        length: 0,
+    };
+    let (Some(LengthField { unit, .. }), 1..) = (field, extensions) else {
+        return without;
+    };
+    let largest = room
+        .saturating_sub(extensions)
+        .min(usize::from(u8::MAX) * unit)
+        / unit
+        * unit;
+    if largest < LEAST_QUOTE {
+        return without;
+    }
+    let padded = quote.next_multiple_of(unit).clamp(LEAST_QUOTE, largest);
+    let quote = quote.min(padded);
+    Plan {
+        quote,
+        padding: padded - quote,
+        extensions,
+        length: (padded / unit) as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: Option<LengthField> = Some(LengthField { at: 5, unit: 4 });
+    const V6: Option<LengthField> = Some(LengthField { at: 4, unit: 8 });
+
+    #[test]
+    fn splitting() {
+        let body = [7; 200];
+        let header = |length| [11, 0, 0, 0, 0, length, 0, 0];
+        assert_eq!(
+            split(&header(0), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            Ok((200, 0))
+        );
+        assert_eq!(
+            split(&header(32), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            Ok((128, 72))
+        );
+        assert_eq!(
+            split(&header(7), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            Ok((28, 172))
+        );
+        assert_eq!(
+            split(&header(50), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            Ok((200, 0))
+        );
+        assert_eq!(split(&header(51), &body, V4), Err(Reason::IcmpExtension));
+        assert_eq!(
+            split(&header(51), &body, None).map(|(q, e)| (q.len(), e.len())),
+            Ok((200, 0))
+        );
+    }
+
+    #[test]
+    fn planning() {
+        let of = |quote, padding, extensions, length| Plan {
+            quote,
+            padding,
+            extensions,
+            length,
+        };
+        assert_eq!(plan(148, 12, 1232, V6), of(148, 4, 12, 19));
+        assert_eq!(plan(48, 12, 1232, V6), of(48, 80, 12, 16));
+        assert_eq!(plan(108, 12, 1232, V4), of(108, 20, 12, 32));
+        assert_eq!(plan(500, 0, 1232, V6), of(500, 0, 0, 0));
+        assert_eq!(plan(500, 12, 1232, None), of(500, 0, 0, 0));
+        assert_eq!(plan(1240, 12, 1232, V6), of(1216, 0, 12, 152));
+        assert_eq!(
+            plan(1240, 1105, 1232, V6),
+            of(1232, 0, 0, 0),
+            "127 bytes left"
+        );
+        assert_eq!(
+            plan(1200, 12, 1232, V4),
+            of(1020, 0, 12, 255),
+            "the length field ends at 255"
+        );
+    }
+}
