@@ -10,6 +10,7 @@ mod control;
 mod counters;
 mod failure;
 mod net;
+mod privilege;
 mod slowpath;
 
 use std::collections::BTreeMap;

@@ -22,12 +22,15 @@ use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::Failure;
 use crate::net::{Link, LinkEvent, Medium, Net, Route4};
+use crate::privilege;
 use crate::slowpath::SlowPath;
 
 use address::Recipe;
 use forwarding::Forwarding;
 use neighbour::Responder;
 
+/// RFC 8200 section 5, bytes.
+const IPV6_MINIMUM_MTU: u32 = 1280;
 /// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
 const GROWTH: u32 = 28;
 /// The helper that makes room for a link-layer header measures a packet against the MTU of the device it stands at:
@@ -38,9 +41,16 @@ const ADDRESS_RETRIES: u8 = 3;
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
 pub async fn run(settings: Settings) -> Result<(), Failure> {
+    privilege::check()?;
     let mut signals = Signals::new()?;
     let (mut net, links) = Net::connect()?;
     let uplink = net.link(&settings.translator.interfaces[0]).await?;
+    if uplink.mtu6 < IPV6_MINIMUM_MTU {
+        return Err(Failure::run_time(format!(
+            "the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
+            uplink.name, uplink.mtu6
+        )));
+    }
     let control = control::listen(&settings.translator.device)?;
 
     forwarding::restore_leftovers();
@@ -176,7 +186,7 @@ struct Isthmus {
     address: Ipv6Addr,
     // In the order in which they must end: the fast path must not lead to a device that is gone.
     fast: Option<FastPath>,
-    forwarding: Option<Forwarding>,
+    _forwarding: Option<Forwarding>,
     slow: SlowPath,
 }
 
@@ -188,7 +198,7 @@ impl Isthmus {
         address: Ipv6Addr,
     ) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
-        let translator = Translator::new(&settings.translation(address, uplink.mtu))
+        let translator = Translator::new(&settings.translation(address, uplink.mtu6))
             .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))?;
         let queues = match t.queues {
             0 => std::thread::available_parallelism()
@@ -222,7 +232,7 @@ impl Isthmus {
             index,
             address,
             fast,
-            forwarding,
+            _forwarding: forwarding,
             slow,
         })
     }
@@ -253,7 +263,7 @@ fn start_fast_path(
         tun_ifindex,
         uplink_ifindex: uplink.index,
         uplink_is_ethernet: uplink.medium == Medium::Ethernet,
-        mtu6: uplink.mtu,
+        mtu6: uplink.mtu6,
         lowest_ipv6_mtu: t.lowest_ipv6_mtu,
         traffic_class_zero: t.traffic_class == crate::config::TrafficClass::Zero,
         wkp_only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
@@ -304,7 +314,7 @@ async fn open(
             index: isthmus.index,
             source: settings.clat.v4,
             metric: settings.clat.metric,
-            mtu: uplink.mtu - GROWTH,
+            mtu: uplink.mtu6 - GROWTH,
         };
         net.add_route4(&route).await?;
     }
@@ -335,7 +345,7 @@ async fn serve(
                 return Ok(());
             }
             event = links.next() => match event {
-                Some(event) => look(settings, uplink, &event)?,
+                Some(event) => look(uplink, &event)?,
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },
             failed = &mut answering => {
@@ -354,7 +364,7 @@ async fn serve(
 }
 
 /// Whether the translator can go on after this news.
-fn look(settings: &Settings, uplink: &Link, event: &LinkEvent) -> Result<(), Failure> {
+fn look(uplink: &Link, event: &LinkEvent) -> Result<(), Failure> {
     match event {
         LinkEvent::Gone(index) if *index == uplink.index => Err(Failure::run_time(format!(
             "the uplink {} is gone",
@@ -366,10 +376,7 @@ fn look(settings: &Settings, uplink: &Link, event: &LinkEvent) -> Result<(), Fai
                 uplink.name, uplink.mtu, link.mtu
             )))
         }
-        LinkEvent::Gone(_) | LinkEvent::Changed(_) => {
-            let _ = settings;
-            Ok(())
-        }
+        LinkEvent::Gone(_) | LinkEvent::Changed(_) => Ok(()),
     }
 }
 

@@ -18,7 +18,6 @@ const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
 /// Header and target of both messages (RFC 4861 sections 4.3 and 4.4).
 const MESSAGE: usize = 24;
-const OPTION_SOURCE: u8 = 1;
 const OPTION_TARGET: u8 = 2;
 const FLAG_SOLICITED: u8 = 0x40;
 const FLAG_OVERRIDE: u8 = 0x20;
@@ -200,6 +199,8 @@ fn packet(
 mod tests {
     use super::*;
 
+    /// RFC 4861 section 4.6.1.
+    const OPTION_SOURCE: u8 = 1;
     const US: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0x1234, 0x5678, 0x9abc, 0xdef0);
 
     #[test]

@@ -304,6 +304,12 @@ impl Settings {
                 format!("a CLAT has one prefix; {} are given", t.pref64.len()),
             );
         }
+        if t.device.is_empty() {
+            object(
+                "translator.device",
+                "a network device needs a name".to_owned(),
+            );
+        }
         if t.queues > 64 {
             object(
                 "translator.queues",
@@ -334,6 +340,32 @@ impl Settings {
                 );
             }
         }
+        found.extend(self.contradictions());
         found
+    }
+
+    /// What the translation itself objects to, with the keys as this file has them.
+    fn contradictions(&self) -> Vec<Objection> {
+        // The address is not known before the machine is looked at; one of the discard prefix (RFC 6666) stands for it.
+        let v6 = match self.clat.v6 {
+            V6Address::Fixed(address) => address,
+            V6Address::Auto => Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1),
+        };
+        let Err(error) = self.translation(v6, 1500).check() else {
+            return Vec::new();
+        };
+        let key = |key: &str| match key {
+            "eam[0].v4" => "clat.v4".to_owned(),
+            "eam[0].v6" => "clat.v6".to_owned(),
+            other => format!("translator.{other}"),
+        };
+        error
+            .problems
+            .into_iter()
+            .map(|problem| Objection {
+                key: key(&problem.key),
+                message: problem.message,
+            })
+            .collect()
     }
 }

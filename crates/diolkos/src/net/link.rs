@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links: finding the uplink, preparing the TUN device.
 
+use std::fs;
+
 use futures_util::TryStreamExt;
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkLayerType, LinkMessage,
@@ -30,6 +32,8 @@ pub struct Link {
     pub name: String,
     /// Its MTU, bytes.
     pub mtu: u32,
+    /// Its MTU for IPv6, bytes: a router advertisement may make it smaller (RFC 4861 section 4.6.4).
+    pub mtu6: u32,
     /// Its link-layer address; empty where it has none.
     pub address: Vec<u8>,
     /// What is in front of an IP packet on it.
@@ -51,6 +55,7 @@ impl Link {
             index: message.header.index,
             name: String::new(),
             mtu: 0,
+            mtu6: 0,
             address: Vec::new(),
             medium: match message.header.link_layer_type {
                 LinkLayerType::Ether => Medium::Ethernet,
@@ -61,7 +66,7 @@ impl Link {
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name.clone_from(name),
-                LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::Mtu(mtu) => (link.mtu, link.mtu6) = (*mtu, *mtu),
                 LinkAttribute::Address(address) => link.address.clone_from(address),
                 _ => {}
             }
@@ -87,7 +92,12 @@ impl Net {
     pub async fn link(&self, name: &str) -> Result<Link, Failure> {
         let links = self.links().await?;
         if let Some(link) = links.iter().find(|link| link.name == name) {
-            return Ok(link.clone());
+            let advertised = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"));
+            let mtu6 = advertised.ok().and_then(|text| text.trim().parse().ok());
+            return Ok(Link {
+                mtu6: mtu6.map_or(link.mtu, |mtu6: u32| mtu6.min(link.mtu)),
+                ..link.clone()
+            });
         }
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         Err(Failure::run_time(format!(

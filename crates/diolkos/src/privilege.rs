@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the process may do, asked before anything is begun.
+
+use std::fs;
+
+use crate::failure::Failure;
+
+/// Of linux/capability.h.
+const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
+const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
+
+/// Fails unless the process may make devices, routes and packet sockets. BPF is not asked for here: whether a kernel
+/// lets a process load programs depends on more than one capability, and there is a path without them.
+pub fn check() -> Result<(), Failure> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let Some(effective) = effective(&status) else {
+        return Ok(());
+    };
+    let missing: Vec<&str> = [NET_ADMIN, NET_RAW]
+        .iter()
+        .filter(|(bit, _)| effective >> bit & 1 == 0)
+        .map(|(_, name)| *name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::missing(format!(
+        "translating packets needs {}: run it as root, or give it the capabilities",
+        missing.join(" and ")
+    )))
+}
+
+/// The effective capabilities in /proc/PID/status (proc(5)).
+fn effective(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_status_file() {
+        assert_eq!(
+            effective("Name:\tx\nCapEff:\t0000000000003000\n"),
+            Some(0x3000)
+        );
+        assert_eq!(effective("Name:\tx\n"), None);
+    }
+}
