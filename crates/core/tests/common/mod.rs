@@ -283,3 +283,32 @@ pub fn packet6(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V6 {
     packet.payload = with_checksum(packet.payload, checksum_at(protocol), &pseudo);
     packet
 }
+
+/// A whole ICMPv4 error about `quote`, with what stands behind it.
+pub fn error4(src: &str, dst: &str, icmp_type: u8, code: u8, rest: [u8; 4], quote: &[u8]) -> V4 {
+    let mut message = vec![icmp_type, code, 0, 0];
+    message.extend(rest);
+    message.extend(quote);
+    packet4(src, dst, 1, message)
+}
+
+/// A whole ICMPv6 error about `quote`, with what stands behind it.
+pub fn error6(src: &str, dst: &str, icmp_type: u8, code: u8, rest: [u8; 4], quote: &[u8]) -> V6 {
+    let mut message = vec![icmp_type, code, 0, 0];
+    message.extend(rest);
+    message.extend(quote);
+    packet6(src, dst, 58, message)
+}
+
+/// A Fragment header.
+pub fn fragment_header(next_header: u8, offset: u16, more: bool, id: u32) -> Vec<u8> {
+    let mut bytes = vec![next_header, 0];
+    bytes.extend((offset << 3 | u16::from(more)).to_be_bytes());
+    bytes.extend(id.to_be_bytes());
+    bytes
+}
+
+/// Bytes that differ from each other.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
