@@ -120,7 +120,7 @@ pub fn ones_sum(bytes: &[u8]) -> u16 {
 }
 
 /// An IPv4 packet; `l4` is its payload.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct V4 {
     pub tos: u8,
     pub id: u16,
@@ -177,7 +177,7 @@ impl V4 {
 }
 
 /// An IPv6 packet; `payload` is what follows the header.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct V6 {
     pub class: u8,
     pub flow: u32,
