@@ -90,11 +90,13 @@ def samples(plan: Plan) -> list[dict]:
             for streams in (plan.streams if load != "ping" else (None,))
         ]
         for order, index in enumerate(rng.permutation(len(jobs))):
-            found.append(_trial(rng, plan, block, order, drift, *jobs[index]))
+            found.append(_trial(rng, plan, (block, order, drift), jobs[index]))
     return found
 
 
-def _trial(rng, plan: Plan, block: int, order: int, drift: float, cell: tuple, load: str, offload: str, streams) -> dict:
+def _trial(rng, plan: Plan, when: tuple[int, int, float], job: tuple) -> dict:
+    """One line of samples.jsonl. `when` is (block, order, drift of the host), `job` (cell, load, offloads, streams)."""
+    (block, order, drift), (cell, load, offload, streams) = when, job
     system, datapath, family, hops = cell
     throughput, rtt, cpu = PATHS[cell]
     if offload == "off":

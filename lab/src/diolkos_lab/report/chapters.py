@@ -114,7 +114,7 @@ def failures(results: Results) -> Chapter:
         by_guard.setdefault(guard, []).append(f"{where} ({n})")
     bullets += [f"Guard “{guard}” distrusts {listing(places)}." for guard, places in by_guard.items()]
     if table is None and not bullets:
-        return Chapter("doubtful", "Failed and distrusted trials", ["None."])
+        return Chapter("doubtful", "Failed and distrusted trials", ["No trial failed, and no guard distrusts one."])
     intro = "A guard that doubts a trial marks it. Marked trials stay in the files; the table says which of them count."
     return Chapter("doubtful", "Failed and distrusted trials", [intro], bullets, tables=[table] if table else [])
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from diolkos_lab.report import facts
 from diolkos_lab.report.quantities import count, digits, listing
 from diolkos_lab.report.read import Results
@@ -10,6 +12,7 @@ from diolkos_lab.report.systems import FAMILIES
 
 FEW_CPUS = 4  # generator, translator, server and the rest of the system want one each
 SHORT_TRIAL = 10.0  # s
+COARSE_BELOW = 50.0  # µs
 
 
 def of_the_published_study(results: Results) -> list[tuple[str, str]]:
@@ -61,6 +64,7 @@ def of_this_run(results: Results) -> list[str]:
         _offloads(results),
         _loads(results),
         _duration(results),
+        _resolution(results),
         "There is one translation on the path (the server answers on its translated address). A full 464XLAT path has a "
         "second one in the provider's network.",
         _absent(results),
@@ -139,6 +143,22 @@ def _duration(results: Results) -> str | None:
     if not lengths or max(lengths) >= SHORT_TRIAL:
         return None
     return f"No TCP trial lasted longer than {digits(max(lengths), 2)} s: what happens only after that was not seen."
+
+
+def _resolution(results: Results) -> str | None:
+    """ping prints whole microseconds, which is coarse where a round trip takes ten."""
+    trials = (t for t in results.trials if t.counts and t.load.startswith("ping") and "rtt" in t.series)
+    echoes = [t.series["rtt"][1] for t in trials]
+    if not echoes:
+        return None
+    micros = np.concatenate(echoes) * 1e6
+    middle = float(np.median(micros))
+    if middle > COARSE_BELOW or np.abs(micros - np.round(micros)).max() > 1e-3:
+        return None
+    return (
+        f"ping tells whole microseconds, and the middle echo takes {digits(middle, 2)} µs: single echoes are rounded by up to "
+        f"{50 / middle:.0f} %."
+    )
 
 
 def _absent(results: Results) -> str | None:

@@ -83,7 +83,7 @@ def _ratio(row: Row | None) -> tuple[str, str]:
     if row.ratio >= TIMES_FROM:
         value, _, ends = factor(row.ratio, row.ratio_ci95).partition(" [")
         return f"{value} times", ends.rstrip("]")
-    decimals = percent_decimals(row.ratio - 1, row.ratio_ci95) if row.ratio_ci95 else 1
+    decimals = percent_decimals(row.ratio - 1, row.ratio_ci95, fewest=0) if row.ratio_ci95 else 1
     value, *ends = (f"{100 * (r - 1):+.{decimals}f}".replace("-", MINUS) for r in (row.ratio, *(row.ratio_ci95 or ())))
     if not ends:
         return f"{value}{THIN}%", ""

@@ -59,9 +59,13 @@ def digits(value: float | None, significant: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def percent_decimals(ratio: float, ci: Interval | None) -> int:
-    """As many decimals as the interval deserves: its two ends must read differently."""
-    fewest = 0 if abs(ratio) >= 0.1 else 1
+def percent_decimals(ratio: float, ci: Interval | None, fewest: int | None = None) -> int:
+    """As many decimals as the interval deserves: its two ends must read differently.
+
+    `fewest` is 1 below ten per cent unless it is given.
+    """
+    if fewest is None:
+        fewest = 0 if abs(ratio) >= 0.1 else 1
     if ci is None:
         return fewest
     width = 100 * (ci[1] - ci[0])
@@ -71,11 +75,11 @@ def percent_decimals(ratio: float, ci: Interval | None) -> int:
     return 2
 
 
-def percent(ratio: float | None, ci: Interval | None = None) -> str:
+def percent(ratio: float | None, ci: Interval | None = None, fewest: int | None = None) -> str:
     """0.981 [0.971, 0.992] → "98 % [97-99 %]"."""
     if ratio is None:
         return NONE
-    d = percent_decimals(ratio, ci)
+    d = percent_decimals(ratio, ci, fewest)
     text = f"{100 * ratio:.{d}f}{THIN}%"
     if ci is None:
         return text
@@ -90,9 +94,10 @@ def times(ratio: float, ci: Interval | None = None) -> str:
 
 
 def factor(ratio: float, ci: Interval | None = None) -> str:
-    """5.93 [5.5, 6.3] → "5.9 [5.5-6.3]"; as many decimals as the interval deserves."""
+    """5.93 [5.5, 6.3] → "5.9 [5.5-6.3]"; as many decimals as the interval deserves, two where a ratio is near one."""
     width = None if ci is None else ci[1] - ci[0]
-    d = 2 if width is None else next((d for d in (1, 2) if width >= 1.5 * 10**-d), 3)
+    fewest = 1 if ratio >= 2 else 2
+    d = 2 if width is None else next((d for d in range(fewest, 3) if width >= 1.5 * 10**-d), 3)
     text = f"{ratio:.{d}f}"
     return text if ci is None else f"{text} [{ci[0]:.{d}f}{TO}{ci[1]:.{d}f}]"
 

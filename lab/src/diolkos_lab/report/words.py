@@ -51,7 +51,7 @@ def longer(ratio: float, ci: Interval | None) -> str:
     if includes_one(ci):
         return f"{percent(change)} {word} [{_signed(ci[0])} to {_signed(ci[1])}]"
     ends = (ci[0] - 1, ci[1] - 1) if ratio >= 1 else (1 - ci[1], 1 - ci[0])
-    return f"{percent(change, ends)} {word}"
+    return f"{percent(change, ends, fewest=0)} {word}"
 
 
 def _signed(ratio: float) -> str:
@@ -312,7 +312,7 @@ def noise_sentence(found: list[Floor]) -> str:
         return "No A/A comparison (a system against itself) is in this folder, so the noise floor is unknown."
     highest: dict[str, float] = {}
     for floor in found:
-        name = load_label(floor.load)
+        name = load_label(floor.load.split(" ", maxsplit=1)[0])
         highest[name] = max(floor.deviation, highest.get(name, 0.0))
     parts = listing([f"{percent(deviation)} in {name}" for name, deviation in highest.items()])
     text = f"Noise floor: a system compared with itself differs by up to {parts}. Smaller differences mean nothing."
@@ -365,4 +365,5 @@ def _are(n: int) -> str:
 
 def _sentence(text: str) -> str:
     text = text.strip()
+    text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -79,10 +79,14 @@ def themed(svg: str, prefix: str) -> str:
     svg = re.sub(r'\s(xmlns|xmlns:xlink|version)="[^"]*"', "", svg)
     svg = re.sub(r'<svg\b([^>]*?)\swidth="[^"]*"', r"<svg\1", svg, count=1)
     svg = re.sub(r'<svg\b([^>]*?)\sheight="[^"]*"', r'<svg\1 aria-hidden="true" focusable="false"', svg, count=1)
-    svg = re.sub(r'\sid="([^"]+)"', rf' id="{prefix}-\1"', svg)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    referred = set(re.findall(r"url\(#([^)]+)\)", svg)) | set(re.findall(r'href="#([^"]+)"', svg))
+    svg = re.sub(r'\sid="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in referred else "", svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
     svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', rf'href="#{prefix}-\1"', svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: inherit", svg)
+    svg = re.sub(r"(\d+\.\d)\d+", r"\1", svg)  # a tenth of a point is finer than any screen
+    svg = re.sub(r"\s*\n\s*", " ", svg)
     svg = svg.replace("fill: #ffffff", "fill: none")  # the ground is the page's
     for name, light, _ in COLOURS:
         svg = re.sub(re.escape(light), f"var(--{name})", svg, flags=re.I)

@@ -117,7 +117,7 @@ def _row(ax: Axes, y: int, cell: Cell, values: np.ndarray, unit: Scale) -> None:
     ax.axhline(y, color=SHADE, linewidth=0.6, zorder=0)
     logs = np.log10(values)
     if len(values) >= FEWEST_FOR_SHAPE and np.ptp(logs) > 1e-6:
-        at = np.linspace(logs.min(), logs.max(), 240)
+        at = np.linspace(logs.min(), logs.max(), 120)
         # ping prints three or four digits: a kernel narrower than that would draw the rounding, not the distribution.
         width = max(0.9 * min(np.std(logs), stats.iqr(logs) / 1.34) * len(logs) ** -0.2, 0.008)
         thinned = logs if len(logs) <= 20_000 else np.quantile(logs, np.linspace(0, 1, 20_000))
@@ -128,7 +128,7 @@ def _row(ax: Axes, y: int, cell: Cell, values: np.ndarray, unit: Scale) -> None:
     ax.plot((median, p95), (y, y), color=seen.light, linewidth=2.4, solid_capstyle="butt", zorder=2)
     ax.plot(p99, y, "|", color=seen.light, markersize=7, markeredgewidth=1.4, zorder=3)
     ax.plot(most, y, ".", color=seen.light, markersize=4, zorder=3)
-    ax.plot(median, y, "o", color=seen.light, markeredgecolor="none", markersize=4.5, zorder=3)
+    ax.plot(median, y, "o", color=seen.light, markeredgecolor=seen.light, markeredgewidth=0, markersize=4.5, zorder=3)
     ax.annotate(
         f"{_short(median)} / {_short(p95)} / {_short(p99)}",
         xy=(1, y),

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The page: well formed, alone in the world, complete; and made of folders that are not whole."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pytest
+import synthetic
+from matplotlib import rc_context
+
+from diolkos_lab import report
+from diolkos_lab.report import page as page_module
+from diolkos_lab.report.pictures import Inline
+from diolkos_lab.report.pictures.style import NARROW, rc
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed in order, and collects ids and references."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.references, self.texts = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        self._note(dict(attrs))
+
+    def handle_startendtag(self, tag, attrs):
+        self._note(dict(attrs))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]} at {self.getpos()}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def _note(self, attrs):
+        if "id" in attrs:
+            self.ids.append(attrs["id"])
+        for value in attrs.values():
+            self.references += re.findall(r"url\(#([^)]+)\)", value or "")
+        if (attrs.get("href") or "").startswith("#"):
+            self.references.append(attrs["href"][1:])
+        if "aria-labelledby" in attrs:
+            self.references.append(attrs["aria-labelledby"])
+
+
+def parsed(page):
+    balance = Balance()
+    balance.feed(page)
+    balance.close()
+    assert balance.open == []
+    return balance
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Draws each picture in one width and writes no files: for tests that look at the page, not at its pictures."""
+
+    def sketch(picture, folder):
+        with rc_context(rc()):
+            picture.draw(NARROW).draw_without_rendering()
+        return Inline(picture, "", "")
+
+    monkeypatch.setattr(page_module, "save", sketch)
+
+
+def made(tmp_path, edit=None, **plan):
+    folder = synthetic.folder(tmp_path / "result", synthetic.Plan(**plan))
+    if edit:
+        edit(folder)
+    return report.write(folder).read_text()
+
+
+def check(page):
+    """What must hold of every report."""
+    balance = parsed(page)
+    assert len(balance.ids) == len(set(balance.ids))
+    assert set(balance.references) <= set(balance.ids)
+    assert not re.search(r"(?i)<(script|link|iframe|object|embed|base)\b|@import|https?:|//[a-z]+\.|url\((?!#)", page)
+    assert not re.search(r"\b(nan|None|inf)\b", " ".join(balance.texts))
+    return balance
+
+
+def test_the_page_is_well_formed_and_needs_nothing_from_outside(whole):
+    check((whole / "report.html").read_text())
+
+
+def test_the_page_is_small_enough_to_send(whole):
+    assert (whole / "report.html").stat().st_size < 3_000_000
+
+
+def test_every_picture_is_there_as_png_and_svg_and_has_a_text(whole):
+    page = (whole / "report.html").read_text()
+    names = re.findall(r'<figure id="picture-([^"]+)"', page)
+    assert {"glance", "throughput-linear", "throughput-log", "throughput-two-scales", "rtt-linear", "rtt-log"} <= set(names)
+    assert {"rtt-distribution", "cpu", "published-throughput", "published-rtt"} <= set(names)
+    for name in names:
+        assert (whole / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        ET.parse(whole / "pictures" / f"{name}.svg")
+    for alt in re.findall(r'role="img" aria-label="([^"]*)"', page):
+        assert len(alt) > 40
+
+
+def test_inline_pictures_are_well_formed_and_follow_the_page_s_colours(whole):
+    page = (whole / "report.html").read_text()
+    pictures = re.findall(r"<svg\b.*?</svg>", page, re.S)
+    assert len(pictures) == 2 * len(re.findall("<figure ", page))
+    for svg in pictures:
+        ET.fromstring(svg)
+        assert "var(--ink)" in svg
+        assert not re.search(r"#[0-9a-f]{6}\b", svg), "a colour that does not follow a dark page"
+
+
+def test_axes_carry_units(whole):
+    for name, unit in (("throughput-linear", "Gbit/s"), ("rtt-log", "µs"), ("cpu", "s per GB"), ("rtt-distribution", "µs")):
+        assert unit in (whole / "pictures" / f"{name}.svg").read_text()
+
+
+def test_the_same_folder_gives_the_same_page(whole):
+    first = (whole / "report.html").read_bytes()
+    picture = (whole / "pictures" / "glance.svg").read_bytes()
+    report.write(whole)
+    assert (whole / "report.html").read_bytes() == first
+    assert (whole / "pictures" / "glance.svg").read_bytes() == picture
+
+
+def test_the_page_tells_how_to_repeat_the_run(whole):
+    page = (whole / "report.html").read_text()
+    assert "diolkos-lab run clat --quick --seed 7" in page
+    assert "drawn with seed 7" in page
+
+
+def test_verdicts_are_shown_with_their_rule(whole):
+    page = (whole / "report.html").read_text()
+    for word in ("not met", "undecided"):
+        assert f"</span> {word}</span>" in page
+    assert "lower end of the 95 % interval" in page
+
+
+@pytest.mark.usefixtures("sketched")
+def test_text_of_the_files_is_never_markup(tmp_path):
+    def spoil(folder):
+        summary = json.loads((folder / "summary.json").read_text())
+        summary["missing"] = [{"system": "<b>x</b>", "reason": "<script>alert(1)</script>", "how": '"><img src=x>'}]
+        (folder / "summary.json").write_text(json.dumps(summary))
+
+    page = made(tmp_path, spoil)
+    assert "<script" not in page and "<img" not in page and "<b>x" not in page
+    check(page)
+
+
+# ---- folders that are not whole
+
+
+def drop(name):
+    return lambda folder: (folder / name).unlink()
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.parametrize("name", ["summary.json", "samples.jsonl", "host.json", "study.toml"])
+def test_a_missing_file_costs_a_part_and_is_named(tmp_path, name):
+    page = made(tmp_path, drop(name))
+    check(page)
+    assert f"{name} is missing" in page
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"blocks": 0},
+        {"blocks": 1},
+        {"failed": frozenset({"diolkos", "tayga", "nat44"})},
+        {"failed": frozenset({"native"})},
+        {"absent": frozenset({"native"})},
+        {"absent": frozenset({"diolkos", "tayga", "nat44", "jool", "tundra"})},
+        {"distrusted": frozenset(("tayga", block) for block in range(10))},
+        {"echoes": 1, "seconds": 1},
+    ],
+    ids=["warm-up only", "one block", "all fail", "native fails", "no native", "only native", "all distrusted", "tiny"],
+)
+def test_a_partial_run_still_gives_a_page(tmp_path, plan):
+    check(made(tmp_path, **plan))
+
+
+@pytest.mark.usefixtures("sketched")
+def test_a_run_with_more_factors_tells_its_cells_apart(tmp_path):
+    page = made(tmp_path, offloads=("on", "off"), streams=(1, 10), quick=False)
+    check(page)
+    assert "The same with offloads off" in page
+    assert "TCP upload, 10 streams, offloads off" in page
+
+
+@pytest.mark.usefixtures("sketched")
+def test_a_torn_last_line_costs_one_trial(tmp_path):
+    def tear(folder):
+        file = folder / "samples.jsonl"
+        file.write_text(file.read_text()[:-200])
+
+    page = made(tmp_path, tear)
+    assert "1 line of samples.jsonl could not be read" in page
+
+
+@pytest.mark.usefixtures("sketched")
+def test_a_study_without_chapters_of_its_own_gets_its_tables(tmp_path):
+    def rename(folder):
+        summary = json.loads((folder / "summary.json").read_text()) | {"study": "another"}
+        (folder / "summary.json").write_text(json.dumps(summary))
+
+    page = made(tmp_path, rename)
+    check(page)
+    assert "study another" in page
+    assert "published" not in page
+
+
+# ---- folders that are none
+
+
+def test_an_unknown_format_is_refused_in_one_sentence(tmp_path):
+    def future(folder):
+        summary = json.loads((folder / "summary.json").read_text()) | {"format": 2}
+        (folder / "summary.json").write_text(json.dumps(summary))
+
+    with pytest.raises(report.UnreadableFolder, match="has format 2; this diolkos-lab reads format 1"):
+        made(tmp_path, future)
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(report.UnreadableFolder, match="holds no trials"):
+        report.write(tmp_path)
+
+
+def test_no_folder_is_refused(tmp_path):
+    with pytest.raises(report.UnreadableFolder, match="is not a folder"):
+        report.write(tmp_path / "absent")

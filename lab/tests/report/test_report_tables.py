@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Tables against values computed by hand, and readings that must not be counted."""
+
+import csv
+import itertools
+import json
+
+import numpy as np
+import pytest
+import synthetic
+
+from diolkos_lab.report import over_time, published, tables
+from diolkos_lab.report.clat_published import throughput_table
+from diolkos_lab.report.costs import table as costs
+from diolkos_lab.report.pictures.style import spread
+from diolkos_lab.report.read import read
+
+HEADER = {"format": 1, "study": "clat", "quick": True}
+
+
+def trial(block, values, *, replica=1, valid=True, load="ping", quantity="rtt"):
+    return {
+        "block": block,
+        "order": 0,
+        "system": "tayga",
+        "datapath": "tun",
+        "family": "ipv4",
+        "hops": 1,
+        "replica": replica,
+        "load": load,
+        "factors": {},
+        "valid": valid,
+        "distrust": [],
+        "error": None,
+        "metrics": {},
+        "series": {quantity: {"t": [0.1 * (i + 1) for i in range(len(values))], "y": values}},
+    }
+
+
+def folder(path, *trials):
+    path.mkdir(exist_ok=True)
+    (path / "samples.jsonl").write_text("\n".join(json.dumps(line) for line in (HEADER, *trials)))
+    return path
+
+
+def test_moments_by_hand():
+    assert tables.moments(np.array([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])) == pytest.approx(
+        [2.0, 5.0, 9.0, 2.13809, 8.3], rel=1e-5
+    )
+
+
+def test_one_reading_has_no_standard_deviation():
+    assert tables.moments(np.array([3.0])) == [3.0, 3.0, 3.0, None, 3.0]
+
+
+def test_readings_leave_out_warm_up_twins_and_distrusted_trials(tmp_path):
+    run = read(
+        folder(
+            tmp_path,
+            trial(0, [9e-3]),
+            trial(1, [1e-3, 2e-3]),
+            trial(1, [8e-3], replica=2),
+            trial(2, [3e-3]),
+            trial(3, [7e-3], valid=False),
+        )
+    )
+    values, trials = tables.readings(run, run.cells[0], "ping", "rtt")
+    assert sorted(values) == [1e-3, 2e-3, 3e-3]
+    assert trials == 2
+
+
+def test_readings_leave_out_the_start_that_the_study_does_not_count(tmp_path):
+    run = read(folder(tmp_path, trial(1, [1.0, 2.0, 3.0, 4.0, 5.0], load="tcp-upload", quantity="throughput")))
+    run.study["form"] = {"quick": {"load": [{"name": "tcp-upload", "start_s": 0.3}]}}
+    values, _ = tables.readings(run, run.cells[0], "tcp-upload", "throughput")
+    assert list(values) == [4.0, 5.0]
+
+
+def test_lost_echoes_are_no_readings(tmp_path):
+    run = read(folder(tmp_path, trial(1, [1e-3, None, 3e-3])))
+    assert list(tables.readings(run, run.cells[0], "ping", "rtt")[0]) == [1e-3, 3e-3]
+
+
+def test_a_table_of_the_thesis_form(tmp_path):
+    run = read(folder(tmp_path, trial(1, [1e-3, 2e-3, 6e-3])))
+    table = tables.distribution(run, "ping", "rtt", "RTT", "rtt")
+    assert table.heads[:4] == ["Tool", "Env.", "IP", "Type"]
+    assert table.lines == [["Tayga", "one host, clock unknown", "v4", "CLAT", "1.00", "3.00", "6.00", "2.65", "5.60", "3", "1"]]
+
+
+def test_csv_holds_raw_units(whole):
+    with (whole / "tables" / "throughput.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    tc = next(line for line in lines if line["datapath"] == "tc" and line["load"] == "tcp-upload")
+    row = next(
+        r
+        for r in json.loads((whole / "summary.json").read_text())["rows"]
+        if (r["datapath"], r["load"], r["metric"]) == ("tc", "tcp-upload", "throughput")
+    )
+    assert float(tc["median (bit/s)"]) == row["median"]
+    assert float(tc["ratio_ci95_high"]) == row["ratio_ci95"][1]
+
+
+def test_mean_and_interval_over_trials_by_hand(tmp_path):
+    run = read(folder(tmp_path, *(trial(b, [y, y]) for b, y in ((1, 1.0), (2, 2.0), (3, 3.0)))))
+    (line,) = over_time.panels(run, ["ping"], "rtt")[0].lines
+    assert line.mean == pytest.approx([2.0, 2.0])
+    assert line.high - line.mean == pytest.approx([2.484, 2.484], abs=1e-3)  # t(0.975, 2) * 1 / sqrt(3)
+
+
+def test_a_single_trial_has_a_line_without_band(tmp_path):
+    run = read(folder(tmp_path, trial(1, [1.0, 2.0])))
+    (line,) = over_time.panels(run, ["ping"], "rtt")[0].lines
+    assert np.isnan(line.low).all()
+    assert list(line.mean) == [1.0, 2.0]
+
+
+def test_long_trials_are_drawn_in_few_steps(tmp_path):
+    run = read(folder(tmp_path, trial(1, list(range(1, 1001)))))
+    (line,) = over_time.panels(run, ["ping"], "rtt")[0].lines
+    assert len(line.mean) <= over_time.MOST_STEPS["rtt"] + 1
+    assert np.all(np.diff(line.mean) > 0)
+
+
+def test_labels_are_spread_in_order_and_within_the_height():
+    places = spread([1, 1, 2, 50, 99, 99.5], gap=10, height=100)
+    assert all(b - a >= 10 - 1e-9 for a, b in itertools.pairwise(places))
+    assert places[0] >= 0 and places[-1] <= 100
+    assert spread([50], gap=10, height=100) == [50]
+
+
+# ---- published figures
+
+
+def test_published_ratios_are_to_native_of_the_same_hops():
+    single_tsc = next(e for e in published.THROUGHPUT if e.environment == published.SINGLE_TSC)
+    assert published.throughput_ratio(single_tsc, "jool") == pytest.approx((33.87 / 35.88,) * 2)
+    assert published.throughput_ratio(single_tsc, "tundra") == pytest.approx((4.435 / 42.3,) * 2)
+    assert published.throughput_ratio(single_tsc, "tayga") is None
+
+
+def test_a_published_cell_with_two_natives_has_two_ratios():
+    aws = next(e for e in published.THROUGHPUT if e.environment == published.AWS_KVM)
+    assert published.throughput_ratio(aws, "tayga") == pytest.approx((0.834 / 23.3, 0.834 / 14.8))
+
+
+def test_ours_stands_beside_the_published_with_the_native_it_was_divided_by(tmp_path):
+    run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(absent=frozenset())))
+    table = throughput_table(run)
+    ours = {line[0]: line for line in table.raw_lines if line[2] == "this run"}
+    assert {"Tayga", "Tundra", "Jool", "diolkos tc", "diolkos tun"} == set(ours)
+    natives = {
+        r.cell.hops: r.median
+        for r in run.rows
+        if r.cell.native and r.cell.family == "ipv6" and r.load == "tcp-upload" and r.metric == "throughput"
+    }
+    assert ours["Jool"][5] == natives[2]
+    assert ours["Tayga"][5] == natives[1]
+    assert [table.lines[i][0] for i in sorted(table.strong)] == [line[0] for line in table.raw_lines if line[2] == "this run"]
+
+
+# ---- the first screen
+
+
+def test_the_first_screen_has_native_first_and_one_line_for_each_system(tmp_path):
+    run = read(synthetic.folder(tmp_path / "result"))
+    lines = costs(run, ())
+    assert [line.name for line in lines] == ["native IPv6", "diolkos tc", "diolkos tun", "NAT44", "Tayga"]
+    assert lines[0].native and "Gbit/s" in lines[0].cells[0][0]
+    nat44 = lines[3]
+    assert nat44.against == "of IPv4, 2 hops"
+    assert lines[4].cells[-1][1] == "24 of 27 trials"
+
+
+def test_the_first_screen_says_when_a_system_has_no_figure(tmp_path):
+    run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(failed=frozenset({"tayga"}))))
+    tayga = next(line for line in costs(run, ()) if line.name == "Tayga")
+    assert "failed" in tayga.failed
