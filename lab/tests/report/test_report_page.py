@@ -118,6 +118,14 @@ def test_inline_pictures_are_well_formed_and_follow_the_page_s_colours(whole):
         assert not re.search(r"#[0-9a-f]{6}\b", svg), "a colour that does not follow a dark page"
 
 
+def test_making_a_picture_fit_for_the_page_changes_no_word_of_it(whole):
+    page = (whole / "report.html").read_text()
+    for file in (whole / "pictures").glob("*.svg"):
+        inline = re.search(rf'id="picture-{file.stem}".*?(<svg\b.*?</svg>)', page, re.S)[1]
+        alone = re.sub(r"<metadata>.*?</metadata>", "", file.read_text(), flags=re.S)
+        assert re.findall(r"<text[^>]*>([^<]*)<", inline) == re.findall(r"<text[^>]*>([^<]*)<", alone)
+
+
 def test_axes_carry_units(whole):
     for name, unit in (("throughput-linear", "Gbit/s"), ("rtt-log", "µs"), ("cpu", "s per GB"), ("rtt-distribution", "µs")):
         assert unit in (whole / "pictures" / f"{name}.svg").read_text()

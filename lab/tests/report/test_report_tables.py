@@ -169,7 +169,7 @@ def test_the_first_screen_has_native_first_and_one_line_for_each_system(tmp_path
     assert lines[0].native and "Gbit/s" in lines[0].cells[0][0]
     nat44 = lines[3]
     assert nat44.against == "of IPv4, 2 hops"
-    assert lines[4].cells[-1][1] == "24 of 27 trials"
+    assert lines[4].cells[-1][1] == "24 of 27"
 
 
 def test_the_first_screen_says_when_a_system_has_no_figure(tmp_path):

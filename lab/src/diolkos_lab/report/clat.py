@@ -26,7 +26,12 @@ def chapters(results: Results) -> list[Chapter]:
         of_rtt(results),
         of_cpu(results),
         beside.chapter(results),
-        Chapter("unseen-there", "What the published study could not see", pairs=blind.of_the_published_study(results)),
+        Chapter(
+            "unseen-there",
+            "What the published study could not see",
+            ["Each of its limits, and what this run does about it."],
+            pairs=blind.of_the_published_study(results),
+        ),
         Chapter("unseen-here", "What this run cannot see", bullets=blind.of_this_run(results)),
     ]
     return [chapter for chapter in every if not chapter.empty]

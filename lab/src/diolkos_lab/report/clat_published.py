@@ -10,7 +10,7 @@ from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.facts import clocksource
 from diolkos_lab.report.pictures import Picture, beside_published
 from diolkos_lab.report.pictures.beside_published import Point
-from diolkos_lab.report.quantities import NONE, THIN, digits, listing
+from diolkos_lab.report.quantities import NONE, THIN, listing
 from diolkos_lab.report.read import Cell, Interval, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, order, short_label
 from diolkos_lab.report.tables import Table, kind
@@ -148,7 +148,8 @@ class _Lines:
     raw: list[list] = field(default_factory=list)
 
     def shown(self, value: float | None, otherwise: str = NONE) -> str:
-        return otherwise if value is None else f"{digits(value * self.factor)}{THIN}{self.unit}"
+        """With the digits the thesis gives."""
+        return otherwise if value is None else f"{value * self.factor:.4g}{THIN}{self.unit}"
 
     def add_ours(self, results: Results, systems: list[str]) -> None:
         """This run's lines, with the absolute value of the baseline that the ratio belongs to."""

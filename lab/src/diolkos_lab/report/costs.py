@@ -70,7 +70,7 @@ def _name(cell: Cell) -> str:
 
 def _trials(trials: list) -> str:
     used = sum(t.counts for t in trials)
-    return "" if not trials else count(used, "trial") if used == len(trials) else f"{used} of {len(trials)} trials"
+    return "" if not trials else count(used, "trial") if used == len(trials) else f"{used} of {len(trials)}"
 
 
 def _ratio(row: Row | None) -> tuple[str, str]:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from diolkos_lab.report import chapters, clat, costs, facts, words
 from diolkos_lab.report.pictures import COLOURS, save
@@ -64,7 +65,13 @@ def _template():
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = _code
     return environment.get_template("page.html.j2")
+
+
+def _code(text: str) -> Markup:
+    """Text of the files with its `commands` set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _style() -> str:

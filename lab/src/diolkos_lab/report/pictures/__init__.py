@@ -85,9 +85,14 @@ def themed(svg: str, prefix: str) -> str:
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
     svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', rf'href="#{prefix}-\1"', svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: inherit", svg)
-    svg = re.sub(r"(\d+\.\d)\d+", r"\1", svg)  # a tenth of a point is finer than any screen
+    svg = re.sub(r'\s(?:d|x|y|transform)="[^"]*"', lambda m: _short(m[0]), svg)
     svg = re.sub(r"\s*\n\s*", " ", svg)
     svg = svg.replace("fill: #ffffff", "fill: none")  # the ground is the page's
     for name, light, _ in COLOURS:
         svg = re.sub(re.escape(light), f"var(--{name})", svg, flags=re.I)
     return svg.strip()
+
+
+def _short(attribute: str) -> str:
+    """Coordinates to a tenth of a point, which is finer than any screen."""
+    return re.sub(r"-?\d+\.\d\d+", lambda m: f"{float(m[0]):.1f}", attribute)

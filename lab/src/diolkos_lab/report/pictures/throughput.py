@@ -64,11 +64,11 @@ def draw_two_scales(results: Results, layout: Layout) -> Figure:
     twins = []
     for ax, panel in zip(axes, shown, strict=True):
         left, right = split(panel.lines)
-        units = [scale("throughput", [line.level for line in group]) for group in (left, right)]
+        unit = scale("throughput", [line.level for line in panel.lines])
         _frame(ax, panel)
         twin = ax.twinx()
         twin.spines["right"].set_visible(True)
-        for axis, group, unit, side in ((ax, left, units[0], "left"), (twin, right, units[1], "right")):
+        for axis, group, side in ((ax, left, "left"), (twin, right, "right")):
             for line in group:
                 _plot(axis, line, unit)
             axis.set_ylim(0, linear_top(line.mean for line in group) * unit.factor)
@@ -77,11 +77,11 @@ def draw_two_scales(results: Results, layout: Layout) -> Figure:
         # The names stand inside the frame, between the ends of the lines and the right scale.
         start, end = ax.get_xlim()
         ax.set_xlim(start, end + (end - start) * (0.36 if layout.wide else 1.15))
-        twins.append((ax, twin, left, right, units, (end - start) / (ax.get_xlim()[1] - start)))
+        twins.append((ax, twin, left, right, unit, (end - start) / (ax.get_xlim()[1] - start)))
     settle(drawn)
-    for ax, twin, left, right, units, x in twins:
-        ends = [(y, f"{name} (left)", cell) for y, name, cell in _ends(ax, left, units[0])]
-        ends += [(y, f"{name} (right)", cell) for y, name, cell in _ends(twin, right, units[1])]
+    for ax, twin, left, right, unit, x in twins:
+        ends = [(y, f"{name} (left)", cell) for y, name, cell in _ends(ax, left, unit)]
+        ends += [(y, f"{name} (right)", cell) for y, name, cell in _ends(twin, right, unit)]
         label_lines(ax, ends, x=x)
     return drawn
 
