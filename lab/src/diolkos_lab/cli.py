@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privi
 143 SIGTERM. A fault is one sentence on standard error, never a traceback.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 
 from diolkos_lab import __version__
-from diolkos_lab.faults import Fault, Interrupted, UsageFault
+from diolkos_lab.faults import Fault, Interrupted, UsageFault, stop_on_signals
 
 app = typer.Typer(
     help="What does translation between IPv6 and IPv4 cost on this machine, and how sure is that?",
@@ -21,7 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False)
+WIDE = 160  # columns of a log or a pipe, where nobody can widen the window
+console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
 Diolkos = Annotated[str | None, typer.Option(metavar="PATH", help="The translator's program.", show_default=False)]
 Paths = Annotated[
@@ -62,6 +64,18 @@ def run(
     console.print(f"Report: {_write_report(result.folder)}", soft_wrap=True)
 
 
+@app.command("list")
+def list_(diolkos: Diolkos = None, path: Paths = None) -> None:
+    """Studies and systems: which can run here and, if not, what is missing and how to get it."""
+    from diolkos_lab import conduct, screen, studies
+    from diolkos_lab.sut import definition, lookup
+
+    given = _paths(diolkos, path)
+    screen.studies(console, [studies.load(name) for name in studies.shipped()])
+    screen.systems(console, [lookup.find(system, given) for system in definition.load_all().values()])
+    conduct.require_fit()
+
+
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
@@ -70,6 +84,54 @@ def report(folder: ResultFolder) -> None:
 
     screen.results(console, summary.write(samples_folder.read(folder)))
     console.print(f"Report: {_write_report(folder)}", soft_wrap=True)
+
+
+@app.command()
+def compare(first: ResultFolder, second: ResultFolder) -> None:
+    """What changed from the first result to the second, and is it more than chance?"""
+    from diolkos_lab import screen
+    from diolkos_lab.samples import folder as samples_folder
+    from diolkos_lab.stats import comparison
+    from diolkos_lab.stats.pairing import Samples
+
+    a, b = samples_folder.read(first), samples_folder.read(second)
+    if a.study.name != b.study.name:
+        raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
+    baselines = {subject.key: subject.baseline_key for subject in a.study.system}
+    changes = comparison.compare(Samples(a.trials), Samples(b.trials), baselines)
+    screen.changes(console, changes, samples_folder.differing_facts(a, b))
+
+
+@app.command()
+def doctor() -> None:
+    """Is this host fit to measure?"""
+    from diolkos_lab import doctor as examination
+    from diolkos_lab import screen
+
+    findings = []
+    for finding in examination.examine():
+        screen.finding(console, finding)
+        findings.append(finding)
+    examination.require(findings)
+    doubtful = sum(1 for finding in findings if finding.state == "doubtful")
+    console.print(f"Fit, with {doubtful} doubts." if doubtful else "Fit.")
+
+
+@app.command()
+def clean() -> None:
+    """Remove what a lab that was killed has left: its namespaces and what still runs in them."""
+    from diolkos_lab import conduct
+    from diolkos_lab.topology import leftovers
+
+    conduct.require_root()
+    removed = leftovers.clean()
+    if removed:
+        what = (
+            f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
+        )
+        console.print(f"Removed {what}.")
+    else:
+        console.print("Nothing was left over.")
 
 
 def _write_report(folder: Path) -> Path:
@@ -90,18 +152,17 @@ def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
 
 def main() -> None:
     """Entry point: turns every fault into one sentence and an exit code."""
+    stop_on_signals()
     try:
-        app(standalone_mode=False)
-        code = 0
+        app()
     except Fault as fault:
-        code = _complain(str(fault), fault.exit_code)
+        _end(str(fault), fault.exit_code)
     except Interrupted as interrupted:
-        code = _complain(" ".join(getattr(interrupted, "__notes__", ["Stopped."])), interrupted.exit_code)
-    except KeyboardInterrupt:
-        code = _complain("Stopped.", 130)
-    sys.exit(code)
+        _end(" ".join(getattr(interrupted, "__notes__", ["Stopped."])), interrupted.exit_code)
+    except OSError as error:
+        _end(f"{error.filename or 'the system'}: {error.strerror or error}", Fault.exit_code)
 
 
-def _complain(message: str, code: int) -> int:
+def _end(message: str, code: int) -> None:
     print(f"diolkos-lab: {message}", file=sys.stderr)
-    return code
+    sys.exit(code)

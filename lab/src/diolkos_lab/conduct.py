@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`run`: a study from its definition to its result folder.
 
-Stages: fit to start? → systems → folder → signals → set up → trials → summary → report.
+Stages: systems → fit to start? → folder → set up → trials → summary → report.
 """
 
 import contextlib
 import os
 import random
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 
 from diolkos_lab import studies, summary
 from diolkos_lab.experiment.definition import Study
-from diolkos_lab.faults import Fault, Interrupted, MissingFault, UsageFault
+from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import tools
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -28,7 +27,6 @@ from diolkos_lab.sut import definition, lookup
 from diolkos_lab.topology import leftovers
 
 NATIVE = "native"
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     writer = folder.Writer(out, study, _resolved(found), header)
     facts = host.facts() | _facts_of_run(found, seed, order)
     writer.host(facts)
-    with contextlib.closing(writer), _signals_stop_us(), Session(study, form, found, seed) as session:
+    with contextlib.closing(writer), Session(study, form, found, seed) as session:
         try:
             witness.planned(study, session, missing, out)
             for station in session.set_up():
@@ -135,34 +133,15 @@ def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]
 
 def require_fit() -> None:
     """Raises MissingFault for the first privilege or tool that every study needs and this host lacks."""
-    if sys.platform != "linux":
-        raise MissingFault("the lab measures Linux; run it on a Linux host")
-    if os.geteuid() != 0:
-        raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
+    require_root()
     for name, how in tools.REQUIRED.items():
         if lookup.program(name, None, None) is None:
             raise MissingFault(f"the tool {name} is not on this host: {how}")
 
 
-@contextlib.contextmanager
-def _signals_stop_us() -> Iterator[None]:
-    """The first signal stops the run; further ones are ignored while it cleans up."""
-
-    owner = os.getpid()
-
-    def stop(number: int, _: object) -> None:
-        if os.getpid() != owner:  # a forked helper of a library has nothing to clean up
-            os._exit(128 + number)
-        for other in STOPPING:
-            signal.signal(other, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    before: dict[int, Callable[..., Any] | int | None] = {number: signal.signal(number, stop) for number in STOPPING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
 
 
 def _resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
@@ -204,6 +183,3 @@ def _facts_of_lanes(session: Session) -> dict[str, Any]:
             shown[cell.offloads] = station.lane.features(role, device)
     mtu = next(iter(session.stations.values())).lane.shape.mtu if session.stations else None
     return {"veth": {"mtu": mtu, "offloads": shown}}
-
-
-__all__ = ["Fault", "Order", "Witness", "run"]

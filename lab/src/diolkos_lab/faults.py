@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Every way the lab can end other than well. One class per exit code; the message is the one sentence the user reads."""
 
+import os
+import signal
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class Fault(Exception):
     """Something failed while the lab was running (exit code 1)."""
@@ -29,3 +34,18 @@ class Interrupted(BaseException):
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
         self.exit_code = 128 + signal_number
+
+
+def stop_on_signals() -> None:
+    """From now on the first signal raises `Interrupted`; further ones are ignored while the lab cleans up."""
+    owner = os.getpid()
+
+    def stop(number: int, _: object) -> None:
+        if os.getpid() != owner:  # a forked helper of a library has nothing to clean up
+            os._exit(128 + number)
+        for other in STOPPING:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for number in STOPPING:
+        signal.signal(number, stop)

@@ -12,11 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from diolkos_lab.doctor import Finding
+from diolkos_lab.experiment.cells import lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.sut.lookup import Missing
+from diolkos_lab.stats.comparison import Change
+from diolkos_lab.sut.lookup import Found, Missing
 
 MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
 
@@ -82,6 +85,74 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         outcome = verdict["outcome"]
         sentence = verdict["sentence"].removeprefix(f"{outcome.capitalize()}. ")
         console.print(f"{MARK[outcome]}  {sentence}", highlight=False)
+
+
+def studies(console: Console, shipped: Sequence[Study]) -> None:
+    table = Table(title="Studies", title_justify="left")
+    for heading in ("name", "title", "quick", "full"):
+        table.add_column(heading)
+    for study in shipped:
+        times = [_expected(study, name) for name in ("quick", "full")]
+        table.add_row(study.name, study.title, *times)
+    console.print(table)
+
+
+def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
+    table = Table(title="Systems under test", title_justify="left")
+    for heading in ("name", "datapaths", "here?", "version, or how to get it"):
+        table.add_column(heading)
+    for entry in looked:
+        name, datapaths = entry.system.system, ", ".join(entry.system.datapath)
+        if isinstance(entry, Found):
+            table.add_row(name, datapaths, "[green]✓[/]", entry.version or "")
+        else:
+            table.add_row(name, datapaths, "[red]✗[/]", f"{entry.reason}; {entry.how}")
+    console.print(table)
+
+
+def finding(console: Console, found: Finding) -> None:
+    mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "missing": "[red]✗[/]"}[found.state]
+    console.print(f"{mark} {found.subject}: {found.detail}")
+
+
+def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]) -> None:
+    for name, (before, after) in facts.items():
+        if not isinstance(before, dict) and not isinstance(after, dict):
+            console.print(f"[yellow]host differs[/] {name}: {before} → {after}")
+        else:
+            keys = sorted(
+                key for key in {**(before or {}), **(after or {})} if (before or {}).get(key) != (after or {}).get(key)
+            )
+            console.print(f"[yellow]host differs[/] {name}: {', '.join(keys)}")
+    table = Table(caption="× native where there is a baseline; p corrected for the number of rows")
+    for heading in ("subject", "load", "metric"):
+        table.add_column(heading)
+    for heading in ("first", "second", "change", "p"):
+        table.add_column(heading, justify="right")
+    for change in found:
+        unit = "× native" if change.relative else ""
+        style = "bold" if change.significant else ""
+        table.add_row(
+            change.cell.subject,
+            change.cell.load,
+            f"{change.metric} {unit}".strip(),
+            *(f"{value:.3g}" for value in change.medians),
+            _with_interval(change.change, change.ci95),
+            f"{change.p:.3f}",
+            style=style,
+        )
+    console.print(table)
+    significant = sum(change.significant for change in found)
+    console.print(f"{significant} of {len(found)} figures changed by more than chance explains (5 % level).")
+
+
+def _expected(study: Study, name: str) -> str:
+    form = study.form.get(name)  # type: ignore[call-overload]
+    if form is None:
+        return "–"
+    known = lane_cells(study, form, {subject.system for subject in study.system})
+    seconds = form.blocks * sum(cell.load.expected_s for cell in trial_cells(form, known))
+    return _minutes(min(seconds, form.time_budget_s or seconds))
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -14,8 +14,11 @@ TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal["tcp-upload", "tcp-download", "ping"]
 Metric = Literal["throughput", "rtt", "loss", "cpu"]
 
-# ping sleeps in ticks of the kernel's timer and wakes up to two of them late; at 250 Hz 10 ms become 16.
+# From 10 ms up ping sleeps in ticks of the kernel's timer and wakes up to two of them late (at 250 Hz 10 ms become 16);
+# below it polls.
+PING_SLEEPS_FROM_S = 0.01
 PING_TIMER_S = 0.008
+PING_POLL_S = 0.0005
 
 
 class Topology(Strict):
@@ -99,7 +102,8 @@ class PingLoad(Strict):
 
     @property
     def expected_s(self) -> float:
-        return self.count * (self.interval_s + PING_TIMER_S)
+        late_s = PING_TIMER_S if self.interval_s >= PING_SLEEPS_FROM_S else PING_POLL_S
+        return self.count * (self.interval_s + late_s)
 
 
 Load = Annotated[TcpLoad | PingLoad, Field(discriminator="name")]
@@ -136,7 +140,7 @@ class Claim(Strict):
     against: str | None = None  # `system/datapath`; without it the subject's baseline
     at_least: float | None = None
     at_most: float | None = None
-    where: dict[str, str | int | float] = {}  # factor levels the claim is about; all levels when empty
+    where: dict[str, str | int | float] = Field({})  # factor levels the claim is about; all levels when empty
 
     @model_validator(mode="after")
     def _one_threshold(self) -> "Claim":

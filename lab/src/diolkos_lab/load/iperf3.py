@@ -73,7 +73,7 @@ def parse(text: str, load: TcpLoad) -> Reading:
 
 
 def _course(intervals: list[dict[str, Any]], load: TcpLoad) -> tuple[list[float], list[float]]:
-    """End of each interval (s) and the rate in it (bit/s), the start included. Long trials are thinned to one point a second."""
+    """End of each interval (s) and the rate in it (bit/s), start included. Long trials are thinned to a point a second."""
     step = 1 if load.seconds <= 10 else round(LONG_INTERVAL_S / INTERVAL_S)
     whole = [entry for entry in intervals if entry["seconds"] > INTERVAL_S * COMPLETE]
     times, rates = [], []

@@ -7,10 +7,8 @@ Stages: set up all stations → for each block: repair → shuffle → trials �
 import contextlib
 import os
 import random
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from diolkos_lab.experiment.cells import LaneCell, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
@@ -18,6 +16,7 @@ from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.station import Station, Surroundings
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.topology import namespace, scratch
 
 
 class Session(contextlib.ExitStack):
@@ -38,7 +37,8 @@ class Session(contextlib.ExitStack):
 
     def set_up(self) -> Iterator[Station]:
         """Build every lane and start every system, one after the other; yields each station when it is done."""
-        folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="diolkos-lab-")))
+        self.callback(namespace.remove_own)
+        folder = self.enter_context(scratch.folder())
         around = Surroundings(
             self._study.topology, self._study.guards, folder, len(os.sched_getaffinity(0)), tuple(softirq_threads())
         )
@@ -64,8 +64,9 @@ class Session(contextlib.ExitStack):
     def trials(self) -> Iterator[Trial]:
         """Every trial, block by block. Block 0 is the warm-up; the seed decides all orders."""
         self._begun = time.monotonic()
-        for self.block in range(self.form.blocks):
-            if self.block > 1 and self._would_exceed_budget():
+        for block in range(self.form.blocks):
+            self.block = block
+            if block > 1 and self._would_exceed_budget():
                 return
             cells: Sequence = self._random.sample(self._cells, len(self._cells))
             for station in self.stations.values():
@@ -73,8 +74,8 @@ class Session(contextlib.ExitStack):
                     station.bring_up()
             for order, cell in enumerate(cells):
                 station = self.stations[cell.lane]
-                if not station.given_up or self.block == 0:
-                    yield station.measure(cell, self.block, order)
+                if not station.given_up or block == 0:
+                    yield station.measure(cell, block, order)
                 self._trials_done += 1
 
     def _would_exceed_budget(self) -> bool:

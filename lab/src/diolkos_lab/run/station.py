@@ -163,10 +163,9 @@ class Station:
         first = first_to_end(watched, patience_s)
         if first is None:
             raise LoadFault(f"no result within {patience_s:.1f} s: nothing came through the path")
-        if first is not client:
-            # The load may have ended in the same moment; then the death belongs to the next trial.
-            if first_to_end([client], 0) is None:
-                self._system.check_alive()
+        # The load may have ended in the same moment; then the death belongs to the next trial.
+        if first is not client and first_to_end([client], 0) is None:
+            self._system.check_alive()
 
     def _evidence(
         self,

@@ -5,7 +5,6 @@ Stages: claim the folder → write what is known before → one line per trial, 
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from pydantic import Field
 
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
@@ -77,10 +77,18 @@ def read(folder: Path) -> Result:
     return Result(folder, study, host, lines[0], lines[1:])
 
 
+def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
+    """Host facts in which two results differ, apart from those that always do."""
+    always = {"date", "seed", "command_line", "duration_s", "load_average", "format"}
+    names = [name for name in {**first.host, **second.host} if name not in always]
+    pairs = {name: (first.host.get(name), second.host.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
 class StudyAsRun(Study):
     """A study with what was found out when it was run: the systems' definitions, paths and versions."""
 
-    resolved: dict[str, Any] = {}
+    resolved: dict[str, Any] = Field({})
 
 
 def claim(folder: Path) -> None:
@@ -104,7 +112,7 @@ def write_json(file: Path, value: Any) -> None:
     """Write a whole file or nothing: a reader never sees half of it."""
     draft = file.with_suffix(".tmp")
     draft.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
-    os.replace(draft, file)
+    draft.replace(file)
 
 
 def _objects(file: Path) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
-PACKAGES = ("diolkos-lab", "jinja2", "matplotlib", "numpy", "pandas", "pydantic", "pyroute2", "rich", "scipy", "typer")
+PACKAGES = ("diolkos-lab", "jinja2", "matplotlib", "numpy", "pydantic", "pyroute2", "rich", "scipy", "typer")
 TOOLS = {"iperf3": ["iperf3", "--version"], "ping": ["ping", "-V"], "nft": ["nft", "--version"]}
 
 
@@ -43,16 +43,14 @@ def facts() -> dict[str, Any]:
 
 
 def virtualisation() -> str | None:
-    """Name of the hypervisor, `container`, or `none`; null when the host does not tell."""
+    """`none`, or the hypervisor's name, or that this is a container; null when the host does not tell."""
+    flags = re.search(r"^flags\s*:(.*)$", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    if flags and "hypervisor" in flags[1].split():
+        named = re.search(r"Hypervisor vendor:\s*(\S+)", _output(["lscpu"]) or "")
+        return named[1] if named else _text(Path("/sys/class/dmi/id/sys_vendor")) or "an unnamed hypervisor"
     if Path("/run/.containerenv").exists() or Path("/.dockerenv").exists():
         return "container"
-    cpuinfo = _text(Path("/proc/cpuinfo")) or ""
-    if not re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
-        return "none" if "flags" in cpuinfo else None
-    vendor = _text(Path("/sys/class/dmi/id/sys_vendor"))
-    lscpu = _output(["lscpu"])
-    named = re.search(r"Hypervisor vendor:\s*(\S+)", lscpu or "")
-    return named[1] if named else vendor or "a hypervisor that does not say its name"
+    return "none" if flags else None
 
 
 def _cpu_model() -> str | None:

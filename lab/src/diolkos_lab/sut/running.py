@@ -46,6 +46,7 @@ class RunningSystem:
         self._folder = folder
         self._log = folder / "log"
         self._process: Process | None = None
+        self._ready = False  # it has been seen to pass traffic
         folder.mkdir(parents=True, exist_ok=True)
         self._values = {
             "binary": str(found.binary),
@@ -83,6 +84,7 @@ class RunningSystem:
         """Returns when the server answers through the system. Raises SutFault, and then nothing of it runs."""
         try:
             self._start()
+            self._ready = True
         except OSError as error:
             self.stop()
             raise SutFault(
@@ -93,6 +95,7 @@ class RunningSystem:
             raise
 
     def stop(self) -> None:
+        self._ready = False
         if self._process:
             self._process.stop()
             self._process = None

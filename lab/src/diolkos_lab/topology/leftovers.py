@@ -1,29 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a lab that was killed has left behind: namespaces whose owner no longer lives, and what still runs in them."""
+"""What a lab that was killed has left behind: namespaces whose owner no longer lives, what still runs in them, its scratch."""
 
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
-from diolkos_lab.topology import namespace
+from diolkos_lab.topology import namespace, scratch
 
 
 @dataclass(frozen=True)
-class Removed:
-    """What `clean` took away."""
+class Leftovers:
+    """What a dead lab owned. A running lab's things are never listed."""
 
     namespaces: list[str]
+    folders: list[Path]
+
+    def __bool__(self) -> bool:
+        return bool(self.namespaces or self.folders)
+
+
+@dataclass(frozen=True)
+class Removed(Leftovers):
+    """What `clean` took away, and the process numbers of what still ran in the namespaces."""
+
     processes: list[int]
 
 
-def find() -> list[str]:
-    """Names of the namespaces that a dead lab owned. A running lab's are never listed."""
-    return sorted(
+def find() -> Leftovers:
+    names = [
         name
         for name in namespace.netns.listnetns(str(namespace.DIRECTORY))
         if (owner := namespace.owner_in_name(name)) and not owner.alive()
-    )
+    ]
+    return Leftovers(sorted(names), scratch.abandoned())
 
 
 def clean() -> Removed:
     """Remove every leftover. Doing it twice is harmless."""
-    names = find()
-    return Removed(names, namespace.remove(names))
+    found = find()
+    processes = namespace.remove(found.namespaces)
+    for folder in found.folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Removed(found.namespaces, found.folders, processes)

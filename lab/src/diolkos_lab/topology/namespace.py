@@ -123,3 +123,9 @@ def remove(names: list[str], patience_s: float = 3.0) -> list[int]:
         if (DIRECTORY / name).exists():
             netns.remove(name)
     return sorted(killed)
+
+
+def remove_own() -> None:
+    """Remove whatever this process still has: a signal can come between the making of a namespace and its noting down."""
+    me = Owner.me()
+    remove([name for name in netns.listnetns(str(DIRECTORY)) if owner_in_name(name) == me])

@@ -50,8 +50,7 @@ class Process:
     @property
     def exit_status(self) -> int | None:
         """None while it runs; negative for the number of the signal that killed it."""
-        if self._child.returncode is None:
-            self._reap(os.WNOHANG)
+        self._reap(os.WNOHANG)
         return self._child.returncode
 
     def fileno(self) -> int:
@@ -62,16 +61,16 @@ class Process:
         """SIGTERM, then SIGKILL when that does not help. The process is gone when this returns."""
         if self.exit_status is None:
             self._signal(signal.SIGTERM)
-            if first_to_end([self], patience_s) is None:
-                self._signal(signal.SIGKILL)
-            self._reap(0)
-        self._close()
+            first_to_end([self], patience_s)
+        self.kill()
 
     def kill(self) -> None:
         if self.exit_status is None:
             self._signal(signal.SIGKILL)
             self._reap(0)
-        self._close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     def last_words(self, lines: int = 5) -> list[str]:
         """The last lines it printed, its errors before its output; empty when it said nothing."""
@@ -95,15 +94,12 @@ class Process:
 
     def _reap(self, flags: int) -> None:
         """wait4 rather than Popen.wait: it also says how much CPU time the process and its children took."""
+        if self._child.returncode is not None:
+            return
         pid, status, usage = os.wait4(self._child.pid, flags)
         if pid:
             self._child.returncode = os.waitstatus_to_exitcode(status)
             self.usage_s = usage.ru_utime + usage.ru_stime
-
-    def _close(self) -> None:
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
 
 
 def first_to_end(processes: Sequence[Process], patience_s: float) -> Process | None:

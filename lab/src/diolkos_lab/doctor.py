@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`doctor`: is this host fit to measure? What must be there, and what makes figures doubtful.
+
+Stages: what every study needs → what single systems need → what disturbs a measurement.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from diolkos_lab.faults import MissingFault
+from diolkos_lab.load import tools
+from diolkos_lab.run.counters import HostCounters
+from diolkos_lab.samples import host
+from diolkos_lab.sut import lookup
+from diolkos_lab.topology import leftovers, namespace
+
+LOOK_S = 2.0
+FOREIGN_SHARE = 0.05
+STEAL_SHARE = 0.01
+FEWEST_CORES = 2
+ENOUGH_MEMORY = 1 << 30
+
+State = Literal["good", "doubtful", "missing"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `missing` keeps studies from running, `doubtful` makes their figures less certain."""
+
+    state: State
+    subject: str
+    detail: str
+
+
+def examine() -> Iterator[Finding]:
+    """Every finding, the cheap ones first; the last takes two seconds of looking."""
+    yield from _privilege()
+    yield from _programs()
+    yield _tun()
+    yield from _machine()
+    yield _leftovers()
+    yield from _disturbance()
+
+
+def _privilege() -> Iterator[Finding]:
+    if os.geteuid() != 0:
+        yield Finding("missing", "root", "network namespaces need it: run with sudo")
+        return
+    yield Finding("good", "root", "yes")
+    name = namespace.full_name(namespace.Owner.me(), "doctor", "try")
+    try:
+        namespace.create(name)
+        yield Finding("good", "network namespaces", "can be made")
+    except OSError as error:
+        detail = f"cannot be made ({error.strerror}); in a container, give it CAP_SYS_ADMIN and CAP_NET_ADMIN"
+        yield Finding("missing", "network namespaces", detail)
+    finally:
+        namespace.remove([name])
+
+
+def _programs() -> Iterator[Finding]:
+    for name, how in tools.REQUIRED.items():
+        path = lookup.program(name, None, None)
+        yield Finding("good", name, str(path)) if path else Finding("missing", name, how)
+
+
+def _tun() -> Finding:
+    if Path("/dev/net/tun").exists():
+        return Finding("good", "TUN", "/dev/net/tun is there")
+    return Finding("doubtful", "TUN", "/dev/net/tun is not there, so no translator with a TUN device can run: `modprobe tun`")
+
+
+def _machine() -> Iterator[Finding]:
+    facts = host.facts()
+    cores = facts["cores"]
+    if cores < FEWEST_CORES:
+        yield Finding("doubtful", "CPUs", "one: sender, translator and receiver take turns, so ratios understate")
+    else:
+        yield Finding("good", "CPUs", f"{cores}, {facts['cpu_model']}")
+    clock = facts["clocksource"]
+    if clock == "tsc":
+        yield Finding("good", "clocksource", "tsc")
+    else:
+        better = " (tsc is available)" if "tsc" in facts["clocksources"] else ""
+        yield Finding("doubtful", "clocksource", f"{clock}{better}: reading the time is slow, which lowers every figure")
+    governor = facts["governor"]
+    if governor in (None, "performance"):
+        yield Finding("good", "frequency governor", governor or "none: the host does not change frequencies itself")
+    else:
+        yield Finding("doubtful", "frequency governor", f"{governor}: the clock follows the load; use `performance`")
+    guest = facts["virtualisation"]
+    if guest in (None, "none"):
+        yield Finding("good", "virtualisation", guest or "unknown")
+    else:
+        yield Finding("doubtful", "virtualisation", f"{guest}: neighbours can take CPU time; the steal guard watches for it")
+    memory = facts["memory_bytes"]
+    state: State = "good" if memory >= ENOUGH_MEMORY else "doubtful"
+    yield Finding(state, "memory", f"{memory / (1 << 30):.1f} GiB")
+
+
+def _leftovers() -> Finding:
+    if found := leftovers.find():
+        return Finding(
+            "doubtful", "leftovers", f"{len(found.namespaces)} namespaces of a lab that was killed: `diolkos-lab clean`"
+        )
+    return Finding("good", "leftovers", "none")
+
+
+def _disturbance() -> Iterator[Finding]:
+    """How busy the host is while the lab does nothing."""
+    before = HostCounters.read()
+    time.sleep(LOOK_S)
+    after = HostCounters.read()
+    capacity_s = (after.monotonic_s - before.monotonic_s) * (os.cpu_count() or 1)
+    shares: list[tuple[str, float, float, Callable[[float], str]]] = [
+        ("other programs", (after.busy_s - before.busy_s) / capacity_s, FOREIGN_SHARE, "use {:.0%} of the CPUs".format),
+        ("steal", (after.steal_s - before.steal_s) / capacity_s, STEAL_SHARE, "{:.1%} of the CPU time".format),
+    ]
+    for subject, share, limit, words in shares:
+        yield Finding("good" if share <= limit else "doubtful", subject, words(share))
+
+
+def require(findings: list[Finding]) -> None:
+    """Raises MissingFault with everything that is missing."""
+    missing = [f"{finding.subject} ({finding.detail})" for finding in findings if finding.state == "missing"]
+    if missing:
+        raise MissingFault(f"this host cannot measure; missing: {', '.join(missing)}")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Each guard objects to its own disturbance, and to nothing in an undisturbed trial."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from diolkos_lab.experiment.definition import Guards, Topology
+from diolkos_lab.load.reading import Reading
+from diolkos_lab.run.counters import Device, NetCounters, difference
+from diolkos_lab.run.guards import GUARDS, Evidence, judge
+
+GIGABYTE = 10**9
+QUIET = Device(0, 0, 0, 0, 0, 0)
+
+
+def _protocols(ipv6: int = 0, ipv4: int = 0, echos6: int = 0, echos4: int = 0) -> dict[str, int]:
+    return {
+        "Ip6InOctets": ipv6,
+        "Ip6OutOctets": 0,
+        "IpExtInOctets": ipv4,
+        "IpExtOutOctets": 0,
+        "Icmp6InEchos": echos6,
+        "IcmpInEchos": echos4,
+    }
+
+
+TCP = Evidence(
+    native=False,
+    bulk="through",
+    server_family="ipv6",
+    cores=2,
+    expected_s=1.2,
+    elapsed_s=1.0,
+    busy_s=1.5,
+    own_s=1.45,
+    steal_s=0.0,
+    clock_jump_s=0.0001,
+    outside_drops=0,
+    server=NetCounters({}, _protocols(ipv6=int(1.03 * GIGABYTE))),
+    server_link=Device(int(1.04 * GIGABYTE), 700_000, 0, 10**7, 100_000, 0),
+    tun=Device(10**7, 100_000, 0, int(1.02 * GIGABYTE), 700_000, 0),
+    reading=Reading({"throughput": 8e9, "retransmits": 500.0}, received_bytes=GIGABYTE, segments=700_000),
+)
+PING = replace(
+    TCP,
+    server=NetCounters({}, _protocols(echos6=100)),
+    tun=Device(0, 100, 0, 0, 100, 0),
+    reading=Reading({"rtt": 1e-5, "loss": 0.0}),
+)
+
+
+def _names(evidence: Evidence, topology: Topology | None = None) -> list[str]:
+    return [entry.guard for entry in judge(evidence, Guards(), topology or Topology())]
+
+
+def test_undisturbed_trials_are_trusted() -> None:
+    assert _names(TCP) == []
+    assert _names(PING) == []
+    assert _names(replace(TCP, bulk="past", tun=Device(5000, 50, 0, 5000, 50, 0))) == []
+
+
+@pytest.mark.parametrize(
+    ("guard", "change"),
+    [
+        ("steal", {"steal_s": 0.1}),
+        ("foreign-cpu", {"busy_s": 2.0}),
+        ("clock-jump", {"clock_jump_s": -3600.0}),
+        ("late", {"elapsed_s": 4.0, "busy_s": 1.5}),
+        ("outside-drops", {"outside_drops": 1000}),
+        ("retransmits", {"native": True, "bulk": None, "reading": replace(TCP.reading, metrics={"retransmits": 5000.0})}),
+        ("link-rate", {"server_link": Device(GIGABYTE // 2, 700_000, 0, 10**7, 100_000, 0)}),
+        ("wrong-path", {"server": NetCounters({}, _protocols(ipv4=GIGABYTE))}),
+        ("wrong-path", {"tun": Device(0, 0, 0, 0, 0, 0)}),
+        ("wrong-path", {"tun": None}),
+        ("wrong-path", {"bulk": "past"}),
+    ],
+)
+def test_each_disturbance_is_named(guard: str, change: dict[str, Any]) -> None:
+    found = judge(replace(TCP, **change), Guards(), Topology())
+    assert [entry.guard for entry in found] == [guard]
+    assert found[0].detail[0].islower() or found[0].detail[0].isdigit()
+
+
+def test_receiver_above_link_rate() -> None:
+    """The rule that a published study lacked: what is faster than the link was never received."""
+    assert _names(TCP, Topology(link_rate=1e9)) == ["link-rate"]
+    assert _names(TCP, Topology(link_rate=1e10)) == []
+
+
+def test_echoes_on_the_wrong_path() -> None:
+    assert _names(replace(PING, server=NetCounters({}, _protocols(echos4=100)))) == ["wrong-path"]
+    assert _names(replace(PING, tun=QUIET)) == ["wrong-path"]
+    assert _names(replace(PING, bulk="past")) == ["wrong-path"]
+
+
+def test_a_translators_own_retransmits_are_its_price() -> None:
+    lossy = replace(TCP, reading=replace(TCP.reading, metrics={"retransmits": 5000.0}))
+    assert _names(lossy) == []
+
+
+def test_every_guard_has_a_test() -> None:
+    tested = {mark.args[1][n][0] for mark in test_each_disturbance_is_named.pytestmark for n in range(len(mark.args[1]))}
+    assert {guard.__name__.replace("_", "-") for guard in GUARDS} == tested
+
+
+def test_differences_of_counters() -> None:
+    before = NetCounters({"up0": Device(1, 1, 1, 1, 1, 1)}, {"A": 5})
+    after = NetCounters({"up0": Device(3, 3, 1, 3, 3, 2), "tun0": Device(7, 7, 7, 7, 7, 7)}, {"A": 9, "B": 2})
+    change = difference(after, before)
+    assert change.devices["up0"] == Device(2, 2, 0, 2, 2, 1)
+    assert change.devices["tun0"] == Device(7, 7, 7, 7, 7, 7)
+    assert change.protocols == {"A": 4, "B": 2}

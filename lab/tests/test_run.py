@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A whole run in this process: it works, and every fault of a system under test becomes part of the record."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import needs_root
+from diolkos_lab import conduct
+from diolkos_lab.faults import MissingFault
+from diolkos_lab.run import session, station
+from diolkos_lab.samples import folder
+from diolkos_lab.sut import lookup, running
+
+pytestmark = [needs_root, pytest.mark.usefixtures("clean_machine")]
+HERE = Path(__file__).parent
+SMALL = str(HERE / "study_small.toml")
+
+
+class Silent:
+    """A witness that remembers."""
+
+    def __init__(self) -> None:
+        self.missing: list[str] = []
+        self.trials = 0
+
+    def planned(self, study: Any, session: Any, missing: Any, out: Path) -> None:
+        self.missing = [entry.system.system for entry in missing]
+
+    def station_up(self, station: Any) -> None:
+        pass
+
+    def trial_done(self, trial: Any, session: Any) -> None:
+        self.trials += 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(running, "READY_S", 0.3)
+    monkeypatch.setattr(running, "REACHABLE_S", 1.5)
+    monkeypatch.setattr(station, "PATIENCE_S", 1.0)
+    yield
+
+
+def _run(tmp_path: Path, double: str) -> tuple[folder.Result, dict[str, Any]]:
+    order = conduct.Order(SMALL, True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles" / double)})
+    return conduct.run(order, Silent())
+
+
+def test_a_run_measures_translates_and_leaves_a_readable_result(tmp_path: Path) -> None:
+    result, summary = _run(tmp_path, "working")
+    assert [trial for trial in result.trials if trial["error"]] == []
+    assert [trial["distrust"] for trial in result.trials if trial["distrust"]] == [], "it went through the TUN device as IPv6"
+    cells = {(trial["block"], trial["system"], trial["load"]) for trial in result.trials}
+    assert len(cells) == len(result.trials) == 2 * 2 * 3
+    rows = {(row["system"], row["load"], row["metric"]): row for row in summary["rows"]}
+    assert 0 < rows["diolkos", "tcp-upload", "throughput"]["ratio"] < 1
+    assert rows["diolkos", "ping", "rtt"]["ratio"] > 1
+    assert rows["native", "tcp-upload", "cpu"]["median"] > 0
+    assert summary["failures"] == summary["missing"] == []
+    assert summary["verdicts"][0]["outcome"] == "undecided", "one block decides nothing"
+    host = json.loads((tmp_path / "r" / "host.json").read_text())
+    assert host["veth"]["offloads"]["on"]["tx-tcp-segmentation"] is True
+    assert host["systems"]["diolkos"]["version"] == "double 1.0"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("double", "reason"),
+    [
+        ("dies_at_once", "diolkos ended with exit code 3; its last words: no such uplink"),
+        ("never_ready", "did not say that it is ready within 0.3 s; its last words: still looking for a prefix"),
+        ("never_answers", "192.0.0.171 did not answer through it within 1.5 s; its last words: ready, it says"),
+        ("deaf", "did not say that it is ready within 0.3 s; its last words: no prefix, and no ear for signals"),
+    ],
+)
+def test_a_system_that_does_not_work_is_recorded_and_the_study_goes_on(tmp_path: Path, double: str, reason: str) -> None:
+    result, summary = _run(tmp_path, double)
+    failed = [trial for trial in result.trials if trial["system"] == "diolkos"]
+    assert failed and all(reason in trial["error"] and not trial["valid"] for trial in failed)
+    assert all(trial["valid"] for trial in result.trials if trial["system"] == "native")
+    assert len([trial for trial in result.trials if trial["system"] == "native"]) == 2 * 3
+    assert reason in summary["failures"][0]["reason"]
+    assert "not decided" in summary["verdicts"][0]["sentence"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_system_that_dies_in_the_middle_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIE_AFTER", "0.9")
+    monkeypatch.setattr(running, "REACHABLE_S", 5.0)
+    result, summary = _run(tmp_path, "working")
+    failed = [trial for trial in result.trials if trial["error"]]
+    assert failed and {trial["system"] for trial in failed} == {"diolkos"}
+    assert all("diolkos was killed by SIGKILL; its last words: " in trial["error"] for trial in failed)
+    assert any("the double was told to die" in trial["error"] for trial in failed)
+    assert {trial["block"] for trial in failed} == {0, 1}, "the second block started it again, and it died again"
+    assert sum(entry["trials"] for entry in summary["failures"]) == len(failed)
+
+
+def test_a_load_that_gets_no_answer_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The translator lives but passes nothing more: the trial ends after its patience, not never."""
+    monkeypatch.setattr(station, "PATIENCE_S", 0.2)
+    original = running.RunningSystem.check_alive
+    blocked: list[bool] = []
+
+    def block_after_start(self: running.RunningSystem) -> None:
+        original(self)
+        if self.subject.system == "diolkos" and self._ready and not blocked:
+            blocked.append(True)
+            with running.namespace.netlink(self.place) as route:
+                route.link("set", index=route.link_lookup(ifname="up0")[0], state="down")
+
+    monkeypatch.setattr(running.RunningSystem, "check_alive", block_after_start)
+    result, _ = _run(tmp_path, "working")
+    assert blocked
+    failed = [trial for trial in result.trials if trial["error"]]
+    assert failed and {trial["system"] for trial in failed} == {"diolkos"}
+
+
+def test_a_missing_system_is_skipped_with_its_reason_or_refused_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "BESIDE", tmp_path)
+    monkeypatch.delenv("DIOLKOS", raising=False)
+    witness = Silent()
+    result, summary = conduct.run(conduct.Order(SMALL, True, (), tmp_path / "r", 1), witness)
+    assert witness.missing == ["diolkos"]
+    (entry,) = summary["missing"]
+    assert entry["system"] == "diolkos" and "not on this host" in entry["reason"] and "make build" in entry["how"]
+    assert {trial["system"] for trial in result.trials} == {"native"}
+    with pytest.raises(MissingFault, match="Diolkos cannot run here: the program diolkos is not on this host; build it"):
+        conduct.run(conduct.Order(SMALL, True, ("diolkos",), tmp_path / "s", 1), witness)
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_seed_decides_every_order(tmp_path: Path) -> None:
+    study = conduct.studies.load("clat")
+    form = study.form["quick"].model_copy(update={"time_budget_s": None})
+    native = lookup.find(conduct.definition.load_all()["native"], {})
+
+    def orders(seed: int) -> list[list[str]]:
+        made = session.Session(study, form, {"native": native}, seed)
+        shuffled = [made._random.sample(made._cells, len(made._cells)) for _ in range(form.blocks)]
+        return [[f"{cell.lane.name} {cell.load.name}" for cell in block] for block in shuffled]
+
+    first, again, other = orders(1), orders(1), orders(2)
+    assert first == again != other
+    assert all(sorted(block) == sorted(first[0]) for block in first), "every block holds every cell once"
+    assert first[0] != first[1]

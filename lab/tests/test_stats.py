@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Medians, intervals, ratios, rows and comparisons."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import quantile_test
+
+from diolkos_lab import studies
+from diolkos_lab.stats import comparison, rows
+from diolkos_lab.stats.median import interval, median
+from diolkos_lab.stats.pairing import CellKey, Samples
+
+Make = Callable[..., dict[str, Any]]
+FACTORS = (("offloads", "on"), ("seconds", 1), ("streams", 1))
+NATIVE = CellKey("native/kernel/ipv6/1", "tcp-upload", FACTORS)
+TC = CellKey("diolkos/tc/ipv4/1", "tcp-upload", FACTORS)
+KEYS = [
+    *("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"),
+    *("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"),
+]
+
+
+values = st.lists(st.floats(1e-3, 1e6), min_size=6, max_size=60, unique=True)
+
+
+@given(values)
+def test_interval_lies_between_the_exact_ones_around_it(sample: list[float]) -> None:
+    """The exact order-statistic interval of at least 95 % contains ours; ours contains the next narrower one."""
+    low, high = interval(sample)
+    exact = quantile_test(sample, p=0.5).confidence_interval(0.95)
+    if not np.isnan(exact.low) and not np.isnan(exact.high):
+        assert exact.low <= low * (1 + 1e-12)
+        assert high <= exact.high * (1 + 1e-12)
+    assert low <= median(sample) <= high
+
+
+@given(values, st.floats(0.1, 10))
+def test_interval_scales_and_ignores_order(sample: list[float], factor: float) -> None:
+    assert interval(sample[::-1]) == interval(sample)
+    assert interval([value * factor for value in sample]) == pytest.approx([bound * factor for bound in interval(sample)])
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_too_few_values_have_no_interval(size: int) -> None:
+    assert interval(list(range(size))) is None
+
+
+@pytest.mark.parametrize("size", [6, 9, 13, 30])
+def test_interval_covers_the_median_as_often_as_it_says(size: int) -> None:
+    """On a skewed distribution, whose median is known; seeded, so a failure replays."""
+    generator = np.random.default_rng(1)
+    truth = np.exp(0.0)
+    hits = 0
+    for _ in range(2000):
+        low, high = interval(generator.lognormal(0.0, 0.5, size).tolist())
+        hits += low <= truth <= high
+    assert 0.935 <= hits / 2000 <= 0.985
+
+
+def _blocks(make: Make, native: list[float], tc: list[float]) -> list[dict[str, Any]]:
+    found = []
+    for block, (a, b) in enumerate(zip(native, tc, strict=True)):
+        found.append(make(block=block, metrics={"throughput": a}))
+        found.append(make(block=block, system="diolkos", datapath="tc", family="ipv4", metrics={"throughput": b}))
+    return found
+
+
+def test_ratio_is_taken_within_blocks_and_without_the_warm_up(record: Make) -> None:
+    """The machine slows down to a tenth, both systems alike: the ratio does not move. The warm-up would spoil it."""
+    native = [1.0, 10.0, 9.0, 8.0, 4.0, 2.0, 1.0]
+    samples = Samples(_blocks(record, native, [100.0] + [value / 2 for value in native[1:]]))
+    ratio = samples.ratio(TC, NATIVE, "throughput")
+    assert ratio.median == 0.5
+    assert ratio.ci95 == (0.5, 0.5)
+    assert list(ratio.by_block) == [1, 2, 3, 4, 5, 6]
+
+
+def test_distrusted_and_failed_trials_give_no_ratio(record: Make) -> None:
+    lines = _blocks(record, [1.0] * 9, [1.0] * 9)
+    lines[4] |= {"valid": False, "distrust": [{"guard": "steal", "detail": "…"}], "metrics": {"throughput": 99.0}}
+    lines[7] |= {"valid": False, "error": "it died", "metrics": {}}
+    samples = Samples(lines)
+    ratio = samples.ratio(TC, NATIVE, "throughput")
+    assert sorted(ratio.by_block) == [1, 4, 5, 6, 7, 8]
+    assert ratio.median == 1.0
+    study = studies.load("clat")
+    by_key = {(row["system"], row["metric"]): row for row in rows.rows(study, samples)}
+    native, tc = by_key["native", "throughput"], by_key["diolkos", "throughput"]
+    assert (native["trials"], native["valid_trials"]) == (8, 7)
+    assert (tc["trials"], tc["valid_trials"]) == (8, 7)
+    assert native["max"] == 1.0
+
+
+def test_rows_have_the_keys_of_the_format_and_no_more(record: Make) -> None:
+    study = studies.load("clat")
+    lines = _blocks(record, [1.0] * 8, [2.0] * 8)
+    (native, tc) = rows.rows(study, Samples(lines))
+    assert list(native) == [*KEYS, "offloads", "seconds", "streams"]
+    assert native["baseline"] is None and native["ratio"] is None
+    assert tc["baseline"] == "native/kernel/ipv6/1"
+    assert tc["ratio"] == 2.0 and tc["ratio_ci95"] == (2.0, 2.0)
+    assert tc["unit"] == "bit/s"
+
+
+def test_a_cell_in_which_everything_failed_still_has_its_row(record: Make) -> None:
+    lines = [record(block=block, valid=False, error="it died", metrics={}, load="ping") for block in range(3)]
+    (row,) = rows.rows(studies.load("clat"), Samples(lines))
+    assert (row["metric"], row["trials"], row["valid_trials"], row["median"]) == ("rtt", 2, 0, None)
+
+
+def test_tails_of_rtt_are_those_of_packets(record: Make) -> None:
+    lines = [
+        record(
+            block=block, load="ping", metrics={"rtt": 1e-5, "loss": 0.0}, series={"rtt": {"t": [0], "y": [1e-5] * 99 + [1e-3]}}
+        )
+        for block in range(1, 8)
+    ]
+    row = next(row for row in rows.rows(studies.load("clat"), Samples(lines)) if row["metric"] == "rtt")
+    assert row["median"] == 1e-5
+    assert row["max"] == 1e-3
+    assert row["mean"] == pytest.approx(1.99e-5)
+
+
+def test_noise_floor_is_the_twin_against_its_original(record: Make) -> None:
+    lines = []
+    for block in range(9):
+        lines.append(record(block=block, metrics={"throughput": 10.0}))
+        lines.append(record(block=block, replica=2, metrics={"throughput": 10.0 + (block % 2)}))
+    (row,) = rows.noise_floor(studies.load("clat"), Samples(lines))["rows"]
+    assert row["blocks"] == 8
+    assert 1.0 <= row["ratio"] <= 1.1
+    assert row["spread95"] == pytest.approx(0.1)
+    assert [row["metric"] for row in rows.rows(studies.load("clat"), Samples(lines))] == ["throughput"], "no row of the twin"
+
+
+def test_comparison_finds_a_change_and_no_other(record: Make) -> None:
+    generator = np.random.default_rng(7)
+
+    def run(speed: float, level: float) -> Samples:
+        native = (level * generator.normal(1, 0.02, 13)).tolist()
+        return Samples(_blocks(record, native, [speed * value * generator.normal(1, 0.02) for value in native]))
+
+    baselines = {TC.subject: NATIVE.subject, NATIVE.subject: None}
+    same = {change.cell: change for change in comparison.compare(run(0.9, 1e10), run(0.9, 1e10), baselines)}
+    assert not same[TC].significant
+    faster = {change.cell: change for change in comparison.compare(run(0.9, 1e10), run(0.99, 2e10), baselines)}
+    assert faster[TC].relative and faster[TC].significant
+    assert faster[TC].ci95[0] < 1.1 < faster[TC].ci95[1]
+    assert faster[NATIVE].significant and faster[NATIVE].change == pytest.approx(2, rel=0.05)
+
+
+def test_order_of_cells_does_not_depend_on_the_order_of_trials(record: Make) -> None:
+    lines = _blocks(record, [1.0] * 3, [2.0] * 3)
+    assert Samples(lines).cells() == Samples(lines[::-1]).cells()
+    names = [key.subject for key in Samples(lines).cells()]
+    assert all(a <= b for a, b in pairwise(names))

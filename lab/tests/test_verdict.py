@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The three outcomes, each in words a reader needs no key for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from diolkos_lab import studies
+from diolkos_lab.experiment.definition import Claim
+from diolkos_lab.stats.pairing import Ratio, Samples
+from diolkos_lab.verdict import decide, verdicts
+
+Make = Callable[..., dict[str, Any]]
+
+
+def _claim(**threshold: float) -> Claim:
+    return Claim(claim="x", system="diolkos", datapath="tc", loads=("ping",), metric="rtt", **threshold)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "ci95", "outcome"),
+    [
+        ({"at_least": 0.97}, (0.97, 0.99), "met"),
+        ({"at_least": 0.97}, (0.90, 0.96), "not met"),
+        ({"at_least": 0.97}, (0.96, 0.98), "undecided"),
+        ({"at_most": 1.05}, (1.01, 1.05), "met"),
+        ({"at_most": 1.05}, (1.06, 1.10), "not met"),
+        ({"at_most": 1.05}, (1.04, 1.06), "undecided"),
+        ({"at_most": 1.05}, None, "undecided"),
+    ],
+)
+def test_rule(threshold: dict[str, float], ci95: tuple[float, float] | None, outcome: str) -> None:
+    assert decide(_claim(**threshold), Ratio(1.0, ci95, {1: 1.0})) == outcome
+    assert decide(_claim(**threshold), None) == "undecided"
+
+
+def _lines(make: Make, native: float, tc: float, blocks: int = 9) -> list[dict[str, Any]]:
+    found = []
+    for block in range(blocks):
+        for load in ("tcp-upload", "tcp-download"):
+            found.append(make(block=block, load=load, metrics={"throughput": native}))
+            found.append(
+                make(block=block, load=load, system="diolkos", datapath="tc", family="ipv4", metrics={"throughput": tc})
+            )
+    return found
+
+
+def _first(lines: list[dict[str, Any]], missing: dict[str, str] | None = None) -> dict[str, Any]:
+    return verdicts(studies.load("clat"), Samples(lines), missing or {})[0]
+
+
+def test_met_and_not_met_in_words(record: Make) -> None:
+    met = _first(_lines(record, 100.0, 99.0))
+    assert met["outcome"] == "met"
+    assert met["value"] == 0.99
+    assert met["sentence"] == (
+        "Met. diolkos tc, TCP upload: throughput is 0.99 times that of native IPv6 over 1 hop "
+        "(95 % interval 0.99 to 0.99, 8 blocks); the rule asks for at least 0.97."
+    )
+    assert _first(_lines(record, 100.0, 50.0))["outcome"] == "not met"
+
+
+def test_too_few_blocks_missing_and_failed_say_so(record: Make) -> None:
+    few = _first(_lines(record, 100.0, 99.0, blocks=4))
+    assert few["outcome"] == "undecided" and few["value"] == 0.99 and few["ci95"] is None
+    assert "only 3 blocks have trusted trials of both" in few["sentence"]
+    absent = _first([], {"diolkos": "the program diolkos is not on this host"})
+    assert "diolkos was not measured: the program diolkos is not on this host" in absent["sentence"]
+    lines = _lines(record, 100.0, 99.0)
+    for line in lines:
+        if line["system"] == "diolkos":
+            line |= {"valid": False, "error": "it died", "metrics": {}}
+    assert "every trial failed, the first because it died" in _first(lines)["sentence"]
+
+
+def test_one_verdict_per_direction_and_rule(record: Make) -> None:
+    found = verdicts(studies.load("clat"), Samples(_lines(record, 100.0, 99.0)), {"tayga": "it is not here"})
+    assert len(found) == 7
+    assert [verdict["outcome"] for verdict in found].count("met") == 2
+    against_tayga = [verdict for verdict in found if "tayga" in verdict["rule"]]
+    assert len(against_tayga) == 2 and all("tayga was not measured" in verdict["sentence"] for verdict in against_tayga)
