@@ -94,26 +94,19 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Failure::run_time(
             format!("no diolkos runs in this network namespace with the device {device}"),
         )),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof || error.is_eof() => Err(
-            Failure::missing("the running diolkos answers only its own user and root"),
-        ),
+        Err(error) if hung_up(&error) => Err(Failure::missing(
+            "the running diolkos answers only root and its own user: run this as root",
+        )),
         Err(error) => Err(Failure::run_time(format!(
             "the running diolkos does not answer: {error}"
         ))),
     }
 }
 
-/// An answer that never came, as JSON sees it.
-trait Eof {
-    fn is_eof(&self) -> bool;
-}
-
-impl Eof for io::Error {
-    fn is_eof(&self) -> bool {
-        self.get_ref()
-            .and_then(|e| e.downcast_ref::<serde_json::Error>())
-            .is_some_and(serde_json::Error::is_eof)
-    }
+/// The other side closed the connection instead of answering.
+fn hung_up(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// Serves one connection; abstract names have no permissions of their own, so the peer is asked for its.

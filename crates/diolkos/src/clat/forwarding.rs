@@ -24,9 +24,9 @@ pub struct Forwarding {
     note: PathBuf,
 }
 
-/// Puts back what a killed run left changed in this network namespace.
-pub fn restore_leftovers() {
-    if let Ok(note) = note_path() {
+/// Puts back what a killed run with this device left changed. Whoever calls this is the one instance for the device.
+pub fn restore_leftovers(tun: &str) {
+    if let Ok(note) = note_path(tun) {
         if let Ok(text) = fs::read_to_string(&note) {
             tracing::info!("putting back the forwarding settings that a killed run left");
             put_back(&read_note(&text));
@@ -40,7 +40,7 @@ impl Forwarding {
     pub fn enable(uplink: &str, tun: &str) -> Result<Forwarding, Failure> {
         let mut forwarding = Forwarding {
             before: Vec::new(),
-            note: note_path().map_err(|e| {
+            note: note_path(tun).map_err(|e| {
                 Failure::run_time(format!("the network namespace has no name: {e}"))
             })?,
         };
@@ -126,10 +126,10 @@ fn put_back(before: &[(PathBuf, String)]) {
     }
 }
 
-/// One note for each network namespace.
-fn note_path() -> io::Result<PathBuf> {
+/// One note for each instance.
+fn note_path(tun: &str) -> io::Result<PathBuf> {
     let namespace = fs::metadata("/proc/self/ns/net")?.ino();
-    Ok(Path::new(NOTES).join(format!("forwarding-{namespace}")))
+    Ok(Path::new(NOTES).join(format!("forwarding-{namespace}-{tun}")))
 }
 
 fn write_note(before: &[(PathBuf, String)]) -> String {

@@ -53,7 +53,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     }
     let control = control::listen(&settings.translator.device)?;
 
-    forwarding::restore_leftovers();
+    forwarding::restore_leftovers(&settings.translator.device);
     let (address, responder) = tokio::select! {
         claimed = claim(&net, &settings, &uplink) => claimed?,
         () = signals.any() => return Ok(()),

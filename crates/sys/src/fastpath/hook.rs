@@ -123,6 +123,9 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
         return Err(io::Error::from_raw_os_error(-created));
     }
     let hook = tc_hook(ifindex, point(side));
+    let mut leftover = tc_options(handle);
+    // SAFETY: hook and options are valid for the call.
+    let killed = unsafe { bpf::bpf_tc_query(&hook, &mut leftover) } == 0;
     let mut options = tc_options(handle);
     options.prog_fd = program.as_raw_fd();
     options.flags = bpf::BPF_TC_F_REPLACE;
@@ -135,7 +138,8 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
         ifindex,
         side,
         handle,
-        made_qdisc: created == 0,
+        // A killed run that left its filter left the queueing discipline too.
+        made_qdisc: created == 0 || killed,
     })
 }
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""End-to-end tests of `diolkos`: the built program, real tools, network namespaces that each test makes and removes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from network import Network
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say at once what is missing: a test that is skipped for want of root would pass unseen."""
+    if os.geteuid() != 0:
+        pytest.exit("the end-to-end tests make network namespaces: run them as root", returncode=3)
+    if not program().exists():
+        pytest.exit(f"{program()} is not built: run `make build`", returncode=3)
+
+
+def program() -> Path:
+    """The program under test."""
+    return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
+
+
+@pytest.fixture
+def net() -> Iterator[Network]:
+    """Client, router and server in namespaces of their own; see `network`."""
+    network = Network(program())
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture(params=["tc", "tun", "clsact"])
+def datapath(request: pytest.FixtureRequest) -> str:
+    """Every way a packet can take: tc on tcx links, tc on clsact filters, the TUN device alone."""
+    return request.param

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the kernel still has of a translator in the client's namespace."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from network import Network
+
+# bpf(2) with BPF_PROG_QUERY (command 16): how many programs hang at a tcx hook. Attach types 46 and 47.
+TCX_QUERY = """
+import ctypes, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+total = 0
+for attach_type in (46, 47):
+    attr = bytearray(struct.pack("<IIIIQIIQ", socket.if_nametoindex(sys.argv[1]), attach_type, 0, 0, 0, 0, 0, 0))
+    attr += bytes(128 - len(attr))
+    buffer = (ctypes.c_char * len(attr)).from_buffer(attr)
+    if libc.syscall(321, 16, buffer, len(attr)) < 0:
+        sys.exit(f"bpf: errno {ctypes.get_errno()}")
+    total += struct.unpack_from("<I", attr, 24)[0]
+print(total)
+"""
+
+
+def tcx_programs(net: Network, interface: str) -> int:
+    """Programs on both tcx hooks of an interface."""
+    return int(net.run(net.client, sys.executable, "-c", TCX_QUERY, interface).stdout)
+
+
+def remains(net: Network) -> list[str]:
+    """Everything in the client's namespace that a translator could have left."""
+    found = [link["ifname"] for link in net.ip_json(net.client, "link") if link["ifname"].startswith("diolkos")]
+    for family in ("-4", "-6"):
+        routes = net.run(net.client, "ip", family, "route", "show", "table", "all").stdout.splitlines()
+        found += [route for route in routes if "diolkos" in route or "192.0.0.1" in route]
+    if any(link["ifname"] == "wan0" for link in net.ip_json(net.client, "link")):
+        if tcx_programs(net, "wan0"):
+            found.append("tcx program on wan0")
+        if "clsact" in net.run(net.client, "tc", "qdisc", "show", "dev", "wan0").stdout:
+            found.append("qdisc clsact on wan0")
+        for side in ("ingress", "egress"):
+            shown = net.run(net.client, "tc", "filter", "show", "dev", "wan0", side, check=False).stdout
+            found += [f"filter {line}" for line in shown.splitlines() if "bpf" in line]
+    return found
+
+
+def forwarding(net: Network) -> dict[str, str]:
+    """Every forwarding setting of the namespace."""
+    script = 'grep -H . $(find /proc/sys/net/ipv6/conf -name "*forwarding*")'
+    lines = net.run(net.client, "sh", "-c", script).stdout.split()
+    settings = dict(line.split(":", 1) for line in lines)
+    return {str(Path(path).parent.name): value for path, value in sorted(settings.items())}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The smallest network in which a CLAT makes sense.
+
+    client wan0 ── down0 router out0 ── in0 server
+
+Client and router share 2001:2:0:1::/64, router and server 2001:2:0:2::/64. The server answers on its own address and
+on 64:ff9b::192.0.0.171, which is what a CLAT makes of 192.0.0.171, so that no PLAT is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CLIENT6 = "2001:2:0:1::2"
+ROUTER6 = "2001:2:0:1::1"
+SERVER6 = "2001:2:0:2::2"
+SERVER4 = "192.0.0.171"
+SERVER_SYNTHESIZED = "64:ff9b::c000:ab"
+PATIENCE = 15.0
+
+
+@dataclass
+class Running:
+    """A started diolkos."""
+
+    process: subprocess.Popen
+    log_path: Path
+
+    def log(self) -> str:
+        """Everything it said so far."""
+        return self.log_path.read_text()
+
+    def wait(self) -> int:
+        """Its exit code, once it ends by itself."""
+        return self.process.wait(PATIENCE)
+
+    def stop(self, how: int = signal.SIGTERM) -> int:
+        """Its exit code after a signal."""
+        self.process.send_signal(how)
+        return self.wait()
+
+
+@dataclass
+class Network:
+    """Three namespaces, and what runs in them."""
+
+    program: Path
+    tag: str = field(default_factory=lambda: f"dio-e2e-{os.getpid()}")
+    running: list[subprocess.Popen] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client, self.router, self.server = (f"{self.tag}-{role}" for role in ("client", "router", "server"))
+        self.scratch = Path(tempfile.mkdtemp(prefix=f"{self.tag}-"))
+
+    def build(self) -> None:
+        """Make namespaces, links, addresses and routes."""
+        for name in (self.client, self.router, self.server):
+            self.host("ip", "netns", "add", name)
+            self.ip(name, "link", "set", "lo", "up")
+        self.host("ip", "link", "add", "wan0", "netns", self.client, "type", "veth", "peer", "down0", "netns", self.router)
+        self.host("ip", "link", "add", "out0", "netns", self.router, "type", "veth", "peer", "in0", "netns", self.server)
+        for name, link, address in (
+            (self.client, "wan0", CLIENT6),
+            (self.router, "down0", ROUTER6),
+            (self.router, "out0", "2001:2:0:2::1"),
+            (self.server, "in0", SERVER6),
+        ):
+            self.ip(name, "address", "add", f"{address}/64", "dev", link, "nodad")
+            self.ip(name, "link", "set", link, "up")
+        self.sysctl(self.router, "net.ipv6.conf.all.forwarding", "1")
+        self.ip(self.client, "route", "add", "default", "via", ROUTER6)
+        self.ip(self.server, "route", "add", "default", "via", "2001:2:0:2::1")
+        self.ip(self.server, "address", "add", f"{SERVER_SYNTHESIZED}/128", "dev", "lo")
+        self.ip(self.router, "route", "add", "64:ff9b::/96", "via", SERVER6)
+        self.until(lambda: self.run(self.client, "ping", "-6", "-c1", "-W1", SERVER6, check=False).returncode == 0)
+
+    def remove(self) -> None:
+        """End what runs and remove the namespaces."""
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for name in (self.client, self.router, self.server):
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    # --- doing things in a namespace
+
+    @staticmethod
+    def host(*command: str) -> None:
+        """Run a command that makes or removes a namespace or a link between two."""
+        subprocess.run(command, check=True, capture_output=True)
+
+    def run(self, name: str, *command: str, check: bool = True, **options) -> subprocess.CompletedProcess:
+        """Run a command in a namespace and wait for it."""
+        options = {"capture_output": True, "text": True, "timeout": 60, **options}
+        done = subprocess.run(["nsenter", f"--net=/run/netns/{name}", *command], check=False, **options)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def start(self, name: str, *command: str, **options) -> subprocess.Popen:
+        """Start a command in a namespace; it ends with the test."""
+        process = subprocess.Popen(["nsenter", f"--net=/run/netns/{name}", *command], **options)
+        self.running.append(process)
+        return process
+
+    def ip(self, name: str, *arguments: str) -> str:
+        """Run ip(8); the family follows from the arguments."""
+        family = ["-6"] if any(":" in a for a in arguments) or "default" in arguments else []
+        return self.run(name, "ip", *family, *arguments).stdout
+
+    def ip_json(self, name: str, *arguments: str) -> list[dict]:
+        """What ip(8) says, as objects."""
+        return json.loads(self.run(name, "ip", "-j", *arguments).stdout or "[]")
+
+    def sysctl(self, name: str, key: str, value: str | None = None) -> str:
+        """Read, or write, a setting of the namespace."""
+        path = "/proc/sys/" + key.replace(".", "/")
+        command = f"cat {path}" if value is None else f"echo {value} > {path}"
+        return self.run(name, "sh", "-c", command).stdout.strip()
+
+    @staticmethod
+    def until(condition, patience: float = PATIENCE) -> None:
+        """Wait for something to become true."""
+        end = time.monotonic() + patience
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            time.sleep(0.05)
+
+    # --- the program under test
+
+    def clat(self, datapath: str = "auto", *options: str, wrapper: tuple[str, ...] = (), ready: bool = True) -> Running:
+        """Start `diolkos clat` in the client and wait until it is ready."""
+        log = self.scratch / f"log-{len(self.running)}"
+        arguments = [*wrapper, str(self.program), "clat", "--uplink", "wan0", *options]
+        if datapath == "clsact":
+            config = self.scratch / "clsact.toml"
+            config.write_text('[translator]\ndatapath = "tc"\nhook = "clsact"\n')
+            arguments += ["--config", str(config)]
+        else:
+            arguments += ["--datapath", datapath]
+        with log.open("w") as sink:
+            process = self.start(self.client, *arguments, stderr=sink, stdout=sink)
+        running = Running(process, log)
+        if ready:
+            self.until(lambda: "ready" in running.log() or process.poll() is not None)
+            assert process.poll() is None, running.log()
+        return running
+
+    def refused(self, *arguments: str, wrapper: tuple[str, ...] = ()) -> tuple[int, str]:
+        """Run diolkos in the client where it must not come up; its exit code and its last words."""
+        done = self.run(self.client, *wrapper, str(self.program), *arguments, check=False, timeout=PATIENCE)
+        return done.returncode, done.stderr.strip()
+
+    def counters(self) -> dict[str, int]:
+        """Packets by fate."""
+        shown = self.run(self.client, str(self.program), "show", "counters", "--json").stdout
+        return json.loads(shown)["counters"]
+
+    def ping(self, *options: str, to: str = SERVER4) -> subprocess.CompletedProcess:
+        """Ping from the client; true success is exit code 0."""
+        return self.run(self.client, "ping", "-i0.05", "-W2", *options, to, check=False)
