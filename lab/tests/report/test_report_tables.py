@@ -129,6 +129,16 @@ def test_labels_are_spread_in_order_and_within_the_height():
     assert spread([50], gap=10, height=100) == [50]
 
 
+def test_doubtful_trials_are_all_in_the_csv_and_the_first_on_the_page(tmp_path):
+    every = frozenset((system, block) for system in ("tayga", "native") for block in range(10))
+    run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(distrusted=every)))
+    table = tables.doubtful(run)
+    assert len(table.lines) == tables.MOST_PRINTED
+    assert len(table.raw_lines) == sum(bool(t.distrust) for t in run.trials) > tables.MOST_PRINTED
+    assert f"of {len(table.raw_lines)}" in table.caption
+    assert {line[3] for line in table.lines} <= {"warm-up", "not used"}
+
+
 # ---- published figures
 
 

@@ -20,6 +20,7 @@ from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, load_label, load_order, order
 
 SI = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio", "rate": "1/s"}
+MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def kind(cell: Cell) -> str:
 
 
 def doubtful(results: Results) -> Table | None:
-    """Every trial that failed or that a guard distrusted, with the reason."""
+    """Every trial that failed or that a guard distrusted, with the reason; the page has the first of them."""
     lines, raw = [], []
     for t in sorted(results.trials, key=lambda t: (t.block, t.order)):
         if not t.distrust and t.error is None:
@@ -172,11 +173,12 @@ def doubtful(results: Results) -> Table | None:
         raw.append([*_cell_values(t.cell), t.load, t.block, t.order, t.started, use, "; ".join(reasons)])
     if not lines:
         return None
+    more = f": the first {MOST_PRINTED} of {len(lines)}, the rest in tables/doubtful-trials.csv" * (len(lines) > MOST_PRINTED)
     return Table(
         name="doubtful-trials",
-        caption="Trials that failed or that a guard distrusted.",
+        caption="Trials that failed or that a guard distrusted" + more,
         heads=["System", "Load", "Block", "In the statistics", "Reason"],
-        lines=lines,
+        lines=lines[:MOST_PRINTED],
         raw_heads=[*_CELL_HEADS, "load", "block", "order", "started", "use", "reasons"],
         raw_lines=raw,
         text_columns=frozenset({0, 1, 3, 4}),
