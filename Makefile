@@ -12,7 +12,9 @@ TOOLS     := packaging/tools.sh
 AS_ROOT   := $(TOOLS) --root
 STEP      := $(TOOLS) packaging/step.sh
 LOG       := target/log
-PY_TREES  := lab .ci $(wildcard tests)
+RUFF      := $(PYTHON) -m ruff
+# Outside lab/, ruff does not find the configuration by itself.
+RUFF_REST := --config lab/pyproject.toml .ci $(wildcard tests)
 PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h)
@@ -50,17 +52,17 @@ test: root setup build ## run every test (as root)
 
 lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shellcheck
 	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
-	@$(STEP) "ruff" $(LOG)/ruff.log $(PYTHON) -m ruff check --config lab/pyproject.toml $(PY_TREES)
+	@$(STEP) "ruff" $(LOG)/ruff.log sh -c '$(RUFF) check lab && $(RUFF) check $(RUFF_REST)'
 	@$(STEP) "shellcheck" $(LOG)/shellcheck.log shellcheck $(SHELL_SRC)
 
 format: setup-lint ## bring all sources into the project's format
 	@$(TOOLS) cargo fmt --all
-	@$(TOOLS) $(PYTHON) -m ruff format --config lab/pyproject.toml $(PY_TREES)
+	@$(TOOLS) sh -c '$(RUFF) format lab && $(RUFF) format $(RUFF_REST)'
 	@$(TOOLS) clang-format -i $(BPF_SRC)
 
 format-check: setup-lint ## fail if `make format` would change a file
 	@$(STEP) "rustfmt" $(LOG)/rustfmt.log cargo fmt --all --check
-	@$(STEP) "ruff format" $(LOG)/ruff-format.log $(PYTHON) -m ruff format --check --diff --config lab/pyproject.toml $(PY_TREES)
+	@$(STEP) "ruff format" $(LOG)/ruff-format.log sh -c '$(RUFF) format --check --diff lab && $(RUFF) format --check --diff $(RUFF_REST)'
 	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
 
 licences: build ## check, without the network, the licence and the oldest Rust of every dependency
