@@ -21,6 +21,7 @@ from diolkos_lab.run.trial import Trial
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing
 
+FEW = 0.5  # share of trusted trials below which the reader is told what to do
 MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
 
 
@@ -78,6 +79,8 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             console.print(f"[dim]{text}[/]", highlight=False)
     for entry in summary["distrusted"]:
         console.print(f"[yellow]{entry['trials']} trials distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
+    if summary["rows"] and (row := min(summary["rows"], key=_trusted_share)) and _trusted_share(row) < FEW:
+        console.print("[yellow]Too little can be trusted for a firm answer: end other programs and run it again.[/]")
     for entry in summary["failures"]:
         name = f"{entry['system']} {entry['datapath']}"
         console.print(f"[red]{name} failed[/] ({entry['trials']} trials): {entry['reason']}", highlight=False, markup=True)
@@ -144,6 +147,10 @@ def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple
     console.print(table)
     significant = sum(change.significant for change in found)
     console.print(f"{significant} of {len(found)} figures changed by more than chance explains (5 % level).")
+
+
+def _trusted_share(row: Mapping[str, Any]) -> float:
+    return row["valid_trials"] / max(1, row["trials"])
 
 
 def _expected(study: Study, name: str) -> str:

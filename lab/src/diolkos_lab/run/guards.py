@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from diolkos_lab.experiment.definition import Guards, Topology
 from diolkos_lab.load.reading import Reading
-from diolkos_lab.run.counters import Device, NetCounters
+from diolkos_lab.run.counters import TICK_S, Device, NetCounters
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ def steal(e: Evidence, limits: Guards, _: Topology) -> str | None:
 
 
 def foreign_cpu(e: Evidence, limits: Guards, _: Topology) -> str | None:
-    share = (e.busy_s - e.own_s) / (e.cores * e.elapsed_s)
+    # The kernel counts busy time in ticks: one per CPU may be somebody's and yet not be counted as his, or the reverse.
+    foreign_s = e.busy_s - e.own_s - e.cores * TICK_S
+    share = min(1.0, foreign_s / (e.cores * e.elapsed_s))
     return f"other programs used {share:.0%} of the CPUs" if share > limits.foreign_cpu_share else None
 
 
