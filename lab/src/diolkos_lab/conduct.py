@@ -79,6 +79,9 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
             for trial in session.trials():
                 writer.add(trial)
                 witness.trial_done(trial, session)
+            facts |= {
+                "counters": {cell.name: counted for cell, station in session.stations.items() if (counted := station.counters)}
+            }
         except Interrupted as interrupted:
             interrupted.add_note(
                 f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "

@@ -4,10 +4,12 @@
 On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -31,7 +33,12 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=console, transient=True
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            transient=True,
+            auto_refresh=False,  # drawn between trials; a thread that draws ten times a second would be measured too
         )
         self._task: Any = None
         self._block = -1
@@ -61,9 +68,10 @@ class Screen:
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
-                self._task = self._bar.add_task("", total=session.block_trials, left=left)
+                self._task = self._bar.add_task("", total=session.form.blocks * session.block_trials, left=left)
             block = f"block {trial.block}" if trial.block else "warm-up"
-            self._bar.update(self._task, description=f"{block}: {name}", completed=trial.order + 1, left=left)
+            done = trial.block * session.block_trials + trial.order + 1
+            self._bar.update(self._task, description=f"{block}: {name}", completed=done, left=left, refresh=True)
         elif trial.block != self._block:
             self._block = trial.block
             self._console.print(f"{f'block {trial.block}' if trial.block else 'warm-up'}, {left}", highlight=False)
@@ -140,7 +148,7 @@ def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple
             change.cell.load,
             f"{change.metric} {unit}".strip(),
             *(f"{value:.3g}" for value in change.medians),
-            _with_interval(change.change, change.ci95),
+            _beside_interval(change.change, change.ci95),
             f"{change.p:.3f}",
             style=style,
         )
@@ -163,44 +171,58 @@ def _expected(study: Study, name: str) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(caption="median, in brackets its 95 % interval; × is the ratio to the native path of the same hops")
-    for heading in ("system", "datapath", "app", "hops"):
-        table.add_column(heading)
-    for heading in ("upload Gbit/s", "× native", "download Gbit/s", "× native", "RTT µs", "× native", "trusted"):
-        table.add_column(heading, justify="right")
-    lines: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
+    """One row per path, each figure over its interval, narrow enough for a terminal of 80 columns."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+        pad_edge=False,
+        caption="median over its 95 % interval; × is the ratio to the native path of the same hops; n/m trials trusted",
+    )
+    table.add_column("path", min_width=14)
+    for heading in ("upload\nGbit/s", "\n×", "download\nGbit/s", "\n×", "RTT\nµs", "\n×"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         if row["metric"] in ("throughput", "rtt"):
-            factors = tuple(f"{name} {row[name]}" for name in ("streams",) if row.get(name, 1) != 1)
-            off = ("offloads off",) if row["offloads"] == "off" else ()
-            key = (row["system"], row["datapath"], row["family"], row["hops"], factors, off)
-            lines.setdefault(key, {}).setdefault(row["load"], row)
-    for (system, datapath, family, hops, factors, off), cells in lines.items():
-        trusted = sum(row["valid_trials"] for row in cells.values())
-        made = sum(row["trials"] for row in cells.values())
+            lines.setdefault(_path(row), {}).setdefault(row["load"], row)
+    for path, cells in lines.items():
+        made, trusted = (sum(row[count] for row in cells.values()) for count in ("trials", "valid_trials"))
+        remark = f" [yellow]{trusted}/{made}[/]" if trusted < made else ""
         table.add_row(
-            " ".join((system, *factors, *off)),
-            datapath,
-            family,
-            str(hops),
+            f"{path[0]}\n[dim]{', '.join(path[1:])}[/]{remark}",
             *_pair(cells.get("tcp-upload"), 1e-9),
             *_pair(cells.get("tcp-download"), 1e-9),
             *_pair(cells.get("ping"), 1e6),
-            f"{trusted}/{made}",
         )
     return table
 
 
+def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
+    family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
+    name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
+    hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
+    streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
+    return (name, hops, *streams, *(["offloads off"] if row["offloads"] == "off" else []))
+
+
 def _pair(row: Mapping[str, Any] | None, scale: float) -> tuple[str, str]:
+    """A figure and its ratio, or dashes for what was not measured."""
     if row is None or row["median"] is None:
         return "–", "–"
-    value = _with_interval(row["median"] * scale, row["ci95"] and [bound * scale for bound in row["ci95"]])
-    return value, _with_interval(row["ratio"], row["ratio_ci95"]) if row["ratio"] is not None else ""
+    value = _over_interval(row["median"] * scale, row["ci95"] and [bound * scale for bound in row["ci95"]])
+    return value, _over_interval(row["ratio"], row["ratio_ci95"]) if row["ratio"] is not None else ""
 
 
-def _with_interval(value: float, ci95: Sequence[float] | None) -> str:
-    if not ci95:
-        return f"{value:.3g}"
+def _over_interval(value: float, ci95: Sequence[float] | None) -> str:
+    return f"{_short(value)}\n" + (f"[dim]{_short(ci95[0])}–{_short(ci95[1])}[/]" if ci95 else "")
+
+
+def _short(value: float) -> str:
+    """Three figures above one, thousandths below."""
+    return f"{value:.{max(0, 2 - int(math.log10(value)))}f}" if value >= 1 else f"{value:.3f}"
+
+
+def _beside_interval(value: float, ci95: Sequence[float]) -> str:
     return f"{value:.3g} [dim]({ci95[0]:.3g}–{ci95[1]:.3g})[/]"
 
 

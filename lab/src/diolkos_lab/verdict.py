@@ -76,7 +76,8 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Ratio | No
     if failed and not blocks:
         return f"every trial failed, the first because {failed}"
     distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
-    return f"only {blocks} blocks have trusted trials of both ({distrusted} trials are distrusted), {FEWEST} are needed"
+    have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
+    return f"only {have} trusted trials of both ({distrusted} trials are distrusted), {FEWEST} are needed"
 
 
 def _verdict(
