@@ -174,9 +174,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """One row per path, each figure over its interval, narrow enough for a terminal of 80 columns."""
     table = Table(
         box=box.SIMPLE_HEAD,
-        padding=(0, 0, 0, 1),
+        padding=(0, 0),
         pad_edge=False,
-        caption="median over its 95 % interval; × is the ratio to the native path of the same hops; n/m trials trusted",
+        caption="median over its 95 % interval; ×: to the native path of the same hops; n/m trusted",
     )
     table.add_column("path", min_width=14)
     for heading in ("upload\nGbit/s", "\n×", "download\nGbit/s", "\n×", "RTT\nµs", "\n×"):
@@ -214,12 +214,17 @@ def _pair(row: Mapping[str, Any] | None, scale: float) -> tuple[str, str]:
 
 
 def _over_interval(value: float, ci95: Sequence[float] | None) -> str:
-    return f"{_short(value)}\n" + (f"[dim]{_short(ci95[0])}–{_short(ci95[1])}[/]" if ci95 else "")
+    return f"{_short(value)}\n" + (f"[dim]{_shorter(ci95[0])}–{_shorter(ci95[1])}[/]" if ci95 else "")
 
 
 def _short(value: float) -> str:
     """Three figures above one, thousandths below."""
     return f"{value:.{max(0, 2 - int(math.log10(value)))}f}" if value >= 1 else f"{value:.3f}"
+
+
+def _shorter(value: float) -> str:
+    """Three figures, at most two of them after the point; the verdicts have the rest."""
+    return f"{value:.{min(2, max(0, 2 - int(math.log10(value))))}f}" if value >= 1 else f"{value:.2f}"
 
 
 def _beside_interval(value: float, ci95: Sequence[float]) -> str:
