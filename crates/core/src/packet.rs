@@ -65,6 +65,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Panics
     /// If the range does not lie in the buffer.
+    #[inline]
     pub fn new(buffer: &'a mut [u8], start: usize, end: usize, offload: Offload) -> Self {
         assert!(
             start <= end && end <= buffer.len(),
@@ -80,11 +81,13 @@ impl<'a> Packet<'a> {
     }
 
     /// The bytes of the packet, from the IP header on.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// The bytes of the packet, to be changed.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..self.end]
     }
@@ -95,6 +98,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Cuts everything after the first `len` bytes.
+    #[inline]
     pub(crate) fn truncate(&mut self, len: usize) {
         self.end = self.end.min(self.start + len);
     }

@@ -21,7 +21,10 @@ impl Eamt {
             entries.iter().map(|eam| Row {
                 ipv4: eam.v4.network().to_bits(),
                 ipv4_len: eam.v4.prefix_len(),
-                ipv6: eam.v6.network().to_bits(),
+                ipv6: [
+                    (eam.v6.network().to_bits() >> 64) as u64,
+                    eam.v6.network().to_bits() as u64,
+                ],
                 ipv6_len: eam.v6.prefix_len(),
             })
         };
@@ -37,10 +40,9 @@ impl Eamt {
         let addr = addr.to_bits();
         let row = self.by_ipv4.longest_match(addr)?;
         let suffix = u128::from(addr ^ row.ipv4);
-        // Both suffixes begin right after their prefixes; the IPv6 one may be longer. A shift of 128 needs a suffix of no bits.
-        let up = 96 + u32::from(row.ipv4_len) - u32::from(row.ipv6_len);
+        // Both suffixes begin right after their prefixes. A shift of 128 needs an IPv4 suffix of no bits.
         Some(Ipv6Addr::from_bits(
-            row.ipv6 | suffix.checked_shl(up).unwrap_or(0),
+            row.ipv6() | suffix.checked_shl(row.longer()).unwrap_or(0),
         ))
     }
 
@@ -49,8 +51,7 @@ impl Eamt {
     pub fn to_ipv4(&self, addr: Ipv6Addr) -> Option<Ipv4Addr> {
         let addr = addr.to_bits();
         let row = self.by_ipv6.longest_match(addr)?;
-        let up = 96 + u32::from(row.ipv4_len) - u32::from(row.ipv6_len);
-        let suffix = (addr ^ row.ipv6).checked_shr(up).unwrap_or(0) as u32;
+        let suffix = (addr ^ row.ipv6()).checked_shr(row.longer()).unwrap_or(0) as u32;
         Some(Ipv4Addr::from_bits(row.ipv4 | suffix))
     }
 
@@ -61,12 +62,39 @@ impl Eamt {
     }
 }
 
+/// One mapping, in 24 bytes: the upper and the lower half of the IPv6 network, the IPv4 network, both lengths.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    ipv6: u128,
+    ipv6: [u64; 2],
     ipv4: u32,
     ipv4_len: u8,
     ipv6_len: u8,
+}
+
+impl Row {
+    /// No mapping. No network has this length.
+    const EMPTY: Row = Row {
+        ipv6: [0; 2],
+        ipv4: 0,
+        ipv4_len: u8::MAX,
+        ipv6_len: u8::MAX,
+    };
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.ipv4_len == u8::MAX
+    }
+
+    #[inline]
+    fn ipv6(&self) -> u128 {
+        u128::from(self.ipv6[0]) << 64 | u128::from(self.ipv6[1])
+    }
+
+    /// By how many bits the IPv6 suffix is longer than the IPv4 suffix.
+    #[inline]
+    fn longer(&self) -> u32 {
+        96 + u32::from(self.ipv4_len) - u32::from(self.ipv6_len)
+    }
 }
 
 /// An address as a number, with the prefix of one side of a row.
@@ -88,14 +116,14 @@ impl Address for u32 {
     }
     #[inline]
     fn hash(self, len: u8) -> u64 {
-        mix(u64::from(self) ^ u64::from(len) << 32)
+        spread(u64::from(self) ^ u64::from(len) << 32)
     }
 }
 
 impl Address for u128 {
     const BITS: u8 = 128;
     fn network(row: &Row) -> (u128, u8) {
-        (row.ipv6, row.ipv6_len)
+        (row.ipv6(), row.ipv6_len)
     }
     #[inline]
     fn masked(self, len: u8) -> u128 {
@@ -103,17 +131,15 @@ impl Address for u128 {
     }
     #[inline]
     fn hash(self, len: u8) -> u64 {
-        mix((self >> 64) as u64 ^ u64::from(len) ^ mix(self as u64))
+        spread(self as u64 ^ spread((self >> 64) as u64 ^ u64::from(len)))
     }
 }
 
-/// The finalizer of SplitMix64: every bit of the input moves every bit of the output.
-/// The keys come from the operator's configuration, not from the network, so that no secret is needed.
+/// Fibonacci hashing (Knuth, volume 3, section 6.4): neighbouring keys, which tables are made of, fall evenly over the slots.
+/// The upper bits are the good ones. Keys come from the operator's configuration, not from the network, so that no secret is needed.
 #[inline]
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+fn spread(key: u64) -> u64 {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// One direction: open addressing with linear probing, at most half full, the rows in the slots themselves so that a hit is one cache miss.
@@ -122,7 +148,9 @@ struct Side<A> {
     /// The prefix lengths that occur, longest first.
     lens: Vec<u8>,
     /// A power of two of them, or none.
-    slots: Vec<Option<Row>>,
+    slots: Vec<Row>,
+    /// How far a hash is shifted to number a slot.
+    shift: u32,
     key: std::marker::PhantomData<A>,
 }
 
@@ -135,18 +163,19 @@ impl<A: Address> Side<A> {
         };
         let mut side = Side {
             lens: Vec::new(),
-            slots: vec![None; slots],
+            slots: vec![Row::EMPTY; slots],
+            shift: 64 - slots.max(2).ilog2(),
             key: std::marker::PhantomData,
         };
         for row in rows {
             let (network, len) = A::network(&row);
             debug_assert!(len <= A::BITS);
             side.lens.push(len);
-            let mut at = network.hash(len) as usize & (slots - 1);
-            while side.slots[at].is_some() {
+            let mut at = (network.hash(len) >> side.shift) as usize;
+            while !side.slots[at].is_empty() {
                 at = (at + 1) & (slots - 1);
             }
-            side.slots[at] = Some(row);
+            side.slots[at] = row;
         }
         side.lens.sort_unstable_by(|a, b| b.cmp(a));
         side.lens.dedup();
@@ -163,15 +192,18 @@ impl<A: Address> Side<A> {
     #[inline]
     fn exact(&self, network: A, len: u8) -> Option<&Row> {
         let mask = self.slots.len() - 1;
-        let mut at = network.hash(len) as usize & mask;
+        let mut at = (network.hash(len) >> self.shift) as usize & mask;
         // Ends: at least half of the slots are empty.
-        while let Some(row) = &self.slots[at] {
+        loop {
+            let row = &self.slots[at];
             if A::network(row) == (network, len) {
                 return Some(row);
             }
+            if row.is_empty() {
+                return None;
+            }
             at = (at + 1) & mask;
         }
-        None
     }
 }
 

@@ -11,7 +11,7 @@ pub mod eamt;
 pub mod rfc6052;
 pub mod special;
 
-use crate::config::Config;
+use crate::config::{Config, Eam};
 use crate::verdict::Reason;
 use eamt::Eamt;
 use rfc6052::Pref64;
@@ -23,7 +23,7 @@ pub enum Via {
     /// By an entry of the explicit address mapping table.
     Eam,
     /// By a translation prefix: this one of the configuration's list.
-    Pref64(usize),
+    Pref64(u8),
 }
 
 /// Why an address was not mapped.
@@ -49,13 +49,17 @@ impl Unmappable {
 pub struct Mapper {
     eamt: Eamt,
     pref64: Vec<Pref64>,
+    /// An explicit mapping lies in a translation prefix. If none does, an address in a prefix need not be looked up.
+    eam_in_pref64: bool,
     allow_private_with_wkp: bool,
 }
 
 impl Mapper {
     pub(crate) fn new(config: &Config) -> Mapper {
+        let inside = |eam: &Eam| config.pref64.iter().any(|prefix| prefix.contains(&eam.v6));
         Mapper {
             eamt: Eamt::new(&config.eam),
+            eam_in_pref64: config.eam.iter().any(inside),
             pref64: config
                 .pref64
                 .iter()
@@ -77,21 +81,28 @@ impl Mapper {
     /// The IPv4 address of an IPv6 node.
     #[inline]
     pub fn to_ipv4(&self, addr: Ipv6Addr) -> Result<(Ipv4Addr, Via), Unmappable> {
-        if let Some(mapped) = self.eamt.to_ipv4(addr) {
-            return Ok((mapped, Via::Eam));
+        let explicit = || self.eamt.to_ipv4(addr).map(|mapped| (mapped, Via::Eam));
+        if self.eam_in_pref64 {
+            if let Some(mapped) = explicit() {
+                return Ok(mapped);
+            }
         }
         for (at, prefix) in self.pref64.iter().enumerate() {
             if let Some(mapped) = prefix.extract(addr) {
                 self.permit(prefix, mapped)?;
-                return Ok((mapped, Via::Pref64(at)));
+                return Ok((mapped, Via::Pref64(at as u8)));
             }
         }
-        Err(Unmappable::Unmapped)
+        explicit().ok_or(Unmappable::Unmapped)
     }
 
     /// The IPv6 address of an IPv4 node in one of the translation prefixes, whatever the explicit mappings say.
-    pub fn embed(&self, prefix: usize, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
-        let prefix = self.pref64.get(prefix).ok_or(Unmappable::Unmapped)?;
+    #[inline]
+    pub fn embed(&self, prefix: u8, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
+        let prefix = self
+            .pref64
+            .get(usize::from(prefix))
+            .ok_or(Unmappable::Unmapped)?;
         self.permit(prefix, addr)?;
         Ok(prefix.embed(addr))
     }

@@ -39,36 +39,25 @@ pub fn kind_of_ipv6(addr: Ipv6Addr) -> Kind {
     }
 }
 
-/// Networks that are not globally reachable: (network, prefix length).
-const NOT_GLOBAL: [(Ipv4Addr, u32); 14] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),
-    (Ipv4Addr::new(10, 0, 0, 0), 8),
-    (Ipv4Addr::new(100, 64, 0, 0), 10),
-    (Ipv4Addr::new(127, 0, 0, 0), 8),
-    (Ipv4Addr::new(169, 254, 0, 0), 16),
-    (Ipv4Addr::new(172, 16, 0, 0), 12),
-    (Ipv4Addr::new(192, 0, 0, 0), 24),
-    (Ipv4Addr::new(192, 0, 2, 0), 24),
-    (Ipv4Addr::new(192, 168, 0, 0), 16),
-    (Ipv4Addr::new(198, 18, 0, 0), 15),
-    (Ipv4Addr::new(198, 51, 100, 0), 24),
-    (Ipv4Addr::new(203, 0, 113, 0), 24),
-    (Ipv4Addr::new(224, 0, 0, 0), 4),
-    (Ipv4Addr::new(240, 0, 0, 0), 4),
-];
-
-/// May the well-known prefix carry it (RFC 6052 section 3.1)?
+/// May the well-known prefix carry it (RFC 6052 section 3.1)? Not if IANA's registry says that it is not globally reachable.
 ///
-/// Within 192.0.0.0/24, which is not global, these are: the anycast addresses of PCP (.9, RFC 7723) and TURN (.10, RFC 8155),
+/// Within 192.0.0.0/24, which is not, these are: the anycast addresses of PCP (.9, RFC 7723) and TURN (.10, RFC 8155),
 /// and the two of ipv4only.arpa (.170 and .171), which are made to be sent through a translator (RFC 7050, RFC 8880).
+#[inline]
 pub fn is_global(addr: Ipv4Addr) -> bool {
-    let bits = addr.to_bits();
-    if bits >> 8 == 0x00c0_0000 {
-        return matches!(bits & 0xff, 9 | 10 | 170 | 171);
+    match addr.octets() {
+        [192, 0, 0, 9 | 10 | 170 | 171] => true,
+        [0 | 10 | 127 | 224..=255, ..]
+        | [100, 64..=127, ..]
+        | [169, 254, ..]
+        | [172, 16..=31, ..]
+        | [192, 0, 0 | 2, _]
+        | [192, 168, ..]
+        | [198, 18..=19, ..]
+        | [198, 51, 100, _]
+        | [203, 0, 113, _] => false,
+        _ => true,
     }
-    !NOT_GLOBAL
-        .iter()
-        .any(|&(network, len)| (bits ^ network.to_bits()) >> (32 - len) == 0)
 }
 
 #[cfg(test)]

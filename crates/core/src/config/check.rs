@@ -33,6 +33,12 @@ impl Problems {
                 "neither pref64 nor eam is given; nothing could be translated",
             );
         }
+        if config.pref64.len() > 256 {
+            self.add(
+                "pref64",
+                format!("{} prefixes; 256 are supported", config.pref64.len()),
+            );
+        }
         for (at, prefix) in config.pref64.iter().enumerate() {
             let key = format!("pref64[{at}]");
             if !PREFIX_LENGTHS.contains(&prefix.prefix_len()) {

@@ -20,7 +20,7 @@ pub(super) const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The error is about a packet that went from IPv6 through us to IPv6: the place in the configuration of the translation prefix it used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hairpin(pub usize);
+pub(crate) struct Hairpin(pub u8);
 
 /// What an error says before translation.
 struct Error<'a> {

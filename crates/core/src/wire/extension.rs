@@ -81,21 +81,29 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named `next_header` on.
-    /// None if it is cut off, or longer than [`MAX_EXTENSIONS`].
+    /// The chain of a packet without extension headers, or None if `next_header` names one.
     #[inline]
-    pub fn walk(packet: &[u8], next_header: u8) -> Option<Chain> {
-        let chain = Chain {
+    pub fn empty(next_header: u8) -> Option<Chain> {
+        (!is_extension(next_header)).then_some(Chain::beginning(next_header))
+    }
+
+    #[inline]
+    fn beginning(next_header: u8) -> Chain {
+        Chain {
             protocol: next_header,
             payload_at: super::IPV6_LEN,
             fragment: None,
             segments_left_at: None,
             extension_after_fragment: false,
-        };
-        if is_extension(next_header) {
-            chain.walk_on(packet)
-        } else {
-            Some(chain)
+        }
+    }
+
+    /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named `next_header` on.
+    /// None if it is cut off, or longer than [`MAX_EXTENSIONS`].
+    pub fn walk(packet: &[u8], next_header: u8) -> Option<Chain> {
+        match Chain::empty(next_header) {
+            Some(chain) => Some(chain),
+            None => Chain::beginning(next_header).walk_on(packet),
         }
     }
 
@@ -137,6 +145,7 @@ impl Chain {
 }
 
 /// Headers that RFC 7915 section 5.1 skips or translates.
+#[inline]
 fn is_extension(next_header: u8) -> bool {
     matches!(
         next_header,

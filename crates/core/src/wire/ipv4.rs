@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The IPv4 header and its options (RFC 791 section 3.1).
 
-use crate::csum;
+use crate::csum::{self, Sum};
 use crate::verdict::Reason;
 use std::net::Ipv4Addr;
 use zerocopy::network_endian::U16;
@@ -27,6 +27,25 @@ struct View {
     checksum: U16,
     src: [u8; 4],
     dst: [u8; 4],
+}
+
+impl View {
+    /// The sum of a header without options, field by field, which is faster than byte by byte.
+    #[inline]
+    fn sum(&self) -> Sum {
+        Sum::default()
+            .word(u16::from_be_bytes([
+                self.version_and_header_words,
+                self.tos,
+            ]))
+            .word(self.total_len.get())
+            .word(self.id.get())
+            .word(self.flags_and_offset.get())
+            .word(u16::from_be_bytes([self.ttl, self.protocol]))
+            .word(self.checksum.get())
+            .ipv4(self.src.into())
+            .ipv4(self.dst.into())
+    }
 }
 
 /// What an IPv4 header says.
@@ -59,6 +78,7 @@ pub struct Ipv4 {
 impl Ipv4 {
     /// Reads the header at the front of `bytes`. The bytes may be only the beginning of the packet, as inside an ICMP error:
     /// neither the total length nor the header checksum is compared with anything but the header itself.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Ipv4, Reason> {
         let (view, _) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;
         if view.version_and_header_words >> 4 != 4 {
@@ -89,12 +109,18 @@ impl Ipv4 {
     }
 
     /// Reads the header of a whole packet: all of `total_len` is there and the header checksum is right (RFC 1812 section 5.2.2).
+    #[inline]
     pub fn parse_packet(bytes: &[u8]) -> Result<Ipv4, Reason> {
         let header = Ipv4::parse(bytes)?;
         if header.total_len > bytes.len() {
             return Err(Reason::Truncated);
         }
-        if csum::sum(&bytes[..header.header_len]).fold() != 0xffff {
+        let (view, rest) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;
+        let options = match header.header_len {
+            IPV4_LEN => Sum::default(),
+            header_len => csum::sum(&rest[..header_len - IPV4_LEN]),
+        };
+        if view.sum().plus(options).fold() != 0xffff {
             return Err(Reason::Ipv4HeaderChecksum);
         }
         Ok(header)
@@ -104,6 +130,7 @@ impl Ipv4 {
     ///
     /// # Panics
     /// If there are fewer than 20 bytes. `header_len` is not looked at.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 }
             | if self.more_fragments {
@@ -123,7 +150,7 @@ impl Ipv4 {
             src: self.src.octets(),
             dst: self.dst.octets(),
         };
-        view.checksum = U16::new(!csum::sum(view.as_bytes()).fold());
+        view.checksum = U16::new(!view.sum().fold());
         bytes[..IPV4_LEN].copy_from_slice(view.as_bytes());
     }
 

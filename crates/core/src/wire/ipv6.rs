@@ -41,6 +41,7 @@ pub struct Ipv6 {
 
 impl Ipv6 {
     /// Reads the header at the front of `bytes`, which may be only the beginning of the packet, as inside an ICMP error.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Ipv6, Reason> {
         let (view, _) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;
         let version_class_flow = view.version_class_flow.get();
@@ -59,6 +60,7 @@ impl Ipv6 {
     }
 
     /// Reads the header of a whole packet: all of the payload is there.
+    #[inline]
     pub fn parse_packet(bytes: &[u8]) -> Result<Ipv6, Reason> {
         let header = Ipv6::parse(bytes)?;
         if IPV6_LEN + header.payload_len > bytes.len() {
@@ -71,6 +73,7 @@ impl Ipv6 {
     ///
     /// # Panics
     /// If there are fewer than 40 bytes.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let view = View {
             version_class_flow: U32::new(

@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 pub(super) fn turn(
     t: &Translator,
     (ip, hop_limit, chain): (&Ipv6, u8, &Chain),
-    prefix: usize,
+    prefix: u8,
     (src, dst): (Ipv4Addr, Ipv4Addr),
     carried: &Payload,
     packet: &mut Packet<'_>,
@@ -26,16 +26,16 @@ pub(super) fn turn(
     let src = t
         .mapper
         .embed(prefix, src)
-        .map_err(|why| why.reason(Reason::SourceUnmapped).prohibited())?;
+        .map_err(|why| why.reason(Reason::SourceUnmapped))?;
     let dst = t
         .mapper
         .to_ipv6(dst)
-        .map_err(|why| why.reason(Reason::DestinationUnmapped).prohibited())?
+        .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
     // An atomic fragment is no fragment in IPv4, and comes back without Fragment header.
     let fragment = chain.fragment.filter(|fragment| !fragment.is_atomic());
     let header_len = IPV6_LEN + if fragment.is_some() { FRAGMENT_LEN } else { 0 };
-    if header_len + carried.largest > t.mtu6 {
+    if header_len + carried.largest() > t.mtu6 {
         return Err(Reason::TooBig.answered(Answer::TooBig(t.mtu6)));
     }
 
@@ -45,7 +45,7 @@ pub(super) fn turn(
     let new = Sum::default().ipv6(src).ipv6(dst);
     match carried.kind {
         Kind::Checksummed { at, never_zero } => {
-            payload::carry_over(bytes, at, never_zero, offload, old, new)
+            payload::carry_over(bytes, at.into(), never_zero, offload, old, new)
         }
         Kind::Echo(_) => payload::carry_over(bytes, ICMP_CHECKSUM_AT, false, offload, old, new),
         Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}

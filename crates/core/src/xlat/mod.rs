@@ -112,12 +112,20 @@ struct Refusal {
 }
 
 impl From<Reason> for Refusal {
-    /// Most refusals are silent.
+    /// What is said nowhere else: packets that make sense but cannot be translated are answered "communication administratively
+    /// prohibited" (RFC 7915 sections 4.4 and 5.4); malformed ones, and those that an RFC drops silently, are not answered.
     fn from(reason: Reason) -> Refusal {
-        Refusal {
-            reason,
-            answer: Answer::Silence,
-        }
+        let answer = match reason {
+            Reason::SourceUnmapped
+            | Reason::DestinationUnmapped
+            | Reason::NotGlobalWithWkp
+            | Reason::UdpZeroChecksum
+            | Reason::FragmentUdpZeroChecksum
+            | Reason::FragmentExtension
+            | Reason::FragmentIcmp => Answer::Prohibited,
+            _ => Answer::Silence,
+        };
+        Refusal { reason, answer }
     }
 }
 
@@ -127,11 +135,6 @@ impl Reason {
             reason: self,
             answer,
         }
-    }
-
-    /// With the general answer of RFC 7915 sections 4.4 and 5.4.
-    fn prohibited(self) -> Refusal {
-        self.answered(Answer::Prohibited)
     }
 }
 

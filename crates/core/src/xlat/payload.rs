@@ -16,11 +16,11 @@ pub(super) enum Family {
     V6,
 }
 
-/// What is carried.
+/// What is carried. Small, like all that goes from stage to stage, so that it travels in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC 768, RFC 3828).
-    Checksummed { at: usize, never_zero: bool },
+    Checksummed { at: u8, never_zero: bool },
     /// UDP without checksum.
     UdpZeroChecksum,
     /// ICMP echo request or reply; its type in the other family.
@@ -35,8 +35,15 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Payload {
     pub kind: Kind,
+    largest: u32,
+}
+
+impl Payload {
     /// Transport bytes of the largest packet that the packet stands for.
-    pub largest: usize,
+    #[inline]
+    pub fn largest(&self) -> usize {
+        self.largest as usize
+    }
 }
 
 /// Looks at the transport part `bytes` of a packet of `family`.
@@ -54,7 +61,7 @@ pub(super) fn inspect(
     }
     Ok(Payload {
         kind,
-        largest: bytes.len(),
+        largest: bytes.len() as u32,
     })
 }
 
@@ -78,7 +85,10 @@ fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<Kind, Re
             if bytes.len() < header_len {
                 return Err(Reason::TransportTruncated);
             }
-            Ok(Kind::Checksummed { at, never_zero })
+            Ok(Kind::Checksummed {
+                at: at as u8,
+                never_zero,
+            })
         }
         Transport::Opaque => Ok(Kind::Opaque),
     }
@@ -95,7 +105,7 @@ fn udp_kind(bytes: &[u8], part: Part) -> Result<Kind, Reason> {
         return Ok(Kind::UdpZeroChecksum);
     }
     Ok(Kind::Checksummed {
-        at: UDP_CHECKSUM_AT,
+        at: UDP_CHECKSUM_AT as u8,
         never_zero: true,
     })
 }
@@ -131,7 +141,7 @@ fn inspect_offloaded(
         (Checksum::Complete, kind) => kind,
         // A seed of zero is a seed.
         (Checksum::Partial, Kind::UdpZeroChecksum) => Kind::Checksummed {
-            at: UDP_CHECKSUM_AT,
+            at: UDP_CHECKSUM_AT as u8,
             never_zero: true,
         },
         (Checksum::Partial, Kind::Opaque) => return Err(Reason::OffloadMismatch),
@@ -147,7 +157,10 @@ fn inspect_offloaded(
             frag::transport_header_len(gso.kind, bytes).filter(|_| fits && gso.size > 0);
         largest = largest.min(header_len.ok_or(Reason::OffloadMismatch)? + usize::from(gso.size));
     }
-    Ok(Payload { kind, largest })
+    Ok(Payload {
+        kind,
+        largest: largest as u32,
+    })
 }
 
 /// Brings the checksum at byte `at` from one pseudo-header to another.
@@ -203,7 +216,7 @@ fn right_zero(message: &mut [u8]) {
 /// Completes a partial checksum, for a packet that the device will not see whole.
 pub(super) fn complete(bytes: &mut [u8], kind: Kind, offload: Offload) {
     let (at, never_zero) = match kind {
-        Kind::Checksummed { at, never_zero } => (at, never_zero),
+        Kind::Checksummed { at, never_zero } => (usize::from(at), never_zero),
         Kind::Echo(_) => (ICMP_CHECKSUM_AT, false),
         Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => return,
     };

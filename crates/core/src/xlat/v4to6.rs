@@ -143,10 +143,8 @@ fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Re
         // RFC 7915 section 4.5.
         match (part, t.udp_zero_checksum) {
             (Part::Whole, UdpZeroChecksum::Compute) => {}
-            (Part::Whole, UdpZeroChecksum::Drop) => {
-                return Err(Reason::UdpZeroChecksum.prohibited())
-            }
-            _ => return Err(Reason::FragmentUdpZeroChecksum.prohibited()),
+            (Part::Whole, UdpZeroChecksum::Drop) => return Err(Reason::UdpZeroChecksum.into()),
+            _ => return Err(Reason::FragmentUdpZeroChecksum.into()),
         }
     }
     Ok(carried)
@@ -182,12 +180,12 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
     let src = t
         .mapper
         .to_ipv6(ip.src)
-        .map_err(|why| why.reason(Reason::SourceUnmapped).prohibited())?
+        .map_err(|why| why.reason(Reason::SourceUnmapped))?
         .0;
     let dst = t
         .mapper
         .to_ipv6(ip.dst)
-        .map_err(|why| why.reason(Reason::DestinationUnmapped).prohibited())?
+        .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
     Ok((src, dst))
 }
@@ -196,7 +194,7 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
 #[inline]
 fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result<Fit, Refusal> {
     let headers = IPV6_LEN + if ip.is_fragment() { FRAGMENT_LEN } else { 0 };
-    let largest = headers + carried.largest;
+    let largest = headers + carried.largest();
     if ip.dont_fragment {
         if largest > t.mtu6 {
             // "If the DF bit is set and the MTU of the next-hop interface is less than the total length value of the IPv4 packet
@@ -244,7 +242,7 @@ fn segments(
         }
         Ok(())
     })
-    .map_err(|refusal: Refusal| Refusal::from(refusal.reason))?;
+    .map_err(|refusal: Refusal| refusal.reason.answered(Answer::Silence))?;
     Ok(Verdict::Emitted)
 }
 
@@ -258,7 +256,7 @@ fn rewrite_payload(packet: &mut Packet<'_>, ip: &Ipv4, kind: Kind, src: Ipv6Addr
             // Protocol and length are the same in both pseudo-headers.
             let old = Sum::default().ipv4(ip.src).ipv4(ip.dst);
             let new = Sum::default().ipv6(src).ipv6(dst);
-            payload::carry_over(bytes, at, never_zero, offload, old, new);
+            payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
         }
         Kind::Echo(new_type) => {
             // ICMPv6, unlike ICMPv4, has a pseudo-header (RFC 7915 section 4.2).

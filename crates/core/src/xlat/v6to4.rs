@@ -28,25 +28,56 @@ pub(super) fn translate(
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
     let ttl = hop(ip.hop_limit)?;
-    let chain = follow(packet, &ip)?;
-    let ipv4_protocol = protocol_of(chain.protocol)?;
-    let carried = carried(&chain, packet)?;
-    if carried.kind == Kind::IcmpError {
-        return error(t, &ip, ttl, &chain, packet, env);
+    // Most packets have no extension headers, and go a path that knows it.
+    match Chain::empty(ip.next_header) {
+        Some(chain) => carry(t, packet, env, out, &ip, ttl, &chain),
+        None => follow_and_carry(t, packet, env, out, &ip, ttl),
     }
-    let (src, dst, via) = map(t, &ip)?;
+}
+
+#[cold]
+#[inline(never)]
+fn follow_and_carry(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    ip: &Ipv6,
+    ttl: u8,
+) -> Result<Verdict, Refusal> {
+    let chain = follow(packet, ip)?;
+    carry(t, packet, env, out, ip, ttl, &chain)
+}
+
+#[inline(always)]
+fn carry(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    ip: &Ipv6,
+    ttl: u8,
+    chain: &Chain,
+) -> Result<Verdict, Refusal> {
+    let ipv4_protocol = protocol_of(chain.protocol)?;
+    let carried = carried(chain, packet)?;
+    if carried.kind == Kind::IcmpError {
+        return error(t, ip, ttl, chain, packet, env);
+    }
+    let (src, dst, via) = map(t, ip)?;
     if let Via::Pref64(prefix) = via {
         if t.mapper.is_explicit(dst) {
-            return hairpin::turn(t, (&ip, ttl, &chain), prefix, (src, dst), &carried, packet);
+            return hairpin::turn(t, (ip, ttl, chain), prefix, (src, dst), &carried, packet);
         }
     }
-    let fit = fit(t, packet, &chain, &carried)?;
+    let fit = fit(t, packet, chain, &carried)?;
     if fit == Fit::Segments {
-        return segments(t, &ip, &chain, packet, env, out);
+        return segments(t, ip, chain, packet, env, out);
     }
 
-    rewrite_payload(packet, &ip, &chain, carried.kind, src, dst);
-    let may_fragment = chain.fragment.is_some() || IPV4_LEN + carried.largest <= LARGEST_WITHOUT_DF;
+    rewrite_payload(packet, ip, chain, carried.kind, src, dst);
+    let may_fragment =
+        chain.fragment.is_some() || IPV4_LEN + carried.largest() <= LARGEST_WITHOUT_DF;
     let header = Ipv4 {
         tos: t.class_out(ip.traffic_class),
         header_len: IPV4_LEN,
@@ -113,7 +144,7 @@ fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
     if let Some(fragment) = chain.fragment {
         if chain.extension_after_fragment {
             // "The packet SHOULD be dropped and logged" (RFC 7915 section 5.1.1).
-            return Err(Reason::FragmentExtension.prohibited());
+            return Err(Reason::FragmentExtension.into());
         }
         let len = packet.bytes().len() - chain.payload_at;
         place_in_datagram(fragment.offset, len, fragment.more, 0)?;
@@ -184,11 +215,11 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
     let (src, _) = t
         .mapper
         .to_ipv4(ip.src)
-        .map_err(|why| why.reason(Reason::SourceUnmapped).prohibited())?;
+        .map_err(|why| why.reason(Reason::SourceUnmapped))?;
     let (dst, via) = t
         .mapper
         .to_ipv4(ip.dst)
-        .map_err(|why| why.reason(Reason::DestinationUnmapped).prohibited())?;
+        .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
     // An IPv6 address may carry an IPv4 address that is none of a node.
     legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
     Ok((src, dst, via))
@@ -202,7 +233,7 @@ fn fit(
     chain: &Chain,
     carried: &Payload,
 ) -> Result<Fit, Refusal> {
-    let largest = IPV4_LEN + carried.largest;
+    let largest = IPV4_LEN + carried.largest();
     if largest > t.mtu4 {
         if largest > LARGEST_WITHOUT_DF && chain.fragment.is_none() {
             // No IPv6 node has to go below 1280; what it sends then is without DF, and cut here.
@@ -249,7 +280,7 @@ fn segments(
         }
         Ok(())
     })
-    .map_err(|refusal: Refusal| Refusal::from(refusal.reason))?;
+    .map_err(|refusal: Refusal| refusal.reason.answered(Answer::Silence))?;
     Ok(Verdict::Emitted)
 }
 
@@ -270,7 +301,7 @@ fn rewrite_payload(
             // Protocol and length are the same in both pseudo-headers.
             let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
             let new = Sum::default().ipv4(src).ipv4(dst);
-            payload::carry_over(bytes, at, never_zero, offload, old, new);
+            payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
         }
         Kind::Echo(new_type) => {
             let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, bytes.len());

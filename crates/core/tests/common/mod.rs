@@ -255,6 +255,16 @@ pub fn echo(icmp_type: u8, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The same for a protocol; UDP and UDP-Lite never send zero (RFC 768, RFC 3828).
+fn checksummed(protocol: u8, l4: Vec<u8>, pseudo: &[u8]) -> Vec<u8> {
+    let at = checksum_at(protocol);
+    let mut l4 = with_checksum(l4, at, pseudo);
+    if [17, 136].contains(&protocol) && l4[at..at + 2] == [0, 0] {
+        l4[at..at + 2].fill(0xff);
+    }
+    l4
+}
+
 /// Where a transport checksum stands.
 pub fn checksum_at(protocol: u8) -> usize {
     match protocol {
@@ -272,7 +282,7 @@ pub fn packet4(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V4 {
     } else {
         packet.pseudo()
     };
-    packet.l4 = with_checksum(packet.l4, checksum_at(protocol), &pseudo);
+    packet.l4 = checksummed(protocol, packet.l4, &pseudo);
     packet
 }
 
@@ -280,7 +290,7 @@ pub fn packet4(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V4 {
 pub fn packet6(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V6 {
     let mut packet = V6::new(src, dst, protocol, l4);
     let pseudo = packet.pseudo(protocol, packet.payload.len());
-    packet.payload = with_checksum(packet.payload, checksum_at(protocol), &pseudo);
+    packet.payload = checksummed(protocol, packet.payload, &pseudo);
     packet
 }
 
