@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nanoseconds per packet on one core: sizes, transports, both directions, and a table of one mapping or of 100 000.
+//! Nanoseconds per packet on one core: sizes, transports, both directions, and a table of one
+//! mapping or of 100 000.
 //!
-//! Every iteration puts 64 header bytes of the next of 1024 flows into the buffer, which is counted too.
-//! The flows are the same for both tables; with the large one, each has a mapping of its own, picked at random.
+//! Every iteration puts 64 header bytes of the next of 1024 flows into the buffer, which is counted
+//! too. The flows are the same for both tables; with the large one, each has a mapping of its own,
+//! picked at random.
 
 #![allow(missing_docs)] // criterion_group! makes a function without.
 

@@ -3,7 +3,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A sum of 16-bit words in network order, not yet folded. It can take 2^47 words before it overflows.
+/// A sum of 16-bit words in network order, not yet folded. It can take 2^47 words before it
+/// overflows.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Sum(u64);
 
@@ -68,7 +69,8 @@ impl Sum {
 /// Sums bytes as words in network order; an odd last byte is the upper half of its word.
 #[must_use]
 pub fn sum(bytes: &[u8]) -> Sum {
-    // The sum does not depend on the byte order except for a swap at the end (RFC 1071 section 2 (B)).
+    // The sum does not depend on the byte order except for a swap at the end (RFC 1071 section 2
+    // (B)).
     let mut chunks = bytes.chunks_exact(4);
     let mut native = 0u64;
     for chunk in &mut chunks {
@@ -101,14 +103,16 @@ pub fn pseudo_ipv6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: usize) -> Su
         .long(len as u32)
 }
 
-/// A checksum field after its data has changed by `new - old`: HC' = ~(~HC + ~m + m') (RFC 1624 section 3, equation 3).
+/// A checksum field after its data has changed by `new - old`: HC' = ~(~HC + ~m + m') (RFC 1624
+/// section 3, equation 3).
 #[inline]
 #[must_use]
 pub fn update(checksum: u16, old: Sum, new: Sum) -> u16 {
     !Sum::default().word(!checksum).plus(new).minus(old).fold()
 }
 
-/// The same for a field that holds only the folded sum of the pseudo-header ([`crate::Checksum::Partial`]).
+/// The same for a field that holds only the folded sum of the pseudo-header
+/// ([`crate::Checksum::Partial`]).
 #[inline]
 #[must_use]
 pub fn update_seed(seed: u16, old: Sum, new: Sum) -> u16 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One packet into several, in the buffer where it stands: fragments, and segments of a super-packet that must be fragmented.
+//! One packet into several, in the buffer where it stands: fragments, and segments of a
+//! super-packet that must be fragmented.
 //!
-//! Pieces leave in order, and the headers of each are written in front of its bytes, over those of the piece before, which has left.
-//! Nothing is copied but headers.
+//! Pieces leave in order, and the headers of each are written in front of its bytes, over those of
+//! the piece before, which has left. Nothing is copied but headers.
 
 use crate::csum::{self, Sum};
 use crate::packet::{Gso, GsoKind, Offload, Outbox, Packet};
@@ -19,8 +20,9 @@ pub(crate) struct Piece {
     pub last: bool,
 }
 
-/// Sends the payload of `packet`, which begins at byte `payload_at`, in pieces of at most `largest` bytes, each behind a header of
-/// `header_len` bytes that `head` writes. There must be room for the first header.
+/// Sends the payload of `packet`, which begins at byte `payload_at`, in pieces of at most `largest`
+/// bytes, each behind a header of `header_len` bytes that `head` writes. There must be room for the
+/// first header.
 pub(crate) fn cut(
     packet: &mut Packet<'_>,
     payload_at: usize,
@@ -63,9 +65,10 @@ pub(crate) fn transport_header_len(kind: GsoKind, transport: &[u8]) -> Option<us
     (len >= least && len <= transport.len()).then_some(len)
 }
 
-/// Makes every segment of the super-packet `packet`, whose transport begins at byte `transport_at`, a packet of its own and gives it to
-/// `send`. In front of the transport header, `ip` writes a new IP header of `ip_len` bytes for a number of transport bytes, and returns
-/// the pseudo-header. The argument before it is the number of the segment.
+/// Makes every segment of the super-packet `packet`, whose transport begins at byte `transport_at`,
+/// a packet of its own and gives it to `send`. In front of the transport header, `ip` writes a new
+/// IP header of `ip_len` bytes for a number of transport bytes, and returns the pseudo-header. The
+/// argument before it is the number of the segment.
 pub(crate) fn segments<E>(
     packet: &mut Packet<'_>,
     transport_at: usize,

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What translation between IPv6 and IPv4 means: the complete stateless translator of RFC 7915.
 //!
-//! Nothing here reads a socket, a clock or a source of randomness; the caller passes them in ([`Env`]).
-//! A packet is translated in the buffer in which it arrived: headers are rewritten in front of the payload, and the payload stays where it is.
+//! Nothing here reads a socket, a clock or a source of randomness; the caller passes them in
+//! ([`Env`]). A packet is translated in the buffer in which it arrived: headers are rewritten in
+//! front of the payload, and the payload stays where it is.
 //!
 //! The rooms, in the order in which a packet meets them:
 //!
 //! * [`config`]: what the operator says, checked for contradictions before the first packet.
-//! * [`packet`]: the packet in its buffer, what the device said about it, and the outbox for what else has to be sent.
+//! * [`packet`]: the packet in its buffer, what the device said about it, and the outbox for what
+//!   else has to be sent.
 //! * [`wire`]: the headers, as checked views first and as meaning second.
-//! * [`addr`]: IPv6 and IPv4 addresses of the same node (RFC 6052, RFC 7757), and addresses that may not be translated.
+//! * [`addr`]: IPv6 and IPv4 addresses of the same node (RFC 6052, RFC 7757), and addresses that
+//!   may not be translated.
 //! * [`csum`]: Internet checksums, whole and by difference (RFC 1071, RFC 1624).
-//! * `icmp`: ICMP errors, those that pass through and our own (RFC 7915 sections 4.2 to 4.4 and 5.2 to 5.4, RFC 4884, RFC 6791).
+//! * `icmp`: ICMP errors, those that pass through and our own (RFC 7915 sections 4.2 to 4.4 and 5.2
+//!   to 5.4, RFC 4884, RFC 6791).
 //! * `frag`: one packet into several.
 //! * [`xlat`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
 //! * [`verdict`]: the one list of all reasons for which a packet is refused.

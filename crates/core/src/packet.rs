@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet in a buffer that belongs to the caller, and what the translator asks of the world around it.
+//! A packet in a buffer that belongs to the caller, and what the translator asks of the world
+//! around it.
 
 use std::time::Duration;
 
-/// Free bytes that a caller must leave in front of a packet, so that the headers of the other family fit.
+/// Free bytes that a caller must leave in front of a packet, so that the headers of the other
+/// family fit.
 ///
-/// The greatest growth at the front is that of an ICMPv4 error: 20 bytes for the outer header, 28 for the inner one
-/// with its Fragment header, and up to 80 of padding (RFC 4884 section 5.1).
-/// With less headroom a packet that needs more is dropped ([`crate::Reason::Headroom`]).
+/// The greatest growth at the front is that of an ICMPv4 error: 20 bytes for the outer header, 28
+/// for the inner one with its Fragment header, and up to 80 of padding (RFC 4884 section 5.1). With
+/// less headroom a packet that needs more is dropped ([`crate::Reason::Headroom`]).
 pub const HEADROOM: usize = 128;
 
-/// What the device knows about a packet beyond its bytes; with a TUN device it comes from, and goes back to, `virtio_net_hdr`.
+/// What the device knows about a packet beyond its bytes; with a TUN device it comes from, and goes
+/// back to, `virtio_net_hdr`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Offload {
     /// What the transport checksum field holds.
@@ -56,7 +59,8 @@ pub struct Packet<'a> {
     buffer: &'a mut [u8],
     start: usize,
     end: usize,
-    /// What the device said about the packet; after [`crate::Verdict::Forward`], what to tell the next device.
+    /// What the device said about the packet; after [`crate::Verdict::Forward`], what to tell the
+    /// next device.
     pub offload: Offload,
 }
 
@@ -141,11 +145,14 @@ impl<'a> Packet<'a> {
 
 /// Time and randomness, which the translator does not have by itself.
 pub trait Env {
-    /// Time since any fixed moment; it never goes back. Asked for only when an ICMP error is about to be originated.
+    /// Time since any fixed moment; it never goes back. Asked for only when an ICMP error is about
+    /// to be originated.
     fn now(&mut self) -> Duration;
-    /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1). Should not repeat soon.
+    /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1).
+    /// Should not repeat soon.
     fn ipv4_id(&mut self) -> u16;
-    /// Identification for the Fragment headers of one datagram that we fragment. Should not repeat soon.
+    /// Identification for the Fragment headers of one datagram that we fragment. Should not repeat
+    /// soon.
     fn ipv6_fragment_id(&mut self) -> u32;
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What became of a packet, and the one list of all reasons for which a packet is refused.
 //!
-//! A reason's name is stable: metrics, logs and test vectors use it. Its index is not; it only is dense, so that it can index counters.
-//! The names of the group [`Group::Decline`] are those under which the fast path hands a packet to the slow path; the slow path never says them.
+//! A reason's name is stable: metrics, logs and test vectors use it. Its index is not; it only is
+//! dense, so that it can index counters. The names of the group [`Group::Decline`] are those under
+//! which the fast path hands a packet to the slow path; the slow path never says them.
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It was translated and stands in the [`crate::Packet`].
     Forward,
-    /// It was translated, and everything to be sent went to the [`crate::Outbox`]; the [`crate::Packet`] holds nothing of use.
+    /// It was translated, and everything to be sent went to the [`crate::Outbox`]; the
+    /// [`crate::Packet`] holds nothing of use.
     Emitted,
     /// It was refused. An ICMP error about it may have gone to the [`crate::Outbox`].
     Drop(Reason),

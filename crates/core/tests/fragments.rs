@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments: translated, made, and refused (RFC 7915 sections 4, 4.1, 5 and 5.1.1). Extension headers and IPv4 options with them.
+//! Fragments: translated, made, and refused (RFC 7915 sections 4, 4.1, 5 and 5.1.1). Extension
+//! headers and IPv4 options with them.
 
 mod common;
 
 use common::*;
-use diolkos_core::{Checksum, Gso, GsoKind, Offload, Reason, UdpZeroChecksum, Verdict};
+use diolkos_core::{Checksum, Offload, Reason, UdpZeroChecksum, Verdict};
 
 const A4: &str = "192.0.2.1";
 const B4: &str = "198.51.100.2";
@@ -195,83 +196,6 @@ fn a_partial_checksum_is_completed_before_the_packet_is_cut() {
 }
 
 #[test]
-fn a_super_packet_without_df_is_cut_into_segments_and_those_into_fragments() {
-    let offload = Offload {
-        checksum: Checksum::Partial,
-        gso: Some(Gso {
-            kind: GsoKind::Tcp,
-            size: 1460,
-        }),
-    };
-    let mut four = V4::new(A4, B4, 6, tcp(&pattern(4000)));
-    four.l4[13] = 0x99; // CWR, ACK, PSH, FIN
-    (four.flags_and_offset, four.id) = (0, 0xffff);
-    let seed = ones_sum(&four.pseudo());
-    four.l4[16..18].copy_from_slice(&seed.to_be_bytes());
-    let outcome = run(&translator(|_| ()), &four.bytes(), offload);
-    assert_eq!(outcome.verdict, Verdict::Emitted);
-    assert_eq!(
-        outcome.sent.len(),
-        5,
-        "two segments in two fragments each, and one that fits"
-    );
-    let mut segments = vec![];
-    for pair in [0..2, 2..4] {
-        let fragments = &outcome.sent[pair];
-        assert!(fragments
-            .iter()
-            .all(|(bytes, offload)| bytes.len() <= 1280 && *offload == Offload::default()));
-        segments.push((
-            fragments[0].0[44..48].to_vec(),
-            fragments
-                .iter()
-                .flat_map(|(bytes, _)| bytes[48..].to_vec())
-                .collect::<Vec<u8>>(),
-        ));
-    }
-    segments.push((vec![], outcome.sent[4].0[40..].to_vec()));
-    for (number, (id, segment)) in segments.into_iter().enumerate() {
-        let data = &pattern(4000)[number * 1460..4000.min((number + 1) * 1460)];
-        let mut expected = tcp(data);
-        expected[4..8].copy_from_slice(&(1 + number as u32 * 1460).to_be_bytes());
-        expected[13] = [0x90, 0x10, 0x19][number];
-        assert_eq!(
-            segment,
-            packet6(A6, B6, 6, expected).payload,
-            "segment {number}"
-        );
-        if number < 2 {
-            assert_eq!(
-                id,
-                [[0, 0, 0xff, 0xff], [0, 0, 0, 0]][number],
-                "identifications count up"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_super_packet_of_datagrams_is_cut_to_a_small_ipv4_mtu() {
-    let offload = Offload {
-        checksum: Checksum::Partial,
-        gso: Some(Gso {
-            kind: GsoKind::Udp,
-            size: 1000,
-        }),
-    };
-    let six = V6::new(A6, B6, 17, udp(&pattern(1500)));
-    let outcome = run(&translator(|c| c.mtu4 = 900), &six.bytes(), offload);
-    assert_eq!(outcome.verdict, Verdict::Emitted);
-    assert_eq!(outcome.sent.len(), 3);
-    let first = [&outcome.sent[0].0[20..], &outcome.sent[1].0[20..]].concat();
-    assert_eq!(first, packet4(A4, B4, 17, udp(&pattern(1500)[..1000])).l4);
-    assert_eq!(
-        outcome.sent[2].0[20..],
-        packet4(A4, B4, 17, udp(&pattern(1500)[1000..])).l4
-    );
-}
-
-#[test]
 fn refused_fragments() {
     let fragment = |protocol, flags_and_offset, l4| {
         V4 {
@@ -347,76 +271,4 @@ fn refused_fragments() {
         Reason::TooLong
     );
     assert_eq!(drop(&six(vec![17, 0, 0])), Reason::ExtensionChain);
-}
-
-#[test]
-fn extension_headers_are_skipped() {
-    let l4 = packet6(A6, B6, 6, tcp(b"x")).payload;
-    let chain = [
-        vec![60, 0, 0, 0, 0, 0, 0, 0],
-        vec![43, 1],
-        vec![0; 14],
-        vec![6, 0, 4, 0, 0, 0, 0, 0],
-        l4,
-    ]
-    .concat();
-    let mut expected = packet4(A4, B4, 6, tcp(b"x"));
-    (expected.ttl, expected.flags_and_offset, expected.id) = (63, 0, 0x1001);
-    let outcome = run(
-        &translator(|_| ()),
-        &V6::new(A6, B6, 0, chain).bytes(),
-        Offload::default(),
-    );
-    assert_eq!(outcome.packet, expected.bytes());
-}
-
-#[test]
-fn options_are_ignored() {
-    let mut sent = packet4(A4, B4, 6, tcp(b"x"));
-    sent.options = vec![7, 7, 4, 0, 0, 0, 0, 1, 131, 3, 4, 0];
-    let mut expected = packet6(A6, B6, 6, tcp(b"x"));
-    expected.hop_limit = 63;
-    assert_eq!(
-        run(&translator(|_| ()), &sent.bytes(), Offload::default()).packet,
-        expected.bytes()
-    );
-}
-
-#[test]
-fn unknown_transports_pass() {
-    for protocol in [47, 50, 51, 59, 132, 253] {
-        let four = V4::new(A4, B4, protocol, pattern(30));
-        let mut expected = V6::new(A6, B6, protocol, pattern(30));
-        expected.hop_limit = 63;
-        assert_eq!(
-            run(&translator(|_| ()), &four.bytes(), Offload::default()).packet,
-            expected.bytes()
-        );
-        let mut expected = V4::new(A4, B4, protocol, pattern(30));
-        (expected.ttl, expected.flags_and_offset, expected.id) = (63, 0, 0x1001);
-        let six = V6::new(A6, B6, protocol, pattern(30));
-        assert_eq!(
-            run(&translator(|_| ()), &six.bytes(), Offload::default()).packet,
-            expected.bytes()
-        );
-    }
-    for (protocol, reason) in [
-        (0, Reason::Protocol),
-        (43, Reason::Protocol),
-        (44, Reason::Protocol),
-        (60, Reason::Protocol),
-        (58, Reason::Protocol),
-        (2, Reason::Igmp),
-    ] {
-        assert_eq!(
-            drop(&V4::new(A4, B4, protocol, pattern(30)).bytes()),
-            reason
-        );
-    }
-    for (protocol, reason) in [(1, Reason::Protocol), (2, Reason::Igmp)] {
-        assert_eq!(
-            drop(&V6::new(A6, B6, protocol, pattern(30)).bytes()),
-            reason
-        );
-    }
 }

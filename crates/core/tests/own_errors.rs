@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors that we originate: RFC 7915 sections 4.4 and 5.4, RFC 1812 section 4.3.2, RFC 4443 section 2.4.
+//! ICMP errors that we originate: RFC 7915 sections 4.4 and 5.4, RFC 1812 section 4.3.2, RFC 4443
+//! section 2.4.
 
 mod common;
 
@@ -139,6 +140,17 @@ fn udp_without_checksum() {
     let four = V4::new(A4, B4, 17, udp(b"x")).bytes();
     assert_eq!(
         answer(&translator(|_| ()), &four, Reason::UdpZeroChecksum),
+        expected4(3, 13, [0; 4], &four)
+    );
+}
+
+#[test]
+fn a_fragmented_echo() {
+    let mut four = packet4(A4, B4, 1, echo(8, &pattern(24)));
+    four.flags_and_offset = MF;
+    let four = four.bytes();
+    assert_eq!(
+        answer(&translator(|_| ()), &four, Reason::FragmentIcmp),
         expected4(3, 13, [0; 4], &four)
     );
 }

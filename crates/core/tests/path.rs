@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP, UDP and ICMP echo, unfragmented: what RFC 7915 sections 4.1, 4.2, 5.1 and 5.2 say of each field.
+//! TCP, UDP and ICMP echo, unfragmented: what RFC 7915 sections 4.1, 4.2, 5.1 and 5.2 say of each
+//! field.
 
 mod common;
 
 use common::*;
-use diolkos_core::{Checksum, Gso, GsoKind, Offload, Reason, UdpZeroChecksum, Verdict};
+use diolkos_core::{Checksum, Offload, Reason, UdpZeroChecksum, Verdict};
 
 const A4: &str = "192.0.2.1";
 const B4: &str = "198.51.100.2";
@@ -158,42 +159,6 @@ fn a_partial_checksum_keeps_its_seed() {
             four.l4
         );
     }
-}
-
-#[test]
-fn a_super_packet_is_measured_by_its_segment() {
-    let gso = |size| Offload {
-        checksum: Checksum::Partial,
-        gso: Some(Gso {
-            kind: GsoKind::Tcp,
-            size,
-        }),
-    };
-    let six = V6::new(A6, B6, 6, tcp(&[1; 30_000]));
-    let outcome = run(&translator(|_| ()), &six.bytes(), gso(1440));
-    assert_eq!(
-        (outcome.verdict, outcome.offload),
-        (Verdict::Forward, gso(1440))
-    );
-    assert_eq!(outcome.packet[6..8], [0x40, 0], "1480 bytes want DF");
-    let outcome = run(&translator(|_| ()), &six.bytes(), gso(1220));
-    assert_eq!(outcome.packet[6..8], [0, 0], "1260 bytes do not");
-    let outcome = run(&translator(|_| ()), &six.bytes(), gso(1461));
-    assert_eq!(outcome.verdict, Verdict::Drop(Reason::TooBig));
-    let four = V4::new(A4, B4, 6, tcp(&[1; 30_000]));
-    assert_eq!(
-        run(&translator(|_| ()), &four.bytes(), gso(1440)).verdict,
-        Verdict::Forward
-    );
-    assert_eq!(
-        run(&translator(|_| ()), &four.bytes(), gso(1441)).verdict,
-        Verdict::Drop(Reason::TooBig)
-    );
-    let udp = V4::new(A4, B4, 17, udp(&[1; 3000]));
-    assert_eq!(
-        run(&translator(|_| ()), &udp.bytes(), gso(1000)).verdict,
-        Verdict::Drop(Reason::OffloadMismatch)
-    );
 }
 
 #[test]

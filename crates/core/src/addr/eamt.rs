@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The explicit address mapping table (RFC 7757 section 3), looked up by longest match.
 //!
-//! One hash table a side holds the networks of every prefix length, keyed by network and length; a lookup tries the lengths
-//! that occur, longest first. Tables in the field have one or two lengths, and then this is one or two probes, however many entries there are.
+//! One hash table a side holds the networks of every prefix length, keyed by network and length; a
+//! lookup tries the lengths that occur, longest first. Tables in the field have one or two lengths,
+//! and then this is one or two probes, however many entries there are.
 
 use crate::config::Eam;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +16,8 @@ pub struct Eamt {
 }
 
 impl Eamt {
-    /// A table of entries that [`crate::Config`] has checked: no host bits, and an IPv6 suffix at least as long as the IPv4 suffix.
+    /// A table of entries that [`crate::Config`] has checked: no host bits, and an IPv6 suffix at
+    /// least as long as the IPv4 suffix.
     pub fn new(entries: &[Eam]) -> Eamt {
         let rows = || {
             entries.iter().map(|eam| Row {
@@ -40,13 +42,15 @@ impl Eamt {
         let addr = addr.to_bits();
         let row = self.by_ipv4.longest_match(addr)?;
         let suffix = u128::from(addr ^ row.ipv4);
-        // Both suffixes begin right after their prefixes. A shift of 128 needs an IPv4 suffix of no bits.
+        // Both suffixes begin right after their prefixes. A shift of 128 needs an IPv4 suffix of no
+        // bits.
         Some(Ipv6Addr::from_bits(
             row.ipv6() | suffix.checked_shl(row.longer()).unwrap_or(0),
         ))
     }
 
-    /// IPv4 prefix, and as many bits of the IPv6 suffix as fit; the rest is ignored (RFC 7757 section 3.3.2).
+    /// IPv4 prefix, and as many bits of the IPv6 suffix as fit; the rest is ignored (RFC 7757
+    /// section 3.3.2).
     #[inline]
     pub fn to_ipv4(&self, addr: Ipv6Addr) -> Option<Ipv4Addr> {
         let addr = addr.to_bits();
@@ -62,7 +66,8 @@ impl Eamt {
     }
 }
 
-/// One mapping, in 24 bytes: the upper and the lower half of the IPv6 network, the IPv4 network, both lengths.
+/// One mapping, in 24 bytes: the upper and the lower half of the IPv6 network, the IPv4 network,
+/// both lengths.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     ipv6: [u64; 2],
@@ -135,14 +140,16 @@ impl Address for u128 {
     }
 }
 
-/// Fibonacci hashing (Knuth, volume 3, section 6.4): neighbouring keys, which tables are made of, fall evenly over the slots.
-/// The upper bits are the good ones. Keys come from the operator's configuration, not from the network, so that no secret is needed.
+/// Fibonacci hashing (Knuth, volume 3, section 6.4): neighbouring keys, which tables are made of,
+/// fall evenly over the slots. The upper bits are the good ones. Keys come from the operator's
+/// configuration, not from the network, so that no secret is needed.
 #[inline]
 fn spread(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// One direction: open addressing with linear probing, at most half full, the rows in the slots themselves so that a hit is one cache miss.
+/// One direction: open addressing with linear probing, at most half full, the rows in the slots
+/// themselves so that a hit is one cache miss.
 #[derive(Debug)]
 struct Side<A> {
     /// The prefix lengths that occur, longest first.

@@ -49,7 +49,8 @@ impl Unmappable {
 pub struct Mapper {
     eamt: Eamt,
     pref64: Vec<Pref64>,
-    /// An explicit mapping lies in a translation prefix. If none does, an address in a prefix need not be looked up.
+    /// An explicit mapping lies in a translation prefix. If none does, an address in a prefix need
+    /// not be looked up.
     eam_in_pref64: bool,
     allow_private_with_wkp: bool,
 }
@@ -96,7 +97,8 @@ impl Mapper {
         explicit().ok_or(Unmappable::Unmapped)
     }
 
-    /// The IPv6 address of an IPv4 node in one of the translation prefixes, whatever the explicit mappings say.
+    /// The IPv6 address of an IPv4 node in one of the translation prefixes, whatever the explicit
+    /// mappings say.
     #[inline]
     pub fn embed(&self, prefix: u8, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
         let prefix = self

@@ -10,7 +10,7 @@ pub const WELL_KNOWN_PREFIX: u128 = 0x0064_ff9b << 96;
 /// The lengths a translation prefix may have (RFC 6052 section 2.2).
 pub const PREFIX_LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 
-/// Bits 64 to 71, which carry nothing: "these bits are reserved [...] and MUST be set to zero" (RFC 6052 section 2.2).
+/// Bits 64 to 71, which carry nothing and are zero (RFC 6052 section 2.2).
 pub const U_OCTET: u128 = 0xff << 56;
 
 const UPPER_HALF: u128 = !0 << 64;
@@ -54,7 +54,8 @@ impl Pref64 {
         Ipv6Addr::from_bits(self.base | embedded)
     }
 
-    /// The IPv4 address, if this is the prefix of `addr`. U octet and suffix are ignored (RFC 6052 section 2.3).
+    /// The IPv4 address, if this is the prefix of `addr`. U octet and suffix are ignored (RFC 6052
+    /// section 2.3).
     #[inline]
     pub fn extract(&self, addr: Ipv6Addr) -> Option<Ipv4Addr> {
         let addr = addr.to_bits();

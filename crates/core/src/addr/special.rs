@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses with a meaning of their own (RFC 6890 and IANA's registries of special-purpose addresses).
+//! Addresses with a meaning of their own (RFC 6890 and IANA's registries of special-purpose
+//! addresses).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +15,8 @@ pub enum Kind {
     Unroutable,
 }
 
-/// RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 3927 section 7. Class E is taken for unicast, as hosts do today.
+/// RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 3927 section 7. Class E is taken for unicast, as hosts
+/// do today.
 #[inline]
 pub fn kind_of_ipv4(addr: Ipv4Addr) -> Kind {
     let bits = addr.to_bits();
@@ -39,10 +41,12 @@ pub fn kind_of_ipv6(addr: Ipv6Addr) -> Kind {
     }
 }
 
-/// May the well-known prefix carry it (RFC 6052 section 3.1)? Not if IANA's registry says that it is not globally reachable.
+/// May the well-known prefix carry it (RFC 6052 section 3.1)? Not if IANA's registry says that it
+/// is not globally reachable.
 ///
-/// Within 192.0.0.0/24, which is not, these are: the anycast addresses of PCP (.9, RFC 7723) and TURN (.10, RFC 8155),
-/// and the two of ipv4only.arpa (.170 and .171), which are made to be sent through a translator (RFC 7050, RFC 8880).
+/// Within 192.0.0.0/24, which is not, these are: the anycast addresses of PCP (.9, RFC 7723) and
+/// TURN (.10, RFC 8155), and the two of ipv4only.arpa (.170 and .171), which are made to be sent
+/// through a translator (RFC 7050, RFC 8880).
 #[inline]
 pub fn is_global(addr: Ipv4Addr) -> bool {
     match addr.octets() {

@@ -64,7 +64,6 @@ impl Problems {
             self.network4(&format!("eam[{at}].v4"), *v4);
             let key = format!("eam[{at}].v6");
             self.network6(&key, *v6);
-            // "EAM [...] IPv6 suffix length [...] greater than or equal to the IPv4 suffix length" (RFC 7757 section 3.1).
             if 128 - v6.prefix_len() < 32 - v4.prefix_len() {
                 self.add(
                     &key,

@@ -12,11 +12,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// A CLAT (RFC 6877) is one `pref64` and one [`Eam`] of a /32 and a /128.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Translation prefixes (RFC 6052). All are recognised; IPv4 addresses are embedded in the first.
+    /// Translation prefixes (RFC 6052). All are recognised; IPv4 addresses are embedded in the
+    /// first.
     pub pref64: Vec<Ipv6Net>,
     /// The explicit address mapping table (RFC 7757). It goes before `pref64`.
     pub eam: Vec<Eam>,
-    /// The smallest MTU, in bytes, on any IPv6 path: an IPv4 packet that may be fragmented is cut to fit it (RFC 7915 section 4.1).
+    /// The smallest MTU, in bytes, on any IPv6 path: an IPv4 packet that may be fragmented is cut
+    /// to fit it (RFC 7915 section 4.1).
     pub lowest_ipv6_mtu: u32,
     /// MTU in bytes of the next hop on the IPv4 side.
     pub mtu4: u32,
@@ -26,13 +28,15 @@ pub struct Config {
     pub udp_zero_checksum: UdpZeroChecksum,
     /// Type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
     pub traffic_class: TrafficClass,
-    /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1 forbids.
+    /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1
+    /// forbids.
     pub allow_private_with_wkp: bool,
     /// ICMP errors.
     pub icmp: Icmp,
 }
 
-/// One explicit address mapping: both networks, host bits zero, the IPv6 suffix at least as long as the IPv4 suffix.
+/// One explicit address mapping: both networks, host bits zero, the IPv6 suffix at least as long as
+/// the IPv4 suffix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eam {
     /// The nodes' IPv4 network.
@@ -47,7 +51,8 @@ pub enum UdpZeroChecksum {
     /// It is dropped.
     #[default]
     Drop,
-    /// Its checksum is computed, which costs a look at every byte. Fragments are dropped all the same.
+    /// Its checksum is computed, which costs a look at every byte. Fragments are dropped all the
+    /// same.
     Compute,
 }
 
@@ -64,16 +69,21 @@ pub enum TrafficClass {
 /// ICMP errors: those we originate, and those of routers whose address has no counterpart.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Icmp {
-    /// Source of the ICMPv4 errors we originate. Default: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
+    /// Source of the ICMPv4 errors we originate. Default: the first of `source_pool4`, else
+    /// 192.0.0.8 (RFC 7600).
     pub address4: Option<Ipv4Addr>,
-    /// Source of the ICMPv6 errors we originate. Default: the first of `source_pool6`, else `address4` (or its default)
-    /// in the first `pref64` if it may stand there; else no ICMPv6 error is sent.
+    /// Source of the ICMPv6 errors we originate. Default: the first of `source_pool6`, else
+    /// `address4` (or its default) in the first `pref64` if it may stand there; else no ICMPv6
+    /// error is sent.
     pub address6: Option<Ipv6Addr>,
-    /// Sources for translated ICMPv4 errors of IPv6 routers whose address has no counterpart (RFC 6791). Default: 192.0.0.8.
+    /// Sources for translated ICMPv4 errors of IPv6 routers whose address has no counterpart (RFC
+    /// 6791). Default: 192.0.0.8.
     pub source_pool4: Vec<Ipv4Net>,
-    /// Sources for translated ICMPv6 errors of IPv4 routers whose address has no counterpart. Default: `address6`.
+    /// Sources for translated ICMPv6 errors of IPv4 routers whose address has no counterpart.
+    /// Default: `address6`.
     pub source_pool6: Vec<Ipv6Net>,
-    /// Errors originated per second, in each family, in the long run (RFC 4443 section 2.4(f)). 0: none are sent.
+    /// Errors originated per second, in each family, in the long run (RFC 4443 section 2.4(f)). 0:
+    /// none are sent.
     pub rate: u32,
     /// Errors that may be originated at once after a quiet time.
     pub burst: u32,
@@ -136,8 +146,9 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Looks for contradictions: prefixes of a wrong length, bits set where none may be, mappings that overlap on one side only,
-    /// pools whose addresses already mean something, MTUs that cannot be.
+    /// Looks for contradictions: prefixes of a wrong length, bits set where none may be, mappings
+    /// that overlap on one side only, pools whose addresses already mean something, MTUs that
+    /// cannot be.
     pub fn check(&self) -> Result<(), ConfigError> {
         let problems = check::problems(self);
         if problems.is_empty() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The packet that an ICMP error quotes: "translated just like a normal IP packet", except that its TTL or hop limit stays
-//! (RFC 7915 sections 4.3 and 5.3).
+//! The packet that an ICMP error quotes: "translated just like a normal IP packet", except that its
+//! TTL or hop limit stays (RFC 7915 sections 4.3 and 5.3).
 //!
-//! It may be cut off anywhere behind its first header. A transport checksum is carried over if it is there; whether it was right is
-//! not ours to ask, and UDP without one stays without.
+//! It may be cut off anywhere behind its first header. A transport checksum is carried over if it
+//! is there; whether it was right is not ours to ask, and UDP without one stays without.
 
 use crate::csum::{self, Sum};
 use crate::verdict::Reason;
@@ -32,8 +32,9 @@ pub fn parse_ipv6(quote: &[u8]) -> Result<(Ipv6, Chain), Reason> {
     Ok((ip, chain))
 }
 
-/// Writes the quoted IPv4 packet `quote`, whose header is `ip`, to `out` as an IPv6 packet between `src` and `dst`.
-/// Returns its length, which may be more than `out` has room for; what does not fit is not written.
+/// Writes the quoted IPv4 packet `quote`, whose header is `ip`, to `out` as an IPv6 packet between
+/// `src` and `dst`. Returns its length, which may be more than `out` has room for; what does not
+/// fit is not written.
 ///
 /// # Panics
 /// If `out` has no room for the headers.
@@ -131,7 +132,8 @@ pub fn to_ipv4(
     Ok(len)
 }
 
-/// Copies as much of `payload` as fits behind the first `header_len` bytes of `out`. Returns the copy, and the length of it all.
+/// Copies as much of `payload` as fits behind the first `header_len` bytes of `out`. Returns the
+/// copy, and the length of it all.
 fn copy<'a>(payload: &[u8], out: &'a mut [u8], header_len: usize) -> (&'a mut [u8], usize) {
     let fits = payload.len().min(out.len() - header_len);
     let copy = &mut out[header_len..header_len + fits];
@@ -193,7 +195,8 @@ impl Change {
         };
         let new_type = match (self.class_of)(old_type) {
             Class::Echo(counterpart) => counterpart,
-            // "This process MUST stop at the first embedded header and drop the packet if it contains more embedded headers."
+            // "This process MUST stop at the first embedded header and drop the packet if it
+            // contains more embedded headers."
             Class::Error => return Err(Reason::IcmpInnerNested),
             Class::SingleHop => return Err(Reason::IcmpSingleHop),
             Class::Other => return Err(Reason::IcmpType),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ICMP errors: those that pass through, and those of our own.
 //!
-//! An error that passes through carries the beginning of the packet it is about, which is translated with it. Its stages:
+//! An error that passes through carries the beginning of the packet it is about, which is
+//! translated with it. Its stages:
 //!
 //! 1. [`table`]: type, code, and the field that goes with them.
 //! 2. [`quote`]: the quoted packet and, behind it, the extensions of RFC 4884.

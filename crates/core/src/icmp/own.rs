@@ -15,7 +15,8 @@ pub(crate) enum Answer {
     Silence,
     /// Time Exceeded in transit.
     TimeExceeded,
-    /// Communication administratively prohibited: the general answer (RFC 7915 sections 4.4 and 5.4).
+    /// Communication administratively prohibited: the general answer (RFC 7915 sections 4.4 and
+    /// 5.4).
     Prohibited,
     /// Fragmentation Needed or Packet Too Big, with this MTU in bytes.
     TooBig(usize),
@@ -35,7 +36,8 @@ const PRECEDENCE_6: u8 = 0xc0;
 const HOPS: u8 = 64;
 
 impl Icmp {
-    /// Sends `answer` to the source of `packet`, of either family, as it was received; or does not, if it must not or may not now.
+    /// Sends `answer` to the source of `packet`, of either family, as it was received; or does not,
+    /// if it must not or may not now.
     #[cold]
     pub fn originate(
         &self,
@@ -137,8 +139,8 @@ impl Icmp {
     }
 }
 
-/// RFC 1812 section 4.3.2.7: not about an ICMP error, a packet to a group or all nodes, one whose source is no single node,
-/// or a fragment other than the first.
+/// RFC 1812 section 4.3.2.7: not about an ICMP error, a packet to a group or all nodes, one whose
+/// source is no single node, or a fragment other than the first.
 fn may_answer_v4(ip: &Ipv4, packet: &[u8]) -> bool {
     let about_error = ip.protocol == protocol::ICMPV4
         && packet.get(ip.header_len).is_none_or(|&icmp_type| {
@@ -150,8 +152,8 @@ fn may_answer_v4(ip: &Ipv4, packet: &[u8]) -> bool {
         && kind_of_ipv4(ip.dst) == Kind::Unicast
 }
 
-/// RFC 4443 section 2.4(e): not about an ICMPv6 error or a redirect, a packet to a group, or one whose source is no single node.
-/// What may be part of an ICMPv6 error counts as one.
+/// RFC 4443 section 2.4(e): not about an ICMPv6 error or a redirect, a packet to a group, or one
+/// whose source is no single node. What may be part of an ICMPv6 error counts as one.
 fn may_answer_v6(ip: &Ipv6, packet: &[u8]) -> bool {
     let about_error = match Chain::walk(packet, ip.next_header) {
         Some(chain) if chain.protocol == protocol::ICMPV6 => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sources for ICMP errors of routers whose address has no counterpart (RFC 6791 section 3.1), without which traceroute has holes.
+//! Sources for ICMP errors of routers whose address has no counterpart (RFC 6791 section 3.1),
+//! without which traceroute has holes.
 //!
 //! The same router always gets the same address, so that its hop is recognised.
 
@@ -35,7 +36,8 @@ impl Pool4 {
 pub struct Pool6(Vec<(Ipv6Addr, u128)>);
 
 impl Pool6 {
-    /// All addresses of `nets`, or the one given. Of a network of more than 2^64 addresses the first 2^64 are used.
+    /// All addresses of `nets`, or the one given. Of a network of more than 2^64 addresses the
+    /// first 2^64 are used.
     pub fn new(nets: &[Ipv6Net], otherwise: Option<Ipv6Addr>) -> Pool6 {
         let mut ranges: Vec<_> = nets
             .iter()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the header of an ICMP error: the quoted packet and, if the header says how long that is, extensions (RFC 4884).
+//! What stands behind the header of an ICMP error: the quoted packet and, if the header says how
+//! long that is, extensions (RFC 4884).
 
 use crate::verdict::Reason;
 use crate::wire::icmp::{v4, v6};
@@ -7,7 +8,8 @@ use crate::wire::icmp::{v4, v6};
 /// A quoted packet with extensions behind it is padded to at least this (RFC 4884 section 4).
 pub const LEAST_QUOTE: usize = 128;
 
-/// In which unit the length of the quoted packet is given, and at which byte of the ICMP header (RFC 4884 sections 4 and 5.1).
+/// In which unit the length of the quoted packet is given, and at which byte of the ICMP header
+/// (RFC 4884 sections 4 and 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LengthField {
     pub at: usize,
@@ -29,7 +31,8 @@ pub fn length_field_of_icmpv6(icmp_type: u8) -> Option<LengthField> {
         .then_some(LengthField { at: 4, unit: 8 })
 }
 
-/// The quoted packet and its extensions, which may be empty, of an ICMP error with this header and body.
+/// The quoted packet and its extensions, which may be empty, of an ICMP error with this header and
+/// body.
 ///
 /// Quotes shorter than [`LEAST_QUOTE`] are accepted, for routers exist that do not pad.
 pub fn split<'a>(
@@ -44,7 +47,8 @@ pub fn split<'a>(
     }
 }
 
-/// How a quote of `quote` bytes and its extensions go into a message of `room` bytes behind the ICMP header.
+/// How a quote of `quote` bytes and its extensions go into a message of `room` bytes behind the
+/// ICMP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Bytes of the quoted packet that are kept.
@@ -57,7 +61,8 @@ pub struct Plan {
     pub length: u8,
 }
 
-/// Keeps the extensions if the message can have them (`field`) and they leave room for a quote that may be followed by them.
+/// Keeps the extensions if the message can have them (`field`) and they leave room for a quote that
+/// may be followed by them.
 pub fn plan(quote: usize, extensions: usize, room: usize, field: Option<LengthField>) -> Plan {
     let without = Plan {
         quote: quote.min(room),

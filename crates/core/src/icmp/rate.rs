@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): a token bucket.
+//! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): a token
+//! bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A token bucket of `burst` tokens, filled at `rate` a second, shared by all threads.
 ///
-/// It is kept as one number, the time at which the bucket will be full again; a token taken moves it by the time that a token takes to fill.
+/// It is kept as one number, the time at which the bucket will be full again; a token taken moves
+/// it by the time that a token takes to fill.
 #[derive(Debug)]
 pub struct RateLimit {
     /// Nanoseconds a token takes to fill; 0: there are no tokens.

@@ -45,7 +45,8 @@ pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reas
     };
     match (head.icmp_type, head.code) {
         (v4::UNREACHABLE, code) => match code {
-            // Net, host; source route failed; net, host unknown; isolated; net, host unreachable for this type of service.
+            // Net, host; source route failed; net, host unknown; isolated; net, host unreachable
+            // for this type of service.
             0 | 1 | 5 | 6 | 7 | 8 | 11 | 12 => new(v6::UNREACHABLE, NO_ROUTE),
             // Protocol: IPv6 says it of its Next Header field.
             2 => Ok(Head {
@@ -77,7 +78,8 @@ pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reas
     }
 }
 
-/// An ICMPv6 error in ICMPv4. `quoted_fragment` says whether the packet it quotes has a Fragment header.
+/// An ICMPv6 error in ICMPv4. `quoted_fragment` says whether the packet it quotes has a Fragment
+/// header.
 pub fn to_icmpv4(head: Head, quoted_fragment: bool, mtus: Mtus) -> Result<Head, Reason> {
     let new = |icmp_type, code| {
         Ok(Head {
@@ -153,8 +155,9 @@ fn pointer_to_ipv4(pointer: u32) -> Option<u8> {
     }
 }
 
-/// "The maximum of 1280 and the minimum of (MTU value in the message)+20, MTU_of_IPv6_nexthop, (MTU_of_IPv4_nexthop)+20";
-/// for a router that tells none, the greatest plateau value below the length of its packet (RFC 7915 section 4.2).
+/// The MTU in the message and that of the IPv4 next hop, both plus 20, and that of the IPv6 next hop:
+/// the least of the three, but 1280 at least. For a router that tells none, the greatest plateau
+/// value below the length of its packet stands for the first (RFC 7915 section 4.2).
 fn mtu_to_ipv6(told: usize, quoted_len: usize, mtus: Mtus) -> usize {
     let told = match told {
         0 => PLATEAUS
@@ -169,8 +172,9 @@ fn mtu_to_ipv6(told: usize, quoted_len: usize, mtus: Mtus) -> usize {
         .max(MIN_MTU_6)
 }
 
-/// The minimum of (MTU value in the message)-20, MTU_of_IPv4_nexthop, (MTU_of_IPv6_nexthop)-20,
-/// "taking into account whether or not the packet in error includes a Fragment Header" (RFC 7915 section 5.2).
+/// The MTU in the message and that of the IPv6 next hop, both less 20, and that of the IPv4 next hop:
+/// the least of the three, "taking into account whether or not the packet in error includes a
+/// Fragment Header" (RFC 7915 section 5.2).
 fn mtu_to_ipv4(told: usize, quoted_fragment: bool, mtus: Mtus) -> usize {
     let difference = DIFFERENCE + if quoted_fragment { FRAGMENT } else { 0 };
     told.min(mtus.mtu6)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An ICMP error on its way through (RFC 7915 sections 4.2, 4.3, 5.2 and 5.3): written anew, from its outer header to its extensions.
+//! An ICMP error on its way through (RFC 7915 sections 4.2, 4.3, 5.2 and 5.3): written anew, from
+//! its outer header to its extensions.
 
 use super::table::{self, Head, Mtus};
 use super::{inner, quote, Icmp};
@@ -15,10 +16,12 @@ use std::net::Ipv4Addr;
 /// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
 pub(crate) const LARGEST_ERROR: usize = 1280;
 
-/// The same in IPv4, which is also the longest packet that is sent without DF (RFC 7915 section 5.1).
+/// The same in IPv4, which is also the longest packet that is sent without DF (RFC 7915 section
+/// 5.1).
 pub(super) const LARGEST_WITHOUT_DF: usize = 1260;
 
-/// The error is about a packet that went from IPv6 through us to IPv6: the place in the configuration of the translation prefix it used.
+/// The error is about a packet that went from IPv6 through us to IPv6: the place in the
+/// configuration of the translation prefix it used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hairpin(pub u8);
 
@@ -73,7 +76,8 @@ impl Icmp {
         }
     }
 
-    /// Writes the ICMPv4 error in `packet`, whose header is `ip`, to `out` as an IPv6 packet. Returns its length.
+    /// Writes the ICMPv4 error in `packet`, whose header is `ip`, to `out` as an IPv6 packet.
+    /// Returns its length.
     pub fn to_ipv6(
         &self,
         mapper: &Mapper,
@@ -151,8 +155,9 @@ impl Icmp {
         Ok(len)
     }
 
-    /// Writes the ICMPv6 error at byte `message_at` of `packet`, whose header is `ip`, to `out` as an IPv4 packet.
-    /// Returns its length, and whether the packet it is about went through us to IPv6 again.
+    /// Writes the ICMPv6 error at byte `message_at` of `packet`, whose header is `ip`, to `out` as
+    /// an IPv4 packet. Returns its length, and whether the packet it is about went through us to
+    /// IPv6 again.
     pub fn to_ipv4(
         &self,
         mapper: &Mapper,
@@ -239,8 +244,9 @@ fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {
     }
 }
 
-/// Puts the ICMP header in front of a quote of `full` bytes, of which those that fit stand in `message` already, and the extensions
-/// behind it, in at most `room` bytes. Returns the number of bytes after the header.
+/// Puts the ICMP header in front of a quote of `full` bytes, of which those that fit stand in
+/// `message` already, and the extensions behind it, in at most `room` bytes. Returns the number of
+/// bytes after the header.
 fn finish(
     mut head: Head,
     field: Option<quote::LengthField>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The chain of IPv6 extension headers (RFC 8200 section 4), walked as RFC 7915 section 5.1 walks it.
+//! The chain of IPv6 extension headers (RFC 8200 section 4), walked as RFC 7915 section 5.1 walks
+//! it.
 
 use super::protocol;
 use zerocopy::network_endian::{U16, U32};
@@ -8,7 +9,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Length in bytes of a Fragment header.
 pub const FRAGMENT_LEN: usize = 8;
 
-/// More extension headers than this are not followed. RFC 8200 section 4.1 knows at most six before the transport.
+/// More extension headers than this are not followed. RFC 8200 section 4.1 knows at most six before
+/// the transport.
 pub const MAX_EXTENSIONS: usize = 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -98,8 +100,8 @@ impl Chain {
         }
     }
 
-    /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named `next_header` on.
-    /// None if it is cut off, or longer than [`MAX_EXTENSIONS`].
+    /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named
+    /// `next_header` on. None if it is cut off, or longer than [`MAX_EXTENSIONS`].
     pub fn walk(packet: &[u8], next_header: u8) -> Option<Chain> {
         match Chain::empty(next_header) {
             Some(chain) => Some(chain),
@@ -156,7 +158,8 @@ fn is_extension(next_header: u8) -> bool {
     )
 }
 
-/// Extension headers (IANA's registry of them) that are copied like a transport where no Fragment header precedes them.
+/// Extension headers (IANA's registry of them) that are copied like a transport where no Fragment
+/// header precedes them.
 fn is_opaque_extension(next_header: u8) -> bool {
     matches!(
         next_header,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Types of ICMPv4 (RFC 792, RFC 1122, RFC 1812) and ICMPv6 (RFC 4443), and the header that both share.
+//! Types of ICMPv4 (RFC 792, RFC 1122, RFC 1812) and ICMPv6 (RFC 4443), and the header that both
+//! share.
 
-/// Bytes of the ICMP header, the four after the checksum included, whose meaning depends on the type.
+/// Bytes of the ICMP header, the four after the checksum included, whose meaning depends on the
+/// type.
 pub const ICMP_LEN: usize = 8;
 
 /// Where both ICMPs have their checksum.

@@ -76,8 +76,9 @@ pub struct Ipv4 {
 }
 
 impl Ipv4 {
-    /// Reads the header at the front of `bytes`. The bytes may be only the beginning of the packet, as inside an ICMP error:
-    /// neither the total length nor the header checksum is compared with anything but the header itself.
+    /// Reads the header at the front of `bytes`. The bytes may be only the beginning of the packet,
+    /// as inside an ICMP error: neither the total length nor the header checksum is compared with
+    /// anything but the header itself.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Ipv4, Reason> {
         let (view, _) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;
@@ -108,7 +109,8 @@ impl Ipv4 {
         })
     }
 
-    /// Reads the header of a whole packet: all of `total_len` is there and the header checksum is right (RFC 1812 section 5.2.2).
+    /// Reads the header of a whole packet: all of `total_len` is there and the header checksum is
+    /// right (RFC 1812 section 5.2.2).
     #[inline]
     pub fn parse_packet(bytes: &[u8]) -> Result<Ipv4, Reason> {
         let header = Ipv4::parse(bytes)?;
@@ -174,7 +176,8 @@ pub enum SourceRoute {
     Unexpired,
 }
 
-/// Looks through the options, which are the bytes of a header after its first 20 (RFC 791 section 3.1).
+/// Looks through the options, which are the bytes of a header after its first 20 (RFC 791 section
+/// 3.1).
 ///
 /// Everything after an End of Option List is ignored.
 /// [`Reason::Ipv4Option`] if an option's length is below 2 or beyond the header.
@@ -196,7 +199,8 @@ pub fn source_route(options: &[u8]) -> Result<SourceRoute, Reason> {
                 }
                 if kind == LOOSE || kind == STRICT {
                     let pointer = *rest[..len].get(2).ok_or(Reason::Ipv4Option)?;
-                    // "If the pointer is greater than the length, the source route is empty" (RFC 791).
+                    // "If the pointer is greater than the length, the source route is empty" (RFC
+                    // 791).
                     if usize::from(pointer) <= len {
                         found = SourceRoute::Unexpired;
                     }

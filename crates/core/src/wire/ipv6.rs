@@ -40,7 +40,8 @@ pub struct Ipv6 {
 }
 
 impl Ipv6 {
-    /// Reads the header at the front of `bytes`, which may be only the beginning of the packet, as inside an ICMP error.
+    /// Reads the header at the front of `bytes`, which may be only the beginning of the packet, as
+    /// inside an ICMP error.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Ipv6, Reason> {
         let (view, _) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;

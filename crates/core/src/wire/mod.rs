@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Headers: a checked view of the bytes first, their meaning second, bytes again last.
 //!
-//! Each header is a pair: a view that has exactly the layout of the RFC (private), and a plain struct that says what it means.
-//! `parse` and `emit` of that struct are inverses for every header that `emit` can make.
+//! Each header is a pair: a view that has exactly the layout of the RFC (private), and a plain
+//! struct that says what it means. `parse` and `emit` of that struct are inverses for every header
+//! that `emit` can make.
 
 mod extension;
 pub mod icmp;

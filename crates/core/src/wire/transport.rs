@@ -23,7 +23,8 @@ pub fn next_header_of(ipv4_protocol: u8) -> Result<u8, Reason> {
     }
 }
 
-/// The IPv4 protocol for an IPv6 next header behind all extension headers: the same, but for ICMP (RFC 7915 section 5.1).
+/// The IPv4 protocol for an IPv6 next header behind all extension headers: the same, but for ICMP
+/// (RFC 7915 section 5.1).
 #[inline]
 pub fn protocol_of(next_header: u8) -> Result<u8, Reason> {
     match next_header {
@@ -89,13 +90,15 @@ impl Transport {
                 never_zero: false,
             },
             protocol::UDP => Transport::Udp,
-            // RFC 4340 section 5.1; the pseudo-header counts whatever the checksum coverage (section 9.1).
+            // RFC 4340 section 5.1; the pseudo-header counts whatever the checksum coverage
+            // (section 9.1).
             protocol::DCCP => Transport::Checksummed {
                 at: 6,
                 header_len: 12,
                 never_zero: false,
             },
-            // RFC 3828 section 3.1. Its pseudo-header has the length of the IP payload, which is the same on both sides.
+            // RFC 3828 section 3.1. Its pseudo-header has the length of the IP payload, which is
+            // the same on both sides.
             protocol::UDP_LITE => Transport::Checksummed {
                 at: 6,
                 header_len: 8,

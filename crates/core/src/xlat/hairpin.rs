@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From IPv6 to IPv6: a packet to an IPv4 address that is that of a node behind us (RFC 7757 section 4.2, intrinsic hairpinning).
+//! From IPv6 to IPv6: a packet to an IPv4 address that is that of a node behind us (RFC 7757
+//! section 4.2, intrinsic hairpinning).
 //!
-//! The outcome is that of translation to IPv4 and back, except that we are one hop, not two. The source is embedded in the prefix that the
-//! sender used for its peer, whatever mapping it has of its own, so that the answer comes back through us.
+//! The outcome is that of translation to IPv4 and back, except that we are one hop, not two. The
+//! source is embedded in the prefix that the sender used for its peer, whatever mapping it has of
+//! its own, so that the answer comes back through us.
 
 use super::payload::{self, Kind, Payload};
 use super::{Refusal, Translator};
@@ -14,7 +16,8 @@ use crate::wire::icmp::ICMP_CHECKSUM_AT;
 use crate::wire::{protocol, Chain, Fragment, Ipv6, FRAGMENT_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
 
-/// Sends the packet back to IPv6, from `src` in translation prefix number `prefix` to the node that is `dst`.
+/// Sends the packet back to IPv6, from `src` in translation prefix number `prefix` to the node that
+/// is `dst`.
 pub(super) fn turn(
     t: &Translator,
     (ip, hop_limit, chain): (&Ipv6, u8, &Chain),

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The path of a packet from one family to the other.
 //!
-//! Stages, the same in both directions; each may refuse the packet, and the first that does gives the reason:
+//! Stages, the same in both directions; each may refuse the packet, and the first that does gives
+//! the reason:
 //!
-//! 1. receive: the header is whole and true, the addresses may be forwarded, no source route is left.
+//! 1. receive: the header is whole and true, the addresses may be forwarded, no source route is
+//!    left.
 //! 2. hop: the TTL or hop limit survives us.
-//! 3. `payload`: what is carried, and whether its checksum can be kept right. ICMP errors go their own way from here (`icmp`).
-//! 4. map: both addresses. A packet that comes back to the side it came from turns here (`hairpin`).
+//! 3. `payload`: what is carried, and whether its checksum can be kept right. ICMP errors go their
+//!    own way from here (`icmp`).
+//! 4. map: both addresses. A packet that comes back to the side it came from turns here
+//!    (`hairpin`).
 //! 5. fit: the size on the other side, of one segment if the packet stands for several.
-//! 6. rewrite: from here on nothing is refused; transport checksum first, then the new header in front of it.
-//!    A packet that has to be fragmented leaves in pieces (`frag`).
+//! 6. rewrite: from here on nothing is refused; transport checksum first, then the new header in
+//!    front of it. A packet that has to be fragmented leaves in pieces (`frag`).
 //!
-//! Packets that stand for several (GSO) are kept whole wherever one segment fits. One that does not is answered once if it must not be
-//! fragmented; otherwise it is cut into its segments first, and those into fragments, for no device would do both.
+//! Packets that stand for several (GSO) are kept whole wherever one segment fits. One that does not
+//! is answered once if it must not be fragmented; otherwise it is cut into its segments first, and
+//! those into fragments, for no device would do both.
 
 mod hairpin;
 mod payload;
@@ -26,9 +31,11 @@ use crate::icmp::{Answer, Icmp};
 use crate::packet::{Env, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 
-/// A complete stateless translator. It never changes; to change the configuration, make another one.
+/// A complete stateless translator. It never changes; to change the configuration, make another
+/// one.
 ///
-/// All threads may use it at once. The only thing they share is the count of ICMP errors originated lately.
+/// All threads may use it at once. The only thing they share is the count of ICMP errors originated
+/// lately.
 #[derive(Debug)]
 pub struct Translator {
     mapper: Mapper,
@@ -58,9 +65,10 @@ impl Translator {
 
     /// Translates one packet to the other family; which one it comes from, its version says.
     ///
-    /// After [`Verdict::Forward`] the translated packet stands in `packet`, with the offload to tell the next device.
-    /// After [`Verdict::Drop`] and [`Verdict::Emitted`] its bytes are undefined.
-    /// What has to be sent besides (fragments, ICMP errors of our own) has gone to `out`, in the order of sending.
+    /// After [`Verdict::Forward`] the translated packet stands in `packet`, with the offload to
+    /// tell the next device. After [`Verdict::Drop`] and [`Verdict::Emitted`] its bytes are
+    /// undefined. What has to be sent besides (fragments, ICMP errors of our own) has gone to
+    /// `out`, in the order of sending.
     pub fn translate(
         &self,
         packet: &mut Packet<'_>,
@@ -112,8 +120,9 @@ struct Refusal {
 }
 
 impl From<Reason> for Refusal {
-    /// What is said nowhere else: packets that make sense but cannot be translated are answered "communication administratively
-    /// prohibited" (RFC 7915 sections 4.4 and 5.4); malformed ones, and those that an RFC drops silently, are not answered.
+    /// What is said nowhere else: packets that make sense but cannot be translated are answered
+    /// "communication administratively prohibited" (RFC 7915 sections 4.4 and 5.4); malformed ones,
+    /// and those that an RFC drops silently, are not answered.
     fn from(reason: Reason) -> Refusal {
         let answer = match reason {
             Reason::SourceUnmapped
@@ -138,7 +147,8 @@ impl Reason {
     }
 }
 
-/// "If a translator gets an illegal source address [...] the translator SHOULD silently discard the packet" (RFC 7915 sections 4.1 and 5.1).
+/// "If a translator gets an illegal source address [...] the translator SHOULD silently discard the
+/// packet" (RFC 7915 sections 4.1 and 5.1).
 #[inline]
 fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
     match (src, dst) {
@@ -158,8 +168,8 @@ fn hop(limit: u8) -> Result<u8, Refusal> {
     Ok(limit - 1)
 }
 
-/// Fragments whose place in their datagram cannot be: not a multiple of 8 bytes before another (RFC 791 section 3.2,
-/// RFC 8200 section 4.5), or reaching beyond the longest packet.
+/// Fragments whose place in their datagram cannot be: not a multiple of 8 bytes before another (RFC
+/// 791 section 3.2, RFC 8200 section 4.5), or reaching beyond the longest packet.
 fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> Result<(), Reason> {
     if more && len % 8 != 0 || header_len + usize::from(offset) * 8 + len > usize::from(u16::MAX) {
         return Err(Reason::FragmentMalformed);

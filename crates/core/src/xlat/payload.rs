@@ -19,7 +19,8 @@ pub(super) enum Family {
 /// What is carried. Small, like all that goes from stage to stage, so that it travels in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC 768, RFC 3828).
+    /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC
+    /// 768, RFC 3828).
     Checksummed { at: u8, never_zero: bool },
     /// UDP without checksum.
     UdpZeroChecksum,
@@ -72,7 +73,8 @@ fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<Kind, Re
         Family::V6 => protocol::ICMPV6,
     };
     match Transport::of(number, icmp) {
-        // "Fragmented ICMP/ICMPv6 packets will not be translated by IP/ICMP translators" (RFC 7915 section 1.2).
+        // "Fragmented ICMP/ICMPv6 packets will not be translated by IP/ICMP translators" (RFC 7915
+        // section 1.2).
         Transport::Icmp if part != Part::Whole => Err(Reason::FragmentIcmp),
         _ if part == Part::Later => Ok(Kind::Opaque),
         Transport::Icmp => icmp_kind(family, bytes),
@@ -182,7 +184,8 @@ pub(super) fn carry_over(
     csum::set_field(bytes, at, after);
 }
 
-/// Makes an echo message one of the other family, whose type is `new_type`. Only ICMPv6 has a pseudo-header; the other's is nothing.
+/// Makes an echo message one of the other family, whose type is `new_type`. Only ICMPv6 has a
+/// pseudo-header; the other's is nothing.
 #[inline]
 pub(super) fn rewrite_echo(
     message: &mut [u8],
@@ -204,8 +207,9 @@ pub(super) fn rewrite_echo(
     }
 }
 
-/// By difference, zeros that sum to zero cannot be told from words that sum to 0xFFFF (RFC 1624 section 3).
-/// A message of zeros is possible only where no pseudo-header is summed: an ICMPv4 echo reply. Its checksum is 0xFFFF.
+/// By difference, zeros that sum to zero cannot be told from words that sum to 0xFFFF (RFC 1624
+/// section 3). A message of zeros is possible only where no pseudo-header is summed: an ICMPv4 echo
+/// reply. Its checksum is 0xFFFF.
 #[inline]
 fn right_zero(message: &mut [u8]) {
     if csum::field(message, ICMP_CHECKSUM_AT) == 0 && message.iter().all(|&byte| byte == 0) {

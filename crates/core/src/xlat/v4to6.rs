@@ -98,16 +98,17 @@ fn receive(packet: &mut Packet<'_>) -> Result<Ipv4, Refusal> {
     let ip = Ipv4::parse_packet(packet.bytes())?;
     packet.truncate(ip.total_len);
     match legal(kind_of_ipv4(ip.src), kind_of_ipv4(ip.dst)) {
-        // "When translating ICMPv4 Error Messages into ICMPv6, the "illegal" source address will be translated
-        // for the purpose of trouble shooting" (RFC 7915 section 4.1).
+        // "When translating ICMPv4 Error Messages into ICMPv6, the "illegal" source address will be
+        // translated for the purpose of trouble shooting" (RFC 7915 section 4.1).
         Err(Reason::SourceIllegal) if is_error(&ip, packet) => {
             legal(AddressKind::Unicast, kind_of_ipv4(ip.dst))?
         }
         legal => legal?,
     }
     if ip.header_len > IPV4_LEN {
-        // Options "MUST be ignored [...] However, if an unexpired source route option is present, then the packet MUST instead
-        // be discarded", and Source Route Failed returned (RFC 7915 section 4.1).
+        // Options "MUST be ignored [...] However, if an unexpired source route option is present,
+        // then the packet MUST instead be discarded", and Source Route Failed returned (RFC 7915
+        // section 4.1).
         let options = &packet.bytes()[IPV4_LEN..ip.header_len];
         if source_route(options)? == SourceRoute::Unexpired {
             return Err(Reason::SourceRoute.answered(Answer::SourceRouteFailed));
@@ -197,14 +198,16 @@ fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result
     let largest = headers + carried.largest();
     if ip.dont_fragment {
         if largest > t.mtu6 {
-            // "If the DF bit is set and the MTU of the next-hop interface is less than the total length value of the IPv4 packet
-            // plus 20": what fits is less by the headers' difference, which a Fragment header makes 28.
+            // "If the DF bit is set and the MTU of the next-hop interface is less than the total
+            // length value of the IPv4 packet plus 20": what fits is less by the headers'
+            // difference, which a Fragment header makes 28.
             return Err(Reason::TooBig.answered(Answer::TooBig(t.mtu6 - (headers - IPV4_LEN))));
         }
         return Ok(Fit::Whole);
     }
-    // "If the DF flag is not set and the IPv4 packet will result in an IPv6 packet larger than [lowest-ipv6-mtu],
-    // the packet SHOULD be fragmented so that the resulting IPv6 packet [...] will be less than or equal to" it.
+    // "If the DF flag is not set and the IPv4 packet will result in an IPv6 packet larger than
+    // [lowest-ipv6-mtu], the packet SHOULD be fragmented so that the resulting IPv6 packet [...]
+    // will be less than or equal to" it.
     let limit = t.lowest_ipv6_mtu.min(t.mtu6);
     match offload.gso {
         _ if largest <= limit => Ok(Fit::Whole),
@@ -213,7 +216,8 @@ fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result
     }
 }
 
-/// The segments of a packet that stands for several, one by one on the same path, each to be fragmented.
+/// The segments of a packet that stands for several, one by one on the same path, each to be
+/// fragmented.
 fn segments(
     t: &Translator,
     ip: &Ipv4,
@@ -279,7 +283,8 @@ fn rewrite_payload(packet: &mut Packet<'_>, ip: &Ipv4, kind: Kind, src: Ipv6Addr
     }
 }
 
-/// Writes both headers of a fragment (RFC 7915 section 4.1): "the low-order 16 bits of the fragment identification are carried end-to-end".
+/// Writes both headers of a fragment (RFC 7915 section 4.1): "the low-order 16 bits of the fragment
+/// identification are carried end-to-end".
 fn fragment_headers(bytes: &mut [u8], ip: &Ipv4, header: &Ipv6, piece: Piece) {
     let payload_len = FRAGMENT_LEN + piece.len;
     Ipv6 {

@@ -13,8 +13,9 @@ use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
 
-/// "When the resulting IPv4 packet is smaller than or equal to 1260 bytes, the translator MUST send the packet with a cleared
-/// Don't Fragment bit. Otherwise, the packet MUST be sent with the Don't Fragment bit set" (RFC 7915 section 5).
+/// "When the resulting IPv4 packet is smaller than or equal to 1260 bytes, the translator MUST send
+/// the packet with a cleared Don't Fragment bit. Otherwise, the packet MUST be sent with the Don't
+/// Fragment bit set" (RFC 7915 section 5).
 const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The smallest MTU of IPv6 (RFC 8200 section 5).
@@ -83,9 +84,11 @@ fn carry(
         header_len: IPV4_LEN,
         total_len: IPV4_LEN + packet.bytes().len() - chain.payload_at,
         id: match chain.fragment {
-            // "Copied from the low-order 16 bits in the Identification field" (RFC 7915 section 5.1.1).
+            // "Copied from the low-order 16 bits in the Identification field" (RFC 7915 section
+            // 5.1.1).
             Some(fragment) => fragment.id as u16,
-            // An identification has meaning only where the packet may be fragmented (RFC 6864 section 4.1).
+            // An identification has meaning only where the packet may be fragmented (RFC 6864
+            // section 4.1).
             None if may_fragment => env.ipv4_id(),
             None => 0,
         },
@@ -134,7 +137,8 @@ fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
     Ok(ip)
 }
 
-/// The extension headers: ignored, except the Fragment header and a routing header that is not yet at its end (RFC 7915 section 5.1).
+/// The extension headers: ignored, except the Fragment header and a routing header that is not yet
+/// at its end (RFC 7915 section 5.1).
 #[inline]
 fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
     let chain = Chain::walk(packet.bytes(), ip.next_header).ok_or(Reason::ExtensionChain)?;
@@ -247,7 +251,8 @@ fn fit(
         });
     }
     if IPV4_LEN + packet.bytes().len() - chain.payload_at > usize::from(u16::MAX) {
-        // Only a packet that stands for several can be too long for the length field, and have segments that fit.
+        // Only a packet that stands for several can be too long for the length field, and have
+        // segments that fit.
         return Ok(Fit::Segments);
     }
     Ok(Fit::Whole)
@@ -307,7 +312,8 @@ fn rewrite_payload(
             let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, bytes.len());
             payload::rewrite_echo(bytes, new_type, offload, pseudo, Sum::default());
         }
-        // IPv4 allows UDP without checksum; IPv6 does for tunnels (RFC 6935), and a tunnel it may remain.
+        // IPv4 allows UDP without checksum; IPv6 does for tunnels (RFC 6935), and a tunnel it may
+        // remain.
         Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}
     }
 }

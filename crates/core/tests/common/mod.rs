@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A world around the translator that a test owns: fixed time, counted identifications, an outbox that keeps everything.
-//! And a builder of packets that shares no code with the translator: checksums are added up word by word.
+//! A world around the translator that a test owns: fixed time, counted identifications, an outbox
+//! that keeps everything. And a builder of packets that shares no code with the translator:
+//! checksums are added up word by word.
 #![allow(dead_code)]
 
 use diolkos_core::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
