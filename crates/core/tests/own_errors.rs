@@ -176,6 +176,19 @@ fn configured_sources() {
 }
 
 #[test]
+fn without_an_address_for_it_there_is_no_icmpv6_error() {
+    // 192.0.0.8 is not global, so that the well-known prefix must not carry it.
+    let t = translator(|c| c.pref64 = vec!["64:ff9b::/96".parse().unwrap()]);
+    let mut six = packet6("64:ff9b::8.8.8.8", "64:ff9b::9.9.9.9", 17, udp(b"x"));
+    six.hop_limit = 1;
+    let outcome = run(&t, &six.bytes(), Offload::default());
+    assert_eq!(
+        (outcome.verdict, outcome.sent.len()),
+        (Verdict::Drop(Reason::HopLimit), 0)
+    );
+}
+
+#[test]
 fn what_must_not_be_answered() {
     let expire4 = |mut packet: V4| {
         packet.ttl = 1;

@@ -217,6 +217,7 @@ impl<A: Address> Side<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn table(entries: &[(&str, &str)]) -> Eamt {
         let entries: Vec<_> = entries
@@ -298,5 +299,46 @@ mod tests {
     #[test]
     fn an_empty_table_maps_nothing() {
         assert_eq!(table(&[]).to_ipv6("192.0.2.1".parse().unwrap()), None);
+    }
+
+    /// Networks crowded together, so that they nest and collide.
+    fn crowded() -> impl Strategy<Value = Vec<Eam>> {
+        let one =
+            (any::<u16>(), any::<u16>(), 16u8..=32, 0u8..=16).prop_map(|(a, b, len4, less)| {
+                let v4 = Ipv4Addr::from_bits(0x0a00_0000 | u32::from(a));
+                let v6 = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(b) << 40);
+                let v4 = ipnet::Ipv4Net::new(v4, len4).unwrap().trunc();
+                let v6 = ipnet::Ipv6Net::new(v6, 96 + len4 - less).unwrap().trunc();
+                Eam { v4, v6 }
+            });
+        prop::collection::vec(one, 0..60).prop_map(|mut entries| {
+            entries.sort_by_key(|eam| eam.v4);
+            entries.dedup_by_key(|eam| eam.v4);
+            entries.sort_by_key(|eam| eam.v6);
+            entries.dedup_by_key(|eam| eam.v6);
+            entries
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_lookup_finds_what_looking_at_every_entry_finds(entries in crowded(), near in any::<(u16, u16)>()) {
+            let eamt = Eamt::new(&entries);
+            let v4 = Ipv4Addr::from_bits(0x0a00_0000 | u32::from(near.0));
+            let best = entries.iter().filter(|eam| eam.v4.contains(&v4)).max_by_key(|eam| eam.v4.prefix_len());
+            let expected = best.map(|eam| {
+                let suffix = u128::from(v4.to_bits()) << (96 + eam.v4.prefix_len() - eam.v6.prefix_len());
+                Ipv6Addr::from_bits(eam.v6.addr().to_bits() | suffix & eam.v6.hostmask().to_bits())
+            });
+            prop_assert_eq!(eamt.to_ipv6(v4), expected);
+
+            let v6 = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(near.1) << 40 | 0xff_ffff);
+            let best = entries.iter().filter(|eam| eam.v6.contains(&v6)).max_by_key(|eam| eam.v6.prefix_len());
+            let expected = best.map(|eam| {
+                let suffix = v6.to_bits() >> (96 + eam.v4.prefix_len() - eam.v6.prefix_len());
+                Ipv4Addr::from_bits(eam.v4.addr().to_bits() | suffix as u32 & eam.v4.hostmask().to_bits())
+            });
+            prop_assert_eq!(eamt.to_ipv4(v6), expected);
+        }
     }
 }
