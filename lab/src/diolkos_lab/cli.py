@@ -73,7 +73,8 @@ def list_(diolkos: Diolkos = None, path: Paths = None) -> None:
     given = _paths(diolkos, path)
     screen.studies(console, [studies.load(name) for name in studies.shipped()])
     screen.systems(console, [lookup.find(system, given) for system in definition.load_all().values()])
-    conduct.require_fit()
+    for name, how in conduct.missing_tools().items():
+        console.print(f"[red]✗[/] every study needs {name}: {how}")
 
 
 @app.command()

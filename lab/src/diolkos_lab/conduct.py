@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from diolkos_lab import studies, summary
-from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.definition import Form, Study, TcpLoad
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import tools
 from diolkos_lab.run.session import Session
@@ -27,6 +27,7 @@ from diolkos_lab.sut import definition, lookup
 from diolkos_lab.topology import leftovers
 
 NATIVE = "native"
+CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     study = studies.load(order.study)
     found, missing = choose(study, order)
     study = limited(study, found, order.only)
-    require_fit()
+    form = chosen_form(study, order)
+    require_fit(form)
     leftovers.clean()
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
-    form = study.form["quick" if order.quick else "full"]
     header = {
         "quick": order.quick,
         "seed": seed,
@@ -92,6 +93,14 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
             writer.host(facts | {"duration_s": round(time.monotonic() - begun, 1)})
     result = folder.read(out)
     return result, summary.write(result)
+
+
+def chosen_form(study: Study, order: Order) -> Form:
+    name: Literal["quick", "full"] = "quick" if order.quick else "full"
+    if name not in study.form:
+        hint = "run it with --quick" if name == "full" else "run it without --quick"
+        raise UsageFault(f"the study {study.name} has no {name} form: {hint}")
+    return study.form[name]
 
 
 def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
@@ -134,12 +143,21 @@ def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]
     return study.model_copy(update={"system": (*natives, *chosen), "claim": tuple(claims)})
 
 
-def require_fit() -> None:
+def require_fit(form: Form) -> None:
     """Raises MissingFault for the first privilege or tool that every study needs and this host lacks."""
     require_root()
-    for name, how in tools.REQUIRED.items():
-        if lookup.program(name, None, None) is None:
-            raise MissingFault(f"the tool {name} is not on this host: {how}")
+    for name, how in missing_tools().items():
+        raise MissingFault(f"the tool {name} is not on this host: {how}")
+    available = CONGESTION_CONTROLS.read_text().split()
+    for load in form.load:
+        if isinstance(load, TcpLoad) and load.congestion_control not in available:
+            name = load.congestion_control
+            raise MissingFault(f"this kernel has no TCP congestion control {name}: `modprobe tcp_{name}`")
+
+
+def missing_tools() -> dict[str, str]:
+    """Tools every study needs and this host lacks, with how to get them."""
+    return {name: how for name, how in tools.REQUIRED.items() if lookup.program(name, None, None) is None}
 
 
 def require_root() -> None:

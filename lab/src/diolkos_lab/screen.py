@@ -48,7 +48,8 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._task is not None:
+            self._bar.stop()
 
     def planned(self, study: Study, session: Session, missing: Sequence[Missing], out: Path) -> None:
         self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, about {_minutes(session.remaining_s())}")
@@ -86,12 +87,12 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             text = f"Noise floor: native against itself, {row['load']}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{text}[/]", highlight=False)
     for entry in summary["distrusted"]:
-        console.print(f"[yellow]{entry['trials']} trials distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
+        console.print(f"[yellow]{_trials(entry)} distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
     if summary["rows"] and (row := min(summary["rows"], key=_trusted_share)) and _trusted_share(row) < FEW:
         console.print("[yellow]Too little can be trusted for a firm answer: end other programs and run it again.[/]")
     for entry in summary["failures"]:
         name = f"{entry['system']} {entry['datapath']}"
-        console.print(f"[red]{name} failed[/] ({entry['trials']} trials): {entry['reason']}", highlight=False, markup=True)
+        console.print(f"[red]{name} failed[/] ({_trials(entry)}): {entry['reason']}", highlight=False, markup=True)
     for verdict in summary["verdicts"]:
         outcome = verdict["outcome"]
         sentence = verdict["sentence"].removeprefix(f"{outcome.capitalize()}. ")
@@ -155,6 +156,10 @@ def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple
     console.print(table)
     significant = sum(change.significant for change in found)
     console.print(f"{significant} of {len(found)} figures changed by more than chance explains (5 % level).")
+
+
+def _trials(entry: Mapping[str, Any]) -> str:
+    return "1 trial" if entry["trials"] == 1 else f"{entry['trials']} trials"
 
 
 def _trusted_share(row: Mapping[str, Any]) -> float:

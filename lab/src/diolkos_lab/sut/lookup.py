@@ -44,8 +44,8 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
         binary = program(system.binary, given.get(system.system), os.environ.get(system.system.upper()))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
-    if system.module and not _module_available(system.module):
-        return Missing(system, f"the kernel module {system.module} is not on this host", system.how)
+    if system.module and not Path(f"/sys/module/{system.module}").exists():
+        return Missing(system, f"the kernel module {system.module} is not loaded", system.how)
     if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():
         return Missing(system, "/dev/net/tun does not exist", "load the module with `modprobe tun`")
     return Found(system, binary, _version(system, binary))
@@ -63,13 +63,6 @@ def program(name: str, given: str | None, environment: str | None) -> Path | Non
         return BESIDE / name
     found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}")
     return Path(found) if found else None
-
-
-def _module_available(name: str) -> bool:
-    if Path(f"/sys/module/{name}").exists():
-        return True
-    modinfo = program("modinfo", None, None)
-    return modinfo is not None and subprocess.run([modinfo, name], capture_output=True, check=False).returncode == 0
 
 
 def _version(system: System, binary: Path | None) -> str | None:
