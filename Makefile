@@ -57,6 +57,7 @@ lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shel
 
 format: setup-lint ## bring all sources into the project's format
 	@$(TOOLS) cargo fmt --all
+	@$(TOOLS) sh -c '$(RUFF) check --select I --fix lab && $(RUFF) check --select I --fix $(RUFF_REST)'
 	@$(TOOLS) sh -c '$(RUFF) format lab && $(RUFF) format $(RUFF_REST)'
 	@$(TOOLS) clang-format -i $(BPF_SRC)
 
