@@ -81,7 +81,7 @@ def test_not_root_exits_3(tmp_path: Path) -> None:
 def test_a_missing_tool_exits_3_and_says_how_to_get_it(tmp_path: Path, tool: str) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in {"iperf3", "ping", "nsenter", "setpriv", "tayga", "nft"} - {tool}:
+    for name in {"iperf3", "ping", "nsenter", "setpriv", "taskset", "tayga", "nft"} - {tool}:
         (folder / name).symlink_to(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "/nowhere")
     done = _lab("run", SMALL, "--quick", "--out", tmp_path / "r", PATH=str(folder))
     assert f"the tool {tool} is not on this host: apt-get install " in _one_sentence(done)

@@ -89,7 +89,7 @@ def test_summary_counts_failures_and_distrust(record: Make) -> None:
 def test_host_facts_can_be_stored_and_say_what_matters() -> None:
     facts = host.facts()
     json.dumps(facts, allow_nan=False)
-    for name in ("kernel", "cores", "clocksource", "mitigations", "virtualisation", "memory_bytes", "versions", "placement"):
+    for name in ("kernel", "cores", "clocksource", "mitigations", "virtualisation", "memory_bytes", "versions", "affinity"):
         assert name in facts
     assert facts["versions"]["python:numpy"]
 

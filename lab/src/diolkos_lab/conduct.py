@@ -203,4 +203,8 @@ def _facts_of_lanes(session: Session) -> dict[str, Any]:
             role, device = next(station.lane.devices())
             shown[cell.offloads] = station.lane.features(role, device)
     mtu = next(iter(session.stations.values())).lane.shape.mtu if session.stations else None
-    return {"veth": {"mtu": mtu, "offloads": shown}}
+    words = {
+        "free": "the scheduler places both ends of the load and the systems under test",
+        "load-on-one-cpu": "both ends of the load share the last CPU of the list; systems under test may use all",
+    }
+    return {"veth": {"mtu": mtu, "offloads": shown}, "placement": words[session.placement]}

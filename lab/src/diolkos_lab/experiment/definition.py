@@ -10,6 +10,9 @@ from diolkos_lab.experiment.document import Strict
 
 Family = Literal["ipv6", "ipv4"]
 Switch = Literal["on", "off"]
+# Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
+# they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
+Placement = Literal["load-on-one-cpu", "free"]
 TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal["tcp-upload", "tcp-download", "ping"]
 Metric = Literal["throughput", "rtt", "loss", "cpu"]
@@ -26,6 +29,7 @@ class Topology(Strict):
 
     pref64: IPv6Network = IPv6Network("64:ff9b::/96")
     mtu: int = Field(1500, ge=1280, le=65535)
+    placement: Placement = "load-on-one-cpu"
     link_rate: float | None = Field(None, gt=0)  # bit/s; a veth pair has none
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ REQUIRED = {
     "ping": "apt-get install iputils-ping",
     "nsenter": "apt-get install util-linux",
     "setpriv": "apt-get install util-linux",
+    "taskset": "apt-get install util-linux",
 }
 
 

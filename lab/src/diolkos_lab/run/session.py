@@ -39,15 +39,18 @@ class Session(contextlib.ExitStack):
         """Build every lane and start every system, one after the other; yields each station when it is done."""
         self.callback(namespace.remove_own)
         folder = self.enter_context(scratch.folder())
-        around = Surroundings(
-            self._study.topology, self._study.guards, folder, len(os.sched_getaffinity(0)), tuple(softirq_threads())
-        )
+        cpus = tuple(sorted(os.sched_getaffinity(0)))
+        around = Surroundings(self._study.topology, self._study.guards, folder, cpus, tuple(softirq_threads()))
         for cell in self.lanes:
             station = self.enter_context(Station(cell, self._systems[cell.subject.system], around))
             self.stations[cell] = station
         for station in self.stations.values():
             station.bring_up()
             yield station
+
+    @property
+    def placement(self) -> str:
+        return self._study.topology.placement
 
     @property
     def block_trials(self) -> int:

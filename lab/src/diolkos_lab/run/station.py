@@ -38,8 +38,13 @@ class Surroundings:
     topology: Topology
     guards: Guards
     folder: Path  # scratch
-    cores: int
+    cpus: tuple[int, ...]
     softirq_threads: tuple[int, ...]
+
+    @property
+    def load_cpu(self) -> int | None:
+        """The CPU for both ends of the load: the last, since the first has the most interrupts. The system is free."""
+        return self.cpus[-1] if self.topology.placement == "load-on-one-cpu" else None
 
 
 class Station:
@@ -140,6 +145,7 @@ class Station:
             tools.client_command(cell.load, self._system.target),
             output,
             self._folder / "client-errors",
+            cpu=self._around.load_cpu,
         )
         try:
             self._wait(client, cell.load.expected_s + PATIENCE_S)
@@ -186,7 +192,7 @@ class Station:
             native=datapath.is_native,
             bulk=datapath.bulk,
             server_family=self._system.server_family,
-            cores=self._around.cores,
+            cores=len(self._around.cpus),
             expected_s=cell.load.expected_s,
             elapsed_s=elapsed_s,
             busy_s=after.busy_s - before.busy_s,
@@ -211,7 +217,7 @@ class Station:
     def _start_server(self) -> None:
         log = self._folder / "server"
         log.write_bytes(b"")
-        self._server = Process(self.lane.namespace("server"), iperf3.SERVER_COMMAND, log, log)
+        self._server = Process(self.lane.namespace("server"), iperf3.SERVER_COMMAND, log, log, cpu=self._around.load_cpu)
         deadline = time.monotonic() + SERVER_START_S
         window = self._windows["server"]
         while not window.is_listening(iperf3.PORT):

@@ -27,7 +27,6 @@ def facts() -> dict[str, Any]:
         "cpu_model": _cpu_model(),
         "cores": len(cores),
         "affinity": cores,
-        "placement": "unpinned: the scheduler places load and systems on these CPUs",
         "clocksource": _text(CLOCK / "current_clocksource"),
         "clocksources": (_text(CLOCK / "available_clocksource") or "").split(),
         "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),

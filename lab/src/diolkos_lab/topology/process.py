@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from diolkos_lab.topology import namespace
@@ -22,14 +22,14 @@ from diolkos_lab.topology import namespace
 class Process:
     """A running command. Its standard output and error go to files, so that no full pipe can stall it."""
 
-    def __init__(
-        self, where: str, command: Sequence[str], output: Path, errors: Path, environment: Mapping[str, str] | None = None
-    ) -> None:
-        """Start `command` in the namespace named `where`. Raises OSError when it cannot be started at all."""
+    def __init__(self, where: str, command: Sequence[str], output: Path, errors: Path, *, cpu: int | None = None) -> None:
+        """Start `command` in the namespace named `where`, on one CPU if given. Raises OSError when that is impossible."""
         self.command = list(command)
         self.output = output
         self.errors = errors
-        wrapped = ["nsenter", f"--net={namespace.DIRECTORY / where}", "setpriv", "--pdeathsig", "KILL", "--", *command]
+        pinned = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
+        entered = ["nsenter", f"--net={namespace.DIRECTORY / where}"]
+        wrapped = [*entered, "setpriv", "--pdeathsig", "KILL", "--", *pinned, *command]
         with output.open("ab") as out, errors.open("ab") as err:
             self._child = subprocess.Popen(
                 wrapped,
@@ -38,7 +38,7 @@ class Process:
                 stderr=err,
                 # Its own session: Ctrl-C in the terminal reaches the lab alone, which then stops the rest in order.
                 start_new_session=True,
-                env={**os.environ, "LC_ALL": "C", **(environment or {})},
+                env={**os.environ, "LC_ALL": "C"},
             )
         self._pidfd = os.pidfd_open(self._child.pid)
         self.usage_s = 0.0
