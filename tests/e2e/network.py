@@ -9,6 +9,7 @@ on 64:ff9b::192.0.0.171, which is what a CLAT makes of 192.0.0.171, so that no P
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ SERVER6 = "2001:2:0:2::2"
 SERVER4 = "192.0.0.171"
 SERVER_SYNTHESIZED = "64:ff9b::c000:ab"
 PATIENCE = 15.0
+SERIAL = itertools.count()
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Network:
     """Three namespaces, and what runs in them."""
 
     program: Path
-    tag: str = field(default_factory=lambda: f"dio-e2e-{os.getpid()}")
+    tag: str = field(default_factory=lambda: f"dio-e2e-{os.getpid()}-{next(SERIAL)}")
     running: list[subprocess.Popen] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,12 +76,14 @@ class Network:
         ):
             self.ip(name, "address", "add", f"{address}/64", "dev", link, "nodad")
             self.ip(name, "link", "set", link, "up")
+        # A CLAT asks for duplicates of its address as the kernel would, which takes a second.
+        self.sysctl(self.client, "net.ipv6.conf.wan0.dad_transmits", "0")
         self.sysctl(self.router, "net.ipv6.conf.all.forwarding", "1")
         self.ip(self.client, "route", "add", "default", "via", ROUTER6)
         self.ip(self.server, "route", "add", "default", "via", "2001:2:0:2::1")
         self.ip(self.server, "address", "add", f"{SERVER_SYNTHESIZED}/128", "dev", "lo")
         self.ip(self.router, "route", "add", "64:ff9b::/96", "via", SERVER6)
-        self.until(lambda: self.run(self.client, "ping", "-6", "-c1", "-W1", SERVER6, check=False).returncode == 0)
+        self.until(lambda: self.run(self.client, "ping", "-6", "-c1", "-W0.2", SERVER6, check=False).returncode == 0)
 
     def remove(self) -> None:
         """End what runs and remove the namespaces."""

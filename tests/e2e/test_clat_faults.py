@@ -12,7 +12,10 @@ from network import CLIENT6, ROUTER6, SERVER6, Network
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 NO_BPF = ("setpriv", "--bounding-set", "-bpf,-sys_admin,-perfmon", "--inh-caps", "-bpf,-sys_admin,-perfmon")
 NO_ROOT = ("setpriv", "--reuid", "65534", "--clear-groups")
-NO_TUN = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/net && exec "$0" "$@"')
+NO_TUN = (
+    *("unshare", "--mount", "--propagation", "unchanged", "sh", "-c"),
+    'mount --make-rprivate /dev && mount -t tmpfs none /dev/net && exec "$0" "$@"',
+)
 
 
 def one_sentence(message: str) -> str:
@@ -42,6 +45,7 @@ def one_sentence(message: str) -> str:
 )
 def test_refusals(net: Network, options: list[str], wrapper: tuple[str, ...], code: int, words: list[str]) -> None:
     """Each refusal says what is wrong and, where it is not plain, what to do; nothing is left."""
+    net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
     got, message = net.refused("clat", *options, wrapper=wrapper)
     assert got == code, message
     for word in words:
@@ -75,6 +79,7 @@ def test_an_address_of_the_host_is_not_taken_over(net: Network) -> None:
 
 def test_auto_evades_an_address_that_another_host_has(net: Network) -> None:
     """Duplicate Address Detection finds the other host, and the next address is tried."""
+    net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
     first = net.clat("tc")
     taken = first.log().split("<-> ")[1].split()[0]
     assert first.stop() == 0

@@ -28,9 +28,6 @@ impl Env for Count {
         self.0 = self.0.wrapping_add(1);
         self.0
     }
-    fn ipv6_fragment_id(&mut self) -> u32 {
-        0
-    }
 }
 
 struct Nothing;

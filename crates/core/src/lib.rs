@@ -28,7 +28,6 @@
 //! impl Env for Zero {
 //!     fn now(&mut self) -> Duration { Duration::ZERO }
 //!     fn ipv4_id(&mut self) -> u16 { 0 }
-//!     fn ipv6_fragment_id(&mut self) -> u32 { 0 }
 //! }
 //! struct Wire(Vec<Vec<u8>>);
 //! impl Outbox for Wire {
@@ -61,7 +60,7 @@ pub mod verdict;
 pub mod wire;
 pub mod xlat;
 
-pub use config::{Config, ConfigError, Eam, TrafficClass, UdpZeroChecksum};
+pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use packet::{Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, HEADROOM};
 pub use verdict::{Reason, Verdict};
 pub use xlat::Translator;

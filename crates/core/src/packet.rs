@@ -151,9 +151,6 @@ pub trait Env {
     /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1).
     /// Should not repeat soon.
     fn ipv4_id(&mut self) -> u16;
-    /// Identification for the Fragment headers of one datagram that we fragment. Should not repeat
-    /// soon.
-    fn ipv6_fragment_id(&mut self) -> u32;
 }
 
 /// Takes the packets that leave besides the translated one: fragments and ICMP errors of our own.

@@ -111,10 +111,6 @@ impl Env for Clock {
     fn ipv4_id(&mut self) -> u16 {
         self.random() as u16
     }
-
-    fn ipv6_fragment_id(&mut self) -> u32 {
-        self.random() as u32
-    }
 }
 
 struct Reader {

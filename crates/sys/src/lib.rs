@@ -5,10 +5,12 @@
 //! * [`vnet`]: the offload header in front of each packet on the TUN device
 //! * [`fastpath`]: loading and attaching the eBPF programs laid over it
 //! * [`packet`]: a packet socket for the neighbours' questions
+//! * [`namespace`]: which network namespace this is
 //! * [`event`]: the bell that ends blocking reads
 
 pub mod event;
 pub mod fastpath;
+pub mod namespace;
 pub mod packet;
 pub mod tun;
 pub mod vnet;

@@ -17,6 +17,9 @@ pub struct Config {
     pub pref64: Vec<Ipv6Net>,
     /// The explicit address mapping table (RFC 7757). It goes before `pref64`.
     pub eam: Vec<Eam>,
+    /// Be a CLAT (RFC 6877): the IPv4 nodes on our side are those of the mapping table and no others, for `pref64` stands
+    /// for the IPv4 Internet behind the PLAT. An IPv4 source or an IPv6 destination outside of the table is unmapped.
+    pub clat: bool,
     /// The smallest MTU, in bytes, on any IPv6 path: an IPv4 packet that may be fragmented is cut
     /// to fit it (RFC 7915 section 4.1).
     pub lowest_ipv6_mtu: u32,
@@ -94,6 +97,7 @@ impl Default for Config {
         Config {
             pref64: Vec::new(),
             eam: Vec::new(),
+            clat: false,
             lowest_ipv6_mtu: 1280,
             mtu4: 1500,
             mtu6: 1500,

@@ -39,6 +39,7 @@ use crate::verdict::{Reason, Verdict};
 #[derive(Debug)]
 pub struct Translator {
     mapper: Mapper,
+    clat: bool,
     icmp: Icmp,
     lowest_ipv6_mtu: usize,
     mtu4: usize,
@@ -55,6 +56,7 @@ impl Translator {
         Ok(Translator {
             icmp: Icmp::new(config, &mapper),
             mapper,
+            clat: config.clat,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
             mtu4: config.mtu4 as usize,
             mtu6: config.mtu6 as usize,

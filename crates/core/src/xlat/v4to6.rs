@@ -25,6 +25,9 @@ pub(super) fn translate(
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
     let hop_limit = hop(ip.ttl)?;
+    if t.clat && !t.mapper.is_explicit(ip.src) {
+        return Err(Reason::SourceUnmapped.into());
+    }
     let next_header = next_header_of(ip.protocol)?;
     let carried = carried(t, &ip, packet)?;
     if carried.kind == Kind::IcmpError {

@@ -29,6 +29,9 @@ pub(super) fn translate(
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
     let ttl = hop(ip.hop_limit)?;
+    if t.clat && !matches!(t.mapper.to_ipv4(ip.dst), Ok((_, Via::Eam))) {
+        return Err(Reason::DestinationUnmapped.into());
+    }
     // Most packets have no extension headers, and go a path that knows it.
     match Chain::empty(ip.next_header) {
         Some(chain) => carry(t, packet, env, out, &ip, ttl, &chain),

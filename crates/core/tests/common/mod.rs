@@ -26,10 +26,6 @@ impl Env for Clock<'_> {
         self.0.next_ipv4_id = self.0.next_ipv4_id.wrapping_add(1);
         self.0.next_ipv4_id
     }
-    fn ipv6_fragment_id(&mut self) -> u32 {
-        self.0.next_fragment_id = self.0.next_fragment_id.wrapping_add(1);
-        self.0.next_fragment_id
-    }
 }
 
 pub struct Sink<'a>(&'a mut Vec<(Vec<u8>, Offload)>);

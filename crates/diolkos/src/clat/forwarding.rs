@@ -9,7 +9,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -128,7 +127,7 @@ fn put_back(before: &[(PathBuf, String)]) {
 
 /// One note for each instance.
 fn note_path(tun: &str) -> io::Result<PathBuf> {
-    let namespace = fs::metadata("/proc/self/ns/net")?.ino();
+    let namespace = diolkos_sys::namespace::cookie()?;
     Ok(Path::new(NOTES).join(format!("forwarding-{namespace}-{tun}")))
 }
 

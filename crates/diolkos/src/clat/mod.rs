@@ -139,12 +139,13 @@ async fn claim(
             ))
         };
         let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
-        if responder.is_unique().await.map_err(|e| {
+        let unanswered = |e| {
             Failure::run_time(format!(
                 "cannot ask on {} whether {address} is free: {e}",
                 uplink.name
             ))
-        })? {
+        };
+        if !asks_for_duplicates(&uplink.name) || responder.is_unique().await.map_err(unanswered)? {
             return Ok((address, Some(responder)));
         }
         taken = format!(
@@ -155,6 +156,13 @@ async fn claim(
     Err(Failure::run_time(format!(
         "{taken}: choose another with --v6"
     )))
+}
+
+/// Whether the kernel itself would look for duplicates on this interface (`dad_transmits`, RFC 4862 section 5.1).
+fn asks_for_duplicates(uplink: &str) -> bool {
+    let setting =
+        std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{uplink}/dad_transmits"));
+    setting.map_or(true, |text| text.trim() != "0")
 }
 
 async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Ipv6Net, Failure> {

@@ -263,6 +263,7 @@ impl Settings {
                 v4: Ipv4Net::from(self.clat.v4),
                 v6: Ipv6Net::from(v6),
             }],
+            clat: true,
             lowest_ipv6_mtu: t.lowest_ipv6_mtu,
             mtu6,
             udp_zero_checksum: match t.udp_zero_checksum {
@@ -274,6 +275,10 @@ impl Settings {
                 TrafficClass::Zero => diolkos_core::TrafficClass::Zero,
             },
             allow_private_with_wkp: t.allow_private_with_wkp,
+            icmp: diolkos_core::Icmp {
+                address6: Some(v6),
+                ..diolkos_core::Icmp::default()
+            },
             ..diolkos_core::Config::default()
         }
     }
