@@ -66,6 +66,8 @@ class Network:
         for name in (self.client, self.router, self.server):
             self.host("ip", "netns", "add", name)
             self.ip(name, "link", "set", "lo", "up")
+            # Looking for duplicate addresses takes a second for each link, and for a CLAT, which does as the kernel.
+            self.sysctl(name, "net.ipv6.conf.default.dad_transmits", "0")
         self.host("ip", "link", "add", "wan0", "netns", self.client, "type", "veth", "peer", "down0", "netns", self.router)
         self.host("ip", "link", "add", "out0", "netns", self.router, "type", "veth", "peer", "in0", "netns", self.server)
         for name, link, address in (
@@ -76,8 +78,6 @@ class Network:
         ):
             self.ip(name, "address", "add", f"{address}/64", "dev", link, "nodad")
             self.ip(name, "link", "set", link, "up")
-        # A CLAT asks for duplicates of its address as the kernel would, which takes a second.
-        self.sysctl(self.client, "net.ipv6.conf.wan0.dad_transmits", "0")
         self.sysctl(self.router, "net.ipv6.conf.all.forwarding", "1")
         self.ip(self.client, "route", "add", "default", "via", ROUTER6)
         self.ip(self.server, "route", "add", "default", "via", "2001:2:0:2::1")
