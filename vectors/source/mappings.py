@@ -234,7 +234,7 @@ CLAT4, CLAT6, SERVER4, SERVER6 = "192.0.0.1", "2001:db8:1::464", "203.0.113.80",
 forward(
     "clat-upstream",
     "A CLAT translates its one IPv4 address to its one IPv6 address, and the server's into the prefix of the PLAT.",
-    "RFC 6877 6.1, RFC 7757 A.1",
+    "RFC 6877 6.2, RFC 7757 A.1",
     ip4(tcp(), CLAT4, SERVER4, df=True),
     ip6(tcp(), CLAT6, SERVER6, hop=63),
     config=CLAT,
@@ -242,7 +242,7 @@ forward(
 forward(
     "clat-downstream",
     "An answer from the prefix of the PLAT becomes one from the server's IPv4 address.",
-    "RFC 6877 6.1, RFC 7757 A.1",
+    "RFC 6877 6.2, RFC 7757 A.1",
     ip6(tcp(), SERVER6, CLAT6),
     out4(tcp(), src=SERVER4, dst=CLAT4),
     config=CLAT,
@@ -250,7 +250,7 @@ forward(
 forward(
     "clat-echo",
     "Echo passes a CLAT with its identifier.",
-    "RFC 6877 6.1, RFC 7915 4.2",
+    "RFC 6877 6.2, RFC 7915 4.2",
     ip4(echo4(), CLAT4, SERVER4),
     ip6(echo6(), CLAT6, SERVER6, hop=63),
     config=CLAT,
@@ -280,7 +280,7 @@ drop(
 forward(
     "clat-router-on-the-path",
     "An error of an IPv6 router between CLAT and PLAT comes from 192.0.0.8, for the router has no IPv4 address.",
-    "RFC 7600 4.8, RFC 6791 3, RFC 6877 6.1",
+    "RFC 7600 4.8, RFC 6791 3, RFC 6877 6.2",
     ip6(icmp6(3, 0, body=ip6(udp(), CLAT6, SERVER6, hop=1)), "2001:db8:9::1", CLAT6),
     out4(icmp4(11, 0, body=ip4(udp(), CLAT4, SERVER4, ttl=1)), src="192.0.0.8", dst=CLAT4),
     config=CLAT,
@@ -289,7 +289,7 @@ forward(
 forward(
     "clat-packet-too-big",
     "Path MTU discovery passes a CLAT: 1400 in IPv6 leave 1380 in IPv4.",
-    "RFC 6877 6.1, RFC 7915 5.2",
+    "RFC 6877 6.2, RFC 7915 5.2",
     ip6(icmp6(2, 0, word(1400), ip6(udp(pattern(1400)), CLAT6, SERVER6)[:1232]), "2001:db8:9::1", CLAT6),
     out4(icmp4(3, 4, word(1380), ip4(udp(pattern(1400)), CLAT4, SERVER4, df=True)[:1212]), src="192.0.0.8", dst=CLAT4),
     config=CLAT,
