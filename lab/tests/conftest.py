@@ -13,7 +13,13 @@ from diolkos_lab.topology import namespace
 
 DATA = Path(__file__).parent / "data"
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, which needs root")
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `root` make network namespaces; without the privilege they are skipped, and say so."""
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason="makes network namespaces, which needs root"))
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import needs_root
 from diolkos_lab.topology import namespace
 
 HERE = Path(__file__).parent
@@ -76,7 +75,7 @@ def test_not_root_exits_3(tmp_path: Path) -> None:
     assert done.returncode == 3
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize("tool", ["iperf3", "ping"])
 def test_a_missing_tool_exits_3_and_says_how_to_get_it(tmp_path: Path, tool: str) -> None:
     folder = tmp_path / "bin"
@@ -113,7 +112,7 @@ def _namespaces_of(pid: int) -> set[str]:
     return found
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_everything_and_keeps_the_samples(tmp_path: Path, number: signal.Signals, code: int) -> None:
     lab = _started(tmp_path)
@@ -133,7 +132,7 @@ def test_a_signal_stops_everything_and_keeps_the_samples(tmp_path: Path, number:
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["rows"] is not None
 
 
-@needs_root
+@pytest.mark.root
 def test_after_sigkill_clean_removes_what_was_left(tmp_path: Path) -> None:
     lab = _started(tmp_path)
     names = _namespaces_of(lab.pid)
@@ -156,7 +155,7 @@ def test_list_shows_what_is_missing_and_how_to_get_it() -> None:
     assert done.returncode == 0
 
 
-@needs_root
+@pytest.mark.root
 def test_doctor_judges_this_host() -> None:
     done = _lab("doctor")
     assert done.returncode == 0, done.stderr

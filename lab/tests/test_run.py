@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from conftest import needs_root
 from diolkos_lab import conduct
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.run import session, station
 from diolkos_lab.samples import folder
 from diolkos_lab.sut import lookup, running
 
-pytestmark = [needs_root, pytest.mark.usefixtures("clean_machine")]
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 HERE = Path(__file__).parent
 SMALL = str(HERE / "study_small.toml")
 

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from conftest import needs_root
 from diolkos_lab.run.counters import Window, difference
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import leftovers, namespace, scratch
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.process import Process, first_to_end, run_to_end, wait_for_text
 
-pytestmark = [needs_root, pytest.mark.usefixtures("clean_machine")]
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 PREF64 = IPv6Network("64:ff9b::/96")
 
 

@@ -60,8 +60,9 @@ class Session(contextlib.ExitStack):
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
         left = (self.form.blocks * self.block_trials - self._trials_done) * per_trial
-        if self.form.time_budget_s is not None and self._begun is not None:
-            left = min(left, self.form.time_budget_s - (time.monotonic() - self._begun))
+        if self.form.time_budget_s is not None:
+            elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
+            left = min(left, self.form.time_budget_s - elapsed_s)
         return max(0.0, left)
 
     def trials(self) -> Iterator[Trial]:
