@@ -195,7 +195,7 @@ fn an_error_about_an_error_is_dropped() {
 #[test]
 fn types_without_counterpart() {
     let quote = quoted4(udp(b"x"), 17).bytes();
-    for (icmp_type, code) in [(3, 14), (3, 16), (4, 0), (12, 1), (11, 2)] {
+    for (icmp_type, code) in [(3, 14), (3, 16), (4, 0), (12, 1), (12, 3)] {
         let packet = error4(R4, A4, icmp_type, code, [0; 4], &quote).bytes();
         assert_eq!(
             drop(&translator(|_| ()), &packet),

@@ -66,7 +66,8 @@ pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reas
             9 | 10 | 13 | 15 => new(v6::UNREACHABLE, PROHIBITED),
             _ => Err(Reason::IcmpType), // 14, host precedence violation, among them.
         },
-        (v4::TIME_EXCEEDED, code @ 0..=1) => new(v6::TIME_EXCEEDED, code),
+        // "The Code is unchanged", whatever it is.
+        (v4::TIME_EXCEEDED, code) => new(v6::TIME_EXCEEDED, code),
         (v4::PARAMETER_PROBLEM, 0 | 2) => {
             let pointer = pointer_to_ipv6(head.rest[0]).ok_or(Reason::IcmpPointer)?;
             Ok(Head {
@@ -105,7 +106,7 @@ pub fn to_icmpv4(head: Head, quoted_fragment: bool, mtus: Mtus) -> Result<Head, 
                 ..new(v4::UNREACHABLE, FRAGMENTATION_NEEDED)?
             })
         }
-        (v6::TIME_EXCEEDED, code @ 0..=1) => new(v4::TIME_EXCEEDED, code),
+        (v6::TIME_EXCEEDED, code) => new(v4::TIME_EXCEEDED, code),
         (v6::PARAMETER_PROBLEM, ERRONEOUS_FIELD) => {
             let pointer =
                 pointer_to_ipv4(u32::from_be_bytes(head.rest)).ok_or(Reason::IcmpPointer)?;
