@@ -183,7 +183,7 @@ for prefix, node, peer in (
     )
     forward(
         f"local-use-prefix-{bits}-private-6to4",
-        f"The same the other way, with a prefix of {bits} bits.",
+        f"Private addresses are extracted from 64:ff9b:1::/48, too, with a prefix of {bits} bits in it.",
         "RFC 8215 5, RFC 8215 3",
         in6(udp(), src=node, dst=peer),
         out4(udp(), src="10.1.2.3", dst="192.168.1.1"),

@@ -217,7 +217,7 @@ drop(
 )
 drop(
     "last-fragment-of-icmpv4",
-    "Nor is the rest of it; no error is sent about a fragment other than the first.",
+    "A later fragment of an ICMP message is dropped; no error is sent about a fragment other than the first.",
     "RFC 7915 1.2, RFC 1122 3.2.2, RFC 1812 4.3.2.7",
     in4(icmp[504:], proto=1, ident=9, offset=504),
     "fragment_icmp",
@@ -235,7 +235,7 @@ drop(
 )
 drop(
     "last-fragment-of-icmpv6",
-    "Nor is the rest of it; it may belong to an ICMPv6 error, and is not answered.",
+    "A later fragment of an ICMPv6 message is dropped; it may belong to an error, and is not answered.",
     "RFC 7915 1.2, RFC 4443 2.4(e)",
     in6(icmp[504:], **frag6(58, 504, False, 9)),
     "fragment_icmp",
@@ -327,7 +327,7 @@ pieces(
 )
 pieces(
     "later-fragment-fragmented-again-4to6",
-    "The same for one in the middle.",
+    "A fragment in the middle of a datagram that is too large is cut further, counting from its own offset.",
     "RFC 7915 4.1, RFC 791 2.3",
     in4(raw(pattern(1480)), proto=17, ident=4321, mf=True, offset=1480),
     *cut6(raw(pattern(1480)), [1232, 248], 4321, start=1480, more=True),

@@ -269,13 +269,13 @@ drop(
 foreign6 = ip6(udp(), SERVER6, "2001:db8:64::c0a8:107")
 drop(
     "clat-foreign-destination",
-    "Nor are packets from IPv6 to an address in the prefix sent into the IPv4 network behind a CLAT.",
+    "A packet from IPv6 to an address in the prefix is not sent into the IPv4 network behind a CLAT.",
     "RFC 6877 6.3, RFC 7915 5.4",
     foreign6,
     "destination_unmapped",
     told6(1, 1, foreign6, src=CLAT6, dst=SERVER6),
     config=CLAT,
-    choice="As above.",
+    choice="The RFC leaves to the CLAT which addresses it serves.",
 )
 forward(
     "clat-router-on-the-path",
