@@ -190,9 +190,14 @@ fn error(
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
     let message = (packet.bytes(), chain.payload_at);
+    // An error in an atomic fragment brings its identification (RFC 7915 section 5.1.1).
+    let id = match chain.fragment {
+        Some(fragment) => fragment.id as u16,
+        None => env.ipv4_id(),
+    };
     let (mut len, hairpin) = t.icmp.to_ipv4(
         &t.mapper,
-        (ip, ttl, env.ipv4_id()),
+        (ip, ttl, id),
         message,
         checksum,
         &mut error,
