@@ -85,7 +85,7 @@ for told, mtu in ((1280, 1252), (1400, 1372), (1500, 1472)):
         f"If the quoted packet has a Fragment header, which IPv4 has not, 28 bytes are taken off: {told} becomes {mtu}.",
         "RFC 7915 5.2",
         in6(icmp6(2, 0, word(told), out6(raw(pattern(64)), nh=50, **part6))),
-        out4(icmp4(3, 4, word(mtu), in4(raw(pattern(64)), proto=50, **part4))),
+        out4(icmp4(3, 4, word(mtu), in4(raw(pattern(64)), proto=50, ttl=63, **part4))),
     )
 becomes(
     "packet-too-big-code-ignored",
