@@ -3,7 +3,8 @@
 //! long that is, extensions (RFC 4884).
 
 use crate::verdict::Reason;
-use crate::wire::icmp::{v4, v6};
+use crate::wire::icmp::{v4, v6, ICMP_LEN};
+use crate::wire::{IPV4_LEN, IPV6_LEN};
 
 /// A quoted packet with extensions behind it is padded to at least this (RFC 4884 section 4).
 pub const LEAST_QUOTE: usize = 128;
@@ -14,7 +15,15 @@ pub const LEAST_QUOTE: usize = 128;
 pub struct LengthField {
     pub at: usize,
     pub unit: usize,
+    /// Bytes behind the ICMP header of the longest message that has extensions.
+    pub room: usize,
 }
+
+/// "The total length of the ICMP message, including extensions, MUST NOT exceed the minimum
+/// reassembly buffer size", which is 576 bytes for ICMPv4 and 1280 for ICMPv6 (RFC 4884 sections 7
+/// and 5.3).
+const ROOM_4: usize = 576 - IPV4_LEN - ICMP_LEN;
+const ROOM_6: usize = 1280 - IPV6_LEN - ICMP_LEN;
 
 /// Which ICMPv4 errors can have extensions. Their length field is counted in words of 32 bits.
 pub fn length_field_of_icmpv4(icmp_type: u8) -> Option<LengthField> {
@@ -22,13 +31,20 @@ pub fn length_field_of_icmpv4(icmp_type: u8) -> Option<LengthField> {
         icmp_type,
         v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM
     )
-    .then_some(LengthField { at: 5, unit: 4 })
+    .then_some(LengthField {
+        at: 5,
+        unit: 4,
+        room: ROOM_4,
+    })
 }
 
 /// Which ICMPv6 errors can have extensions. Their length field is counted in words of 64 bits.
 pub fn length_field_of_icmpv6(icmp_type: u8) -> Option<LengthField> {
-    matches!(icmp_type, v6::UNREACHABLE | v6::TIME_EXCEEDED)
-        .then_some(LengthField { at: 4, unit: 8 })
+    matches!(icmp_type, v6::UNREACHABLE | v6::TIME_EXCEEDED).then_some(LengthField {
+        at: 4,
+        unit: 8,
+        room: ROOM_6,
+    })
 }
 
 /// The quoted packet and its extensions, which may be empty, of an ICMP error with this header and
@@ -70,14 +86,19 @@ pub fn plan(quote: usize, extensions: usize, room: usize, field: Option<LengthFi
         extensions: 0,
         length: 0,
     };
-    let (Some(LengthField { unit, .. }), 1..) = (field, extensions) else {
+    let (
+        Some(LengthField {
+            unit,
+            room: with_extensions,
+            ..
+        }),
+        1..,
+    ) = (field, extensions)
+    else {
         return without;
     };
-    let largest = room
-        .saturating_sub(extensions)
-        .min(usize::from(u8::MAX) * unit)
-        / unit
-        * unit;
+    // The length field has 8 bits; no room has 256 units.
+    let largest = room.min(with_extensions).saturating_sub(extensions) / unit * unit;
     if largest < LEAST_QUOTE {
         return without;
     }
@@ -95,8 +116,16 @@ pub fn plan(quote: usize, extensions: usize, room: usize, field: Option<LengthFi
 mod tests {
     use super::*;
 
-    const V4: Option<LengthField> = Some(LengthField { at: 5, unit: 4 });
-    const V6: Option<LengthField> = Some(LengthField { at: 4, unit: 8 });
+    const V4: Option<LengthField> = Some(LengthField {
+        at: 5,
+        unit: 4,
+        room: ROOM_4,
+    });
+    const V6: Option<LengthField> = Some(LengthField {
+        at: 4,
+        unit: 8,
+        room: ROOM_6,
+    });
 
     #[test]
     fn splitting() {
@@ -146,8 +175,13 @@ mod tests {
         );
         assert_eq!(
             plan(1200, 12, 1232, V4),
-            of(1020, 0, 12, 255),
-            "the length field ends at 255"
+            of(536, 0, 12, 134),
+            "576 bytes in all"
+        );
+        assert_eq!(
+            plan(1200, 421, 1232, V4),
+            of(1200, 0, 0, 0),
+            "127 bytes left"
         );
     }
 }
