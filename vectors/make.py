@@ -15,18 +15,22 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FORMAT = 1
-MACHINERY = {"__init__", "wire", "network"}
+MACHINERY = {"__init__", "wire", "answers", "network"}
 
 
 def files() -> dict[Path, str]:
     """What each file has to hold."""
     sys.path.insert(0, str(HERE))
     sys.dont_write_bytecode = True
-    wanted = {}
+    wanted, names = {}, set()
     for source in sorted((HERE / "source").glob("*.py")):
         if source.stem not in MACHINERY:
             topic = importlib.import_module(f"source.{source.stem}").TOPIC
             wanted[HERE / f"{topic.name}.json"] = written(topic)
+            names |= {vector["name"] for vector in topic.vectors}
+    answers = importlib.import_module("source.answers").ANSWERS
+    if missing := {name for vectors in answers.values() for name in vectors} - names:
+        sys.exit(f"source/answers.py names vectors that do not exist: {sorted(missing)}")
     return wanted
 
 

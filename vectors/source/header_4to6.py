@@ -152,6 +152,20 @@ drop(
     "multicast",
 )
 
+for source, destination, what in (("240.0.0.1", "192.0.2.33", "source"), ("198.51.100.2", "240.0.0.1", "destination")):
+    forward(
+        f"class-e-{what}-4to6",
+        f"A {what} of class E, which hosts use today, is translated like any.",
+        "RFC 1812 5.3.7, RFC 7915 4.1",
+        in4(udp(), src=source, dst=destination),
+        out6(
+            udp(),
+            src="2001:db8:1f0:0:1::" if what == "source" else "2001:db8:1c6:3364:2::",
+            dst="2001:db8:1f0:0:1::" if what == "destination" else "2001:db8:1c0:2:21::",
+        ),
+        choice="RFC 1812 would not forward it; hosts and routers of today do.",
+    )
+
 # --- headers that are none -------------------------------------------------------------------------------------------
 
 whole = in4(udp(pattern(16)))

@@ -44,6 +44,13 @@ forward(
     out4(udp(), tos=0xB8),
 )
 forward(
+    "firezone-traffic-class-72",
+    "A traffic class of 72 is no more out of range than any: DSCP has 6 bits of it, and ECN 2.",
+    "RFC 7915 5.1",
+    in6(udp(), tc=72),
+    out4(udp(), tos=72),
+)
+forward(
     "traffic-class-all-ones-6to4",
     "All 8 bits of the traffic class are copied, and none of the flow label's.",
     "RFC 7915 5.1",

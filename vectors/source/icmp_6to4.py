@@ -64,6 +64,7 @@ for name, demand, told, mtu, configuration in (
     ("jumbo", "Jumbo frames: 8000 becomes 7980.", 8000, 7980, WIDE),
     ("zero", "An MTU of 0 does not underflow: it becomes 68, the smallest of IPv4.", 0, 68, config()),
     ("19", "Nor does an MTU of 19; it becomes 68.", 19, 68, config()),
+    ("20", "An MTU of 20 leaves nothing; it becomes 68.", 20, 68, config()),
     ("88", "An MTU of 88 becomes 68.", 88, 68, config()),
     ("89", "An MTU of 89 becomes 69.", 89, 69, config()),
     ("above-16-bits", "An MTU of 65556, whose low 16 bits are 20, is limited, not cut off.", 65556, 8980, WIDE),

@@ -37,6 +37,7 @@ from .wire import (
     routing_header,
     tcp,
     udp,
+    word,
 )
 
 TOPIC = Topic("icmp-quotes", "ICMP errors and the packets inside them")
@@ -456,6 +457,22 @@ forward(
     told4(quoted4(udp()), src="192.0.0.8"),
     choice=INNER_ID,
 )
+for kind, code, new_kind, new_code, rest4, rest6 in (
+    (1, 0, 3, 1, 0, 0),
+    (1, 1, 3, 10, 0, 0),
+    (1, 4, 3, 3, 0, 0),
+    (2, 0, 3, 4, 1380, 1400),
+    (3, 1, 11, 1, 0, 0),
+    (4, 1, 3, 2, 0, 6),
+):
+    forward(
+        f"error-{kind}-{code}-of-a-router-without-ipv4-address",
+        f"Errors of type {kind}, code {code} get a source like those of any type if their router has no IPv4 address.",
+        "RFC 6791 3, RFC 7600 4.8, RFC 7915 5.2",
+        in6(icmp6(kind, code, word(rest6), out6(udp())), src=ROUTER6),
+        out4(icmp4(new_kind, new_code, word(rest4), quoted4(udp())), src="192.0.0.8"),
+        choice=INNER_ID,
+    )
 POOL4 = config(icmp={"address4": OWN4, "address6": OWN6, "source_pool4": ["203.0.113.77/32"]})
 for router in (ROUTER6, "2001:db8:ffff::1", "fd00::1"):
     forward(

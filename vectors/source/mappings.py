@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from .network import CONFIG, H4, H6, OWN4, Topic, config, in4, in6, out4, out6, told4, told6
-from .wire import Piece, echo4, echo6, fragment_header, icmp4, icmp6, ip4, ip6, over6, pattern, tcp, udp, word
+from .network import CONFIG, OWN4, Topic, in4, in6, out4, out6, told4, told6
+from .wire import echo4, echo6, fragment_header, icmp4, icmp6, ip4, ip6, over6, pattern, tcp, udp, word
 
 TOPIC = Topic("mappings", "Explicit address mappings, hairpinning, CLAT")
 forward, drop = TOPIC.forward, TOPIC.drop
@@ -169,6 +169,15 @@ forward(
     ip6(echo6(), A_IN_6, B, hop=63),
     config=EAMT,
 )
+forward(
+    "hairpin-udp-without-checksum",
+    "A UDP datagram of IPv6 without checksum, as tunnels send it, reaches an IPv6 node as it was sent.",
+    "RFC 7757 4.2.2, RFC 6935 5",
+    ip6(udp(csum=0), A, B_IN_6),
+    ip6(udp(csum=0), A_IN_6, B, hop=63),
+    config=EAMT,
+    choice="By the letter the second pass would drop it (RFC 7915 section 4.5), though neither node is one of IPv4.",
+)
 late = ip6(udp(), A, B_IN_6, hop=1)
 drop(
     "hairpin-hop-limit",
@@ -276,6 +285,14 @@ drop(
     told6(1, 1, foreign6, src=CLAT6, dst=SERVER6),
     config=CLAT,
     choice="The RFC leaves to the CLAT which addresses it serves.",
+)
+forward(
+    "clat-with-well-known-prefix",
+    "A CLAT's own address is mapped, not embedded: behind the well-known prefix it may be 192.0.0.1.",
+    "RFC 6877 6.3, RFC 7757 3.3.1, RFC 6052 3.1",
+    ip4(udp(), CLAT4, "8.8.8.8"),
+    ip6(udp(), CLAT6, "64:ff9b::808:808", hop=63),
+    config={**CLAT, "pref64": ["64:ff9b::/96"]},
 )
 forward(
     "clat-router-on-the-path",

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from .answers import ANSWERS
 from .wire import Carried, Piece, icmp4, icmp6, ip4, ip6
 
 H4, H4_IN_6 = "198.51.100.2", "2001:db8:1c6:3364:2::"
@@ -114,6 +115,8 @@ class Topic:
         vector: dict[str, Any] = {"name": name, "demand": demand, "rfc": sections}
         vector |= {"choice": choice} if choice else {}
         vector |= {"judges": judges} if judges else {}
+        answers = [bug for bug, vectors in ANSWERS.items() if name in vectors]
+        vector |= {"answers": answers} if answers else {}
         vector["config"] = CONFIG if config is None else config
         vector["environment"] = {"ipv4_id": IDENT, "time_ms": time_ms}
         if earlier:

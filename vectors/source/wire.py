@@ -269,7 +269,7 @@ def ip6(
     length: int | None = None,
     version: int = 6,
 ) -> Piece:
-    """An IPv6 packet (RFC 8200). ``ext``: extension headers, ``first`` the kind of their first; ``length``, ``version``: lies."""
+    """An IPv6 packet (RFC 8200). ``ext``: extension headers, ``first`` of this kind; ``length``, ``version``: lies."""
     source, destination = ipaddress.IPv6Address(src), ipaddress.IPv6Address(dst)
     payload = over6(carried, src, dst) if isinstance(carried, Carried) else carried
     number = first if first is not None else nh if nh is not None else carried.number if isinstance(carried, Carried) else None

@@ -27,6 +27,8 @@ pub struct Vector {
     pub rfc: Vec<String>,
     pub choice: Option<String>,
     pub judges: Option<String>,
+    #[serde(default)]
+    pub answers: Vec<String>,
     pub config: Keys,
     pub environment: Environment,
     pub input: Bytes,

@@ -2,15 +2,16 @@
 //! The vectors of `vectors/`: are they complete, does the translator do what they demand, and does `CONFORMANCE.md`
 //! tell the truth about them?
 
+mod conformance;
 mod file;
 
-use diolkos_core::{Env, Offload, Outbox, Packet, Translator, HEADROOM};
+use diolkos_core::{Env, Offload, Outbox, Packet, Reason, Translator, HEADROOM};
 use file::{Bytes, File, Vector, Verdict};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Fewer means that files are missing.
-const AT_LEAST: usize = 60;
+const AT_LEAST: usize = 700;
 
 struct World {
     next_ipv4_id: u16,
@@ -196,6 +197,11 @@ fn every_vector_is_complete() {
                 Verdict::Emitted => assert!(!vector.output.is_empty(), "{name}"),
                 Verdict::Drop => assert!(vector.output.len() <= 1, "{name}"),
             }
+            assert!(
+                vector.answers.iter().all(|bug| is_report(bug)),
+                "{name}: {:?}",
+                vector.answers
+            );
             let earlier = vector
                 .environment
                 .earlier
@@ -218,6 +224,13 @@ fn every_vector_is_complete() {
     assert!(names.len() >= AT_LEAST, "{} vectors", names.len());
 }
 
+/// Is it "owner/project#1"?
+fn is_report(text: &str) -> bool {
+    text.split_once('#').is_some_and(|(project, number)| {
+        project.split('/').count() == 2 && number.parse::<u32>().is_ok()
+    })
+}
+
 /// Is it "RFC 7915 4.1", "RFC 792", "RFC 4443 2.4(e)" or "RFC 7915 4.2 figure 3"?
 fn is_section(text: &str) -> bool {
     let mut words = text.split(' ');
@@ -236,4 +249,93 @@ fn is_section(text: &str) -> bool {
             .next()
             .is_none_or(|word| word == "figure" && number(words.next()))
         && words.next().is_none()
+}
+
+#[test]
+fn every_reason_of_the_slow_path_is_shown() {
+    // What only a device or a caller can do wrong; vectors have neither.
+    const WITHOUT_VECTOR: [Reason; 2] = [Reason::OffloadMismatch, Reason::Headroom];
+    let files = file::all();
+    let shown: BTreeSet<_> = files
+        .iter()
+        .flat_map(|(_, file)| &file.vectors)
+        .filter_map(|vector| vector.reason.clone())
+        .collect();
+    let missing: Vec<_> = Reason::ALL
+        .iter()
+        .filter(|reason| {
+            reason.group() != diolkos_core::verdict::Group::Decline
+                && !WITHOUT_VECTOR.contains(reason)
+        })
+        .map(|reason| reason.name())
+        .filter(|name| !shown.contains(*name))
+        .collect();
+    assert!(missing.is_empty(), "no vector shows {missing:?}");
+}
+
+#[test]
+fn the_conformance_tables_name_every_vector_and_no_other() {
+    let files = file::all();
+    let vectors: Vec<&Vector> = files.iter().flat_map(|(_, file)| &file.vectors).collect();
+    let rows = conformance::rows();
+    assert!(
+        rows.iter().filter(|row| row.mark.is_some()).count() > 100,
+        "rows are missing"
+    );
+    for row in &rows {
+        let marked = row.mark.as_deref();
+        let shows_nothing = marked == Some("✗") || marked == Some("–");
+        assert_eq!(
+            row.names.is_empty(),
+            shows_nothing,
+            "done needs a vector, and not done has none: {}",
+            row.text
+        );
+        for name in &row.names {
+            let exists = match conformance::is_path(name) {
+                true => file::root().join(name).exists(),
+                false => vectors
+                    .iter()
+                    .any(|vector| conformance::matches(name, &vector.name)),
+            };
+            assert!(exists, "{name} does not exist: {}", row.text);
+        }
+    }
+    let in_no_row = |vector: &&&Vector| {
+        let in_row = |row: &conformance::Row| {
+            row.names
+                .iter()
+                .any(|name| conformance::matches(name, &vector.name))
+        };
+        !rows.iter().filter(|row| row.mark.is_some()).any(in_row)
+    };
+    let unnamed: Vec<_> = vectors
+        .iter()
+        .filter(in_no_row)
+        .map(|vector| &vector.name)
+        .collect();
+    assert!(unnamed.is_empty(), "no demand names {unnamed:?}");
+    for vector in &vectors {
+        for report in &vector.answers {
+            let answers = |row: &&conformance::Row| row.text.contains(&format!("[{report}]"));
+            let row = rows
+                .iter()
+                .find(answers)
+                .unwrap_or_else(|| panic!("no row for {report}"));
+            assert!(
+                row.names.contains(&vector.name),
+                "{} is missing: {}",
+                vector.name,
+                row.text
+            );
+        }
+    }
+}
+
+#[test]
+fn patterns() {
+    assert!(conformance::matches("a-*-b", "a-1-b"));
+    assert!(conformance::matches("*", ""));
+    assert!(!conformance::matches("a-*-b", "a-b"));
+    assert!(!conformance::matches("a", "ab"));
 }
