@@ -72,6 +72,19 @@ struct diolkos_clat {
 	__u8 pad[2];
 };
 
+/*
+ * The router behind which the whole translation prefix lies, while the
+ * program that watches the routes is sure that there is exactly one. With it
+ * the route need not be looked up for each packet. A new router is written
+ * into the slot that is not in use before `current` changes.
+ */
+struct diolkos_next_hop {
+	__u32 current; /* 0: look the route up; 1 or 2: slots[current - 1] */
+	__u32 pad[3];
+	struct in6_addr slots[2];
+};
+
+_Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 64, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_count) == 16, "no implicit padding");
 

@@ -94,8 +94,8 @@ static __always_inline int addr_extract(const volatile struct in6_addr *prefix, 
 	}
 }
 
-/* A constant is read word by word: without `volatile` the compiler would take the zeros it was built with. */
-static __always_inline struct in6_addr in6_constant(const volatile struct in6_addr *a)
+/* Read word by word: without `volatile` the compiler would take the zeros with which a global was built. */
+static __always_inline struct in6_addr in6_load(const volatile struct in6_addr *a)
 {
 	struct in6_addr copy;
 

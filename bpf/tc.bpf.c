@@ -21,6 +21,8 @@
 #include <bpf/bpf_helpers.h>
 #include <linux/pkt_cls.h>
 
+#define AF_INET6 10 /* the C library's header does not compile for BPF */
+
 /* Not ours, or not ours alone: the next program, then the kernel, sees the packet as it was. */
 #define NEXT TC_ACT_UNSPEC
 
@@ -45,6 +47,16 @@ static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len)
 	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
 		return fail(len);
 	eth->h_proto = bpf_htons(ETH_P_IPV6);
+
+	const volatile struct in6_addr *router = known_next_hop();
+
+	if (router) {
+		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+		struct in6_addr address = in6_load(router);
+
+		__builtin_memcpy(nh.ipv6_nh, &address, sizeof(address));
+		return bpf_redirect_neigh(clat.uplink_ifindex, &nh, sizeof(nh), 0);
+	}
 	return bpf_redirect_neigh(clat.uplink_ifindex, NULL, 0, 0);
 }
 
@@ -76,7 +88,7 @@ static __always_inline int guard_4to6(struct __sk_buff *skb, struct seen *s, str
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
-	struct in6_addr src6 = in6_constant(&clat.v6), dst6;
+	struct in6_addr src6 = in6_load(&clat.v6), dst6;
 	struct seen s = {};
 	int new_type = 0;
 	__u32 len = skb->len;
@@ -96,19 +108,18 @@ int tun_egress(struct __sk_buff *skb)
 		return fail(len);
 
 	__u64 from = (__u64)s.src4_be + s.dst4_be, to = csum_in6(&src6) + csum_in6(&dst6);
-	__u32 l4 = sizeof(struct ipv6hdr);
 
-	if (s.l4_proto == IPPROTO_ICMP) {
-		if (xlat_echo(skb, l4, s.icmp_type, new_type, 0, icmpv6_pseudo_sum(&src6, &dst6, s.payload_len)))
-			return fail(len);
-	} else if (xlat_l4_checksum(skb, l4, s.l4_proto, csum_delta(from, to))) {
+	if (s.l4_proto != IPPROTO_ICMP &&
+	    xlat_l4_checksum(skb, sizeof(struct ipv6hdr), s.l4_proto, csum_delta(from, to)))
 		return fail(len);
-	}
 
 	struct ipv6hdr *ip = (void *)(long)skb->data;
+	struct icmp_echo *echo = (void *)(ip + 1);
 
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
 		return fail(len);
+	if (s.l4_proto == IPPROTO_ICMP)
+		xlat_echo(echo, new_type, 0, icmpv6_pseudo_sum(&src6, &dst6, s.payload_len));
 	*ip = xlat_header_4to6(&s, &src6, &dst6);
 	count(DIOLKOS_TRANSLATED_4TO6, len);
 	return out_of_uplink(skb, len);
@@ -180,20 +191,31 @@ int uplink_ingress(struct __sk_buff *skb)
 		return fail(len);
 
 	__u64 from = csum_in6(&s.src6) + csum_in6(&s.dst6), to = (__u64)src4_be + clat.v4_be;
-	__u32 l4 = l2 + sizeof(struct iphdr);
+
+	if (s.l4_proto != IPPROTO_ICMP &&
+	    xlat_l4_checksum(skb, l2 + sizeof(struct iphdr), s.l4_proto, csum_delta(from, to)))
+		return fail(len);
+
+	struct iphdr *ip = (void *)(long)skb->data + l2;
+	struct icmp_echo *echo = (void *)(ip + 1);
+
+	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
+		return fail(len);
+
+	/*
+	 * The network card may have summed the packet (CHECKSUM_COMPLETE). The kernel took the first 20 bytes of the
+	 * IPv6 header out of that sum with the bytes; the other 20, which are addresses, give way to an IPv4 header,
+	 * whose sum is zero.
+	 */
+	__u64 gone = (__u64)s.src6.s6_addr32[3] + csum_in6(&s.dst6), come = 0;
 
 	if (s.l4_proto == IPPROTO_ICMP) {
-		if (xlat_echo(skb, l4, s.icmp_type, new_type, icmpv6_pseudo_sum(&s.src6, &s.dst6, s.payload_len), 0))
-			return fail(len);
-	} else if (xlat_l4_checksum(skb, l4, s.l4_proto, csum_delta(from, to))) {
-		return fail(len);
+		gone += echo_head_sum(echo);
+		xlat_echo(echo, new_type, icmpv6_pseudo_sum(&s.src6, &s.dst6, s.payload_len), 0);
+		come += echo_head_sum(echo);
 	}
-
-	struct iphdr ip = xlat_header_6to4(&s, src4_be, clat.v4_be);
-
-	/* The network card may have summed the packet (CHECKSUM_COMPLETE): the helper keeps that sum true. */
-	if (bpf_skb_store_bytes(skb, l2, &ip, sizeof(ip), BPF_F_RECOMPUTE_CSUM))
-		return fail(len);
+	*ip = xlat_header_6to4(&s, src4_be, clat.v4_be);
+	bpf_csum_update(skb, csum_delta(gone, come));
 	count(DIOLKOS_TRANSLATED_6TO4, len);
 	return bpf_redirect(clat.tun_ifindex, BPF_F_INGRESS);
 }

@@ -76,17 +76,23 @@ static __always_inline int xlat_l4_checksum(struct __sk_buff *skb, __u32 off, __
 
 /*
  * ICMPv6 has a pseudo-header and ICMP has none, so that the checksum changes
- * by all of it and by the type. pseudo6 is the pseudo-header's sum.
+ * by all of it (from or to is its sum, the other is 0) and by the type. Echo
+ * never comes with CHECKSUM_PARTIAL: no device computes its checksum.
  */
-static __always_inline int xlat_echo(struct __sk_buff *skb, __u32 off, __u8 old_type, __u8 new_type, __u64 from,
-				     __u64 to)
+static __always_inline void xlat_echo(struct icmp_echo *echo, __u8 new_type, __u64 from, __u64 to)
 {
-	__u16 delta = csum_delta(from + bpf_htons((__u16)old_type << 8), to + bpf_htons((__u16)new_type << 8));
+	__u16 *type_and_code = (__u16 *)echo;
 
-	if (bpf_skb_store_bytes(skb, off, &new_type, sizeof(new_type), BPF_F_RECOMPUTE_CSUM))
-		return -1;
-	return bpf_l4_csum_replace(skb, off + __builtin_offsetof(struct icmp_echo, checksum_be), 0, delta,
-				   BPF_F_PSEUDO_HDR);
+	from += *type_and_code;
+	echo->type = new_type;
+	to += *type_and_code;
+	echo->checksum_be = ~csum_fold16((__u64)(__u16)~echo->checksum_be + csum_delta(from, to));
+}
+
+/* The first two words, which are what xlat_echo changes. */
+static __always_inline __u64 echo_head_sum(const struct icmp_echo *echo)
+{
+	return *(const __u32 *)echo;
 }
 
 static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const struct in6_addr *dst, __u16 len)

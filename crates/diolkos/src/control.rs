@@ -19,7 +19,7 @@ use crate::counters::Counter;
 use crate::failure::Failure;
 
 /// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ mod forwarding;
 mod neighbour;
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
 
 use diolkos_core::Translator;
 use diolkos_sys::fastpath::{Attach, ClatRules, FastPath, FastPathError};
@@ -16,12 +17,13 @@ use futures_util::StreamExt;
 use ipnet::Ipv6Net;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{signal, Signal, SignalKind};
+use tokio::time::Instant;
 
 use crate::config::{Datapath, Hook, Settings, V6Address, WELL_KNOWN_PREFIX};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::Failure;
-use crate::net::{Link, LinkEvent, Medium, Net, Route4};
+use crate::net::{Event, Link, Medium, Net, Route4};
 use crate::privilege;
 use crate::slowpath::SlowPath;
 
@@ -36,6 +38,8 @@ const GROWTH: u32 = 28;
 /// The helper that makes room for a link-layer header measures a packet against the MTU of the device it stands at:
 /// the TUN device's must hold an IPv6 packet of the uplink's MTU and an Ethernet header.
 const TUN_MTU_MARGIN: u32 = 16;
+/// Routes come and go in groups; while they do, the fast path looks each packet's route up.
+const SETTLE: Duration = Duration::from_millis(200);
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
 const ADDRESS_RETRIES: u8 = 3;
 
@@ -43,7 +47,7 @@ const ADDRESS_RETRIES: u8 = 3;
 pub async fn run(settings: Settings) -> Result<(), Failure> {
     privilege::check()?;
     let mut signals = Signals::new()?;
-    let (mut net, links) = Net::connect()?;
+    let (mut net, news) = Net::connect()?;
     let uplink = net.link(&settings.translator.interfaces[0]).await?;
     if uplink.mtu6 < IPV6_MINIMUM_MTU {
         return Err(Failure::run_time(format!(
@@ -58,26 +62,25 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         claimed = claim(&net, &settings, &uplink) => claimed?,
         () = signals.any() => return Ok(()),
     };
-    let isthmus = Isthmus::build(&net, &settings, &uplink, address).await?;
-    open(&net, &settings, &uplink, &isthmus).await?;
-
-    tracing::info!(
-        "ready: {} <-> {} on {}, prefix {}, datapath {}",
-        settings.clat.v4,
-        address,
-        uplink.name,
-        settings.translator.pref64[0],
-        isthmus.datapath()
-    );
-    let result = serve(
-        &settings,
-        &uplink,
-        &isthmus,
-        responder.as_ref(),
-        links,
-        &control,
-        &mut signals,
-    )
+    let mut isthmus = Isthmus::build(&net, &settings, &uplink, address).await?;
+    let served = async {
+        open(&net, &settings, &uplink, &isthmus).await?;
+        tracing::info!(
+            "ready: {} <-> {} on {}, prefix {}, datapath {}",
+            settings.clat.v4,
+            address,
+            uplink.name,
+            settings.translator.pref64[0],
+            isthmus.datapath()
+        );
+        let world = World {
+            net: &net,
+            settings: &settings,
+            uplink: &uplink,
+            control: &control,
+        };
+        serve(world, &mut isthmus, responder.as_ref(), news, &mut signals).await
+    }
     .await;
     let qdiscs = isthmus
         .fast
@@ -88,7 +91,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     for index in qdiscs {
         net.remove_unused_clsact(index).await;
     }
-    result
+    served
 }
 
 /// Finds an IPv6 address that nobody has and begins to answer for it.
@@ -245,6 +248,20 @@ impl Isthmus {
         })
     }
 
+    /// Tells the fast path the one router behind the prefix, or that it must look the route up.
+    fn next_hop(&mut self, world: &World<'_>, router: Option<Ipv6Addr>) {
+        let Some(fast) = &mut self.fast else { return };
+        // A link without neighbours has no use for it.
+        let router = router.filter(|_| world.uplink.medium == Medium::Ethernet);
+        tracing::debug!(
+            "next hop to the prefix: {}",
+            router.map_or("by route".to_owned(), |r| r.to_string())
+        );
+        if let Err(error) = fast.set_next_hop(router) {
+            tracing::warn!("the next hop cannot be told to the fast path: {error}");
+        }
+    }
+
     fn datapath(&self) -> String {
         match &self.fast {
             Some(fast) => format!("tc ({})", fast.hook_name()),
@@ -329,16 +346,24 @@ async fn open(
     Ok(())
 }
 
-/// Answers whoever asks until it is time to leave.
+/// What stays the same while it serves.
+struct World<'a> {
+    net: &'a Net,
+    settings: &'a Settings,
+    uplink: &'a Link,
+    control: &'a UnixListener,
+}
+
+/// Answers whoever asks, and follows the routes, until it is time to leave.
 async fn serve(
-    settings: &Settings,
-    uplink: &Link,
-    isthmus: &Isthmus,
+    world: World<'_>,
+    isthmus: &mut Isthmus,
     responder: Option<&Responder>,
-    mut links: BoxStream<'static, LinkEvent>,
-    control: &UnixListener,
+    mut news: BoxStream<'static, Event>,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
+    let uplink = world.uplink;
+    let gone = |why: String| Failure::run_time(format!("the uplink {} is gone{why}", uplink.name));
     let answering = async {
         match responder {
             Some(responder) => responder.answer().await,
@@ -346,24 +371,40 @@ async fn serve(
         }
     };
     tokio::pin!(answering);
+    let mut routes_settle = Some(Instant::now());
     loop {
         tokio::select! {
             () = signals.any() => {
                 tracing::info!("stopped by a signal");
                 return Ok(());
             }
-            event = links.next() => match event {
-                Some(event) => look(uplink, &event)?,
+            event = news.next() => match event {
+                Some(Event::LinkGone(index)) if index == uplink.index => return Err(gone(String::new())),
+                Some(Event::LinkChanged(link)) if link.index == uplink.index && link.mtu != uplink.mtu => {
+                    return Err(Failure::run_time(format!(
+                        "the MTU of the uplink {} changed from {} to {}: start again to follow it",
+                        uplink.name, uplink.mtu, link.mtu
+                    )));
+                }
+                Some(Event::RoutesChanged) => {
+                    isthmus.next_hop(&world, None);
+                    routes_settle = Some(Instant::now() + SETTLE);
+                }
+                Some(Event::LinkGone(_) | Event::LinkChanged(_)) => {}
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },
-            failed = &mut answering => {
-                let error = failed.err().map_or_else(String::new, |e| format!(": {e}"));
-                // The news that the link is gone may come a little later than the socket's error.
-                return Err(Failure::run_time(format!("the uplink {} is gone{error}", uplink.name)));
+            () = until(routes_settle) => {
+                routes_settle = None;
+                let router = world.net.sole_router(world.settings.translator.pref64[0], uplink.index).await;
+                isthmus.next_hop(&world, router);
             }
-            accepted = control.accept() => {
+            failed = &mut answering => {
+                // The news that the link is gone may come a little later than the socket's error.
+                return Err(gone(failed.err().map_or_else(String::new, |e| format!(": {e}"))));
+            }
+            accepted = world.control.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                if let Err(error) = control::serve(stream, |request| reply(settings, isthmus, request)).await {
+                if let Err(error) = control::serve(stream, |request| reply(world.settings, isthmus, request)).await {
                     tracing::debug!("a control request failed: {error}");
                 }
             }
@@ -371,20 +412,11 @@ async fn serve(
     }
 }
 
-/// Whether the translator can go on after this news.
-fn look(uplink: &Link, event: &LinkEvent) -> Result<(), Failure> {
-    match event {
-        LinkEvent::Gone(index) if *index == uplink.index => Err(Failure::run_time(format!(
-            "the uplink {} is gone",
-            uplink.name
-        ))),
-        LinkEvent::Changed(link) if link.index == uplink.index && link.mtu != uplink.mtu => {
-            Err(Failure::run_time(format!(
-                "the MTU of the uplink {} changed from {} to {}: start again to follow it",
-                uplink.name, uplink.mtu, link.mtu
-            )))
-        }
-        LinkEvent::Gone(_) | LinkEvent::Changed(_) => Ok(()),
+/// A moment, or never.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -40,15 +40,6 @@ pub struct Link {
     pub medium: Medium,
 }
 
-/// News about a link.
-#[derive(Clone, Debug)]
-pub enum LinkEvent {
-    /// It appeared or changed.
-    Changed(Link),
-    /// It is gone, or went to another network namespace.
-    Gone(u32),
-}
-
 impl Link {
     pub(super) fn from_message(message: &LinkMessage) -> Link {
         let mut link = Link {

@@ -5,6 +5,7 @@
 
 mod address;
 mod link;
+mod nexthop;
 mod qdisc;
 mod route;
 
@@ -17,8 +18,19 @@ use rtnetlink::MulticastGroup;
 
 use crate::failure::Failure;
 
-pub use link::{Link, LinkEvent, Medium};
+pub use link::{Link, Medium};
 pub use route::Route4;
+
+/// News from the kernel.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A link appeared or changed.
+    LinkChanged(Link),
+    /// A link is gone, or went to another network namespace.
+    LinkGone(u32),
+    /// IPv6 routes or rules changed.
+    RoutesChanged,
+}
 
 /// A connection to the kernel. The task that serves it ends with the runtime.
 pub struct Net {
@@ -26,21 +38,29 @@ pub struct Net {
 }
 
 impl Net {
-    /// Connects; the stream tells of links that change or go.
-    pub fn connect() -> Result<(Net, BoxStream<'static, LinkEvent>), Failure> {
-        let (connection, handle, messages) =
-            rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(|e| {
-                Failure::run_time(format!("no netlink connection to the kernel: {e}"))
-            })?;
+    /// Connects; the stream tells of links and IPv6 routes that change or go.
+    pub fn connect() -> Result<(Net, BoxStream<'static, Event>), Failure> {
+        let (connection, handle, messages) = rtnetlink::new_multicast_connection(&[
+            MulticastGroup::Link,
+            MulticastGroup::Ipv6Route,
+            MulticastGroup::Ipv6Rule,
+        ])
+        .map_err(|e| Failure::run_time(format!("no netlink connection to the kernel: {e}")))?;
         tokio::spawn(connection);
         let events = messages.filter_map(|(message, _)| async {
             match message.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
-                    Some(LinkEvent::Gone(link.header.index))
+                    Some(Event::LinkGone(link.header.index))
                 }
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                    Some(LinkEvent::Changed(Link::from_message(&link)))
+                    Some(Event::LinkChanged(Link::from_message(&link)))
                 }
+                NetlinkPayload::InnerMessage(
+                    RouteNetlinkMessage::NewRoute(_)
+                    | RouteNetlinkMessage::DelRoute(_)
+                    | RouteNetlinkMessage::NewRule(_)
+                    | RouteNetlinkMessage::DelRule(_),
+                ) => Some(Event::RoutesChanged),
                 _ => None,
             }
         });

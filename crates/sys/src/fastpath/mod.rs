@@ -6,6 +6,7 @@
 //! next start takes off what a killed one left.
 
 mod hook;
+mod next_hop;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,6 +18,8 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, PrintLevel};
 
 pub use hook::{Hook, Side};
+
+use next_hop::NextHop;
 
 use crate::skel::{types, TcSkelBuilder};
 
@@ -101,6 +104,7 @@ pub struct Count {
 pub struct FastPath {
     hooks: Vec<Hook>,
     fates: MapHandle,
+    next_hop: NextHop,
 }
 
 /// The programs after loading, before attaching.
@@ -109,6 +113,7 @@ struct Programs {
     tun_ingress: OwnedFd,
     uplink_ingress: OwnedFd,
     fates: MapHandle,
+    next_hop: MapHandle,
 }
 
 impl FastPath {
@@ -152,12 +157,19 @@ impl FastPath {
         Ok(FastPath {
             hooks,
             fates: programs.fates,
+            next_hop: NextHop::new(programs.next_hop),
         })
     }
 
     /// `tcx` or `clsact`: what was chosen.
     pub fn hook_name(&self) -> &'static str {
         self.hooks.first().map_or("none", Hook::name)
+    }
+
+    /// Tells the programs the one router behind the translation prefix, so that they need not look the route up for
+    /// each packet. `None` when it is not certain that there is exactly one.
+    pub fn set_next_hop(&mut self, router: Option<Ipv6Addr>) -> io::Result<()> {
+        self.next_hop.set(router)
     }
 
     /// The interfaces on which a clsact queueing discipline was made that was not there before.
@@ -254,6 +266,7 @@ fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
         tun_ingress: keep(loaded.progs.tun_ingress.as_fd())?,
         uplink_ingress: keep(loaded.progs.uplink_ingress.as_fd())?,
         fates: MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?,
+        next_hop: MapHandle::try_from(&loaded.maps.next_hop).map_err(|e| failed("next_hop", &e))?,
     })
 }
 
