@@ -49,7 +49,7 @@ for kind, name in ((0, "source-route"), (4, "segment-routing"), (253, "experimen
     routed = in6(udp(), first=43, ext=routing_header(17, 1, kind))
     drop(
         f"routing-header-{name}-with-segments-left",
-        f"A routing header of type {kind} with a segment left forbids translation; the sender is told the byte of Segments Left.",
+        f"A routing header of type {kind} with a segment left forbids translation; the sender is told where that stands.",
         "RFC 7915 5.1, RFC 4443 3.4",
         routed,
         "routing_segments_left",
