@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from network import Network
 
 ROOT = Path(__file__).resolve().parents[2]

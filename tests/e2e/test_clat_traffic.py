@@ -197,3 +197,23 @@ def test_ipv6_of_the_host_is_left_alone(net: Network, datapath: str) -> None:
         done = net.ping("-6", "-c5", "-s", "1400", to=SERVER6)
         assert "5 received" in done.stdout, done.stdout
         clat.stop()
+
+
+def test_the_router_may_change(net: Network, datapath: str) -> None:
+    """The fast path knows the router behind the prefix, and follows the routes: nothing is lost for long."""
+    net.clat(datapath)
+    assert "3 received" in net.ping("-c3").stdout
+    net.ip(net.router, "address", "add", "2001:2:0:1::99/64", "dev", "down0", "nodad")
+    net.ip(net.client, "route", "replace", "default", "via", "2001:2:0:1::99")
+    net.ip(net.router, "address", "del", "2001:2:0:1::1/64", "dev", "down0")
+    net.ip(net.client, "neighbour", "flush", "dev", "wan0")
+    assert "5 received" in net.ping("-c5").stdout
+
+
+def test_routes_inside_the_prefix_are_obeyed(net: Network, datapath: str) -> None:
+    """A part of the IPv4 Internet may lie behind another router, or behind none."""
+    net.clat(datapath)
+    net.ip(net.client, "route", "add", "unreachable", "64:ff9b::c000:0/112")
+    net.until(lambda: net.ping("-c1", "-W0.2").returncode != 0)
+    net.ip(net.client, "route", "del", "unreachable", "64:ff9b::c000:0/112")
+    net.until(lambda: net.ping("-c1", "-W0.2").returncode == 0)

@@ -53,7 +53,7 @@ class Wire:
         """Send an IPv6 packet from the router; what comes in on the client's TUN device of it."""
         self.forget(self.tun)
         self.router.send(bytes(self.ether / packet))
-        return self.hear(self.tun, lambda frame: self.ipv4(frame))
+        return self.hear(self.tun, self.ipv4)
 
     def ipv6(self, frame: Ether) -> IPv6 | None:
         """The packet of a frame, if it is one from the CLAT, and not Neighbour Discovery (hop limit 255)."""

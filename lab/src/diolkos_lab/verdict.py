@@ -91,7 +91,9 @@ def _verdict(
     of = _in_words(other)
     if ratio and ratio.ci95:
         low, high = ratio.ci95
-        measured = f"{WORDS[claim.metric]} is {ratio.median:.3g} times that of {of} (95 % interval {low:.3g} to {high:.3g}"
+        measured = (
+            f"{WORDS[claim.metric]} is {_times(ratio.median)} times that of {of} (95 % interval {_times(low)} to {_times(high)}"
+        )
         sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks); the rule asks for {bound}"
         sentence += ", and the interval spans it." if outcome == UNDECIDED else "."
     else:
@@ -104,6 +106,11 @@ def _verdict(
         "value": ratio.median if ratio else None,
         "ci95": ratio.ci95 if ratio else None,
     }
+
+
+def _times(ratio: float) -> str:
+    """Three digits that mean something, also when the last of them are zeros."""
+    return f"{ratio:.3g}" if ratio >= 10 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 
 def _in_words(subject: str) -> str:

@@ -175,11 +175,11 @@ def test_ours_stands_beside_the_published_with_the_native_it_was_divided_by(tmp_
 def test_the_first_screen_has_native_first_and_one_line_for_each_system(tmp_path):
     run = read(synthetic.folder(tmp_path / "result"))
     lines = costs(run, ())
-    assert [line.name for line in lines] == ["native IPv6", "diolkos tc", "diolkos tun", "NAT44", "Tayga"]
+    assert [line.name for line in lines] == ["native IPv6", "native IPv4", "diolkos tc", "diolkos tun", "NAT44", "Tayga"]
     assert lines[0].native and "Gbit/s" in lines[0].cells[0][0]
-    nat44 = lines[3]
+    nat44 = lines[4]
     assert nat44.against == "of IPv4, 2 hops"
-    assert lines[4].cells[-1][1] == "24 of 27"
+    assert lines[5].cells[-1][1] == "24 of 27"
 
 
 def test_the_first_screen_says_when_a_system_has_no_figure(tmp_path):

@@ -195,13 +195,9 @@ fn error(
         Some(fragment) => fragment.id as u16,
         None => env.ipv4_id(),
     };
-    let (mut len, hairpin) = t.icmp.to_ipv4(
-        &t.mapper,
-        (ip, ttl, id),
-        message,
-        checksum,
-        &mut error,
-    )?;
+    let (mut len, hairpin) =
+        t.icmp
+            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, &mut error)?;
     packet.offload = Offload::default();
     if hairpin.is_some() {
         let there = error;

@@ -23,18 +23,17 @@ class Cost:
 
 
 def table(results: Results, setting: tuple) -> list[Cost]:
-    """Native in its own units, then every translated system of a setting."""
-    found = [_native(results, setting)] if any(c.native for c in results.cells) else []
+    """Native in its own units, the other native family beside it, then every translated system of a setting."""
+    natives = sorted((c for c in results.cells if c.native and c.factors == setting), key=order)
+    found = [_native(results, natives[0])] if natives else []
+    found += [_shares(results, cell) for cell in natives[1:] if cell.hops == natives[0].hops]
     found += [_cost(results, a) for a in answers(results) if a.cell.factors == setting]
     return [line for line in found if line is not None]
 
 
-def _native(results: Results, setting: tuple) -> Cost | None:
+def _native(results: Results, cell: Cell) -> Cost:
     """The baseline that most systems are compared with: it sets the scale for the shares below it."""
-    cells = sorted((c for c in results.cells if c.native and c.factors == setting), key=order)
-    if not cells:
-        return None
-    rows = [plainest(results, cells[0], load, metric, ratio=False) for load, metric in HEADLINE]
+    rows = [plainest(results, cell, load, metric, ratio=False) for load, metric in HEADLINE]
     shown = []
     for row in rows:
         if row is None or row.median is None:
@@ -43,14 +42,17 @@ def _native(results: Results, setting: tuple) -> Cost | None:
         unit = scale(row.metric, [row.median])
         ends = "" if row.ci95 is None else f"{unit.text(row.ci95[0])}{TO}{unit.text(row.ci95[1])}"
         shown.append((f"{unit.text(row.median)}{THIN}{unit.unit}", ends))
-    trials = [t for t in results.measured if t.cell == cells[0] and not t.twin]
-    return Cost(short_label(cells[0]), None, [*shown, ("", _trials(trials))], native=True)
+    return Cost(short_label(cell), None, [*shown, ("", _trials(results, cell))], native=True)
 
 
 def _cost(results: Results, answer: Answer) -> Cost:
     if answer.failed:
         return Cost(short_label(answer.cell), None, [], failed=answer.cost)
-    rows = [plainest(results, answer.cell, load, metric) for load, metric in HEADLINE]
+    return _shares(results, answer.cell)
+
+
+def _shares(results: Results, cell: Cell) -> Cost:
+    rows = [plainest(results, cell, load, metric) for load, metric in HEADLINE]
     baselines = {baseline_label(row.baseline) for row in rows if row}
     against = (
         None
@@ -59,8 +61,7 @@ def _cost(results: Results, answer: Answer) -> Cost:
     )
     widest = half_width(rows)
     sure = f"± {percent(widest)}" if widest is not None else "no interval"
-    trials = [t for t in results.measured if t.cell == answer.cell and not t.twin]
-    return Cost(_name(answer.cell), against, [*(_ratio(row) for row in rows), (sure, _trials(trials))])
+    return Cost(_name(cell), against, [*(_ratio(row) for row in rows), (sure, _trials(results, cell))])
 
 
 def _name(cell: Cell) -> str:
@@ -68,7 +69,8 @@ def _name(cell: Cell) -> str:
     return short_label(cell).split(",", maxsplit=1)[0]
 
 
-def _trials(trials: list) -> str:
+def _trials(results: Results, cell: Cell) -> str:
+    trials = [t for t in results.measured if t.cell == cell and not t.twin]
     used = sum(t.counts for t in trials)
     return "" if not trials else count(used, "trial") if used == len(trials) else f"{used} of {len(trials)}"
 

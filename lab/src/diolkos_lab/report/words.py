@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from diolkos_lab.report.quantities import MINUS, THIN, count, listing, percent, times
 from diolkos_lab.report.read import Cell, Floor, Interval, Results, Row
-from diolkos_lab.report.systems import baseline_label, label, load_label, missing_label, order, short_label
+from diolkos_lab.report.systems import FAMILIES, baseline_label, label, load_label, missing_label, order, short_label
 
 # Half width of a 95 % interval, relative to its ratio. Wide enough that a quick run can reach "firm", narrow enough
 # that "firm" still tells a cost of 5 % from none.
@@ -224,7 +224,17 @@ def lead(results: Results) -> str:
     if chosen is None:
         return "No translator has a figure that can be compared with native. Why is said below."
     start = "As measured, through" if trust(results).level == "poor" else "Through"
-    return f"{start} {chosen.name}, {chosen.cost[0].lower()}{chosen.cost[1:]}"
+    return f"{start} {chosen.name}, {chosen.cost[0].lower()}{chosen.cost[1:]}{_faster_family(results, chosen.cell)}"
+
+
+def _faster_family(results: Results, cell: Cell) -> str:
+    """Why a translator can be faster than its baseline: what its application speaks may itself be the faster family."""
+    natives = [c for c in results.cells if c.native and (c.family, c.hops, c.factors) == (cell.family, cell.hops, cell.factors)]
+    for native in natives:
+        row, own = (plainest(results, c, *HEADLINE[0]) for c in (native, cell))
+        if row and own and row.ratio_ci95 and own.ratio and row.ratio_ci95[0] > 1 and own.ratio > 1:
+            return f" Native {FAMILIES[cell.family]} itself gets {share(row)} of that baseline here."
+    return ""
 
 
 def not_measured(results: Results) -> str | None:
