@@ -14,7 +14,7 @@ STEP      := $(TOOLS) packaging/step.sh
 LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
-RUFF_REST := --config lab/pyproject.toml .ci $(wildcard tests)
+RUFF_REST := --config lab/pyproject.toml .ci vectors $(wildcard tests)
 PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h)
@@ -53,6 +53,7 @@ test: root setup build ## run every test (as root)
 lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shellcheck
 	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
 	@$(STEP) "ruff" $(LOG)/ruff.log sh -c '$(RUFF) check lab && $(RUFF) check $(RUFF_REST)'
+	@$(STEP) "vectors" $(LOG)/vectors.log $(PYTHON) vectors/make.py --check
 	@$(STEP) "shellcheck" $(LOG)/shellcheck.log shellcheck $(SHELL_SRC)
 
 format: setup-lint ## bring all sources into the project's format
