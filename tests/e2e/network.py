@@ -143,7 +143,8 @@ class Network:
     def clat(self, datapath: str = "auto", *options: str, wrapper: tuple[str, ...] = (), ready: bool = True) -> Running:
         """Start `diolkos clat` in the client and wait until it is ready."""
         log = self.scratch / f"log-{len(self.running)}"
-        arguments = [*wrapper, str(self.program), "clat", "--uplink", "wan0", *options]
+        uplink = [] if "--uplink" in options else ["--uplink", "wan0"]
+        arguments = [*wrapper, str(self.program), "clat", *uplink, *options]
         if datapath == "clsact":
             config = self.scratch / "clsact.toml"
             config.write_text('[translator]\ndatapath = "tc"\nhook = "clsact"\n')
