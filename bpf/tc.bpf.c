@@ -3,6 +3,7 @@
  * tc.bpf.c - the fast path of a CLAT at the tc hooks, `device` placement.
  *
  *   tun_egress       IPv4 that a route led to the TUN device: translated and sent out of the uplink
+ *   tun_egress_l2    the same under test, where packets have an Ethernet header
  *   uplink_ingress   IPv6 for the CLAT's address: translated and received on the TUN device
  *   tun_ingress      what the slow path wrote: its IPv6 packets are sent out of the uplink
  *
@@ -60,9 +61,11 @@ static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len)
 	return bpf_redirect_neigh(clat.uplink_ifindex, NULL, 0, 0);
 }
 
-static __always_inline int guard_4to6(struct __sk_buff *skb, struct seen *s, struct in6_addr *dst6, int *new_type)
+/* off: where the network header begins. */
+static __always_inline int guard_4to6(struct __sk_buff *skb, __u32 off, struct seen *s, struct in6_addr *dst6,
+				      int *new_type)
 {
-	int fate = parse_v4(skb, 0, s);
+	int fate = parse_v4(skb, off, s);
 
 	if (fate)
 		return fate;
@@ -85,18 +88,18 @@ static __always_inline int guard_4to6(struct __sk_buff *skb, struct seen *s, str
 	return 0;
 }
 
-SEC("tcx/egress")
-int tun_egress(struct __sk_buff *skb)
+/* l2: bytes of link-layer header in front of the packet. A TUN device has none. */
+static __always_inline int translate_4to6(struct __sk_buff *skb, __u32 l2)
 {
 	struct in6_addr src6 = in6_load(&clat.v6), dst6;
 	struct seen s = {};
 	int new_type = 0;
-	__u32 len = skb->len;
+	__u32 len = skb->len - l2;
 
 	if (skb->protocol != bpf_htons(ETH_P_IP))
 		return NEXT;
 
-	int fate = guard_4to6(skb, &s, &dst6, &new_type);
+	int fate = guard_4to6(skb, l2, &s, &dst6, &new_type);
 
 	if (fate) {
 		count(fate, len);
@@ -110,10 +113,10 @@ int tun_egress(struct __sk_buff *skb)
 	__u64 from = (__u64)s.src4_be + s.dst4_be, to = csum_in6(&src6) + csum_in6(&dst6);
 
 	if (s.l4_proto != IPPROTO_ICMP &&
-	    xlat_l4_checksum(skb, sizeof(struct ipv6hdr), s.l4_proto, csum_delta(from, to)))
+	    xlat_l4_checksum(skb, l2 + sizeof(struct ipv6hdr), s.l4_proto, csum_delta(from, to)))
 		return fail(len);
 
-	struct ipv6hdr *ip = (void *)(long)skb->data;
+	struct ipv6hdr *ip = (void *)(long)skb->data + l2;
 	struct icmp_echo *echo = (void *)(ip + 1);
 
 	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
@@ -123,6 +126,23 @@ int tun_egress(struct __sk_buff *skb)
 	*ip = xlat_header_4to6(&s, &src6, &dst6);
 	count(DIOLKOS_TRANSLATED_4TO6, len);
 	return out_of_uplink(skb, len);
+}
+
+SEC("tcx/egress")
+int tun_egress(struct __sk_buff *skb)
+{
+	return translate_4to6(skb, 0);
+}
+
+/*
+ * The same for BPF_PROG_TEST_RUN, which gives every packet an Ethernet header.
+ * It stays in front of the translated packet, behind the one that
+ * out_of_uplink puts there. Not loaded unless asked for.
+ */
+SEC("?tcx/egress")
+int tun_egress_l2(struct __sk_buff *skb)
+{
+	return translate_4to6(skb, ETH_HLEN);
 }
 
 static __always_inline int guard_6to4(struct __sk_buff *skb, struct seen *s, __be32 *src4_be, int *new_type)

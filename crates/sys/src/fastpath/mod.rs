@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The eBPF fast path: load → attach → count.
+//! The eBPF fast path: load → attach → count. With the feature `testrun`, which the program itself never has, also
+//! without attaching anything.
 //!
 //! Programs that hang on links (tcx) go with the process. On kernels without
 //! tcx they hang on a clsact queueing discipline and must be taken off; the
@@ -7,6 +8,8 @@
 
 mod hook;
 mod next_hop;
+#[cfg(feature = "testrun")]
+pub mod testrun;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,13 +18,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, PrintLevel};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel};
 
 pub use hook::{Hook, Side};
 
 use next_hop::NextHop;
 
-use crate::skel::{types, TcSkelBuilder};
+use crate::skel::{types, OpenTcSkel, TcSkelBuilder};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
 
@@ -224,27 +227,11 @@ fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
 }
 
 fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
-    loader_log().clear();
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
-        loader_log().push_str(&line)
-    })));
-
     // The object only lives in this function; programs and maps live on by their descriptors.
     let mut storage = MaybeUninit::uninit();
-    let mut open = TcSkelBuilder::default()
-        .open(&mut storage)
-        .map_err(|e| failed("open", &e))?;
-    let rodata = open
-        .maps
-        .rodata_data
-        .as_deref_mut()
-        .ok_or_else(|| FastPathError::Load {
-            what: "the object has no read-only data".into(),
-            log: String::new(),
-        })?;
-    rodata.clat = abi(rules);
-
-    let loaded = open.load().map_err(|e| failed("load", &e))?;
+    let loaded = open(&mut storage, rules)?
+        .load()
+        .map_err(|e| failed("load", &e))?;
     let ids: Vec<Vec<u8>> = (0..libbpf_rs::num_possible_cpus()
         .map_err(|e| failed("count CPUs", &e))?)
         .map(|cpu| scatter(seed, cpu as u64).to_ne_bytes().to_vec())
@@ -255,12 +242,6 @@ fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
         .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
         .map_err(|e| failed("seed", &e))?;
 
-    let keep = |fd: BorrowedFd<'_>| {
-        fd.try_clone_to_owned().map_err(|e| FastPathError::Load {
-            what: e.to_string(),
-            log: String::new(),
-        })
-    };
     Ok(Programs {
         tun_egress: keep(loaded.progs.tun_egress.as_fd())?,
         tun_ingress: keep(loaded.progs.tun_ingress.as_fd())?,
@@ -268,6 +249,40 @@ fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
         fates: MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?,
         next_hop: MapHandle::try_from(&loaded.maps.next_hop).map_err(|e| failed("next_hop", &e))?,
     })
+}
+
+/// The object with its rules, before the kernel sees it.
+fn open<'object>(
+    storage: &'object mut MaybeUninit<OpenObject>,
+    rules: &ClatRules,
+) -> Result<OpenTcSkel<'object>, FastPathError> {
+    loader_log().clear();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        loader_log().push_str(&line)
+    })));
+
+    let mut open = TcSkelBuilder::default()
+        .open(storage)
+        .map_err(|e| failed("open", &e))?;
+    let rodata = open
+        .maps
+        .rodata_data
+        .as_deref_mut()
+        .ok_or_else(|| FastPathError::Load {
+            what: "the object has no read-only data".into(),
+            log: String::new(),
+        })?;
+    rodata.clat = abi(rules);
+    Ok(open)
+}
+
+fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
+    program
+        .try_clone_to_owned()
+        .map_err(|e| FastPathError::Load {
+            what: e.to_string(),
+            log: String::new(),
+        })
 }
 
 fn abi(rules: &ClatRules) -> types::diolkos_clat {

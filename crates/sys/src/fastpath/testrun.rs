@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs of the fast path, run by the kernel on packets that never were on a wire (BPF_PROG_TEST_RUN), for tests.
+//!
+//! load → set the identification → run: packet in; packet, action and counters out.
+//!
+//! The kernel gives every such packet an Ethernet header. For the uplink that is right; at the TUN device, which has
+//! none, `tun_egress_l2` stands for `tun_egress`: the same function, compiled for packets with a header in front.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_sys as bpf;
+
+use super::{failed, keep, open, ClatRules, Count, FastPathError, FATE_NAMES};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// Bytes of the longest packet for a test run: the kernel wants it, headroom and bookkeeping in one page.
+pub const LONGEST: usize = 3500;
+/// Bytes of the shortest: IPv4 and IPv6 without their header are refused.
+pub const SHORTEST: [usize; 2] = [20, 40];
+
+/// `struct __sk_buff`, which goes in as context: its length, and where it has what a super-packet needs.
+const CONTEXT: usize = 192;
+const GSO_SEGS_AT: usize = 164;
+const GSO_SIZE_AT: usize = 176;
+
+/// What a program can return (`linux/pkt_cls.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// `TC_ACT_UNSPEC`: whoever comes next gets the packet.
+    Next,
+    /// `TC_ACT_SHOT`: the packet is dropped.
+    Drop,
+    /// `TC_ACT_REDIRECT`: to another interface. To which, the kernel does not tell.
+    Redirect,
+    /// Something that no program of ours returns.
+    Other(u32),
+}
+
+/// What a program did with a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// What it returned.
+    pub action: Action,
+    /// The counters that it moved, by name, and by how much.
+    pub fates: Vec<(&'static str, Count)>,
+    /// The packet behind it, from the network header on.
+    pub packet: Vec<u8>,
+}
+
+/// Loaded programs that are attached nowhere.
+#[derive(Debug)]
+pub struct TestRun {
+    tun_egress: OwnedFd,
+    uplink_ingress: OwnedFd,
+    fates: MapHandle,
+    ipv4_ids: MapHandle,
+    cpus: usize,
+    counted: Vec<Count>,
+}
+
+impl TestRun {
+    /// Loads the programs with these rules, as the daemon does. The uplink is taken for an Ethernet, whatever the rules
+    /// say, and no interface need exist.
+    pub fn load(rules: &ClatRules) -> Result<TestRun, FastPathError> {
+        let rules = ClatRules {
+            uplink_is_ethernet: true,
+            ..rules.clone()
+        };
+        let mut storage = MaybeUninit::uninit();
+        let mut open = open(&mut storage, &rules)?;
+        open.progs.tun_egress_l2.set_autoload(true);
+        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let fates = MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?;
+        let ipv4_ids = MapHandle::try_from(&loaded.maps.ipv4_ids).map_err(|e| failed("ids", &e))?;
+        Ok(TestRun {
+            tun_egress: keep(loaded.progs.tun_egress_l2.as_fd())?,
+            uplink_ingress: keep(loaded.progs.uplink_ingress.as_fd())?,
+            fates,
+            ipv4_ids,
+            cpus: libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?,
+            counted: vec![Count::default(); FATE_NAMES.len()],
+        })
+    }
+
+    /// The next IPv4 identification, whichever CPU the program will run on.
+    pub fn set_ipv4_id(&self, next: u16) -> io::Result<()> {
+        let ids = vec![u32::from(next).to_ne_bytes().to_vec(); self.cpus];
+        self.ipv4_ids
+            .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
+            .map_err(io::Error::other)
+    }
+
+    /// Gives an IPv4 packet to the program at the TUN device. `gso_size`: bytes of transport payload of one segment, or
+    /// 0 if the packet is not one that stands for several.
+    pub fn tun_egress(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
+        let (action, bytes) = run(&self.tun_egress, ETHERTYPE_IPV4, packet, gso_size)?;
+        // A program that sends the packet out of the uplink has put a header for that in front of the one it found.
+        let front = match action {
+            Action::Redirect => 2 * ETHERNET,
+            _ => ETHERNET,
+        };
+        self.outcome(action, bytes, front)
+    }
+
+    /// Gives an IPv6 packet to the program at the uplink.
+    pub fn uplink_ingress(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
+        let (action, bytes) = run(&self.uplink_ingress, ETHERTYPE_IPV6, packet, gso_size)?;
+        self.outcome(action, bytes, ETHERNET)
+    }
+
+    fn outcome(&mut self, action: Action, mut bytes: Vec<u8>, front: usize) -> io::Result<Run> {
+        if bytes.len() < front {
+            return Err(io::Error::other("the packet lost its link-layer header"));
+        }
+        bytes.drain(..front);
+        let counts = self.counts()?;
+        let before = std::mem::replace(&mut self.counted, counts);
+        let moved = FATE_NAMES.iter().zip(&self.counted).zip(&before);
+        let fates = moved.filter(|((_, now), before)| now != before);
+        Ok(Run {
+            action,
+            fates: fates
+                .map(|((name, now), before)| {
+                    let packets = now.packets - before.packets;
+                    let bytes = now.bytes - before.bytes;
+                    (*name, Count { packets, bytes })
+                })
+                .collect(),
+            packet: bytes,
+        })
+    }
+
+    /// Every counter, summed over the CPUs: the whole map in one call, for this is done after each packet.
+    fn counts(&self) -> io::Result<Vec<Count>> {
+        let mut keys = vec![0u32; FATE_NAMES.len()];
+        let mut values = vec![0u64; FATE_NAMES.len() * self.cpus * 2];
+        let (mut next, mut count) = (0u32, keys.len() as u32);
+        // SAFETY: `keys` has room for `count` keys of 4 bytes, `values` for `count` values of 16 bytes for each
+        // possible CPU; without a beginning the kernel starts with the first key.
+        let error = unsafe {
+            bpf::bpf_map_lookup_batch(
+                self.fates.as_fd().as_raw_fd(),
+                std::ptr::null_mut(),
+                (&raw mut next).cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &mut count,
+                std::ptr::null(),
+            )
+        };
+        // ENOENT says that there are no more keys than these.
+        if error != 0 && error != -libc::ENOENT || count as usize != keys.len() {
+            return Err(io::Error::from_raw_os_error(-error));
+        }
+        let mut counts = vec![Count::default(); keys.len()];
+        for (key, per_cpu) in keys.iter().zip(values.chunks(self.cpus * 2)) {
+            for value in per_cpu.chunks(2) {
+                counts[*key as usize].packets += value[0];
+                counts[*key as usize].bytes += value[1];
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// The packet with a header in front, as the kernel passes it, once through the program.
+fn run(
+    program: &OwnedFd,
+    ethertype: u16,
+    packet: &[u8],
+    gso_size: u16,
+) -> io::Result<(Action, Vec<u8>)> {
+    let mut data_in = vec![0; ETHERNET - 2];
+    data_in.extend(ethertype.to_be_bytes());
+    data_in.extend(packet);
+    let mut context = [0u8; CONTEXT];
+    if gso_size > 0 {
+        let segments = (packet.len() / usize::from(gso_size) + 1) as u32;
+        context[GSO_SEGS_AT..GSO_SEGS_AT + 4].copy_from_slice(&segments.to_ne_bytes());
+        context[GSO_SIZE_AT..GSO_SIZE_AT + 4].copy_from_slice(&u32::from(gso_size).to_ne_bytes());
+    }
+    let mut data_out = vec![0; data_in.len() + 128];
+    let mut options = bpf::bpf_test_run_opts {
+        sz: size_of::<bpf::bpf_test_run_opts>() as _,
+        data_in: data_in.as_ptr().cast(),
+        data_size_in: data_in.len() as u32,
+        data_out: data_out.as_mut_ptr().cast(),
+        data_size_out: data_out.len() as u32,
+        ctx_in: context.as_ptr().cast(),
+        ctx_size_in: context.len() as u32,
+        repeat: 1,
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is open; the pointers are valid for the lengths next to them until the call returns.
+    let error = unsafe { bpf::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(-error));
+    }
+    data_out.truncate(options.data_size_out as usize);
+    let action = match options.retval as i32 {
+        -1 => Action::Next,
+        2 => Action::Drop,
+        7 => Action::Redirect,
+        _ => Action::Other(options.retval),
+    };
+    Ok((action, data_out))
+}
