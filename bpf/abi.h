@@ -31,7 +31,7 @@
 	X(DECLINE_FRAGMENT)  /* a fragment */                                         \
 	X(DECLINE_ICMP)      /* ICMP other than echo */                               \
 	X(DECLINE_TRANSPORT) /* not TCP, UDP or ICMP; or an IPv6 extension header */  \
-	X(DECLINE_CHECKSUM)  /* UDP without a checksum */                             \
+	X(DECLINE_CHECKSUM)  /* UDP without a checksum; echo that may be all zeros */ \
 	X(DECLINE_HOP_LIMIT) /* TTL or hop limit runs out here */                     \
 	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
 	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \

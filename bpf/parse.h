@@ -85,6 +85,12 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		s->icmp_type = icmp->type;
 		if (icmp->code)
 			return DIOLKOS_DECLINE_ICMP;
+		/*
+		 * If all the rest is zeros too, the IPv4 checksum is 0xffff, and by difference it would come out as 0
+		 * (RFC 1624 section 3). To know that, every byte has to be looked at.
+		 */
+		if (icmp->type == ICMPV6_ECHO_REPLY && !icmp->id_seq_be)
+			return DIOLKOS_DECLINE_CHECKSUM;
 		break;
 	}
 	default:

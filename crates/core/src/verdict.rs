@@ -119,7 +119,7 @@ reasons! {
         DeclineFragment "decline_fragment" "A fragment, or a packet that must be fragmented.";
         DeclineIcmp "decline_icmp" "An ICMP message other than echo.";
         DeclineTransport "decline_transport" "A transport protocol that the fast path does not know.";
-        DeclineChecksum "decline_checksum" "A UDP datagram without checksum.";
+        DeclineChecksum "decline_checksum" "A UDP datagram without checksum, or an echo reply that may be all zeros.";
         DeclineHopLimit "decline_hop_limit" "The TTL or hop limit runs out here.";
         DeclineSize "decline_size" "Larger than the next hop's MTU.";
         DeclineAddress "decline_address" "An address that the fast path's maps do not know.";
