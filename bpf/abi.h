@@ -65,6 +65,7 @@ struct diolkos_clat {
 	__u32 tun_ifindex;       /* slow path and IPv4 side */
 	__u32 uplink_ifindex;    /* IPv6 side */
 	__u32 uplink_l2_len;     /* 14 on Ethernet, 0 on a raw IP link */
+	__u32 mtu4;              /* of the TUN device, bytes */
 	__u32 mtu6;              /* of the uplink, bytes */
 	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
 	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
@@ -85,7 +86,7 @@ struct diolkos_next_hop {
 };
 
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_clat) == 64, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_clat) == 68, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_count) == 16, "no implicit padding");
 
 #endif

@@ -159,6 +159,9 @@ static __always_inline int guard_6to4(struct __sk_buff *skb, struct seen *s, __b
 		if (*new_type < 0)
 			return DIOLKOS_DECLINE_ICMP;
 	}
+	/* RFC 7915 section 5.1: too big needs an error. A card may hand over more than its MTU. */
+	if (s->segment_len + sizeof(struct iphdr) > clat.mtu4)
+		return DIOLKOS_DECLINE_SIZE;
 	return 0;
 }
 

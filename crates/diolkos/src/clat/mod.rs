@@ -209,7 +209,9 @@ impl Isthmus {
         address: Ipv6Addr,
     ) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
-        let translator = Translator::new(&settings.translation(address, uplink.mtu6))
+        let mtu = uplink.mtu + TUN_MTU_MARGIN;
+        let translation = settings.translation(address, longest_ipv4(mtu), uplink.mtu6);
+        let translator = Translator::new(&translation)
             .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))?;
         let queues = match t.queues {
             0 => std::thread::available_parallelism()
@@ -219,7 +221,7 @@ impl Isthmus {
         };
         let tun = Tun::create(&t.device, queues)?;
         let index = net.link(&t.device).await?.index;
-        net.prepare_tun(index, uplink.mtu + TUN_MTU_MARGIN).await?;
+        net.prepare_tun(index, mtu).await?;
 
         let fast = start_fast_path(settings, uplink, address, index)?;
         let forwarding = match fast {
@@ -288,6 +290,7 @@ fn start_fast_path(
         tun_ifindex,
         uplink_ifindex: uplink.index,
         uplink_is_ethernet: uplink.medium == Medium::Ethernet,
+        mtu4: longest_ipv4(uplink.mtu + TUN_MTU_MARGIN),
         mtu6: uplink.mtu6,
         lowest_ipv6_mtu: t.lowest_ipv6_mtu,
         traffic_class_zero: t.traffic_class == crate::config::TrafficClass::Zero,
@@ -319,6 +322,11 @@ fn start_fast_path(
         }
         Err(failure) => Err(failure),
     }
+}
+
+/// What fits a device of this MTU; no IPv4 packet is longer than its length field can say.
+fn longest_ipv4(mtu: u32) -> u32 {
+    mtu.min(u16::MAX.into())
 }
 
 fn random() -> u64 {

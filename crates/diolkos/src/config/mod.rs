@@ -254,8 +254,9 @@ pub struct Objection {
 }
 
 impl Settings {
-    /// The translation as the slow path takes it, once the CLAT's IPv6 address and the uplink's MTU are known.
-    pub fn translation(&self, v6: Ipv6Addr, mtu6: u32) -> diolkos_core::Config {
+    /// The translation as the slow path takes it, once the CLAT's IPv6 address and the MTUs of the TUN device and the
+    /// uplink are known.
+    pub fn translation(&self, v6: Ipv6Addr, mtu4: u32, mtu6: u32) -> diolkos_core::Config {
         let t = &self.translator;
         diolkos_core::Config {
             pref64: t.pref64.clone(),
@@ -265,6 +266,7 @@ impl Settings {
             }],
             clat: true,
             lowest_ipv6_mtu: t.lowest_ipv6_mtu,
+            mtu4,
             mtu6,
             udp_zero_checksum: match t.udp_zero_checksum {
                 UdpZeroChecksum::Drop => diolkos_core::UdpZeroChecksum::Drop,
@@ -279,7 +281,6 @@ impl Settings {
                 address6: Some(v6),
                 ..diolkos_core::Icmp::default()
             },
-            ..diolkos_core::Config::default()
         }
     }
 
@@ -356,7 +357,7 @@ impl Settings {
             V6Address::Fixed(address) => address,
             V6Address::Auto => Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1),
         };
-        let Err(error) = self.translation(v6, 1500).check() else {
+        let Err(error) = self.translation(v6, 1500, 1500).check() else {
             return Vec::new();
         };
         let key = |key: &str| match key {

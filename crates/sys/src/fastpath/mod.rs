@@ -45,6 +45,8 @@ pub struct ClatRules {
     pub uplink_ifindex: u32,
     /// The uplink has Ethernet headers; otherwise it carries bare IP.
     pub uplink_is_ethernet: bool,
+    /// MTU of the TUN device, bytes.
+    pub mtu4: u32,
     /// MTU of the uplink, bytes.
     pub mtu6: u32,
     /// RFC 7915 section 4, bytes.
@@ -299,6 +301,7 @@ fn abi(rules: &ClatRules) -> types::diolkos_clat {
         tun_ifindex: rules.tun_ifindex,
         uplink_ifindex: rules.uplink_ifindex,
         uplink_l2_len: if rules.uplink_is_ethernet { 14 } else { 0 },
+        mtu4: rules.mtu4,
         mtu6: rules.mtu6,
         lowest_ipv6_mtu: rules.lowest_ipv6_mtu,
         traffic_class_zero: rules.traffic_class_zero.into(),
