@@ -119,6 +119,14 @@ pub fn update_seed(seed: u16, old: Sum, new: Sum) -> u16 {
     Sum::default().word(seed).plus(new).minus(old).fold()
 }
 
+/// Do both sum up alike? Then a checksum over the one is a checksum over the other (RFC 6052
+/// section 4.1: checksum-neutral).
+#[inline]
+#[must_use]
+pub fn are_neutral(old: Sum, new: Sum) -> bool {
+    matches!(new.minus(old).fold(), 0 | 0xffff)
+}
+
 /// Reads the field at byte `at`.
 #[inline]
 #[must_use]
@@ -179,6 +187,16 @@ mod tests {
             ),
             0x0000
         );
+    }
+
+    #[test]
+    fn neutral_is_what_changes_no_checksum() {
+        let word = |word| Sum::default().word(word);
+        assert!(are_neutral(word(0x1234), word(0x1200).word(0x34)));
+        assert!(are_neutral(word(0xffff), Sum::default()));
+        assert!(are_neutral(Sum::default(), word(0xffff)));
+        assert!(!are_neutral(word(0x1234), word(0x1235)));
+        assert!(!are_neutral(word(0xffff), word(1)));
     }
 
     #[test]

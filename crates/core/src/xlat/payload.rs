@@ -175,6 +175,11 @@ pub(super) fn carry_over(
     old: Sum,
     new: Sum,
 ) {
+    // Only "if the address translation algorithm is not checksum neutral" is there something to do
+    // (RFC 7915 section 4.5). By difference, a checksum of 0xffff would come out as 0.
+    if csum::are_neutral(old, new) {
+        return;
+    }
     let before = csum::field(bytes, at);
     let after = match offload.checksum {
         Checksum::Complete if never_zero => csum::never_zero(csum::update(before, old, new)),
@@ -199,7 +204,8 @@ pub(super) fn rewrite_echo(
         Checksum::Complete => {
             let old = old_pseudo.word(u16::from(old_type) << 8);
             let new = new_pseudo.word(u16::from(new_type) << 8);
-            carry_over(message, ICMP_CHECKSUM_AT, false, offload, old, new);
+            let before = csum::field(message, ICMP_CHECKSUM_AT);
+            csum::set_field(message, ICMP_CHECKSUM_AT, csum::update(before, old, new));
             right_zero(message);
         }
         // The seed is the folded pseudo-header alone.
