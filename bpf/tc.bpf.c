@@ -154,6 +154,9 @@ static __always_inline int guard_6to4(struct __sk_buff *skb, struct seen *s, __b
 	if (addr_extract(&clat.pref64, clat.pref64_bits, &s->src6, src4_be) || *src4_be == clat.v4_be ||
 	    addr_v4_is_special(*src4_be, clat.wkp_only_global))
 		return DIOLKOS_DECLINE_ADDRESS;
+	/* Where the CLAT's own address lies in the prefix, its explicit mapping goes before it (RFC 7757 section 3.3.2). */
+	if (in6_equal(&s->src6, &clat.v6))
+		return DIOLKOS_DECLINE_HAIRPIN;
 	if (s->l4_proto == IPPROTO_ICMP) {
 		*new_type = icmp_echo_6to4(s->icmp_type);
 		if (*new_type < 0)
