@@ -5,12 +5,13 @@
 mod address;
 mod forwarding;
 mod neighbour;
+mod rules;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use diolkos_core::Translator;
-use diolkos_sys::fastpath::{Attach, ClatRules, FastPath, FastPathError};
+use diolkos_sys::fastpath::{Attach, FastPath, FastPathError};
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
@@ -19,7 +20,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{signal, Signal, SignalKind};
 use tokio::time::Instant;
 
-use crate::config::{Datapath, Hook, Settings, V6Address, WELL_KNOWN_PREFIX};
+use crate::config::{Datapath, Hook, Settings, V6Address};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::Failure;
@@ -35,9 +36,6 @@ use neighbour::Responder;
 const IPV6_MINIMUM_MTU: u32 = 1280;
 /// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
 const GROWTH: u32 = 28;
-/// The helper that makes room for a link-layer header measures a packet against the MTU of the device it stands at:
-/// the TUN device's must hold an IPv6 packet of the uplink's MTU and an Ethernet header.
-const TUN_MTU_MARGIN: u32 = 16;
 /// Routes come and go in groups; while they do, the fast path looks each packet's route up.
 const SETTLE: Duration = Duration::from_millis(200);
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
@@ -209,9 +207,7 @@ impl Isthmus {
         address: Ipv6Addr,
     ) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
-        let mtu = uplink.mtu + TUN_MTU_MARGIN;
-        let translation = settings.translation(address, longest_ipv4(mtu), uplink.mtu6);
-        let translator = Translator::new(&translation)
+        let translator = Translator::new(&rules::translation(settings, uplink, address))
             .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))?;
         let queues = match t.queues {
             0 => std::thread::available_parallelism()
@@ -221,7 +217,7 @@ impl Isthmus {
         };
         let tun = Tun::create(&t.device, queues)?;
         let index = net.link(&t.device).await?.index;
-        net.prepare_tun(index, mtu).await?;
+        net.prepare_tun(index, rules::tun_mtu(uplink)).await?;
 
         let fast = start_fast_path(settings, uplink, address, index)?;
         let forwarding = match fast {
@@ -282,20 +278,7 @@ fn start_fast_path(
     if t.datapath == Datapath::Tun {
         return Ok(None);
     }
-    let rules = ClatRules {
-        v4: settings.clat.v4,
-        v6: address,
-        pref64: t.pref64[0].network(),
-        pref64_bits: t.pref64[0].prefix_len(),
-        tun_ifindex,
-        uplink_ifindex: uplink.index,
-        uplink_is_ethernet: uplink.medium == Medium::Ethernet,
-        mtu4: longest_ipv4(uplink.mtu + TUN_MTU_MARGIN),
-        mtu6: uplink.mtu6,
-        lowest_ipv6_mtu: t.lowest_ipv6_mtu,
-        traffic_class_zero: t.traffic_class == crate::config::TrafficClass::Zero,
-        wkp_only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
-    };
+    let rules = rules::of(settings, uplink, address, tun_ifindex);
     let attach = match t.hook {
         Hook::Auto => Attach::Auto,
         Hook::Tcx => Attach::Tcx,
@@ -322,11 +305,6 @@ fn start_fast_path(
         }
         Err(failure) => Err(failure),
     }
-}
-
-/// What fits a device of this MTU; no IPv4 packet is longer than its length field can say.
-fn longest_ipv4(mtu: u32) -> u32 {
-    mtu.min(u16::MAX.into())
 }
 
 fn random() -> u64 {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the fast path and the slow path are told: the same, each in its own words.
+
+use std::net::Ipv6Addr;
+
+use diolkos_core::Config;
+use diolkos_sys::fastpath::ClatRules;
+
+use crate::config::{Settings, TrafficClass, WELL_KNOWN_PREFIX};
+use crate::net::{Link, Medium};
+
+/// The helper that makes room for a link-layer header measures a packet against the MTU of the device it stands at:
+/// the TUN device's must hold an IPv6 packet of the uplink's MTU and an Ethernet header.
+const TUN_MTU_MARGIN: u32 = 16;
+
+/// MTU of the TUN device, bytes.
+pub fn tun_mtu(uplink: &Link) -> u32 {
+    uplink.mtu + TUN_MTU_MARGIN
+}
+
+/// For the slow path.
+pub fn translation(settings: &Settings, uplink: &Link, address: Ipv6Addr) -> Config {
+    settings.translation(address, longest_ipv4(uplink), uplink.mtu6)
+}
+
+/// For the fast path.
+pub fn of(settings: &Settings, uplink: &Link, address: Ipv6Addr, tun_ifindex: u32) -> ClatRules {
+    let t = &settings.translator;
+    ClatRules {
+        v4: settings.clat.v4,
+        v6: address,
+        pref64: t.pref64[0].network(),
+        pref64_bits: t.pref64[0].prefix_len(),
+        tun_ifindex,
+        uplink_ifindex: uplink.index,
+        uplink_is_ethernet: uplink.medium == Medium::Ethernet,
+        mtu4: longest_ipv4(uplink),
+        mtu6: uplink.mtu6,
+        lowest_ipv6_mtu: t.lowest_ipv6_mtu,
+        traffic_class_zero: t.traffic_class == TrafficClass::Zero,
+        wkp_only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
+    }
+}
+
+/// What fits the TUN device; no IPv4 packet is longer than its length field can say.
+fn longest_ipv4(uplink: &Link) -> u32 {
+    tun_mtu(uplink).min(u16::MAX.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uplink(mtu: u32) -> Link {
+        Link {
+            index: 2,
+            name: "eth0".to_owned(),
+            mtu,
+            mtu6: mtu - 100,
+            address: vec![0; 6],
+            medium: Medium::Ethernet,
+        }
+    }
+
+    #[test]
+    fn both_paths_are_told_the_same() {
+        let address: Ipv6Addr = "2001:db8::464".parse().expect("an address");
+        let mut settings = Settings::default();
+        settings.translator.lowest_ipv6_mtu = 1300;
+        for pref64 in ["64:ff9b::/96", "2001:db8:64::/96", "2001:db8:100::/40"] {
+            for (class, private, mtu) in [
+                (TrafficClass::Copy, false, 1500),
+                (TrafficClass::Zero, true, 9000),
+                (TrafficClass::Copy, true, 65536),
+            ] {
+                settings.translator.pref64 = vec![pref64.parse().expect("a prefix")];
+                settings.translator.traffic_class = class;
+                settings.translator.allow_private_with_wkp = private;
+                let fast = of(&settings, &uplink(mtu), address, 3);
+                let slow = translation(&settings, &uplink(mtu), address);
+                slow.check().expect("nothing contradicts itself");
+                let [prefix] = slow.pref64[..] else {
+                    panic!("one prefix")
+                };
+                let [mapping] = slow.eam[..] else {
+                    panic!("one mapping")
+                };
+                assert!(slow.clat);
+                assert_eq!(
+                    (fast.pref64, fast.pref64_bits),
+                    (prefix.network(), prefix.prefix_len())
+                );
+                assert_eq!((fast.v4, 32), (mapping.v4.addr(), mapping.v4.prefix_len()));
+                assert_eq!((fast.v6, 128), (mapping.v6.addr(), mapping.v6.prefix_len()));
+                assert_eq!(
+                    (fast.mtu4, fast.mtu6, fast.lowest_ipv6_mtu),
+                    (slow.mtu4, slow.mtu6, slow.lowest_ipv6_mtu)
+                );
+                assert_eq!(
+                    fast.traffic_class_zero,
+                    slow.traffic_class == diolkos_core::TrafficClass::Zero
+                );
+                assert_eq!(
+                    fast.wkp_only_global,
+                    prefix == WELL_KNOWN_PREFIX && !slow.allow_private_with_wkp
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fast-path law: *If the fast path translates a packet, the slow path would have produced the same bytes. If it
+//! drops one, the slow path would have dropped it for the same named reason. It may decline anything.*
+//!
+//! Both paths get the same packets: the kernel runs the programs of the fast path (BPF_PROG_TEST_RUN), the slow path is
+//! called. Two floors keep the fast path from obeying by declining everything.
+//!
+//! vectors, re-addressed (`readdress`), or a seed (`grammar`) ─► a packet for a CLAT (`configurations`) ─► `paths`
+//!
+//! | environment | |
+//! |---|---|
+//! | `DIOLKOS_LAW_SEED` | another seed than the usual one |
+//! | `DIOLKOS_LAW_CASES` | how many packets are made from it |
+//! | `DIOLKOS_LAW_ONLY` | the number of the only one to look at |
+//!
+//! What no test run can show (checksums left to the device, packets in pieces of memory, routes) is tested with real
+//! devices in `tests/e2e`.
+
+mod configurations;
+mod grammar;
+mod paths;
+mod readdress;
+#[allow(dead_code)] // Vectors are replayed there; here only their packets are of use.
+#[path = "../../../core/tests/vectors/file.rs"]
+mod vectors;
+
+use configurations::Clat;
+use grammar::Recipe;
+use paths::{Paths, Tally};
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+const SEED: u64 = 0x00d1_01c0;
+const CASES: usize = 120_000;
+
+/// Of the packets that are called plain, at least this part is translated under every configuration.
+const PLAIN_FLOOR: f64 = 0.999;
+/// And of all that are made, however odd.
+const FLOOR: f64 = 0.4;
+/// Of the vectors' packets between a CLAT and a plain peer: most of them are about what is not plain.
+const VECTORS_FLOOR: f64 = 0.1;
+
+fn from_environment<T: FromStr>(key: &str) -> Option<T> {
+    let text = std::env::var(key).ok()?;
+    let value = text.parse().ok();
+    Some(value.unwrap_or_else(|| panic!("{key}={text} is not a number")))
+}
+
+#[test]
+fn the_law_holds_for_every_vector() {
+    let files = vectors::all();
+    let all = files.iter().flat_map(|(_, file)| &file.vectors);
+    let all: Vec<_> = all.collect();
+    assert!(all.len() > 700, "vectors are missing");
+    // Of a documentation network, as the vectors have it, and one that the well-known prefix may carry.
+    let peers = [Ipv4Addr::new(198, 51, 100, 2), Ipv4Addr::new(8, 8, 4, 4)];
+    let (mut unchanged, mut readdressed) = (Tally::default(), Tally::default());
+    for clat in configurations::all() {
+        let mut paths = Paths::new(&clat);
+        for vector in &all {
+            let mut obey = |given| match paths.obey(&given, vector.environment.ipv4_id) {
+                Ok(fate) => fate,
+                Err(broken) => panic!("{}: {}\n{broken}", vector.name, vector.demand),
+            };
+            if let Some(given) = readdress::as_it_is(&vector.input.hex) {
+                unchanged.add(obey(given));
+            }
+            for peer in peers {
+                if let Some(given) = readdress::between(&vector.input.hex, &clat, peer) {
+                    readdressed.add(obey(given));
+                }
+            }
+        }
+    }
+    println!("vectors as they are:\n{unchanged}vectors re-addressed:\n{readdressed}");
+    assert!(readdressed.translated() >= VECTORS_FLOOR, "{readdressed}");
+}
+
+#[test]
+fn the_law_holds_for_every_packet_of_the_grammar() {
+    let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
+    let cases = from_environment("DIOLKOS_LAW_CASES").unwrap_or(CASES);
+    let only: Option<usize> = from_environment("DIOLKOS_LAW_ONLY");
+    let clats = configurations::all();
+    let (mut all, mut plain) = (Tally::default(), Tally::default());
+    for (at, clat) in clats.iter().enumerate() {
+        let mut paths = Paths::new(clat);
+        let mut plain_here = Tally::default();
+        for case in (at..cases).step_by(clats.len()) {
+            if only.is_some_and(|only| only != case) {
+                continue;
+            }
+            let mut rng = fastrand::Rng::with_seed(seed ^ (case as u64) << 32);
+            let ipv4_id = [0, 0xffff, rng.u16(..)][rng.usize(..3)];
+            let recipe = Recipe::new(clat, &mut rng);
+            match paths.obey(&recipe.given(clat), ipv4_id) {
+                Ok(fate) => {
+                    all.add(fate);
+                    if recipe.is_plain(clat) {
+                        plain_here.add(fate);
+                    }
+                }
+                Err(_) => panic!(
+                    "the fast-path law is broken; DIOLKOS_LAW_SEED={seed} DIOLKOS_LAW_ONLY={case} repeats it\n{}",
+                    simplest(&mut paths, clat, recipe, ipv4_id)
+                ),
+            }
+        }
+        assert!(
+            only.is_some() || plain_here.translated() >= PLAIN_FLOOR,
+            "{}: too many plain packets are declined:\n{plain_here}",
+            clat.name
+        );
+        plain.merge(&plain_here);
+    }
+    println!("seed {seed}, all packets:\n{all}plain ones:\n{plain}");
+    assert!(
+        only.is_some() || all.translated() >= FLOOR,
+        "too many packets are declined:\n{all}"
+    );
+}
+
+/// What is wrong with the simplest packet that breaks the law like this one.
+fn simplest(paths: &mut Paths, clat: &Clat, mut recipe: Recipe, ipv4_id: u16) -> String {
+    let mut broken = |recipe: &Recipe| paths.obey(&recipe.given(clat), ipv4_id).err();
+    let mut simpler = || {
+        let next = recipe.simpler().into_iter().find(|r| broken(r).is_some());
+        next.inspect(|next| recipe = next.clone()).is_some()
+    };
+    while simpler() {}
+    let story = broken(&recipe).unwrap_or_else(|| "it does not break it every time".into());
+    format!("{story}{recipe:#?}")
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Both paths on the same packet, and the law between them.
+//!
+//! fast path → slow path → do they agree?
+
+use super::configurations::Clat;
+use diolkos_core::{Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
+use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
+use diolkos_sys::fastpath::Count;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::time::Duration;
+
+/// Where the packet is given to the programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// At the TUN device, from IPv4 to IPv6.
+    FourToSix,
+    /// At the uplink, from IPv6 to IPv4.
+    SixToFour,
+}
+
+/// A packet, and what the device says about it.
+#[derive(Clone, Debug)]
+pub struct Given {
+    pub way: Way,
+    pub bytes: Vec<u8>,
+    /// Bytes of transport payload of one segment, if the packet stands for several.
+    pub gso_size: Option<u16>,
+}
+
+/// What the fast path did with a packet without breaking the law.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fate {
+    Translated,
+    /// Left to the slow path under this name.
+    Declined(&'static str),
+    /// Not for the CLAT.
+    PassedBy,
+    /// Longer or shorter than the kernel accepts for a test run.
+    NotRun,
+}
+
+/// How many packets met which fate.
+#[derive(Default)]
+pub struct Tally(BTreeMap<Fate, usize>);
+
+impl Tally {
+    pub fn add(&mut self, fate: Fate) {
+        *self.0.entry(fate).or_default() += 1;
+    }
+
+    pub fn merge(&mut self, other: &Tally) {
+        for (&fate, count) in &other.0 {
+            *self.0.entry(fate).or_default() += count;
+        }
+    }
+
+    pub fn of(&self, fate: Fate) -> usize {
+        self.0.get(&fate).copied().unwrap_or_default()
+    }
+
+    pub fn all(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// The part that was translated, 0 to 1.
+    pub fn translated(&self) -> f64 {
+        self.of(Fate::Translated) as f64 / self.all().max(1) as f64
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (fate, count) in &self.0 {
+            writeln!(f, "{count:9} {fate:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Both paths, made for the same CLAT.
+pub struct Paths {
+    clat: Clat,
+    fast: TestRun,
+    slow: Translator,
+}
+
+impl Paths {
+    pub fn new(clat: &Clat) -> Paths {
+        let fast = TestRun::load(&clat.rules()).unwrap_or_else(|error| {
+            panic!("the law of the fast path is tested with the kernel's own BPF, which needs root: {error}")
+        });
+        Paths {
+            clat: clat.clone(),
+            fast,
+            slow: Translator::new(&clat.config()).unwrap(),
+        }
+    }
+
+    /// Gives the packet to both paths, with the same next identification. Fails with the whole story if the law is
+    /// broken.
+    pub fn obey(&mut self, given: &Given, ipv4_id: u16) -> Result<Fate, String> {
+        let slow = self.slow(given, ipv4_id);
+        if !(SHORTEST[given.way as usize]..=LONGEST).contains(&given.bytes.len()) {
+            return Ok(Fate::NotRun);
+        }
+        let fast = self.fast(given, ipv4_id)?;
+        judge(&self.clat, given, &fast, &slow).map_err(|broken| {
+            format!(
+                "{broken}\nCLAT:  {}: {:?}\ngiven: {:?}, next identification {ipv4_id:#06x}, gso_size {:?}\n{}\
+                 fast:  {:?} {:?}\n{}slow:  {slow:?}\n{}",
+                self.clat.name,
+                self.clat,
+                given.way,
+                given.gso_size,
+                hex(&given.bytes),
+                fast.action,
+                fast.fates,
+                hex(&fast.packet),
+                match &slow {
+                    Slow::Done { packet, .. } => hex(packet),
+                    Slow::Panicked => String::new(),
+                }
+            )
+        })
+    }
+
+    fn fast(&mut self, given: &Given, ipv4_id: u16) -> Result<Run, String> {
+        let gso_size = given.gso_size.unwrap_or(0);
+        let run = self
+            .fast
+            .set_ipv4_id(ipv4_id)
+            .and_then(|()| match given.way {
+                Way::FourToSix => self.fast.tun_egress(&given.bytes, gso_size),
+                Way::SixToFour => self.fast.uplink_ingress(&given.bytes, gso_size),
+            });
+        run.map_err(|error| {
+            format!(
+                "the kernel does not run the program: {error}\n{:?} {:?}\n{}",
+                given.way,
+                given.gso_size,
+                hex(&given.bytes)
+            )
+        })
+    }
+
+    fn slow(&self, given: &Given, ipv4_id: u16) -> Slow {
+        let mut buffer = vec![0xaa; HEADROOM];
+        buffer.extend(&given.bytes);
+        let end = buffer.len();
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, offload(given));
+        let mut world = World { ipv4_id, sent: 0 };
+        let mut wire = Wire(0);
+        let verdict = catch_unwind(AssertUnwindSafe(|| {
+            self.slow.translate(&mut packet, &mut world, &mut wire)
+        }));
+        match verdict {
+            Ok(verdict) => Slow::Done {
+                verdict,
+                sent: wire.0,
+                offload: packet.offload,
+                packet: match verdict {
+                    Verdict::Forward => packet.bytes().to_vec(),
+                    _ => Vec::new(),
+                },
+            },
+            Err(_) => Slow::Panicked,
+        }
+    }
+}
+
+/// What the slow path did.
+#[derive(Debug)]
+enum Slow {
+    Done {
+        verdict: Verdict,
+        /// Packets of its own: fragments, ICMP errors.
+        sent: usize,
+        offload: Offload,
+        packet: Vec<u8>,
+    },
+    Panicked,
+}
+
+/// Time stands still, identifications count up.
+struct World {
+    ipv4_id: u16,
+    sent: u16,
+}
+
+impl Env for World {
+    fn now(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn ipv4_id(&mut self) -> u16 {
+        self.sent += 1;
+        self.ipv4_id.wrapping_add(self.sent - 1)
+    }
+}
+
+struct Wire(usize);
+
+impl Outbox for Wire {
+    fn emit(&mut self, _packet: &[u8], _offload: Offload) {
+        self.0 += 1;
+    }
+}
+
+/// The offload that says the same to the slow path as `gso_size` says to a program.
+fn offload(given: &Given) -> Offload {
+    let protocol = given.bytes.get(match given.way {
+        Way::FourToSix => 9,
+        Way::SixToFour => 6,
+    });
+    let kind = match protocol {
+        Some(17) => GsoKind::Udp,
+        _ => GsoKind::Tcp,
+    };
+    Offload {
+        gso: given.gso_size.map(|size| Gso { kind, size }),
+        ..Offload::default()
+    }
+}
+
+/// The law.
+fn judge(clat: &Clat, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, String> {
+    let Slow::Done {
+        verdict,
+        sent,
+        offload: slow_offload,
+        packet,
+    } = slow
+    else {
+        return Err("the slow path panics".into());
+    };
+    let once = Count {
+        packets: 1,
+        bytes: given.bytes.len() as u64,
+    };
+    let untouched = fast.packet == given.bytes;
+    let fate = match fast.fates[..] {
+        [] => {
+            // Whoever asks for the CLAT's address is answered by a packet socket; all else for it is the CLAT's.
+            let to = given.bytes.get(24..40);
+            let asks = given.bytes.get(6) == Some(&58) && given.bytes.get(40) == Some(&135);
+            let ours = match given.way {
+                Way::FourToSix => true,
+                Way::SixToFour => to == Some(&clat.v6.octets()) && !asks,
+            };
+            if ours || fast.action != Action::Next || !untouched {
+                return Err("a packet for the CLAT is neither counted nor left to it".into());
+            }
+            return Ok(Fate::PassedBy);
+        }
+        [(fate, count)] if count == once => fate,
+        _ => return Err("it is not counted once, with its length".into()),
+    };
+    match (fate, given.way) {
+        ("translated_4to6", Way::FourToSix) | ("translated_6to4", Way::SixToFour) => {
+            if fast.action != Action::Redirect {
+                return Err("a translated packet is not sent on".into());
+            }
+            if (*verdict, *sent, *slow_offload) != (Verdict::Forward, 0, offload(given)) {
+                return Err("the fast path translates what the slow path does not".into());
+            }
+            if fast.packet != *packet {
+                let at = packet.iter().zip(&fast.packet).position(|(a, b)| a != b);
+                return Err(format!(
+                    "they translate differently, from byte {} on",
+                    at.unwrap_or(packet.len().min(fast.packet.len()))
+                ));
+            }
+            Ok(Fate::Translated)
+        }
+        (name, way) if name.starts_with("decline_") => {
+            let handed_over = match way {
+                Way::FourToSix => Action::Next,
+                Way::SixToFour => Action::Redirect,
+            };
+            if !untouched || fast.action != handed_over {
+                return Err("a declined packet does not reach the slow path as it was".into());
+            }
+            Ok(Fate::Declined(name))
+        }
+        _ => Err("the fast path loses a packet".into()),
+    }
+}
+
+/// Bytes in lines of 16, of a long packet only the first.
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (line, bytes) in bytes.chunks(16).take(16).enumerate() {
+        write!(text, "       {:04x} ", line * 16).unwrap();
+        for byte in bytes {
+            write!(text, " {byte:02x}").unwrap();
+        }
+        text.push('\n');
+    }
+    writeln!(text, "       {} bytes in all", bytes.len()).unwrap();
+    text
+}

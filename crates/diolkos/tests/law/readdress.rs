@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets of the vectors with the addresses of a CLAT.
+//!
+//! A checksum moves with the addresses: one that was right stays right, one that was wrong stays wrong by as much.
+
+use super::configurations::Clat;
+use super::grammar::ones_sum;
+use super::paths::{Given, Way};
+use diolkos_core::addr::rfc6052::Pref64;
+use std::net::Ipv4Addr;
+
+/// The packet as it is, given where its version says; nothing if it has none.
+pub fn as_it_is(packet: &[u8]) -> Option<Given> {
+    let way = match packet.first()? >> 4 {
+        4 => Way::FourToSix,
+        6 => Way::SixToFour,
+        _ => return None,
+    };
+    Some(Given {
+        way,
+        bytes: packet.to_vec(),
+        gso_size: None,
+    })
+}
+
+/// The same between this CLAT and `peer`.
+pub fn between(packet: &[u8], clat: &Clat, peer: Ipv4Addr) -> Option<Given> {
+    let mut given = as_it_is(packet)?;
+    let (addresses_at, new) = match given.way {
+        Way::FourToSix => (12, [clat.v4.octets(), peer.octets()].concat()),
+        Way::SixToFour => {
+            let peer = Pref64::new(clat.pref64).embed(peer);
+            (8, [peer.octets(), clat.v6.octets()].concat())
+        }
+    };
+    let bytes = &mut given.bytes;
+    let range = addresses_at..addresses_at + new.len();
+    let old = bytes.get(range.clone())?.to_vec();
+    bytes[range].copy_from_slice(&new);
+    if given.way == Way::FourToSix {
+        move_checksum(bytes, 10, &old, &new);
+    }
+    if let Some(at) = transport_checksum_at(&given) {
+        move_checksum(&mut given.bytes, at, &old, &new);
+    }
+    Some(given)
+}
+
+/// Where the packet has a checksum that covers its addresses; behind extension headers it is not looked for.
+fn transport_checksum_at(given: &Given) -> Option<usize> {
+    let bytes = &given.bytes;
+    let (protocol, header_len, is_first) = match given.way {
+        Way::FourToSix => (
+            bytes[9],
+            usize::from(bytes[0] & 15) * 4,
+            bytes[6] & 0x1f == 0 && bytes[7] == 0,
+        ),
+        Way::SixToFour => (bytes[6], 40, true),
+    };
+    let at = match protocol {
+        6 => 16,
+        17 | 33 | 136 => 6,
+        58 if given.way == Way::SixToFour => 2,
+        _ => return None,
+    };
+    let no_checksum = protocol == 17 && bytes.get(header_len + at..header_len + at + 2)? == [0, 0];
+    (is_first && !no_checksum).then_some(header_len + at)
+}
+
+/// RFC 1624 section 3, equation 3.
+fn move_checksum(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
+    let Some(field) = bytes.get_mut(at..at + 2) else {
+        return;
+    };
+    let words = [
+        !u16::from_be_bytes([field[0], field[1]]),
+        !ones_sum(old),
+        ones_sum(new),
+    ];
+    let sum = ones_sum(&words.map(u16::to_be_bytes).concat());
+    field.copy_from_slice(&(!sum).to_be_bytes());
+}
