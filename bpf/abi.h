@@ -36,7 +36,7 @@
 	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
 	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
 	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
-	X(DECLINE_OFFLOAD)   /* a super-packet that is neither TCP nor UDP */
+	X(DECLINE_OFFLOAD)   /* a super-packet that is not plain TCP */
 
 enum diolkos_fate {
 #define X(name) DIOLKOS_##name,

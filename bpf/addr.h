@@ -8,6 +8,8 @@
 #ifndef DIOLKOS_ADDR_H
 #define DIOLKOS_ADDR_H
 
+#include <bpf/bpf_helpers.h> /* first: it makes __always_inline mean it */
+
 #include <bpf/bpf_endian.h>
 #include <linux/in6.h>
 #include <linux/types.h>

@@ -24,8 +24,7 @@
 #define IPV4_DF 0x4000
 #define IPV4_MF_OR_OFFSET 0x3fff
 #define TCP_LINEAR 20
-#define UDP_LINEAR 8
-#define ICMP_LINEAR 8
+#define L4_LINEAR 8 /* all that is read of UDP and ICMP */
 
 /* What the translation needs of a packet, copied out before anything moves. */
 struct seen {
@@ -100,7 +99,11 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 	/* A super-packet obeys every rule of size as the packets into which it will be cut. */
 	s->segment_len = s->payload_len;
 	if (skb->gso_size) {
-		if (s->l4_proto == IPPROTO_ICMP)
+		/*
+		 * A UDP super-packet may be a tunnel's, whose segments are those of a TCP inside: nothing tells a
+		 * program of this kind which.
+		 */
+		if (s->l4_proto != IPPROTO_TCP)
 			return DIOLKOS_DECLINE_OFFLOAD;
 		if (header_len + skb->gso_size < s->payload_len)
 			s->segment_len = header_len + skb->gso_size;
@@ -111,7 +114,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 /* off: where the network header begins. 0, or the fate of the packet. */
 static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct seen *s)
 {
-	if (make_linear(skb, off + sizeof(struct iphdr) + ICMP_LINEAR))
+	if (make_linear(skb, off + sizeof(struct iphdr) + L4_LINEAR))
 		return DIOLKOS_DECLINE_HEADER;
 
 	struct iphdr *ip = (void *)(long)skb->data + off;
@@ -147,7 +150,7 @@ static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct see
 
 static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct seen *s)
 {
-	if (make_linear(skb, off + sizeof(struct ipv6hdr) + ICMP_LINEAR))
+	if (make_linear(skb, off + sizeof(struct ipv6hdr) + L4_LINEAR))
 		return DIOLKOS_DECLINE_HEADER;
 
 	struct ipv6hdr *ip = (void *)(long)skb->data + off;

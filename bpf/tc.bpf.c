@@ -34,7 +34,7 @@ static __always_inline int fail(__u32 len)
 }
 
 /* Sends an IPv6 packet without a link-layer header out of the uplink. */
-static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len)
+static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len, int to_prefix)
 {
 	if (!clat.uplink_l2_len)
 		return bpf_redirect(clat.uplink_ifindex, 0);
@@ -49,7 +49,7 @@ static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len)
 		return fail(len);
 	eth->h_proto = bpf_htons(ETH_P_IPV6);
 
-	const volatile struct in6_addr *router = known_next_hop();
+	const volatile struct in6_addr *router = to_prefix ? known_next_hop() : NULL;
 
 	if (router) {
 		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
@@ -125,7 +125,7 @@ static __always_inline int translate_4to6(struct __sk_buff *skb, __u32 l2)
 		xlat_echo(echo, new_type, 0, icmpv6_pseudo_sum(&src6, &dst6, s.payload_len));
 	*ip = xlat_header_4to6(&s, &src6, &dst6);
 	count(DIOLKOS_TRANSLATED_4TO6, len);
-	return out_of_uplink(skb, len);
+	return out_of_uplink(skb, len, 1);
 }
 
 SEC("tcx/egress")
@@ -173,7 +173,10 @@ static __always_inline int is_for_clat(struct __sk_buff *skb)
 {
 	__u32 off = clat.uplink_l2_len;
 
-	if (skb->protocol != bpf_htons(ETH_P_IPV6) || skb->pkt_type != 0 /* PACKET_HOST */ || skb->vlan_present)
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || skb->pkt_type != 0 /* PACKET_HOST */)
+		return 0;
+	/* A tag with VLAN 0 is a priority and no network of its own (IEEE 802.1Q). */
+	if (skb->vlan_present && skb->vlan_tci & 0xfff)
 		return 0;
 	if (make_linear(skb, off + sizeof(struct ipv6hdr)))
 		return 0;
@@ -253,8 +256,20 @@ int tun_ingress(struct __sk_buff *skb)
 
 	if (skb->protocol != bpf_htons(ETH_P_IPV6))
 		return NEXT;
+	if (make_linear(skb, sizeof(struct ipv6hdr)))
+		return fail(len);
+
+	struct ipv6hdr *ip = (void *)(long)skb->data;
+
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return fail(len);
+
+	struct in6_addr destination = ip->daddr;
+	__be32 embedded_be;
+	int to_prefix = !addr_extract(&clat.pref64, clat.pref64_bits, &destination, &embedded_be);
+
 	count(DIOLKOS_SLOW_PATH_OUT, len);
-	return out_of_uplink(skb, len);
+	return out_of_uplink(skb, len, to_prefix);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -325,7 +325,7 @@ async fn open(
             index: isthmus.index,
             source: settings.clat.v4,
             metric: settings.clat.metric,
-            mtu: uplink.mtu6 - GROWTH,
+            mtu: rules::mtu6(uplink) - GROWTH,
         };
         net.add_route4(&route).await?;
     }

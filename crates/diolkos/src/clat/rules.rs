@@ -9,18 +9,22 @@ use diolkos_sys::fastpath::ClatRules;
 use crate::config::{Settings, TrafficClass, WELL_KNOWN_PREFIX};
 use crate::net::{Link, Medium};
 
-/// The helper that makes room for a link-layer header measures a packet against the MTU of the device it stands at:
-/// the TUN device's must hold an IPv6 packet of the uplink's MTU and an Ethernet header.
-const TUN_MTU_MARGIN: u32 = 16;
+/// The kernel gives a program no room for a link-layer header in front of a longer packet that is not a super-packet.
+const LONGEST: u32 = 16_000;
 
 /// MTU of the TUN device, bytes.
 pub fn tun_mtu(uplink: &Link) -> u32 {
-    uplink.mtu + TUN_MTU_MARGIN
+    uplink.mtu.min(LONGEST)
+}
+
+/// MTU of the IPv6 side, bytes.
+pub fn mtu6(uplink: &Link) -> u32 {
+    uplink.mtu6.min(LONGEST)
 }
 
 /// For the slow path.
 pub fn translation(settings: &Settings, uplink: &Link, address: Ipv6Addr) -> Config {
-    settings.translation(address, longest_ipv4(uplink), uplink.mtu6)
+    settings.translation(address, tun_mtu(uplink), mtu6(uplink))
 }
 
 /// For the fast path.
@@ -34,17 +38,12 @@ pub fn of(settings: &Settings, uplink: &Link, address: Ipv6Addr, tun_ifindex: u3
         tun_ifindex,
         uplink_ifindex: uplink.index,
         uplink_is_ethernet: uplink.medium == Medium::Ethernet,
-        mtu4: longest_ipv4(uplink),
-        mtu6: uplink.mtu6,
+        mtu4: tun_mtu(uplink),
+        mtu6: mtu6(uplink),
         lowest_ipv6_mtu: t.lowest_ipv6_mtu,
         traffic_class_zero: t.traffic_class == TrafficClass::Zero,
         wkp_only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
     }
-}
-
-/// What fits the TUN device; no IPv4 packet is longer than its length field can say.
-fn longest_ipv4(uplink: &Link) -> u32 {
-    tun_mtu(uplink).min(u16::MAX.into())
 }
 
 #[cfg(test)]
