@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from network import Network
 
@@ -47,8 +46,9 @@ def remains(net: Network) -> list[str]:
 
 
 def forwarding(net: Network) -> dict[str, str]:
-    """Every forwarding setting of the namespace."""
-    script = 'grep -H . $(find /proc/sys/net/ipv6/conf -name "*forwarding*")'
+    """Every setting of the namespace about forwarding and router advertisements, by its path."""
+    script = "grep -H . $(find /proc/sys/net/ipv[46]/conf -name forwarding -o -name force_forwarding -o -name accept_ra)"
     lines = net.run(net.client, "sh", "-c", script).stdout.split()
     settings = dict(line.split(":", 1) for line in lines)
-    return {str(Path(path).parent.name): value for path, value in sorted(settings.items())}
+    # The TUN device takes its own settings along.
+    return {path: value for path, value in settings.items() if "diolkos" not in path}

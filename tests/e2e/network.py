@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -93,6 +94,7 @@ class Network:
             process.wait()
         for name in (self.client, self.router, self.server):
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+        shutil.rmtree(self.scratch)
 
     # --- doing things in a namespace
 

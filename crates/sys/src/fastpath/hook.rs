@@ -52,8 +52,6 @@ impl Hook {
         if attach != Attach::Clsact {
             match tcx(program, ifindex, side) {
                 Ok(link) => {
-                    // A killed run that was told to use clsact leaves its filter, which would run beside the link.
-                    detach(ifindex, side, handle);
                     return Ok(Hook::Tcx(link));
                 }
                 Err(error) if attach == Attach::Tcx => return Err(error),
@@ -123,9 +121,6 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
         return Err(io::Error::from_raw_os_error(-created));
     }
     let hook = tc_hook(ifindex, point(side));
-    let mut leftover = tc_options(handle);
-    // SAFETY: hook and options are valid for the call.
-    let killed = unsafe { bpf::bpf_tc_query(&hook, &mut leftover) } == 0;
     let mut options = tc_options(handle);
     options.prog_fd = program.as_raw_fd();
     options.flags = bpf::BPF_TC_F_REPLACE;
@@ -138,9 +133,23 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
         ifindex,
         side,
         handle,
-        // A killed run that left its filter left the queueing discipline too.
-        made_qdisc: created == 0 || killed,
+        made_qdisc: created == 0,
     })
+}
+
+/// Takes off the filters that a killed run of the same instance left on an interface. True if there were any.
+pub(super) fn take_off_leftovers(ifindex: u32, handle: u32) -> bool {
+    let ifindex = ifindex as i32;
+    let mut found = false;
+    for side in [Side::Ingress, Side::Egress] {
+        let mut leftover = tc_options(handle);
+        // SAFETY: hook and options are valid for the call.
+        if unsafe { bpf::bpf_tc_query(&tc_hook(ifindex, point(side)), &mut leftover) } == 0 {
+            detach(ifindex, side, handle);
+            found = true;
+        }
+    }
+    found
 }
 
 fn detach(ifindex: i32, side: Side, handle: u32) {

@@ -121,6 +121,13 @@ struct Programs {
     next_hop: MapHandle,
 }
 
+/// Takes the filters off an interface that a killed run of an instance left there on clsact: they would go on taking
+/// its packets away. True if there were any; then the queueing discipline may be left over too.
+pub fn take_off_leftovers(ifindex: u32, instance: &str) -> bool {
+    libbpf_rs::set_print(None);
+    hook::take_off_leftovers(ifindex, handle(instance))
+}
+
 impl FastPath {
     /// Loads the programs with these rules and attaches them behind whatever is attached already.
     /// `instance` tells our filters from those of another instance and is the same at every start;
