@@ -27,6 +27,8 @@ pub struct Cli {
 pub enum Command {
     /// Be the client side of 464XLAT (RFC 6877), in the foreground: IPv4 for this host over an IPv6-only uplink
     Clat(Clat),
+    /// Be a stateless translator for a router (RFC 7915), in the foreground
+    Siit(Run),
     /// Be what a configuration file says, in the foreground
     Run(Run),
     /// Check a configuration file and print it in canonical form
@@ -34,8 +36,12 @@ pub enum Command {
         /// The file, TOML
         file: PathBuf,
     },
+    /// Translate a capture file, without a network and without privileges
+    Translate(Translate),
     /// Ask a running diolkos in this network namespace
     Show(Show),
+    /// Have a running diolkos read its configuration file again; it loses no packet
+    Reload(Reload),
 }
 
 /// Options of `clat`; each goes before the same key of a configuration file.
@@ -70,7 +76,7 @@ pub struct Clat {
     pub common: Common,
 }
 
-/// Options of `run`.
+/// Options of `run` and `siit`.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The configuration file
@@ -79,6 +85,31 @@ pub struct Run {
     /// Options of every translator
     #[command(flatten)]
     pub common: Common,
+}
+
+/// Options of `translate`.
+#[derive(Args, Debug)]
+pub struct Translate {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The capture to read: pcap, of raw IP or Ethernet
+    #[arg(long, value_name = "IN")]
+    pub from_pcap: PathBuf,
+    /// The capture to write, of raw IP: every packet that leaves the translator, with the time of the one that caused it
+    #[arg(long, value_name = "OUT")]
+    pub to_pcap: PathBuf,
+    /// First identification of IPv4 packets that need one; each further one is one more
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub ipv4_id: u16,
+}
+
+/// Options of `reload`.
+#[derive(Args, Debug)]
+pub struct Reload {
+    /// TUN device of the diolkos to tell
+    #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+    pub device: String,
 }
 
 /// Options of every translator.

@@ -20,6 +20,8 @@ use crate::failure::Failure;
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a new configuration may take: each route is a request to the kernel.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,8 @@ pub enum Request {
     Counters,
     /// The configuration in force.
     Config,
+    /// Read the configuration file again.
+    Reload,
 }
 
 /// What is answered.
@@ -46,6 +50,10 @@ pub enum Answer {
     Counters(Vec<Counter>),
     /// To [`Request::Config`]: canonical TOML.
     Config(String),
+    /// To [`Request::Reload`]: the new configuration is in force.
+    Reloaded,
+    /// The configuration file is wrong; the old configuration stays in force.
+    Misconfigured(String),
     /// It could not be done.
     Failed(String),
 }
@@ -82,7 +90,10 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
 
     let exchange = || -> io::Result<Answer> {
         let mut stream = StdStream::connect_addr(&name(device)?)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(match request {
+            Request::Reload => RELOAD_PATIENCE,
+            _ => PATIENCE,
+        }))?;
         stream.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes())?;
         let mut line = String::new();
         std::io::BufReader::new(stream).read_line(&mut line)?;
@@ -90,6 +101,7 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     };
     match exchange() {
         Ok(Answer::Failed(why)) => Err(Failure::run_time(why)),
+        Ok(Answer::Misconfigured(why)) => Err(Failure::usage(why)),
         Ok(answer) => Ok(answer),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Failure::run_time(
             format!("no diolkos runs in this network namespace with the device {device}"),
@@ -110,7 +122,10 @@ fn hung_up(error: &io::Error) -> bool {
 }
 
 /// Serves one connection; abstract names have no permissions of their own, so the peer is asked for its.
-pub async fn serve(stream: UnixStream, answer: impl FnOnce(Request) -> Answer) -> io::Result<()> {
+pub async fn serve(
+    stream: UnixStream,
+    answer: impl AsyncFnOnce(Request) -> Answer,
+) -> io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let own = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m))?;
     if peer != 0 && peer != own {
@@ -123,7 +138,7 @@ pub async fn serve(stream: UnixStream, answer: impl FnOnce(Request) -> Answer) -
         .await
         .map_err(|_| io::ErrorKind::TimedOut)??;
     let reply = match serde_json::from_str(&line) {
-        Ok(request) => answer(request),
+        Ok(request) => answer(request).await,
         Err(error) => Answer::Failed(format!("not understood: {error}")),
     };
     write

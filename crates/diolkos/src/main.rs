@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos`: translation between IPv4 and IPv6 on Linux.
 //!
-//! cli → config → clat → (net, slow path, fast path) → control
+//! cli → config → clat, siit → (net, slow path, fast path) → control
+//!
+//! cli → config → offline
 
 mod clat;
 mod cli;
@@ -9,32 +11,40 @@ mod config;
 mod control;
 mod counters;
 mod failure;
+mod forwarding;
 mod net;
+mod offline;
 mod privilege;
+mod random;
+mod signals;
+mod siit;
 mod slowpath;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, Command, Common, Show, What};
-use config::{Level, Settings};
+use config::{Level, Mode, Settings};
 use control::{Answer, Request};
 use failure::Failure;
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Clat(options) => clat_settings(options).and_then(translate),
-        Command::Run(options) => config::load(&options.config, |_| ()).and_then(|mut settings| {
-            common(&mut settings, &options.common);
-            translate(settings)
-        }),
+        Command::Clat(options) => {
+            clat_settings(options).and_then(|s| foreground(s.log.level, clat::run(s)))
+        }
+        Command::Siit(options) => from_file(options, Some(Mode::Siit)),
+        Command::Run(options) => from_file(options, None),
         Command::Check { file } => config::load(&file, |_| ())
-            .and_then(|settings| canonical(&settings))
+            .and_then(|settings| settings.canonical())
             .and_then(print),
+        Command::Translate(options) => offline::run(&options),
         Command::Show(options) => show(&options).and_then(print),
+        Command::Reload(options) => reload(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,6 +59,7 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
     let mut settings = match &options.config {
         // Without an interface a file is not complete; with --uplink it is.
         Some(path) => config::load(path, |file| {
+            file.translator.mode = Mode::Clat;
             if let Some(uplink) = &options.uplink {
                 file.translator.interfaces = vec![uplink.clone()];
             }
@@ -85,13 +96,32 @@ fn common(settings: &mut Settings, options: &Common) {
     settings.log.level = options.log.unwrap_or(settings.log.level);
 }
 
-fn translate(settings: Settings) -> Result<(), Failure> {
-    start_log(settings.log.level);
+/// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
+fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
+    let read = move || {
+        config::load(&options.config, |settings| {
+            settings.translator.mode = mode.unwrap_or(settings.translator.mode);
+            common(settings, &options.common);
+        })
+    };
+    let settings = read()?;
+    let level = settings.log.level;
+    match settings.translator.mode {
+        Mode::Clat => foreground(level, clat::run(settings)),
+        Mode::Siit => foreground(level, siit::run(settings, read)),
+    }
+}
+
+fn foreground(
+    level: Level,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    start_log(level);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::run_time(format!("no event loop: {e}")))?
-        .block_on(clat::run(settings))
+        .block_on(work)
 }
 
 fn start_log(level: Level) {
@@ -115,11 +145,6 @@ fn start_log(level: Level) {
     } else {
         log.init();
     }
-}
-
-fn canonical(settings: &Settings) -> Result<String, Failure> {
-    toml::to_string(settings)
-        .map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
 }
 
 fn show(options: &Show) -> Result<String, Failure> {
@@ -149,10 +174,21 @@ fn show(options: &Show) -> Result<String, Failure> {
             Ok(format!("{}\n", serde_json::json!(value)))
         }
         Answer::Config(text) => Ok(text),
-        other => Err(Failure::run_time(format!(
-            "the running diolkos answered something else: {other:?}"
-        ))),
+        other => Err(unexpected(&other)),
     }
+}
+
+fn reload(options: &cli::Reload) -> Result<(), Failure> {
+    match control::ask(&options.device, Request::Reload)? {
+        Answer::Reloaded => Ok(()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(answer: &Answer) -> Failure {
+    Failure::run_time(format!(
+        "the running diolkos answered something else: {answer:?}"
+    ))
 }
 
 /// Standard output may be a pipe that nobody reads any more; that is the reader's right.

@@ -6,17 +6,20 @@ use std::fs;
 use crate::failure::Failure;
 
 /// Of linux/capability.h.
-const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
-const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
+type Capability = (u32, &'static str);
+/// To make devices and routes.
+pub const NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
+/// To open packet sockets.
+pub const NET_RAW: Capability = (13, "CAP_NET_RAW");
 
-/// Fails unless the process may make devices, routes and packet sockets. BPF is not asked for here: whether a kernel
+/// Fails unless the process has these capabilities. BPF is not asked for here: whether a kernel
 /// lets a process load programs depends on more than one capability, and there is a path without them.
-pub fn check() -> Result<(), Failure> {
+pub fn check(needed: &[Capability]) -> Result<(), Failure> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let Some(effective) = effective(&status) else {
         return Ok(());
     };
-    let missing: Vec<&str> = [NET_ADMIN, NET_RAW]
+    let missing: Vec<&str> = needed
         .iter()
         .filter(|(bit, _)| effective >> bit & 1 == 0)
         .map(|(_, name)| *name)

@@ -27,6 +27,16 @@ const LONGEST: usize = 65536 + 64;
 /// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
 const BACK: usize = 256;
 
+/// How many readers a device gets that asks for `queues`; 0: one for each CPU, at most 4.
+pub fn readers(queues: usize) -> usize {
+    match queues {
+        0 => std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(4),
+        n => n,
+    }
+}
+
 /// The running threads. Dropped, they end.
 pub struct SlowPath {
     bell: Arc<Bell>,
@@ -34,7 +44,7 @@ pub struct SlowPath {
     /// What each thread did.
     pub tallies: Vec<Arc<Tally>>,
     /// What all of them obey; replaced as a whole.
-    pub translator: Arc<RwLock<Arc<Translator>>>,
+    translator: Arc<RwLock<Arc<Translator>>>,
 }
 
 impl SlowPath {
@@ -74,6 +84,15 @@ impl SlowPath {
                 })?);
         }
         Ok(slow)
+    }
+
+    /// Has every packet that is read from now on translated by another translator.
+    pub fn swap(&self, translator: Translator) {
+        let translator = Arc::new(translator);
+        match self.translator.write() {
+            Ok(mut current) => *current = translator,
+            Err(poisoned) => *poisoned.into_inner() = translator,
+        }
     }
 }
 

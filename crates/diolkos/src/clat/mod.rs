@@ -3,7 +3,6 @@
 //! after it: find → claim → build → open → serve → leave.
 
 mod address;
-mod forwarding;
 mod neighbour;
 mod rules;
 
@@ -17,19 +16,20 @@ use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use ipnet::Ipv6Net;
 use tokio::net::UnixListener;
-use tokio::signal::unix::{signal, Signal, SignalKind};
 use tokio::time::Instant;
 
 use crate::config::{Datapath, Hook, Settings, V6Address};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::Failure;
-use crate::net::{Event, Link, Medium, Net, Route4};
-use crate::privilege;
-use crate::slowpath::SlowPath;
+use crate::forwarding::{self, Forwarding};
+use crate::net::{Event, Link, Medium, Net, Route4, Route6};
+use crate::privilege::{self, NET_ADMIN, NET_RAW};
+use crate::random::random;
+use crate::signals::Signals;
+use crate::slowpath::{self, SlowPath};
 
 use address::Recipe;
-use forwarding::Forwarding;
 use neighbour::Responder;
 
 /// RFC 8200 section 5, bytes.
@@ -43,10 +43,11 @@ const ADDRESS_RETRIES: u8 = 3;
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
 pub async fn run(settings: Settings) -> Result<(), Failure> {
-    privilege::check()?;
+    privilege::check(&[NET_ADMIN, NET_RAW])?;
     let mut signals = Signals::new()?;
     let (mut net, news) = Net::connect()?;
-    let uplink = net.link(&settings.translator.interfaces[0]).await?;
+    let mut uplink = net.link(&settings.translator.interfaces[0]).await?;
+    uplink.mtu6 = settings.translator.mtu6.or(uplink.mtu6);
     if uplink.mtu6 < IPV6_MINIMUM_MTU {
         return Err(Failure::run_time(format!(
             "the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
@@ -209,13 +210,7 @@ impl Isthmus {
         let t = &settings.translator;
         let translator = Translator::new(&rules::translation(settings, uplink, address))
             .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))?;
-        let queues = match t.queues {
-            0 => std::thread::available_parallelism()
-                .map_or(1, usize::from)
-                .min(4),
-            n => n,
-        };
-        let tun = Tun::create(&t.device, queues)?;
+        let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
         let index = net.link(&t.device).await?.index;
         net.prepare_tun(index, rules::tun_mtu(uplink)).await?;
 
@@ -223,8 +218,13 @@ impl Isthmus {
         let forwarding = match fast {
             Some(_) => None,
             None => {
-                net.add_route6(address, index).await?;
-                Some(Forwarding::enable(&uplink.name, &t.device)?)
+                let route = Route6 {
+                    to: address.into(),
+                    index,
+                    metric: None,
+                };
+                net.add_route6(&route).await?;
+                Some(Forwarding::ipv6(&uplink.name, &t.device)?)
             }
         };
         if forwarding.as_ref().is_some_and(Forwarding::changed) {
@@ -307,10 +307,6 @@ fn start_fast_path(
     }
 }
 
-fn random() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
-}
-
 /// Last of all, leads IPv4 to the translator.
 async fn open(
     net: &Net,
@@ -323,9 +319,9 @@ async fn open(
         let route = Route4 {
             to: *to,
             index: isthmus.index,
-            source: settings.clat.v4,
+            source: Some(settings.clat.v4),
             metric: settings.clat.metric,
-            mtu: rules::mtu6(uplink) - GROWTH,
+            mtu: Some(rules::mtu6(uplink) - GROWTH),
         };
         net.add_route4(&route).await?;
     }
@@ -390,7 +386,7 @@ async fn serve(
             }
             accepted = world.control.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                if let Err(error) = control::serve(stream, |request| reply(world.settings, isthmus, request)).await {
+                if let Err(error) = control::serve(stream, async |request| reply(world.settings, isthmus, request)).await {
                     tracing::debug!("a control request failed: {error}");
                 }
             }
@@ -418,37 +414,13 @@ fn reply(settings: &Settings, isthmus: &Isthmus, request: Request) -> Answer {
         Request::Config => {
             let mut settings = settings.clone();
             settings.clat.v6 = V6Address::Fixed(isthmus.address);
-            match toml::to_string(&settings) {
+            match settings.canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(error) => Answer::Failed(error.to_string()),
             }
         }
-    }
-}
-
-/// The signals that end the program.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Signals, Failure> {
-        let on =
-            |kind| signal(kind).map_err(|e| Failure::run_time(format!("no signal handler: {e}")));
-        Ok(Signals {
-            interrupt: on(SignalKind::interrupt())?,
-            terminate: on(SignalKind::terminate())?,
-            hangup: on(SignalKind::hangup())?,
-        })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
+        Request::Reload => Answer::Failed(
+            "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),
+        ),
     }
 }

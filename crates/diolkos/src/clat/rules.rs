@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use diolkos_core::Config;
 use diolkos_sys::fastpath::ClatRules;
 
-use crate::config::{Settings, TrafficClass, WELL_KNOWN_PREFIX};
+use crate::config::{Found, Settings, TrafficClass, WELL_KNOWN_PREFIX};
 use crate::net::{Link, Medium};
 
 /// The kernel gives a program no room for a link-layer header in front of a longer packet that is not a super-packet.
@@ -24,7 +24,16 @@ pub fn mtu6(uplink: &Link) -> u32 {
 
 /// For the slow path.
 pub fn translation(settings: &Settings, uplink: &Link, address: Ipv6Addr) -> Config {
-    settings.translation(address, tun_mtu(uplink), mtu6(uplink))
+    let found = Found {
+        mtu4: tun_mtu(uplink),
+        mtu6: mtu6(uplink),
+        address6: Some(address),
+    };
+    Config {
+        // The uplink's heeds `translator.mtu6` already, and its bound is that of the fast path too.
+        mtu6: found.mtu6,
+        ..settings.translation(found)
+    }
 }
 
 /// For the fast path.

@@ -3,16 +3,25 @@
 //!
 //! The file is TOML; every key has a default. [`Settings`] prints itself in
 //! canonical form and parses its own print.
+//!
+//! file → settings → objections → translation (as `diolkos-core` takes it)
 
+mod auto;
 mod file;
+mod objections;
 mod position;
+mod translation;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
+
+pub use auto::{Mtu, Networks, V4Address, V6Address};
 pub use file::load;
+pub use translation::{has_icmpv6_source, Found};
 
 /// Everything a configuration file can say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,8 +29,14 @@ pub use file::load;
 pub struct Settings {
     /// How packets are translated, and where.
     pub translator: Translator,
+    /// The explicit address mapping table (RFC 7757), of a SIIT.
+    pub eam: Vec<Eam>,
+    /// ICMP errors: those originated here, and those of routers whose address has no counterpart.
+    pub icmp: Icmp,
     /// The addresses and routes of a CLAT (RFC 6877).
     pub clat: Clat,
+    /// The routes that lead to a SIIT (RFC 7915).
+    pub siit: Siit,
     /// What is logged.
     pub log: Log,
 }
@@ -33,6 +48,8 @@ pub enum Mode {
     /// Customer-side translator of 464XLAT.
     #[default]
     Clat,
+    /// Stateless translator for a router.
+    Siit,
 }
 
 /// Which path packets may take.
@@ -108,12 +125,16 @@ pub struct Translator {
     pub device: String,
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
-    /// The IPv6 interfaces; a CLAT has one, its uplink.
+    /// A CLAT has one, its uplink. For a SIIT: where forwarding is switched on while it runs; empty: everywhere.
     pub interfaces: Vec<String>,
     /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT.
     pub pref64: Vec<Ipv6Net>,
     /// RFC 7915 section 4, bytes.
     pub lowest_ipv6_mtu: u32,
+    /// MTU of the next hop on the IPv4 side, bytes.
+    pub mtu4: Mtu,
+    /// MTU of the next hop on the IPv6 side, bytes.
+    pub mtu6: Mtu,
     /// UDP over IPv4 without a checksum.
     pub udp_zero_checksum: UdpZeroChecksum,
     /// TOS and traffic class.
@@ -134,6 +155,8 @@ impl Default for Translator {
             interfaces: Vec::new(),
             pref64: vec![WELL_KNOWN_PREFIX],
             lowest_ipv6_mtu: 1280,
+            mtu4: Mtu::Auto,
+            mtu6: Mtu::Auto,
             udp_zero_checksum: UdpZeroChecksum::default(),
             traffic_class: TrafficClass::default(),
             allow_private_with_wkp: false,
@@ -173,43 +196,67 @@ impl Default for Clat {
     }
 }
 
-/// An IPv6 address, or one made from the uplink's prefix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum V6Address {
-    /// Stable for a host, a prefix and an uplink; checksum-neutral with the IPv4 address.
-    #[default]
-    Auto,
-    /// This one.
-    Fixed(Ipv6Addr),
+/// One explicit address mapping (RFC 7757): a node's address keeps its place in the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Eam {
+    /// The nodes' IPv4 network.
+    pub v4: Ipv4Net,
+    /// The nodes' IPv6 network.
+    pub v6: Ipv6Net,
 }
 
-impl std::str::FromStr for V6Address {
-    type Err = String;
+/// ICMP errors: those originated here, and those of routers whose address has no counterpart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Icmp {
+    /// Source of the ICMPv4 errors originated here; auto: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
+    pub address4: V4Address,
+    /// Source of the ICMPv6 errors originated here; auto: the first of `source_pool6`, else the CLAT's own address or a
+    /// global one of the router's, else `address4` in the first prefix.
+    pub address6: V6Address,
+    /// Sources for errors of IPv6 routers without an IPv4 address (RFC 6791); empty: 192.0.0.8.
+    pub source_pool4: Vec<Ipv4Net>,
+    /// Sources for errors of IPv4 routers without an IPv6 address; empty: `address6`.
+    pub source_pool6: Vec<Ipv6Net>,
+    /// Errors originated per second in each family, in the long run (RFC 4443 section 2.4(f)); 0: none.
+    pub rate: u32,
+    /// Errors that may be originated at once after a quiet time.
+    pub burst: u32,
+}
 
-    fn from_str(text: &str) -> Result<V6Address, String> {
-        if text == "auto" {
-            return Ok(V6Address::Auto);
+impl Default for Icmp {
+    fn default() -> Icmp {
+        let core = diolkos_core::Icmp::default();
+        Icmp {
+            address4: V4Address::Auto,
+            address6: V6Address::Auto,
+            source_pool4: Vec::new(),
+            source_pool6: Vec::new(),
+            rate: core.rate,
+            burst: core.burst,
         }
-        text.parse()
-            .map(V6Address::Fixed)
-            .map_err(|_| format!("`{text}` is neither an IPv6 address nor `auto`"))
     }
 }
 
-impl TryFrom<String> for V6Address {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<V6Address, String> {
-        text.parse()
-    }
+/// The routes that lead to a SIIT.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Siit {
+    /// IPv4 prefixes whose packets are translated; auto: those of `eam`, whose nodes are on the IPv6 side.
+    pub routes4: Networks<Ipv4Net>,
+    /// IPv6 prefixes whose packets are translated; auto: `translator.pref64`.
+    pub routes6: Networks<Ipv6Net>,
+    /// Preference of these routes; a route to the same prefix with a lower metric wins.
+    pub metric: u32,
 }
 
-impl From<V6Address> for String {
-    fn from(address: V6Address) -> String {
-        match address {
-            V6Address::Auto => "auto".to_owned(),
-            V6Address::Fixed(address) => address.to_string(),
+impl Default for Siit {
+    fn default() -> Siit {
+        Siit {
+            routes4: Networks::Auto,
+            routes6: Networks::Auto,
+            metric: 1024,
         }
     }
 }
@@ -244,134 +291,32 @@ pub enum Level {
     Trace,
 }
 
-/// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Objection {
-    /// Path of the key.
-    pub key: String,
-    /// What is wrong with it.
-    pub message: String,
+/// What is printed: all sections but those of other modes.
+#[derive(Serialize)]
+struct Print<'a> {
+    translator: &'a Translator,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eam: Option<&'a [Eam]>,
+    icmp: &'a Icmp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clat: Option<&'a Clat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    siit: Option<&'a Siit>,
+    log: &'a Log,
 }
 
 impl Settings {
-    /// The translation as the slow path takes it, once the CLAT's IPv6 address and the MTUs of the TUN device and the
-    /// uplink are known.
-    pub fn translation(&self, v6: Ipv6Addr, mtu4: u32, mtu6: u32) -> diolkos_core::Config {
-        let t = &self.translator;
-        diolkos_core::Config {
-            pref64: t.pref64.clone(),
-            eam: vec![diolkos_core::Eam {
-                v4: Ipv4Net::from(self.clat.v4),
-                v6: Ipv6Net::from(v6),
-            }],
-            clat: true,
-            lowest_ipv6_mtu: t.lowest_ipv6_mtu,
-            mtu4,
-            mtu6,
-            udp_zero_checksum: match t.udp_zero_checksum {
-                UdpZeroChecksum::Drop => diolkos_core::UdpZeroChecksum::Drop,
-                UdpZeroChecksum::Compute => diolkos_core::UdpZeroChecksum::Compute,
-            },
-            traffic_class: match t.traffic_class {
-                TrafficClass::Copy => diolkos_core::TrafficClass::Copy,
-                TrafficClass::Zero => diolkos_core::TrafficClass::Zero,
-            },
-            allow_private_with_wkp: t.allow_private_with_wkp,
-            icmp: diolkos_core::Icmp {
-                address6: Some(v6),
-                ..diolkos_core::Icmp::default()
-            },
-        }
-    }
-
-    /// Every rule that the settings break, apart from what only the machine can tell.
-    pub fn objections(&self) -> Vec<Objection> {
-        let mut found = Vec::new();
-        let mut object = |key: &str, message: String| {
-            found.push(Objection {
-                key: key.to_owned(),
-                message,
-            })
-        };
-        let t = &self.translator;
-
-        if t.interfaces.len() != 1 {
-            object(
-                "translator.interfaces",
-                format!(
-                    "a CLAT has one uplink; {} interfaces are given",
-                    t.interfaces.len()
-                ),
-            );
-        }
-        if t.pref64.len() != 1 {
-            object(
-                "translator.pref64",
-                format!("a CLAT has one prefix; {} are given", t.pref64.len()),
-            );
-        }
-        if t.device.is_empty() {
-            object(
-                "translator.device",
-                "a network device needs a name".to_owned(),
-            );
-        }
-        if t.queues > 64 {
-            object(
-                "translator.queues",
-                format!("{} queues are more than 64", t.queues),
-            );
-        }
-        let v4 = self.clat.v4;
-        if v4.is_unspecified()
-            || v4.is_loopback()
-            || v4.is_multicast()
-            || v4.is_broadcast()
-            || v4.is_link_local()
-        {
-            object("clat.v4", format!("{v4} cannot be the address of a host"));
-        }
-        if self.clat.routes.is_empty() {
-            object("clat.routes", "no route leads to the translator".to_owned());
-        }
-        if let V6Address::Fixed(v6) = self.clat.v6 {
-            if v6.is_unspecified()
-                || v6.is_loopback()
-                || v6.is_multicast()
-                || v6.is_unicast_link_local()
-            {
-                object(
-                    "clat.v6",
-                    format!("{v6} cannot be reached from beyond the uplink"),
-                );
-            }
-        }
-        found.extend(self.contradictions());
-        found
-    }
-
-    /// What the translation itself objects to, with the keys as this file has them.
-    fn contradictions(&self) -> Vec<Objection> {
-        // The address is not known before the machine is looked at; one of the discard prefix (RFC 6666) stands for it.
-        let v6 = match self.clat.v6 {
-            V6Address::Fixed(address) => address,
-            V6Address::Auto => Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1),
-        };
-        let Err(error) = self.translation(v6, 1500, 1500).check() else {
-            return Vec::new();
-        };
-        let key = |key: &str| match key {
-            "eam[0].v4" => "clat.v4".to_owned(),
-            "eam[0].v6" => "clat.v6".to_owned(),
-            other => format!("translator.{other}"),
-        };
-        error
-            .problems
-            .into_iter()
-            .map(|problem| Objection {
-                key: key(&problem.key),
-                message: problem.message,
-            })
-            .collect()
+    /// TOML with every key that means something in this mode.
+    pub fn canonical(&self) -> Result<String, Failure> {
+        let mode = self.translator.mode;
+        toml::to_string(&Print {
+            translator: &self.translator,
+            eam: (mode == Mode::Siit).then_some(&self.eam),
+            icmp: &self.icmp,
+            clat: (mode == Mode::Clat).then_some(&self.clat),
+            siit: (mode == Mode::Siit).then_some(&self.siit),
+            log: &self.log,
+        })
+        .map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Addresses: which are taken, which prefixes an uplink has, and giving the TUN device its own.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures_util::TryStreamExt;
 use ipnet::Ipv6Net;
@@ -48,9 +48,23 @@ impl Net {
             }
         }
         // Unique local addresses (RFC 4193) are the last choice: a NAT64 is more likely to know the others.
-        prefixes.sort_by_key(|net| (net.addr().octets()[0] & 0xfe == 0xfc, *net));
+        prefixes.sort_by_key(|net| (is_unique_local(net.addr()), *net));
         prefixes.dedup();
         Ok(prefixes)
+    }
+
+    /// A global IPv6 address of this host that is fit for use, a routable one rather than a unique local one (RFC 4193).
+    pub async fn global_address6(&self) -> Result<Option<Ipv6Addr>, Failure> {
+        let mut found: Vec<Ipv6Addr> = Vec::new();
+        for message in self.addresses().await? {
+            if let (AddressScope::Universe, false, Some(IpAddr::V6(address))) =
+                (message.header.scope, unfit(&message), own(&message))
+            {
+                found.push(address);
+            }
+        }
+        found.sort_by_key(|address| (is_unique_local(*address), *address));
+        Ok(found.first().copied())
     }
 
     /// Gives an interface one IPv4 address.
@@ -62,6 +76,10 @@ impl Net {
             .await
             .map_err(|e| refused(format_args!("give {address} to the TUN device"), &e))
     }
+}
+
+fn is_unique_local(address: Ipv6Addr) -> bool {
+    address.octets()[0] & 0xfe == 0xfc
 }
 
 fn own(message: &AddressMessage) -> Option<IpAddr> {

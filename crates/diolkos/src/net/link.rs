@@ -108,6 +108,11 @@ impl Net {
             .build();
         // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
         let _ = self.handle.link().set(message).execute().await;
+        self.set_tun_mtu(index, mtu).await
+    }
+
+    /// Gives the TUN device its MTU, and has it up.
+    pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
         self.handle
             .link()
             .set(LinkUnspec::new_with_index(index).mtu(mtu).up().build())

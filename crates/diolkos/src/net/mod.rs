@@ -19,7 +19,7 @@ use rtnetlink::MulticastGroup;
 use crate::failure::Failure;
 
 pub use link::{Link, Medium};
-pub use route::Route4;
+pub use route::{Route4, Route6};
 
 /// News from the kernel.
 #[derive(Clone, Debug)]

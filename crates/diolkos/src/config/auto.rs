@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Values that the operator fixes or leaves to the program: a value, or `auto`.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An address, or `auto`; what that means, the key says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+#[serde(bound = "T: Address")]
+pub enum OrAuto<T: Address> {
+    /// The program chooses.
+    #[default]
+    Auto,
+    /// This one.
+    Fixed(T),
+}
+
+/// An IPv6 address, or `auto`.
+pub type V6Address = OrAuto<Ipv6Addr>;
+/// An IPv4 address, or `auto`.
+pub type V4Address = OrAuto<Ipv4Addr>;
+
+/// An address of either family.
+pub trait Address: Copy + FromStr + ToString {
+    /// For messages.
+    const WHAT: &'static str;
+}
+
+impl Address for Ipv4Addr {
+    const WHAT: &'static str = "an IPv4 address";
+}
+
+impl Address for Ipv6Addr {
+    const WHAT: &'static str = "an IPv6 address";
+}
+
+impl<T: Address> OrAuto<T> {
+    /// The address, if it is fixed.
+    pub fn fixed(self) -> Option<T> {
+        match self {
+            OrAuto::Auto => None,
+            OrAuto::Fixed(address) => Some(address),
+        }
+    }
+}
+
+impl<T: Address> FromStr for OrAuto<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OrAuto<T>, String> {
+        if text == "auto" {
+            return Ok(OrAuto::Auto);
+        }
+        text.parse()
+            .map(OrAuto::Fixed)
+            .map_err(|_| format!("`{text}` is neither {} nor `auto`", T::WHAT))
+    }
+}
+
+impl<T: Address> TryFrom<String> for OrAuto<T> {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<OrAuto<T>, String> {
+        text.parse()
+    }
+}
+
+impl<T: Address> From<OrAuto<T>> for String {
+    fn from(value: OrAuto<T>) -> String {
+        match value {
+            OrAuto::Auto => "auto".to_owned(),
+            OrAuto::Fixed(address) => address.to_string(),
+        }
+    }
+}
+
+/// The MTU of a side's next hop, bytes, or `"auto"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mtu {
+    /// The device's; 1500 where there is none (offline).
+    #[default]
+    Auto,
+    /// This one.
+    Bytes(u32),
+}
+
+impl Mtu {
+    /// The MTU, where `auto` has a meaning.
+    pub fn or(self, auto: u32) -> u32 {
+        match self {
+            Mtu::Auto => auto,
+            Mtu::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl Serialize for Mtu {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Mtu::Auto => serializer.serialize_str("auto"),
+            Mtu::Bytes(bytes) => serializer.serialize_u32(*bytes),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Mtu {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mtu, D::Error> {
+        deserializer.deserialize_any(MtuVisitor)
+    }
+}
+
+struct MtuVisitor;
+
+impl Visitor<'_> for MtuVisitor {
+    type Value = Mtu;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of bytes or \"auto\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Mtu, E> {
+        match text {
+            "auto" => Ok(Mtu::Auto),
+            other => Err(E::custom(format!(
+                "`{other}` is neither a number of bytes nor `auto`"
+            ))),
+        }
+    }
+
+    fn visit_i64<E: Error>(self, bytes: i64) -> Result<Mtu, E> {
+        u32::try_from(bytes)
+            .map(Mtu::Bytes)
+            .map_err(|_| E::custom(format!("{bytes} is not a number of bytes")))
+    }
+
+    fn visit_u64<E: Error>(self, bytes: u64) -> Result<Mtu, E> {
+        u32::try_from(bytes)
+            .map(Mtu::Bytes)
+            .map_err(|_| E::custom(format!("{bytes} is not a number of bytes")))
+    }
+}
+
+/// A list of networks, or `"auto"`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Networks<N> {
+    /// They follow from the rest of the configuration.
+    #[default]
+    Auto,
+    /// These and no others.
+    These(Vec<N>),
+}
+
+impl<N> Networks<N> {
+    /// The networks, if they are given.
+    pub fn given(&self) -> &[N] {
+        match self {
+            Networks::Auto => &[],
+            Networks::These(networks) => networks,
+        }
+    }
+}
+
+impl<N: Serialize> Serialize for Networks<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Networks::Auto => serializer.serialize_str("auto"),
+            Networks::These(networks) => networks.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, N: Deserialize<'de>> Deserialize<'de> for Networks<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Networks<N>, D::Error> {
+        deserializer.deserialize_any(NetworksVisitor(PhantomData))
+    }
+}
+
+struct NetworksVisitor<N>(PhantomData<N>);
+
+impl<'de, N: Deserialize<'de>> Visitor<'de> for NetworksVisitor<N> {
+    type Value = Networks<N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of networks or \"auto\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Networks<N>, E> {
+        match text {
+            "auto" => Ok(Networks::Auto),
+            other => Err(E::custom(format!(
+                "`{other}` is neither a list of networks nor `auto`"
+            ))),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Networks<N>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Networks::These)
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rules that settings may break, apart from what only the machine can tell.
+
+use super::{Clat, Found, Mode, Mtu, Settings, Siit, V6Address};
+
+/// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// Path of the key.
+    pub key: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Objection {
+    fn new(key: &str, message: impl Into<String>) -> Objection {
+        Objection {
+            key: key.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+impl Settings {
+    /// Every rule that the settings break.
+    pub fn objections(&self) -> Vec<Objection> {
+        let mut found = Vec::new();
+        let t = &self.translator;
+        if t.device.is_empty() {
+            found.push(Objection::new(
+                "translator.device",
+                "a network device needs a name",
+            ));
+        }
+        if t.queues > 64 {
+            let message = format!("{} queues are more than 64", t.queues);
+            found.push(Objection::new("translator.queues", message));
+        }
+        match t.mode {
+            Mode::Clat => self.object_to_clat(&mut found),
+            Mode::Siit => self.object_to_siit(&mut found),
+        }
+        found.extend(self.contradictions());
+        found
+    }
+
+    fn object_to_clat(&self, found: &mut Vec<Objection>) {
+        let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
+        let t = &self.translator;
+        if t.interfaces.len() != 1 {
+            object(
+                "translator.interfaces",
+                format!(
+                    "a CLAT has one uplink; {} interfaces are given",
+                    t.interfaces.len()
+                ),
+            );
+        }
+        if t.pref64.len() != 1 {
+            object(
+                "translator.pref64",
+                format!("a CLAT has one prefix; {} are given", t.pref64.len()),
+            );
+        }
+        if t.mtu4 != Mtu::Auto {
+            object(
+                "translator.mtu4",
+                "a CLAT takes that of its own device, which is large enough".to_owned(),
+            );
+        }
+        if !self.eam.is_empty() {
+            object(
+                "eam",
+                "a CLAT has one mapping, which clat.v4 and clat.v6 say; others need mode = \"siit\""
+                    .to_owned(),
+            );
+        }
+        if self.siit != Siit::default() {
+            object("siit", "the mode is \"clat\"".to_owned());
+        }
+        let v4 = self.clat.v4;
+        if v4.is_unspecified()
+            || v4.is_loopback()
+            || v4.is_multicast()
+            || v4.is_broadcast()
+            || v4.is_link_local()
+        {
+            object("clat.v4", format!("{v4} cannot be the address of a host"));
+        }
+        if self.clat.routes.is_empty() {
+            object("clat.routes", "no route leads to the translator".to_owned());
+        }
+        if let V6Address::Fixed(v6) = self.clat.v6 {
+            if v6.is_unspecified()
+                || v6.is_loopback()
+                || v6.is_multicast()
+                || v6.is_unicast_link_local()
+            {
+                object(
+                    "clat.v6",
+                    format!("{v6} cannot be reached from beyond the uplink"),
+                );
+            }
+        }
+    }
+
+    fn object_to_siit(&self, found: &mut Vec<Objection>) {
+        let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
+        if self.clat != Clat::default() {
+            object("clat", "the mode is \"siit\"".to_owned());
+        }
+        for (at, route) in self.siit.routes4.given().iter().enumerate() {
+            if route.addr() != route.network() {
+                object(
+                    &format!("siit.routes4[{at}]"),
+                    bits_after(route, route.trunc()),
+                );
+            }
+        }
+        for (at, route) in self.siit.routes6.given().iter().enumerate() {
+            if route.addr() != route.network() {
+                object(
+                    &format!("siit.routes6[{at}]"),
+                    bits_after(route, route.trunc()),
+                );
+            }
+        }
+    }
+
+    /// What the translation itself objects to, with the keys as this file has them.
+    fn contradictions(&self) -> Vec<Objection> {
+        let Err(error) = self.translation(Found::ANYTHING).check() else {
+            return Vec::new();
+        };
+        error
+            .problems
+            .into_iter()
+            .map(|problem| Objection {
+                key: self.key(&problem.key),
+                message: problem.message,
+            })
+            .collect()
+    }
+
+    /// Where the file says what the translator calls `key`.
+    pub fn key(&self, key: &str) -> String {
+        let clat = self.translator.mode == Mode::Clat;
+        match key {
+            "eam[0].v4" if clat => "clat.v4".to_owned(),
+            "eam[0].v6" if clat => "clat.v6".to_owned(),
+            other if other.starts_with("eam") || other.starts_with("icmp.") => other.to_owned(),
+            other => format!("translator.{other}"),
+        }
+    }
+}
+
+fn bits_after(given: impl std::fmt::Display, meant: impl std::fmt::Display) -> String {
+    format!("{given} has bits set after its prefix; {meant} is meant?")
+}

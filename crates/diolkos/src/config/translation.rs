@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The settings as the translator takes them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use diolkos_core::{Config, Translator};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::{Mode, Settings, TrafficClass, UdpZeroChecksum};
+
+/// What stands where the settings say `auto`; only the machine can tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// MTU of the IPv4 side, bytes.
+    pub mtu4: u32,
+    /// MTU of the IPv6 side, bytes.
+    pub mtu6: u32,
+    /// The CLAT's address, or a global one of the router's.
+    pub address6: Option<Ipv6Addr>,
+}
+
+impl Found {
+    /// Without a machine, as `translate` works (bytes).
+    pub const OFFLINE_MTU: u32 = 1500;
+    /// Stands for an address that is not known yet: one of the discard prefix (RFC 6666).
+    const UNKNOWN: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
+
+    /// What contradicts nothing: before the machine is looked at.
+    pub(super) const ANYTHING: Found = Found {
+        mtu4: 65535,
+        mtu6: 65535,
+        address6: None,
+    };
+}
+
+impl Settings {
+    /// The translation as the slow path takes it.
+    pub fn translation(&self, found: Found) -> Config {
+        let t = &self.translator;
+        let own6 = match t.mode {
+            Mode::Clat => self.clat.v6.fixed().or(found.address6),
+            Mode::Siit => found.address6,
+        };
+        // The first address of a pool goes before an address that nobody has named.
+        let own6_for_errors = own6.filter(|_| self.icmp.source_pool6.is_empty());
+        Config {
+            pref64: t.pref64.clone(),
+            eam: match t.mode {
+                Mode::Clat => vec![diolkos_core::Eam {
+                    v4: Ipv4Net::from(self.clat.v4),
+                    v6: Ipv6Net::from(own6.unwrap_or(Found::UNKNOWN)),
+                }],
+                Mode::Siit => self
+                    .eam
+                    .iter()
+                    .map(|eam| diolkos_core::Eam {
+                        v4: eam.v4,
+                        v6: eam.v6,
+                    })
+                    .collect(),
+            },
+            clat: t.mode == Mode::Clat,
+            lowest_ipv6_mtu: t.lowest_ipv6_mtu,
+            mtu4: t.mtu4.or(found.mtu4),
+            mtu6: t.mtu6.or(found.mtu6),
+            udp_zero_checksum: match t.udp_zero_checksum {
+                UdpZeroChecksum::Drop => diolkos_core::UdpZeroChecksum::Drop,
+                UdpZeroChecksum::Compute => diolkos_core::UdpZeroChecksum::Compute,
+            },
+            traffic_class: match t.traffic_class {
+                TrafficClass::Copy => diolkos_core::TrafficClass::Copy,
+                TrafficClass::Zero => diolkos_core::TrafficClass::Zero,
+            },
+            allow_private_with_wkp: t.allow_private_with_wkp,
+            icmp: diolkos_core::Icmp {
+                address4: self.icmp.address4.fixed(),
+                address6: self.icmp.address6.fixed().or(own6_for_errors),
+                source_pool4: self.icmp.source_pool4.clone(),
+                source_pool6: self.icmp.source_pool6.clone(),
+                rate: self.icmp.rate,
+                burst: self.icmp.burst,
+            },
+        }
+    }
+}
+
+/// Whether ICMPv6 errors can be originated: 64:ff9b::/96 may not carry the address that stands for the translator in IPv4
+/// where nobody gave it one of IPv6 (RFC 6052 section 3.1).
+pub fn has_icmpv6_source(config: &Config, translator: &Translator) -> bool {
+    let icmp = &config.icmp;
+    let pool4 = icmp.source_pool4.first().map(|pool| pool.network());
+    let address4 = icmp.address4.or(pool4).unwrap_or(DUMMY);
+    icmp.address6.is_some()
+        || !icmp.source_pool6.is_empty()
+        || translator.mapper().embed(0, address4).is_ok()
+}
+
+/// RFC 7600 section 4.8.
+const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Forwarding between the TUN device and the other interfaces, which the kernel does for every packet that crosses the
+//! TUN device: of both families for a router; of IPv6 for a CLAT without eBPF.
+//!
+//! Settings are not objects that die with a process. What is changed is
+//! written down first, put back at the end, and put back by the next start
+//! when the end was sudden.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+const CONF4: &str = "/proc/sys/net/ipv4/conf";
+const CONF6: &str = "/proc/sys/net/ipv6/conf";
+const NOTES: &str = "/run/diolkos";
+
+/// The settings as they were; put back when dropped.
+#[derive(Debug)]
+pub struct Forwarding {
+    before: Vec<(PathBuf, String)>,
+    note: PathBuf,
+}
+
+/// Puts back what a killed run with this device left changed. Whoever calls this is the one instance for the device.
+pub fn restore_leftovers(tun: &str) {
+    if let Ok(note) = note_path(tun) {
+        if let Ok(text) = fs::read_to_string(&note) {
+            tracing::info!("putting back the forwarding settings that a killed run left");
+            put_back(&read_note(&text));
+            let _ = fs::remove_file(&note);
+        }
+    }
+}
+
+impl Forwarding {
+    /// Makes the kernel forward IPv6 between the two; nothing is changed where it does already.
+    pub fn ipv6(uplink: &str, tun: &str) -> Result<Forwarding, Failure> {
+        Forwarding::begin(tun)?.with(|| changes6(&[uplink.to_owned()], tun))
+    }
+
+    /// Makes the kernel forward both families between all of these and the TUN device; without any, between all there are.
+    pub fn both(interfaces: &[String], tun: &str) -> Result<Forwarding, Failure> {
+        Forwarding::begin(tun)?.with(|| {
+            let mut changes = changes6(interfaces, tun)?;
+            changes.extend(changes4(interfaces, tun)?);
+            Ok(changes)
+        })
+    }
+
+    fn begin(tun: &str) -> Result<Forwarding, Failure> {
+        Ok(Forwarding {
+            before: Vec::new(),
+            note: note_path(tun).map_err(|e| {
+                Failure::run_time(format!("the network namespace has no name: {e}"))
+            })?,
+        })
+    }
+
+    fn with(
+        mut self,
+        changes: impl FnOnce() -> io::Result<Vec<Change>>,
+    ) -> Result<Forwarding, Failure> {
+        changes()
+            .and_then(|changes| self.change(&changes))
+            .map_err(|e| {
+                Failure::missing(format!(
+                    "forwarding cannot be switched on ({e}), which the datapath `tun` needs: \
+                     switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
+                ))
+            })?;
+        Ok(self)
+    }
+
+    /// True if the kernel's settings had to be changed.
+    pub fn changed(&self) -> bool {
+        !self.before.is_empty()
+    }
+
+    fn change(&mut self, changes: &[Change]) -> io::Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        for (path, _) in changes {
+            self.before.push((path.clone(), read(path)?));
+        }
+        fs::create_dir_all(NOTES)?;
+        fs::write(&self.note, write_note(&self.before))?;
+        for (path, value) in changes {
+            fs::write(path, value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Forwarding {
+    fn drop(&mut self) {
+        if self.changed() {
+            put_back(&self.before);
+            let _ = fs::remove_file(&self.note);
+        }
+    }
+}
+
+/// A setting and its value.
+type Change = (PathBuf, String);
+
+/// What has to change for IPv6.
+fn changes6(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
+    if read(&setting(CONF6, "all", "forwarding"))? != "0" {
+        return Ok(Vec::new());
+    }
+    // Linux 6.17 and later: per interface, without making a router of the host.
+    let among = |name: &str| interfaces.is_empty() || interfaces.iter().any(|i| i == name);
+    let narrow: Vec<PathBuf> = names(CONF6)?
+        .iter()
+        .filter(|name| name.as_str() == tun || name.as_str() != "lo" && among(name))
+        .map(|name| setting(CONF6, name, "force_forwarding"))
+        .collect();
+    if narrow.iter().all(|path| path.exists()) {
+        return Ok(switched_on(narrow.into_iter().filter(is_off)));
+    }
+    // Writing `all` sets every interface. A router ignores the router advertisements that made the uplink's
+    // addresses, so every other interface is set back to what it was.
+    let mut changes = switched_on([setting(CONF6, "all", "forwarding")]);
+    let others = fs::read_dir(CONF6)?.flatten();
+    for name in others.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        let path = setting(CONF6, &name, "forwarding");
+        if let (true, Ok(value)) = (name != "all" && name != tun, read(&path)) {
+            changes.push((path, value));
+        }
+    }
+    Ok(changes)
+}
+
+/// What has to change for IPv4, where it is a setting of the interface that a packet comes from.
+fn changes4(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
+    let among = |name: &str| interfaces.is_empty() || interfaces.iter().any(|i| i == name);
+    let settings: Vec<PathBuf> = names(CONF4)?
+        .iter()
+        .filter(|name| name.as_str() == tun || name.as_str() != "lo" && among(name))
+        .map(|name| setting(CONF4, name, "forwarding"))
+        .collect();
+    Ok(switched_on(settings.into_iter().filter(is_off)))
+}
+
+fn is_off(path: &PathBuf) -> bool {
+    read(path).is_ok_and(|value| value == "0")
+}
+
+fn switched_on(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Change> {
+    paths
+        .into_iter()
+        .map(|path| (path, "1".to_owned()))
+        .collect()
+}
+
+fn setting(conf: &str, interface: &str, key: &str) -> PathBuf {
+    Path::new(conf).join(interface).join(key)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+/// The interfaces that have settings.
+fn names(conf: &str) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(conf)?.flatten();
+    Ok(entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "all" && name != "default")
+        .collect())
+}
+
+fn put_back(before: &[(PathBuf, String)]) {
+    for (path, value) in before {
+        // An interface that is gone took its settings along.
+        let _ = fs::write(path, value);
+    }
+}
+
+/// One note for each instance.
+fn note_path(tun: &str) -> io::Result<PathBuf> {
+    let namespace = diolkos_sys::namespace::cookie()?;
+    Ok(Path::new(NOTES).join(format!("forwarding-{namespace}-{tun}")))
+}
+
+fn write_note(before: &[(PathBuf, String)]) -> String {
+    before
+        .iter()
+        .map(|(path, value)| format!("{}\t{value}\n", path.display()))
+        .collect()
+}
+
+/// Only what `change` can have written: a forwarding setting and a number.
+fn read_note(text: &str) -> Vec<(PathBuf, String)> {
+    text.lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(path, value)| (PathBuf::from(path), value.to_owned()))
+        .filter(|(path, value)| {
+            (path.starts_with(CONF4) || path.starts_with(CONF6))
+                && !path.components().any(|c| c.as_os_str() == "..")
+                && path
+                    .file_name()
+                    .is_some_and(|name| name == "forwarding" || name == "force_forwarding")
+                && matches!(value.as_str(), "0" | "1" | "2")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_reads_back_and_trusts_nothing_else() {
+        let before = vec![
+            (setting(CONF6, "all", "forwarding"), "0".to_owned()),
+            (setting(CONF6, "eth0", "force_forwarding"), "0".to_owned()),
+            (setting(CONF4, "eth0", "forwarding"), "0".to_owned()),
+        ];
+        assert_eq!(read_note(&write_note(&before)), before);
+        for evil in [
+            "/etc/passwd\t0\n",
+            "/proc/sys/net/ipv6/conf/../../../kernel/forwarding\t1\n",
+            "x\n",
+        ] {
+            assert_eq!(read_note(evil), [], "{evil:?}");
+        }
+        assert_eq!(read_note("/proc/sys/net/ipv6/conf/all/forwarding\t7\n"), []);
+    }
+}

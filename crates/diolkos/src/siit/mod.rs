@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stateless translator for a router (RFC 7915), from the first look at the
+//! machine to the clean machine after it: build → lead → serve (→ reload) → leave.
+
+mod reload;
+mod routes;
+
+use diolkos_core::Translator;
+use diolkos_sys::tun::Tun;
+use futures_util::stream::BoxStream;
+use futures_util::StreamExt;
+use tokio::net::UnixListener;
+
+use crate::config::{has_icmpv6_source, Datapath, Found, Mtu, Settings, V6Address};
+use crate::control::{self, Answer, Request};
+use crate::counters;
+use crate::failure::{Failure, Kind};
+use crate::forwarding::{self, Forwarding};
+use crate::net::{Event, Net};
+use crate::privilege::{self, NET_ADMIN};
+use crate::random::random;
+use crate::signals::Signals;
+use crate::slowpath::{self, SlowPath};
+
+use routes::Routes;
+
+/// RFC 8200 section 5, bytes.
+const IPV6_MINIMUM_MTU: u32 = 1280;
+/// What an IPv4 packet can hold, and with it the greatest MTU of a TUN device, bytes.
+const LARGEST_MTU: u32 = 65535;
+
+/// Runs until a signal comes (then it succeeds) or the device goes (then it fails). `read` reads the configuration again.
+pub async fn run(
+    settings: Settings,
+    read: impl Fn() -> Result<Settings, Failure>,
+) -> Result<(), Failure> {
+    match settings.translator.datapath {
+        Datapath::Tc => return Err(Failure::missing(
+            "there is no tc fast path for the mode `siit` yet: use the datapath `tun` or `auto`",
+        )),
+        Datapath::Auto => {
+            tracing::info!("there is no tc fast path for the mode `siit` yet: taking `tun`")
+        }
+        Datapath::Tun => {}
+    }
+    privilege::check(&[NET_ADMIN])?;
+    let mut signals = Signals::new()?;
+    let (net, news) = Net::connect()?;
+    let control = control::listen(&settings.translator.device)?;
+    forwarding::restore_leftovers(&settings.translator.device);
+
+    let mut isthmus = Isthmus::build(&net, settings).await?;
+    isthmus
+        .routes
+        .add(&net, isthmus.index, isthmus.settings.siit.metric)
+        .await?;
+    isthmus.announce("ready");
+    serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
+}
+
+/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
+struct Isthmus {
+    index: u32,
+    settings: Settings,
+    found: Found,
+    routes: Routes,
+    // In the order in which they must end: nothing is led to a device that is gone.
+    _forwarding: Forwarding,
+    slow: SlowPath,
+}
+
+impl Isthmus {
+    async fn build(net: &Net, settings: Settings) -> Result<Isthmus, Failure> {
+        let t = &settings.translator;
+        let found = look_around(net, &settings).await?;
+        let translator = translator(&settings, found)?;
+        let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
+        let index = net.link(&t.device).await?.index;
+        net.prepare_tun(index, device_mtu(&settings, found)).await?;
+        let forwarding = Forwarding::both(&t.interfaces, &t.device)?;
+        if forwarding.changed() {
+            tracing::info!("forwarding is switched on while this runs");
+        }
+        let slow = SlowPath::start(tun.queues, translator, random).map_err(|e| {
+            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+        })?;
+        Ok(Isthmus {
+            index,
+            found,
+            routes: Routes::of(&settings),
+            settings,
+            _forwarding: forwarding,
+            slow,
+        })
+    }
+
+    /// Takes another configuration: whole, or not at all. A packet is translated by the old one or by the new one.
+    async fn reload(&mut self, net: &Net, new: Settings) -> Result<(), Failure> {
+        if let Some(refusal) = reload::refusal(&self.settings, &new) {
+            return Err(Failure::run_time(refusal));
+        }
+        let found = look_around(net, &new).await?;
+        let translator = translator(&new, found)?;
+        let routes = Routes::of(&new);
+        let metric = new.siit.metric;
+        let added = routes.without(&self.routes);
+        // A larger device first, a smaller one last: no packet meets one that is too small for it.
+        let (old_mtu, new_mtu) = (
+            device_mtu(&self.settings, self.found),
+            device_mtu(&new, found),
+        );
+        if new_mtu > old_mtu {
+            net.set_tun_mtu(self.index, new_mtu).await?;
+        }
+        added.add(net, self.index, metric).await?;
+        self.slow.swap(translator);
+        let removed = self.routes.without(&routes);
+        removed.remove(net, self.index, metric).await;
+        (self.settings, self.found, self.routes) = (new, found, routes);
+        if new_mtu < old_mtu {
+            net.set_tun_mtu(self.index, new_mtu).await?;
+        }
+        self.announce("reloaded");
+        Ok(())
+    }
+
+    fn announce(&self, event: &str) {
+        let t = &self.settings.translator;
+        let list = |of: Vec<String>| match of.is_empty() {
+            true => "none".to_owned(),
+            false => of.join(", "),
+        };
+        tracing::info!(
+            "{event}: siit on {}, prefixes {}, {} mappings, MTU {} (IPv4) and {} (IPv6), datapath tun",
+            t.device,
+            list(t.pref64.iter().map(ToString::to_string).collect()),
+            self.settings.eam.len(),
+            t.mtu4.or(self.found.mtu4),
+            t.mtu6.or(self.found.mtu6),
+        );
+        for (family, number, empty) in [
+            (4, "siit.routes4", self.routes.v4.is_empty()),
+            (6, "siit.routes6", self.routes.v6.is_empty()),
+        ] {
+            if empty {
+                tracing::warn!(
+                    "no IPv{family} route leads to {}: give {number}, or add routes yourself",
+                    t.device
+                );
+            }
+        }
+    }
+
+    fn reply(&self, request: Request) -> Answer {
+        let answer = match request {
+            Request::Hello => Ok(Answer::Hello {
+                pid: std::process::id(),
+            }),
+            Request::Counters => counters::read(None, &self.slow.tallies)
+                .map(Answer::Counters)
+                .map_err(|error| format!("the counters cannot be read: {error}")),
+            Request::Config => self
+                .in_force()
+                .canonical()
+                .map(Answer::Config)
+                .map_err(|failure| failure.to_string()),
+            Request::Reload => Err("the configuration is being read again".to_owned()),
+        };
+        answer.unwrap_or_else(Answer::Failed)
+    }
+
+    /// The settings with what was found in place of `auto`.
+    fn in_force(&self) -> Settings {
+        let mut settings = self.settings.clone();
+        let translation = settings.translation(self.found);
+        settings.translator.mtu4 = Mtu::Bytes(translation.mtu4);
+        settings.translator.mtu6 = Mtu::Bytes(translation.mtu6);
+        if let Some(address) = translation.icmp.address6 {
+            settings.icmp.address6 = V6Address::Fixed(address);
+        }
+        settings
+    }
+}
+
+/// Finds what the settings leave to the program: as MTU that of the largest interface, from which or to which packets go,
+/// so that the kernel's own limits decide; and an address of the router's for ICMPv6 errors.
+async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
+    let t = &settings.translator;
+    let links = net.links().await?;
+    for name in &t.interfaces {
+        net.link(name).await?;
+    }
+    let among = |name: &String| match t.interfaces.is_empty() {
+        true => name != "lo" && *name != t.device,
+        false => t.interfaces.contains(name),
+    };
+    let mtu = links
+        .iter()
+        .filter(|link| among(&link.name))
+        .map(|link| link.mtu)
+        .max()
+        .unwrap_or(Found::OFFLINE_MTU)
+        .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
+    let found = Found {
+        mtu4: mtu,
+        mtu6: mtu,
+        address6: net.global_address6().await?,
+    };
+    Ok(found)
+}
+
+fn translator(settings: &Settings, found: Found) -> Result<Translator, Failure> {
+    let config = settings.translation(found);
+    let translator = Translator::new(&config).map_err(|error| {
+        let problems = error.problems.iter();
+        let sentences: Vec<String> = problems
+            .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
+            .collect();
+        Failure::usage(sentences.join("\n"))
+    })?;
+    if !has_icmpv6_source(&config, &translator) {
+        tracing::warn!("no ICMPv6 error can be sent, for there is no address to send it from: set icmp.address6");
+    }
+    Ok(translator)
+}
+
+/// The device holds what either side can send.
+fn device_mtu(settings: &Settings, found: Found) -> u32 {
+    let t = &settings.translator;
+    t.mtu4
+        .or(found.mtu4)
+        .max(t.mtu6.or(found.mtu6))
+        .max(IPV6_MINIMUM_MTU)
+}
+
+/// Answers whoever asks, until it is time to leave.
+async fn serve(
+    net: &Net,
+    isthmus: &mut Isthmus,
+    read: &impl Fn() -> Result<Settings, Failure>,
+    control: &UnixListener,
+    mut news: BoxStream<'static, Event>,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    loop {
+        tokio::select! {
+            () = signals.any() => {
+                tracing::info!("stopped by a signal");
+                return Ok(());
+            }
+            event = news.next() => match event {
+                Some(Event::LinkGone(index)) if index == isthmus.index => {
+                    let device = &isthmus.settings.translator.device;
+                    return Err(Failure::run_time(format!("the device {device} is gone")));
+                }
+                Some(_) => {}
+                None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+            },
+            accepted = control.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                let answer = async |request| match request {
+                    Request::Reload => reloaded(net, isthmus, read).await,
+                    other => isthmus.reply(other),
+                };
+                if let Err(error) = control::serve(stream, answer).await {
+                    tracing::debug!("a control request failed: {error}");
+                }
+            }
+        }
+    }
+}
+
+async fn reloaded(
+    net: &Net,
+    isthmus: &mut Isthmus,
+    read: &impl Fn() -> Result<Settings, Failure>,
+) -> Answer {
+    let done = match read() {
+        Ok(new) => isthmus.reload(net, new).await,
+        Err(failure) => Err(failure),
+    };
+    match done {
+        Ok(()) => Answer::Reloaded,
+        Err(failure) => {
+            tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
+            match failure.kind {
+                Kind::Usage => Answer::Misconfigured(failure.to_string()),
+                _ => Answer::Failed(failure.to_string()),
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which parts of a configuration may change while it is in force: everything
+//! that means something to one packet at a time.
+
+use crate::config::Settings;
+
+/// The first key that differs and must not, as a sentence.
+pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
+    let (o, n) = (&old.translator, &new.translator);
+    let fixed = [
+        ("translator.mode", o.mode == n.mode),
+        ("translator.datapath", o.datapath == n.datapath),
+        ("translator.placement", o.placement == n.placement),
+        ("translator.hook", o.hook == n.hook),
+        ("translator.device", o.device == n.device),
+        ("translator.queues", o.queues == n.queues),
+        ("translator.interfaces", o.interfaces == n.interfaces),
+        ("siit.metric", old.siit.metric == new.siit.metric),
+        ("log.level", old.log == new.log),
+    ];
+    let (key, _) = fixed.iter().find(|(_, same)| !same)?;
+    Some(format!(
+        "{key} cannot change while diolkos runs: stop it and start it again; the old configuration stays in force"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_about_packets_may_change() {
+        let old = Settings::default();
+        let mut new = old.clone();
+        new.translator.pref64.clear();
+        new.translator.lowest_ipv6_mtu = 1400;
+        new.icmp.rate = 1;
+        assert_eq!(refusal(&old, &new), None);
+    }
+
+    #[test]
+    fn what_is_about_the_device_may_not() {
+        let old = Settings::default();
+        let mut new = old.clone();
+        new.translator.device = "other".to_owned();
+        let sentence = refusal(&old, &new).expect("it is refused");
+        assert!(
+            sentence.starts_with("translator.device cannot change"),
+            "{sentence}"
+        );
+    }
+}

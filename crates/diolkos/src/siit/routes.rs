@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which destinations lead to the translator, and the routes that say so to the kernel.
+//!
+//! A mapping does not tell on which side its node is. As long as the operator
+//! says nothing else, it is on the IPv6 side: its IPv4 address leads here, and
+//! its IPv6 address leads to the node.
+
+use std::collections::BTreeSet;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use crate::config::{Networks, Settings};
+use crate::failure::Failure;
+use crate::net::{Net, Route4, Route6};
+
+/// Destinations, none inside another, neighbours put together where they make a prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    /// Of IPv4.
+    pub v4: BTreeSet<Ipv4Net>,
+    /// Of IPv6.
+    pub v6: BTreeSet<Ipv6Net>,
+}
+
+impl Routes {
+    /// Those of a configuration.
+    pub fn of(settings: &Settings) -> Routes {
+        let mapped: Vec<Ipv4Net> = settings.eam.iter().map(|eam| eam.v4).collect();
+        let v4 = match &settings.siit.routes4 {
+            Networks::Auto => &mapped,
+            Networks::These(networks) => networks,
+        };
+        let v6 = match &settings.siit.routes6 {
+            Networks::Auto => &settings.translator.pref64,
+            Networks::These(networks) => networks,
+        };
+        Routes {
+            v4: Ipv4Net::aggregate(v4).into_iter().collect(),
+            v6: Ipv6Net::aggregate(v6).into_iter().collect(),
+        }
+    }
+
+    /// Those that are here and not there.
+    pub fn without(&self, other: &Routes) -> Routes {
+        Routes {
+            v4: self.v4.difference(&other.v4).copied().collect(),
+            v6: self.v6.difference(&other.v6).copied().collect(),
+        }
+    }
+
+    /// Leads all of them to a device, or none.
+    pub async fn add(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
+        let mut added = Routes::default();
+        let mut refused = None;
+        for &to in &self.v6 {
+            match net.add_route6(&route6(to, index, metric)).await {
+                Ok(()) => added.v6.insert(to),
+                Err(failure) => {
+                    refused = Some(failure);
+                    break;
+                }
+            };
+        }
+        for &to in self.v4.iter().take_while(|_| refused.is_none()) {
+            match net.add_route4(&route4(to, index, metric)).await {
+                Ok(()) => added.v4.insert(to),
+                Err(failure) => {
+                    refused = Some(failure);
+                    break;
+                }
+            };
+        }
+        match refused {
+            None => Ok(()),
+            Some(failure) => {
+                added.remove(net, index, metric).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Takes all of them back. One that somebody else has removed is gone as well.
+    pub async fn remove(&self, net: &Net, index: u32, metric: u32) {
+        for &to in &self.v6 {
+            if let Err(failure) = net.remove_route6(&route6(to, index, metric)).await {
+                tracing::debug!("{failure}");
+            }
+        }
+        for &to in &self.v4 {
+            if let Err(failure) = net.remove_route4(&route4(to, index, metric)).await {
+                tracing::debug!("{failure}");
+            }
+        }
+    }
+}
+
+fn route4(to: Ipv4Net, index: u32, metric: u32) -> Route4 {
+    Route4 {
+        to,
+        index,
+        source: None,
+        metric,
+        mtu: None,
+    }
+}
+
+fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
+    Route6 {
+        to,
+        index,
+        metric: Some(metric),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Eam;
+
+    fn settings(eam: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        settings.eam = eam
+            .iter()
+            .map(|(v4, v6)| Eam {
+                v4: v4.parse().expect("a network"),
+                v6: v6.parse().expect("a network"),
+            })
+            .collect();
+        settings
+    }
+
+    fn shown(routes: &Routes) -> (Vec<String>, Vec<String>) {
+        (
+            routes.v4.iter().map(ToString::to_string).collect(),
+            routes.v6.iter().map(ToString::to_string).collect(),
+        )
+    }
+
+    #[test]
+    fn prefixes_and_mapped_ipv4_networks_lead_here() {
+        let settings = settings(&[
+            ("192.0.2.0/25", "2001:db8::/121"),
+            ("192.0.2.7/32", "2001:db8::7/128"),
+            ("192.0.2.128/25", "2001:db8:1::/121"),
+        ]);
+        let routes = shown(&Routes::of(&settings));
+        assert_eq!(
+            routes,
+            (vec!["192.0.2.0/24".into()], vec!["64:ff9b::/96".into()])
+        );
+    }
+
+    #[test]
+    fn given_routes_are_all() {
+        let mut settings = settings(&[("192.0.2.0/25", "2001:db8::/121")]);
+        settings.siit.routes4 = Networks::These(vec!["0.0.0.0/0".parse().expect("a network")]);
+        settings.siit.routes6 = Networks::These(vec!["2001:db8::/121".parse().expect("a network")]);
+        let routes = Routes::of(&settings);
+        assert_eq!(
+            shown(&routes),
+            (vec!["0.0.0.0/0".into()], vec!["2001:db8::/121".into()])
+        );
+        assert_eq!(routes.without(&routes), Routes::default());
+    }
+}
