@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from network import Network
+from siit import SiitNetwork
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +31,17 @@ def program() -> Path:
 def net() -> Iterator[Network]:
     """Client, router and server in namespaces of their own; see `network`."""
     network = Network(program())
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def siit() -> Iterator[SiitNetwork]:
+    """An IPv4 host, a translator's router and an IPv6 host; see `siit`."""
+    network = SiitNetwork(program())
     try:
         network.build()
         yield network

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What goes through a stateless translator, both ways, by mapping and by prefix."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+from pyroute2.netns import create_socket
+from scapy.layers.inet import ICMP, IP
+from siit import (
+    TRANSLATOR4,
+    TRANSLATOR4_IN_IPV6,
+    TRANSLATOR6,
+    V4,
+    V4_IN_IPV6,
+    V6,
+    V6_EMBEDDED,
+    V6_EMBEDDING,
+    V6_MAPPED,
+    SiitNetwork,
+)
+
+UDP_ECHO = """
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+sock = socket.socket(family, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], 4000))
+print("listening", flush=True)
+while True:
+    data, peer = sock.recvfrom(65535)
+    sock.sendto(data[::-1], peer)
+"""
+
+UDP_ASK = """
+import os, socket, sys
+source, to = sys.argv[1:3]
+sock = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((source, 0))
+sock.settimeout(5)
+sock.connect((to, 4000))
+for size in map(int, sys.argv[3:]):
+    data = os.urandom(size)
+    sock.send(data)
+    assert sock.recv(65535) == data[::-1], size
+print("all")
+"""
+
+TCP_SERVER = """
+import hashlib, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+listener = socket.create_server((sys.argv[1], 4000), family=family)
+print("listening", flush=True)
+sock = listener.accept()[0]
+digest, parts = hashlib.sha256(), []
+while chunk := sock.recv(1 << 20):
+    digest.update(chunk)
+    parts.append(chunk)
+for part in parts:
+    sock.sendall(part)
+sock.close()
+print(digest.hexdigest(), flush=True)
+"""
+
+TCP_CLIENT = """
+import hashlib, socket, sys, threading
+source, to, megabytes = sys.argv[1], sys.argv[2], int(sys.argv[3])
+sock = socket.create_connection((to, 4000), source_address=(source, 0))
+sent, got = hashlib.sha256(), hashlib.sha256()
+for i in range(megabytes):
+    chunk = hashlib.shake_128(i.to_bytes(4, "big")).digest(1 << 20)
+    sent.update(chunk)
+    sock.sendall(chunk)
+sock.shutdown(socket.SHUT_WR)
+while chunk := sock.recv(1 << 20):
+    got.update(chunk)
+assert sent.digest() == got.digest()
+print(sent.hexdigest())
+"""
+
+# Who asks, from which of its addresses, whom, and at which of its addresses that one answers.
+WAYS = {
+    "4to6-mapped": ("v4", V4, V6_MAPPED, V6),
+    "4to6-embedded": ("v4", V4, V6_EMBEDDED, V6_EMBEDDING),
+    "6to4-mapped": ("v6", V6, V4_IN_IPV6, V4),
+    "6to4-embedded": ("v6", V6_EMBEDDING, V4_IN_IPV6, V4),
+}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, siit: SiitNetwork) -> tuple[str, str, str, str, str]:
+    """Namespaces of who asks and who answers; the asker's address, the address asked, that which answers."""
+    asker, source, to, answering = WAYS[request.param]
+    names = (siit.v4, siit.v6) if asker == "v4" else (siit.v6, siit.v4)
+    return *names, source, to, answering
+
+
+def listen(net: SiitNetwork, name: str, code: str, address: str) -> subprocess.Popen:
+    """Start Python code that prints one line when it listens."""
+    process = net.start(name, sys.executable, "-c", code, address, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "listening"
+    return process
+
+
+def transfer(net: SiitNetwork, way: tuple[str, str, str, str, str], megabytes: int) -> None:
+    """Bytes to the other side and back again, unchanged."""
+    asker, answerer, source, to, answering = way
+    server = listen(net, answerer, TCP_SERVER, answering)
+    sent = net.script(asker, TCP_CLIENT, source, to, str(megabytes))
+    assert server.stdout.readline() == sent
+
+
+def resident_kib(pid: int) -> int:
+    """Memory that a process has in RAM."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+
+def test_ping_udp_tcp(siit: SiitNetwork, way: tuple[str, str, str, str, str]) -> None:
+    """Each by mapping and by prefix, begun on either side; no packet is dropped, and the program stays small."""
+    running = siit.siit()
+    asker, answerer, source, to, answering = way
+    assert "5 received" in siit.run(asker, "ping", "-c5", "-i0.05", "-W2", "-I", source, to).stdout
+    listen(siit, answerer, UDP_ECHO, answering)
+    assert siit.script(asker, UDP_ASK, source, to, "0", "1", "1000", "8000").strip() == "all"
+    transfer(siit, way, 16)
+    counters = siit.counters()
+    assert counters["slow.translated_4to6"] > 100 < counters["slow.translated_6to4"]
+    assert {name: n for name, n in counters.items() if "drop" in name and n} == {}
+    assert resident_kib(running.process.pid) < 30 * 1024
+
+
+def test_a_datagram_of_64_kilobytes(siit: SiitNetwork, way: tuple[str, str, str, str, str]) -> None:
+    """The longest that IPv4 can carry arrives in fragments, and so does its answer."""
+    siit.siit()
+    siit.narrow(1500)
+    asker, answerer, source, to, answering = way
+    listen(siit, answerer, UDP_ECHO, answering)
+    assert siit.script(asker, UDP_ASK, source, to, "65507", "40000").strip() == "all"
+    counters = siit.counters()
+    assert {name: n for name, n in counters.items() if "drop" in name and "too_big" not in name and n} == {}
+
+
+@pytest.mark.parametrize("mtu", [1280, 1400, 1500, 9000])
+def test_path_mtu_from_ipv4(siit: SiitNetwork, mtu: int) -> None:
+    """The IPv4 host learns what fits the narrow IPv6 hop: 20 bytes less, which the longer header takes."""
+    siit.siit()
+    siit.narrow(mtu)
+    learned = mtu - 20
+    assert discover(siit, siit.v4, V6_MAPPED, 28) == learned
+    assert not whole(siit, siit.v4, V6_MAPPED, learned - 27)
+
+
+@pytest.mark.parametrize("mtu", [1280, 1400, 1500, 9000])
+def test_path_mtu_from_ipv6(siit: SiitNetwork, mtu: int) -> None:
+    """The IPv6 host learns what fits the narrow IPv4 hop: 20 bytes more, as far as its own link has them."""
+    siit.siit()
+    siit.narrow(mtu)
+    learned = min(mtu + 20, 9000)
+    assert discover(siit, siit.v6, V4_IN_IPV6, 48) == learned
+    assert not whole(siit, siit.v6, V4_IN_IPV6, learned - 47)
+
+
+def discover(net: SiitNetwork, name: str, to: str, headers: int) -> int:
+    """Ping with packets of the path MTU known so far until one goes through; that MTU, in bytes."""
+    for _ in range(8):
+        route = net.run(name, "ip", "route", "get", to).stdout
+        mtu = int(known[1]) if (known := re.search(r"\bmtu (\d+)", route)) else 9000
+        if whole(net, name, to, mtu - headers):
+            return mtu
+    raise AssertionError(f"a packet of {mtu} bytes, which the path is said to carry, does not go through")
+
+
+def whole(net: SiitNetwork, name: str, to: str, size: int) -> bool:
+    """Whether a ping of this size goes through without a fragment."""
+    return net.run(name, "ping", "-M", "do", "-c1", "-W2", "-s", str(size), to, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("mtu", [1280, 1400, 1500, 9000])
+@pytest.mark.parametrize("way", ["4to6-mapped", "6to4-mapped"], indirect=True)
+def test_tcp_finds_the_path_mtu(siit: SiitNetwork, way: tuple[str, str, str, str, str], mtu: int) -> None:
+    """Both ends believe in 9000 bytes; the hop in the middle teaches them."""
+    siit.siit()
+    siit.narrow(mtu)
+    transfer(siit, way, 4)
+
+
+def test_traceroute_from_ipv4(siit: SiitNetwork) -> None:
+    """Every hop has an address: the router's own, the translator's, the IPv6 router's stand-in (RFC 6791), the end."""
+    siit.siit()
+    raw = create_socket(siit.v4, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    raw.settimeout(5)
+    heard = []
+    for ttl in range(1, 5):
+        with create_socket(siit.v4, socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
+            probe.sendto(b"trace", (V6_MAPPED, 33434))
+        packet = IP(raw.recv(1500))
+        heard.append((packet[ICMP].type, packet[ICMP].code, packet.src))
+    hops = [TRANSLATOR4, "192.0.0.8", "192.0.0.8"]
+    assert heard == [(11, 0, hop) for hop in hops] + [(3, 3, V6_MAPPED)]
+
+
+def test_traceroute_from_ipv6(siit: SiitNetwork) -> None:
+    """The translator answers with an address of the router's, the IPv4 router with its own in the prefix."""
+    siit.siit()
+    raw = create_socket(siit.v6, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+    raw.settimeout(5)
+    heard = []
+    for hops in range(1, 5):
+        with create_socket(siit.v6, socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
+            probe.sendto(b"trace", (V4_IN_IPV6, 33434))
+        heard.append(next_error(raw))
+    hops = [TRANSLATOR6, TRANSLATOR6, TRANSLATOR4_IN_IPV6]
+    assert heard == [(3, 0, hop) for hop in hops] + [(1, 4, V4_IN_IPV6)]
+
+
+def next_error(raw: socket.socket) -> tuple[int, int, str]:
+    """Type, code and source of the next ICMPv6 error; neighbours' questions are none."""
+    while True:
+        message, peer = raw.recvfrom(1500)
+        if message[0] < 128:
+            return message[0], message[1], peer[0]
