@@ -119,7 +119,7 @@ fn changes6(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
         .map(|name| setting(CONF6, name, "force_forwarding"))
         .collect();
     if narrow.iter().all(|path| path.exists()) {
-        return Ok(switched_on(narrow.into_iter().filter(is_off)));
+        return Ok(switched_on(narrow.into_iter().filter(|path| is_off(path))));
     }
     // Writing `all` sets every interface. A router ignores the router advertisements that made the uplink's
     // addresses, so every other interface is set back to what it was.
@@ -142,10 +142,12 @@ fn changes4(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
         .filter(|name| name.as_str() == tun || name.as_str() != "lo" && among(name))
         .map(|name| setting(CONF4, name, "forwarding"))
         .collect();
-    Ok(switched_on(settings.into_iter().filter(is_off)))
+    Ok(switched_on(
+        settings.into_iter().filter(|path| is_off(path)),
+    ))
 }
 
-fn is_off(path: &PathBuf) -> bool {
+fn is_off(path: &Path) -> bool {
     read(path).is_ok_and(|value| value == "0")
 }
 

@@ -118,15 +118,14 @@ mod tests {
     use crate::config::Eam;
 
     fn settings(eam: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings::default();
-        settings.eam = eam
-            .iter()
-            .map(|(v4, v6)| Eam {
-                v4: v4.parse().expect("a network"),
-                v6: v6.parse().expect("a network"),
-            })
-            .collect();
-        settings
+        let eam = eam.iter().map(|(v4, v6)| Eam {
+            v4: v4.parse().expect("a network"),
+            v6: v6.parse().expect("a network"),
+        });
+        Settings {
+            eam: eam.collect(),
+            ..Settings::default()
+        }
     }
 
     fn shown(routes: &Routes) -> (Vec<String>, Vec<String>) {

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Configuration of a stateless translator: checked, refused, replaced while it runs; and what it leaves."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import program
+from siit import CONFIG, TRANSLATOR6, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
+from test_clat_faults import MISSING, NO_ROOT, RUN_TIME, USAGE, one_sentence
+from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen
+
+SIIT = '[translator]\nmode = "siit"\n'
+ANOTHER_MAPPING = f'\n[[eam]]\nv4 = "192.0.2.3/32"\nv6 = "{V6}3/128"\n'
+
+
+def check(folder: Path, text: str) -> tuple[int, str, str]:
+    """What `diolkos check` says of a configuration; it needs no namespace and no privilege."""
+    file = folder / "x.toml"
+    file.write_text(text)
+    done = subprocess.run([program(), "check", file], check=False, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr.replace(f"{folder}/", "")
+
+
+def eam(v4: str, v6: str) -> str:
+    return f'[[eam]]\nv4 = "{v4}"\nv6 = "{v6}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('pref64 = ["2001:db8::/72"]\n', "3:11: translator.pref64[0]: 2001:db8::/72: the length must be"),
+        ('pref64 = ["64:ff9b::/96", "2001:db8::1/96"]\n', "3:27: translator.pref64[1]: 2001:db8::1/96 has bits set"),
+        ('pref64 = ["2001:db8::/32", "2001:db8:1::/48"]\n', "3:28: translator.pref64[1]: 2001:db8:1::/48 overlaps"),
+        ("pref64 = []\n", "3:10: translator.pref64: neither"),
+        ("lowest_ipv6_mtu = 1279\n", "3:19: translator.lowest_ipv6_mtu: 1279 is below 1280"),
+        ("lowest_ipv6_mtu = 1400\nmtu6 = 1300\n", "3:19: translator.lowest_ipv6_mtu: 1400 is above mtu6"),
+        ('mtu4 = "big"\n', "3:8: `big` is neither a number of bytes nor `auto`"),
+        ("mtu4 = 67\n", "3:8: translator.mtu4: 67 is below 68"),
+        (eam("192.0.2.0/24", "2001:db8::/121"), "5:6: eam[0].v6: 2001:db8::/121 has room for fewer nodes"),
+        (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has bits set"),
+        ('[[eam]]\nv4 = "192.0.2.1/32"\n', "3:1: missing field `v6`"),
+        (
+            eam("192.0.2.0/24", "2001:db8::/120") + eam("192.0.2.8/32", "2001:db8:1::8/128"),
+            "7:6: eam[1].v4: 192.0.2.8/32 overlaps eam[0].v4",
+        ),
+        ('[icmp]\nsource_pool6 = ["64:ff9b::/112"]\n', "4:17: icmp.source_pool6[0]: 64:ff9b::/112 overlaps pref64[0]"),
+        ('[icmp]\naddress6 = "192.0.2.1"\n', "4:12: `192.0.2.1` is neither an IPv6 address nor `auto`"),
+        ("[icmp]\nburst = 0\n", "4:9: icmp.burst: 0 lets no error out"),
+        ('[siit]\nroutes4 = ["192.0.2.1/24"]\n', "4:12: siit.routes4[0]: 192.0.2.1/24 has bits set"),
+        ('[siit]\nroutes4 = "all"\n', "4:11: `all` is neither a list of networks nor `auto`"),
+        ('[siit]\nroutes6 = ["2001:db8::/129"]\n', "4:12: "),
+        ('[clat]\nv4 = "192.0.0.2"\n', '3:1: clat: the mode is "siit"'),
+        ("[siit]\nroute4 = []\n", "4:1: unknown field `route4`"),
+    ],
+)
+def test_a_wrong_configuration(tmp_path: Path, text: str, expected: str) -> None:
+    """Exit code 2, and the place: line and column of the value."""
+    code, _, message = check(tmp_path, SIIT + text)
+    assert code == USAGE
+    assert message.startswith(f"diolkos: x.toml:{expected}"), message
+
+
+def test_keys_of_another_mode(tmp_path: Path) -> None:
+    """A CLAT has no table of mappings."""
+    code, _, message = check(tmp_path, '[translator]\ninterfaces = ["a"]\n' + eam("192.0.2.0/24", "2001:db8::/120"))
+    assert code == USAGE
+    assert "x.toml:3:1: eam: a CLAT has one mapping" in message
+
+
+@pytest.mark.parametrize("text", [SIIT, CONFIG])
+def test_check_prints_every_key_and_reads_its_own_print(tmp_path: Path, text: str) -> None:
+    """The print has the defaults, and is its own print."""
+    code, printed, message = check(tmp_path, text)
+    assert code == 0, message
+    for key in ("pref64", "lowest_ipv6_mtu = 1280", 'mtu4 = "auto"', 'udp_zero_checksum = "drop"', "rate = 1000",
+                'address6 = "auto"', "source_pool4", "routes4", "metric = 1024", "allow_private_with_wkp = false"):  # fmt: skip
+        assert key in printed, key
+    assert "[clat]" not in printed
+    assert check(tmp_path, printed)[1] == printed
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_it_leaves_nothing(siit: SiitNetwork, how: signal.Signals) -> None:
+    """Forwarding is switched on for both families while it runs, and put back; after a kill by the next start."""
+    before = siit.forwarding()
+    assert set(before.values()) == {"0"}
+    running = siit.siit()
+    assert "forwarding is switched on" in running.log()
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+    running.stop(how)
+    assert siit.leftovers() == []
+    if how == signal.SIGKILL:
+        assert siit.forwarding() != before
+        assert siit.siit().stop() == 0
+    assert siit.forwarding() == before
+
+
+def test_forwarding_only_where_it_is_wanted(siit: SiitNetwork) -> None:
+    """With interfaces given, others stay as they are."""
+    siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    siit.config.write_text(CONFIG.replace("pref64", 'interfaces = ["b4", "b6"]\npref64'))
+    siit.siit()
+    settings = siit.forwarding()
+    assert settings["ipv4/conf/b4/forwarding"] == settings["ipv4/conf/b6/forwarding"] == "1"
+    assert settings["ipv4/conf/other0/forwarding"] == settings["ipv4/conf/all/forwarding"] == "0"
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+
+
+def test_routes_by_default(siit: SiitNetwork) -> None:
+    """Mapped IPv4 networks and the prefix lead to the device; what `auto` found is shown."""
+    siit.config.write_text(CONFIG[: CONFIG.index("[siit]")])
+    siit.siit("--datapath", "auto", command="run")
+    routes = [siit.run(siit.translator, "ip", family, "route", "show", "dev", "diolkos0").stdout for family in ("-4", "-6")]
+    assert [line.split()[0] for text in routes for line in text.splitlines()] == ["192.0.2.2", "2001:db8:64::/96"]
+    shown = siit.run(siit.translator, str(siit.program), "show", "config").stdout
+    assert "mtu4 = 9000\nmtu6 = 9000" in shown
+    assert f'address6 = "{TRANSLATOR6}"' in shown
+
+
+def test_what_cannot_start(siit: SiitNetwork) -> None:
+    """One sentence each, and nothing is left."""
+    siit.config.write_text(CONFIG)
+    config = ("siit", "--config", str(siit.config))
+    siit.scratch.chmod(0o755)
+    cases = [
+        ((*config, "--datapath", "tc"), (), MISSING, "no tc fast path for the mode `siit` yet"),
+        (config, NO_ROOT, MISSING, "CAP_NET_ADMIN"),
+        (("siit", "--config", "/nonexistent.toml"), (), USAGE, "/nonexistent.toml"),
+    ]
+    for arguments, wrapper, expected, words in cases:
+        done = siit.run(siit.translator, *wrapper, str(siit.program), *arguments, check=False)
+        message = [line for line in done.stderr.splitlines() if line.startswith("diolkos:")]
+        assert (done.returncode, len(message)) == (expected, 1), done.stderr
+        assert words in one_sentence(message[0])
+    siit.run(siit.translator, "ip", "-6", "route", "add", "unreachable", "2001:db8:64::/96", "metric", "1024")
+    code, message = siit.diolkos(*config)
+    assert code == RUN_TIME
+    assert "there is a route to 2001:db8:64::/96 with metric 1024 already" in message
+    assert siit.leftovers() == []
+
+
+def test_reload_changes_what_is_translated(siit: SiitNetwork) -> None:
+    """A mapping appears and goes again, and its route with it."""
+    siit.ip(siit.v6, "address", "add", f"{V6}3/128", "dev", "a0", "nodad")
+    siit.config.write_text(CONFIG[: CONFIG.index("[siit]")])
+    siit.siit()
+
+    def answers() -> bool:
+        return siit.run(siit.v4, "ping", "-c1", "-W2", "192.0.2.3", check=False).returncode == 0
+
+    assert not answers()
+    assert siit.reload(siit.config.read_text() + ANOTHER_MAPPING) == (0, "")
+    assert answers()
+    assert "192.0.2.3" in siit.run(siit.translator, str(siit.program), "show", "config").stdout
+    assert siit.reload(CONFIG[: CONFIG.index("[siit]")]) == (0, "")
+    assert not answers()
+    assert "192.0.2.3" not in siit.run(siit.translator, "ip", "route", "show", "dev", "diolkos0").stdout
+
+
+def test_reload_loses_nothing(siit: SiitNetwork) -> None:
+    """Configurations change under a transfer and a fast ping; every echo is answered and nothing is dropped."""
+    siit.siit()
+    server = listen(siit, siit.v6, TCP_SERVER, V6)
+    client = siit.start(
+        siit.v4, sys.executable, "-c", TCP_CLIENT, "198.51.100.2", V6_MAPPED, "64", stdout=subprocess.PIPE, text=True
+    )
+    ping = siit.start(siit.v6, "ping", "-q", "-c500", "-i0.002", "-W5", V4_IN_IPV6, stdout=subprocess.PIPE, text=True)
+    reloads = 0
+    while ping.poll() is None or client.poll() is None:
+        text = CONFIG + (ANOTHER_MAPPING if reloads % 2 else "") + f"\n[icmp]\nrate = {reloads}\n"
+        assert siit.reload(text) == (0, "")
+        reloads += 1
+    assert reloads > 5
+    assert "500 received" in ping.stdout.read()
+    assert client.stdout.read() == server.stdout.readline()
+    assert {name: n for name, n in siit.counters().items() if ("drop" in name or "failed" in name) and n} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (CONFIG.replace("pref64", 'device = "other0"\npref64'), RUN_TIME, "translator.device cannot change"),
+        (CONFIG.replace('"siit"', '"clat"'), USAGE, "siit.toml"),
+        (CONFIG.replace("192.0.2.2/32", "192.0.2.2/33"), USAGE, "siit.toml:7:6: "),
+        (CONFIG + "[log]\nlevel = 'debug'\n", RUN_TIME, "log.level cannot change"),
+        (CONFIG + "[icmp]\nsource_pool4 = ['192.0.2.0/24']\n", USAGE, "icmp.source_pool4[0]: 192.0.2.0/24 overlaps"),
+    ],
+)
+def test_reload_refuses(siit: SiitNetwork, text: str, code: int, words: str) -> None:
+    """The reason is told to who asked and in the log, and the old configuration stays in force."""
+    running = siit.siit(command="run")
+    got, message = siit.reload(text)
+    assert got == code, message
+    assert words in message
+    assert "the old configuration stays in force" in running.log()
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+
+
+def test_reload_of_others(siit: SiitNetwork) -> None:
+    """Nobody there, or a CLAT: one sentence."""
+    code, message = siit.diolkos("reload")
+    assert code == RUN_TIME
+    assert "no diolkos runs in this network namespace" in one_sentence(message)
+    siit.run(siit.translator, "ip", "link", "set", "b6", "up")
+    log = siit.scratch / "clat"
+    with log.open("w") as sink:
+        siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--datapath", "tun", stderr=sink)
+    siit.until(lambda: "ready" in log.read_text())
+    code, message = siit.diolkos("reload")
+    assert code == RUN_TIME
+    assert "a CLAT does not reload" in one_sentence(message)
+
+
+def test_the_device_vanishes(siit: SiitNetwork) -> None:
+    """The program says so and ends with 1."""
+    running = siit.siit()
+    siit.ip(siit.translator, "link", "del", "diolkos0")
+    assert running.wait() == RUN_TIME
+    assert "the device diolkos0 is gone" in running.log()
