@@ -167,7 +167,7 @@ def test_reload_loses_nothing(siit: SiitNetwork) -> None:
     siit.siit()
     server = listen(siit, siit.v6, TCP_SERVER, V6)
     client = siit.start(
-        siit.v4, sys.executable, "-c", TCP_CLIENT, "198.51.100.2", V6_MAPPED, "64", stdout=subprocess.PIPE, text=True
+        siit.v4, sys.executable, "-c", TCP_CLIENT, V4, V6_MAPPED, "64", stdout=subprocess.PIPE, text=True
     )
     ping = siit.start(siit.v6, "ping", "-q", "-c500", "-i0.002", "-W5", V4_IN_IPV6, stdout=subprocess.PIPE, text=True)
     reloads = 0

@@ -68,6 +68,44 @@ mod tests {
         );
     }
 
+    /// The examples of the README.
+    fn examples() -> Vec<&'static str> {
+        let readme = include_str!("../../../../README.md");
+        let blocks = readme.split("```toml\n").skip(1);
+        blocks.filter_map(|b| b.split("```").next()).collect()
+    }
+
+    #[test]
+    fn the_examples_are_right_and_name_every_key() {
+        let mut keys = String::new();
+        for example in examples() {
+            let settings = parse(example, "README.md", |_| ()).expect("it is right");
+            let print = settings.canonical().expect("settings are TOML");
+            assert_eq!(
+                parse(&print, "print", |_| ()).expect("so is the print"),
+                settings
+            );
+            keys += &print;
+        }
+        for key in keys.lines().filter_map(|line| line.split_once(" = ")) {
+            let told = format!("\n{} = ", key.0);
+            assert!(examples().iter().any(|e| e.contains(&told)), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_examples_of_all_keys_show_the_defaults() {
+        let clat = parse(examples()[1], "README.md", |_| ()).expect("it is right");
+        let mut default = Settings::default();
+        default.translator.interfaces = vec!["eth0".to_owned()];
+        assert_eq!(clat, default);
+        let mut siit = parse(examples()[2], "README.md", |_| ()).expect("it is right");
+        siit.eam.clear();
+        let mut default = Settings::default();
+        default.translator.mode = crate::config::Mode::Siit;
+        assert_eq!(siit, default);
+    }
+
     #[test]
     fn errors_point_at_the_place() {
         let cases = [
