@@ -12,7 +12,7 @@ import pytest
 from conftest import program
 from siit import CONFIG, TRANSLATOR6, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_faults import MISSING, NO_ROOT, RUN_TIME, USAGE, one_sentence
-from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen
+from test_siit_traffic import TCP_CLIENT, TCP_SERVER, discover, listen
 
 SIIT = '[translator]\nmode = "siit"\n'
 ANOTHER_MAPPING = f'\n[[eam]]\nv4 = "192.0.2.3/32"\nv6 = "{V6}3/128"\n'
@@ -160,6 +160,21 @@ def test_reload_changes_what_is_translated(siit: SiitNetwork) -> None:
     assert siit.reload(CONFIG[: CONFIG.index("[siit]")]) == (0, "")
     assert not answers()
     assert "192.0.2.3" not in siit.run(siit.translator, "ip", "route", "show", "dev", "diolkos0").stdout
+
+
+def test_reload_changes_the_mtu(siit: SiitNetwork) -> None:
+    """The device follows both ways, and path MTU discovery finds the new limit."""
+    siit.siit()
+
+    def device() -> int:
+        return siit.ip_json(siit.translator, "link", "show", "diolkos0")[0]["mtu"]
+
+    assert device() == 9000
+    assert siit.reload(CONFIG.replace("pref64", "mtu4 = 1500\nmtu6 = 1400\npref64")) == (0, "")
+    assert device() == 1500
+    assert discover(siit, siit.v4, V6_MAPPED, 28) == 1380
+    assert siit.reload(CONFIG) == (0, "")
+    assert device() == 9000
 
 
 def test_reload_loses_nothing(siit: SiitNetwork) -> None:

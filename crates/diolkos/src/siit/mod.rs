@@ -118,7 +118,9 @@ impl Isthmus {
         removed.remove(net, self.index, metric).await;
         (self.settings, self.found, self.routes) = (new, found, routes);
         if new_mtu < old_mtu {
-            net.set_tun_mtu(self.index, new_mtu).await?;
+            if let Err(failure) = net.set_tun_mtu(self.index, new_mtu).await {
+                tracing::warn!("{failure}");
+            }
         }
         self.announce("reloaded");
         Ok(())
@@ -151,22 +153,39 @@ impl Isthmus {
         }
     }
 
-    fn reply(&self, request: Request) -> Answer {
-        let answer = match request {
-            Request::Hello => Ok(Answer::Hello {
+    async fn reply(
+        &mut self,
+        net: &Net,
+        read: &impl Fn() -> Result<Settings, Failure>,
+        request: Request,
+    ) -> Answer {
+        match request {
+            Request::Hello => Answer::Hello {
                 pid: std::process::id(),
-            }),
-            Request::Counters => counters::read(None, &self.slow.tallies)
-                .map(Answer::Counters)
-                .map_err(|error| format!("the counters cannot be read: {error}")),
-            Request::Config => self
-                .in_force()
-                .canonical()
-                .map(Answer::Config)
-                .map_err(|failure| failure.to_string()),
-            Request::Reload => Err("the configuration is being read again".to_owned()),
-        };
-        answer.unwrap_or_else(Answer::Failed)
+            },
+            Request::Counters => match counters::read(None, &self.slow.tallies) {
+                Ok(counters) => Answer::Counters(counters),
+                Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
+            },
+            Request::Config => match self.in_force().canonical() {
+                Ok(text) => Answer::Config(text),
+                Err(failure) => Answer::Failed(failure.to_string()),
+            },
+            Request::Reload => {
+                let done = match read() {
+                    Ok(new) => self.reload(net, new).await,
+                    Err(failure) => Err(failure),
+                };
+                let Err(failure) = done else {
+                    return Answer::Reloaded;
+                };
+                tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
+                match failure.kind {
+                    Kind::Usage => Answer::Misconfigured(failure.to_string()),
+                    _ => Answer::Failed(failure.to_string()),
+                }
+            }
+        }
     }
 
     /// The settings with what was found in place of `auto`.
@@ -258,34 +277,10 @@ async fn serve(
             },
             accepted = control.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                let answer = async |request| match request {
-                    Request::Reload => reloaded(net, isthmus, read).await,
-                    other => isthmus.reply(other),
-                };
+                let answer = async |request| isthmus.reply(net, read, request).await;
                 if let Err(error) = control::serve(stream, answer).await {
                     tracing::debug!("a control request failed: {error}");
                 }
-            }
-        }
-    }
-}
-
-async fn reloaded(
-    net: &Net,
-    isthmus: &mut Isthmus,
-    read: &impl Fn() -> Result<Settings, Failure>,
-) -> Answer {
-    let done = match read() {
-        Ok(new) => isthmus.reload(net, new).await,
-        Err(failure) => Err(failure),
-    };
-    match done {
-        Ok(()) => Answer::Reloaded,
-        Err(failure) => {
-            tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
-            match failure.kind {
-                Kind::Usage => Answer::Misconfigured(failure.to_string()),
-                _ => Answer::Failed(failure.to_string()),
             }
         }
     }
