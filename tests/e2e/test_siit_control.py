@@ -181,9 +181,7 @@ def test_reload_loses_nothing(siit: SiitNetwork) -> None:
     """Configurations change under a transfer and a fast ping; every echo is answered and nothing is dropped."""
     siit.siit()
     server = listen(siit, siit.v6, TCP_SERVER, V6)
-    client = siit.start(
-        siit.v4, sys.executable, "-c", TCP_CLIENT, V4, V6_MAPPED, "64", stdout=subprocess.PIPE, text=True
-    )
+    client = siit.start(siit.v4, sys.executable, "-c", TCP_CLIENT, V4, V6_MAPPED, "64", stdout=subprocess.PIPE, text=True)
     ping = siit.start(siit.v6, "ping", "-q", "-c500", "-i0.002", "-W5", V4_IN_IPV6, stdout=subprocess.PIPE, text=True)
     reloads = 0
     while ping.poll() is None or client.poll() is None:
