@@ -77,7 +77,7 @@ impl Clat {
         }
     }
 
-    /// What it tells the slow path (`Settings::translation` in `src/config/mod.rs`).
+    /// What it tells the slow path (`Settings::translation` in `src/config/translation.rs`).
     pub fn config(&self) -> Config {
         Config {
             pref64: vec![self.pref64],
