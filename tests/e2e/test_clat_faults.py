@@ -139,6 +139,62 @@ def test_after_sigkill_nothing_disturbs(net: Network, datapath: str) -> None:
     assert forwarding(net) == before
 
 
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_two_instances_need_forwarding(net: Network, first_ends_first: bool) -> None:
+    """It stays on for the one that goes on, and is put back by the last, in whatever order they end."""
+    before = forwarding(net)
+    first = net.clat("tun")
+    second = net.clat(
+        "tun", "--device", "diolkos1", "--v4", "192.0.0.2", "--route", "198.51.100.0/24", "--metric", "1"
+    )
+    order = [first, second] if first_ends_first else [second, first]
+    assert order[0].stop() == 0
+    source = "192.0.0.2" if first_ends_first else "192.0.0.1"
+    net.run(net.client, "ip", "route", "replace", "default", "dev", "diolkos1" if first_ends_first else "diolkos0")
+    assert "3 received" in net.ping("-c3", "-I", source).stdout
+    assert order[1].stop() == 0
+    assert forwarding(net) == before
+
+
+def test_the_tun_device_vanishes(net: Network, datapath: str) -> None:
+    """Whoever supervises the program learns that it translates no more."""
+    clat = net.clat(datapath)
+    net.ip(net.client, "link", "del", "diolkos0")
+    assert clat.wait() == RUN_TIME
+    assert "diolkos: the TUN device diolkos0 is gone" in clat.log().splitlines()[-1]
+    assert remains(net) == []
+
+
+def test_the_prefix_of_the_uplink_goes(net: Network, datapath: str) -> None:
+    """An address made from it would be nobody's: the program says so and ends with 1."""
+    clat = net.clat(datapath)
+    net.ip(net.client, "address", "add", "2001:2:0:9::2/64", "dev", "wan0", "nodad")
+    net.ip(net.client, "address", "del", f"{CLIENT6}/64", "dev", "wan0")
+    assert clat.wait() == RUN_TIME
+    assert "wan0 has no address any more in the prefix of 2001:2:0:1:" in clat.log().splitlines()[-1]
+    assert remains(net) == []
+
+
+def test_a_killed_run_does_not_disturb_another_datapath(net: Network) -> None:
+    """What a killed run left on clsact would go on taking the packets away."""
+    net.clat("clsact").stop(signal.SIGKILL)
+    clat = net.clat("tun")
+    assert "3 received" in net.ping("-c3").stdout, clat.log()
+    clat.stop()
+    assert remains(net) == []
+
+
+@pytest.mark.parametrize("command", ["check", "run", "clat"])
+def test_a_malformed_configuration(net: Network, command: str) -> None:
+    """file:line:column, one line, exit code 2."""
+    file = net.scratch / "bad.toml"
+    file.write_text('[translator]\ninterfaces = ["wan0"]\npref64 = ["64:ff9b::/95"]\n')
+    arguments = ["check", str(file)] if command == "check" else [command, "--config", str(file)]
+    code, message = net.refused(*arguments)
+    assert code == USAGE
+    assert one_sentence(message).startswith(f"diolkos: {file}:3:11: translator.pref64[0]: ")
+
+
 def test_forwarding_that_was_on_stays_on(net: Network) -> None:
     """A router stays a router."""
     net.sysctl(net.client, "net.ipv6.conf.all.forwarding", "1")

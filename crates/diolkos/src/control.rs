@@ -84,6 +84,13 @@ pub fn listen(device: &str) -> Result<UnixListener, Failure> {
     }
 }
 
+/// Whether a program runs for a device in this network namespace.
+pub fn is_running(device: &str) -> bool {
+    name(device)
+        .and_then(|address| StdStream::connect_addr(&address))
+        .is_ok()
+}
+
 /// Asks a running program.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     use std::io::{BufRead, Write};

@@ -10,52 +10,92 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::control;
 use crate::failure::Failure;
 
 const CONF4: &str = "/proc/sys/net/ipv4/conf";
 const CONF6: &str = "/proc/sys/net/ipv6/conf";
 const NOTES: &str = "/run/diolkos";
+/// The settings that are ever changed.
+const KEYS: [&str; 3] = ["forwarding", "force_forwarding", "accept_ra"];
 
-/// The settings as they were; put back when dropped.
+/// That an instance needs forwarding, and what it changed for it. Dropped, the settings are put back, unless another
+/// instance in this network namespace needs them: then that one is left to do it.
 #[derive(Debug)]
 pub struct Forwarding {
-    before: Vec<(PathBuf, String)>,
-    note: PathBuf,
+    tun: String,
+    changed: bool,
 }
 
 /// Puts back what a killed run with this device left changed. Whoever calls this is the one instance for the device.
 pub fn restore_leftovers(tun: &str) {
-    if let Ok(note) = note_path(tun) {
-        if let Ok(text) = fs::read_to_string(&note) {
-            tracing::info!("putting back the forwarding settings that a killed run left");
-            put_back(&read_note(&text));
-            let _ = fs::remove_file(&note);
-        }
+    if note_path(tun).is_ok_and(|note| note.exists()) {
+        tracing::info!("putting back the forwarding settings that a killed run left");
+        leave(tun);
     }
+}
+
+/// Takes an instance's note away and puts back what stands in it, or adds that to the note of an instance that goes on.
+fn leave(tun: &str) {
+    let Ok(own) = note_path(tun) else { return };
+    let mut before = take_note(&own);
+    for (device, note) in other_notes(tun) {
+        if control::is_running(&device) {
+            before.extend(take_note(&note));
+            let _ = fs::write(note, write_note(&before));
+            return;
+        }
+        before.extend(take_note(&note));
+    }
+    put_back(&before);
+}
+
+fn take_note(note: &Path) -> Vec<Change> {
+    let text = fs::read_to_string(note).unwrap_or_default();
+    let _ = fs::remove_file(note);
+    read_note(&text)
+}
+
+/// The notes of other instances in this network namespace, with their devices.
+fn other_notes(tun: &str) -> Vec<(String, PathBuf)> {
+    let (Ok(start), Ok(entries)) = (note_path(""), fs::read_dir(NOTES)) else {
+        return Vec::new();
+    };
+    let start = start
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let device = name.strip_prefix(&start)?;
+            (device != tun).then(|| (device.to_owned(), entry.path()))
+        })
+        .collect()
 }
 
 impl Forwarding {
     /// Makes the kernel forward IPv6 between the two; nothing is changed where it does already.
     pub fn ipv6(uplink: &str, tun: &str) -> Result<Forwarding, Failure> {
-        Forwarding::begin(tun)?.with(|| changes6(&[uplink.to_owned()], tun))
+        Forwarding::begin(tun).with(|| changes6(&[uplink.to_owned()], tun))
     }
 
     /// Makes the kernel forward both families between all of these and the TUN device; without any, between all there are.
     pub fn both(interfaces: &[String], tun: &str) -> Result<Forwarding, Failure> {
-        Forwarding::begin(tun)?.with(|| {
+        Forwarding::begin(tun).with(|| {
             let mut changes = changes6(interfaces, tun)?;
             changes.extend(changes4(interfaces, tun)?);
             Ok(changes)
         })
     }
 
-    fn begin(tun: &str) -> Result<Forwarding, Failure> {
-        Ok(Forwarding {
-            before: Vec::new(),
-            note: note_path(tun).map_err(|e| {
-                Failure::run_time(format!("the network namespace has no name: {e}"))
-            })?,
-        })
+    fn begin(tun: &str) -> Forwarding {
+        Forwarding {
+            tun: tun.to_owned(),
+            changed: false,
+        }
     }
 
     fn with(
@@ -75,18 +115,21 @@ impl Forwarding {
 
     /// True if the kernel's settings had to be changed.
     pub fn changed(&self) -> bool {
-        !self.before.is_empty()
+        self.changed
     }
 
     fn change(&mut self, changes: &[Change]) -> io::Result<()> {
-        if changes.is_empty() {
-            return Ok(());
-        }
+        let mut before = Vec::new();
         for (path, _) in changes {
-            self.before.push((path.clone(), read(path)?));
+            before.push((path.clone(), read(path)?));
         }
-        fs::create_dir_all(NOTES)?;
-        fs::write(&self.note, write_note(&self.before))?;
+        // An empty note, too, says that there is one who needs what others have changed.
+        let noted = fs::create_dir_all(NOTES)
+            .and_then(|()| fs::write(note_path(&self.tun)?, write_note(&before)));
+        if !changes.is_empty() {
+            noted?;
+            self.changed = true;
+        }
         for (path, value) in changes {
             fs::write(path, value)?;
         }
@@ -96,10 +139,7 @@ impl Forwarding {
 
 impl Drop for Forwarding {
     fn drop(&mut self) {
-        if self.changed() {
-            put_back(&self.before);
-            let _ = fs::remove_file(&self.note);
-        }
+        leave(&self.tun);
     }
 }
 
@@ -121,9 +161,15 @@ fn changes6(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
     if narrow.iter().all(|path| path.exists()) {
         return Ok(switched_on(narrow.into_iter().filter(|path| is_off(path))));
     }
-    // Writing `all` sets every interface. A router ignores the router advertisements that made the uplink's
-    // addresses, so every other interface is set back to what it was.
-    let mut changes = switched_on([setting(CONF6, "all", "forwarding")]);
+    // Writing `all` sets every interface and takes away the default routes that router advertisements made, unless
+    // they are accepted from routers by a router too. Every other interface is set back to what it was.
+    let mut changes: Vec<Change> = names(CONF6)?
+        .iter()
+        .map(|name| setting(CONF6, name, "accept_ra"))
+        .filter(|path| read(path).is_ok_and(|value| value == "1"))
+        .map(|path| (path, "2".to_owned()))
+        .collect();
+    changes.extend(switched_on([setting(CONF6, "all", "forwarding")]));
     let others = fs::read_dir(CONF6)?.flatten();
     for name in others.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
         let path = setting(CONF6, &name, "forwarding");
@@ -195,7 +241,7 @@ fn write_note(before: &[(PathBuf, String)]) -> String {
         .collect()
 }
 
-/// Only what `change` can have written: a forwarding setting and a number.
+/// Only what `change` can have written: one of the settings and a number.
 fn read_note(text: &str) -> Vec<(PathBuf, String)> {
     text.lines()
         .filter_map(|line| line.split_once('\t'))
@@ -205,7 +251,8 @@ fn read_note(text: &str) -> Vec<(PathBuf, String)> {
                 && !path.components().any(|c| c.as_os_str() == "..")
                 && path
                     .file_name()
-                    .is_some_and(|name| name == "forwarding" || name == "force_forwarding")
+                    .and_then(|name| name.to_str())
+                    .is_some_and(|name| KEYS.contains(&name))
                 && matches!(value.as_str(), "0" | "1" | "2")
         })
         .collect()

@@ -17,6 +17,7 @@ use diolkos_core::{
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::{Header, Segments, Shape, LEN as VNET};
+use tokio::sync::Notify;
 
 use crate::counters::{Direction, Tally};
 
@@ -41,6 +42,7 @@ pub fn readers(queues: usize) -> usize {
 pub struct SlowPath {
     bell: Arc<Bell>,
     threads: Vec<JoinHandle<()>>,
+    failed: Arc<Notify>,
     /// What each thread did.
     pub tallies: Vec<Arc<Tally>>,
     /// What all of them obey; replaced as a whole.
@@ -59,6 +61,7 @@ impl SlowPath {
         let mut slow = SlowPath {
             bell,
             threads: Vec::new(),
+            failed: Arc::new(Notify::new()),
             tallies: Vec::new(),
             translator,
         };
@@ -76,14 +79,23 @@ impl SlowPath {
                 },
             };
             slow.tallies.push(tally);
+            let end = End(slow.failed.clone());
             slow.threads
-                .push(Builder::new().name(format!("tun-{i}")).spawn(move || {
-                    if let Err(error) = reader.run() {
-                        tracing::error!("queue {i} of the TUN device failed: {error}");
-                    }
-                })?);
+                .push(Builder::new().name(format!("tun-{i}")).spawn(
+                    move || match reader.run() {
+                        Ok(()) => std::mem::forget(end),
+                        Err(error) => {
+                            tracing::debug!("queue {i} of the TUN device failed: {error}")
+                        }
+                    },
+                )?);
         }
         Ok(slow)
+    }
+
+    /// Returns when a thread has ended that should not have: the device is gone, or a part of the flows has no reader.
+    pub async fn failed(&self) {
+        self.failed.notified().await;
     }
 
     /// Has every packet that is read from now on translated by another translator.
@@ -93,6 +105,15 @@ impl SlowPath {
             Ok(mut current) => *current = translator,
             Err(poisoned) => *poisoned.into_inner() = translator,
         }
+    }
+}
+
+/// Tells that a thread ended, be it by a panic.
+struct End(Arc<Notify>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.notify_one();
     }
 }
 

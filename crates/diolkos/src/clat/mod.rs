@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use diolkos_core::Translator;
+use diolkos_sys::fastpath;
 use diolkos_sys::fastpath::{Attach, FastPath, FastPathError};
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
@@ -57,6 +58,13 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let control = control::listen(&settings.translator.device)?;
 
     forwarding::restore_leftovers(&settings.translator.device);
+    if fastpath::take_off_leftovers(uplink.index, &settings.translator.device) {
+        tracing::info!(
+            "took the programs off {} that a killed run left",
+            uplink.name
+        );
+        net.remove_unused_clsact(uplink.index).await;
+    }
     let (address, responder) = tokio::select! {
         claimed = claim(&net, &settings, &uplink) => claimed?,
         () = signals.any() => return Ok(()),
@@ -336,6 +344,22 @@ struct World<'a> {
     control: &'a UnixListener,
 }
 
+impl World<'_> {
+    /// Fails when the prefix is gone from which the CLAT's address was made: nobody would answer to it any more.
+    async fn still_has(&self, address: Ipv6Addr) -> Result<(), Failure> {
+        if self.settings.clat.v6 != V6Address::Auto {
+            return Ok(());
+        }
+        if self.net.is_in_prefix_of(self.uplink.index, address).await? {
+            return Ok(());
+        }
+        Err(Failure::run_time(format!(
+            "{} has no address any more in the prefix of {address}: start again to take another",
+            self.uplink.name
+        )))
+    }
+}
+
 /// Answers whoever asks, and follows the routes, until it is time to leave.
 async fn serve(
     world: World<'_>,
@@ -345,7 +369,9 @@ async fn serve(
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let uplink = world.uplink;
-    let gone = |why: String| Failure::run_time(format!("the uplink {} is gone{why}", uplink.name));
+    let gone = || Failure::run_time(format!("the uplink {} is gone", uplink.name));
+    let device = &world.settings.translator.device;
+    let device_gone = || Failure::run_time(format!("the TUN device {device} is gone"));
     let answering = async {
         match responder {
             Some(responder) => responder.answer().await,
@@ -354,6 +380,7 @@ async fn serve(
     };
     tokio::pin!(answering);
     let mut routes_settle = Some(Instant::now());
+    let mut addresses_settle = None;
     loop {
         tokio::select! {
             () = signals.any() => {
@@ -361,13 +388,16 @@ async fn serve(
                 return Ok(());
             }
             event = news.next() => match event {
-                Some(Event::LinkGone(index)) if index == uplink.index => return Err(gone(String::new())),
+                Some(Event::LinkGone(index)) if index == uplink.index => return Err(gone()),
                 Some(Event::LinkChanged(link)) if link.index == uplink.index && link.mtu != uplink.mtu => {
                     return Err(Failure::run_time(format!(
                         "the MTU of the uplink {} changed from {} to {}: start again to follow it",
                         uplink.name, uplink.mtu, link.mtu
                     )));
                 }
+                Some(Event::LinkGone(index)) if index == isthmus.index => return Err(device_gone()),
+                // A link that goes loses its addresses first; that it is gone is the better news.
+                Some(Event::AddressesChanged) => addresses_settle = Some(Instant::now() + SETTLE),
                 Some(Event::RoutesChanged) => {
                     isthmus.next_hop(&world, None);
                     routes_settle = Some(Instant::now() + SETTLE);
@@ -375,15 +405,17 @@ async fn serve(
                 Some(Event::LinkGone(_) | Event::LinkChanged(_)) => {}
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },
+            () = isthmus.slow.failed() => return Err(device_gone()),
+            () = until(addresses_settle) => {
+                addresses_settle = None;
+                world.still_has(isthmus.address).await?;
+            }
             () = until(routes_settle) => {
                 routes_settle = None;
                 let router = world.net.sole_router(world.settings.translator.pref64[0], uplink.index).await;
                 isthmus.next_hop(&world, router);
             }
-            failed = &mut answering => {
-                // The news that the link is gone may come a little later than the socket's error.
-                return Err(gone(failed.err().map_or_else(String::new, |e| format!(": {e}"))));
-            }
+            never = &mut answering => match never {},
             accepted = world.control.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
                 if let Err(error) = control::serve(stream, async |request| reply(world.settings, isthmus, request)).await {

@@ -4,6 +4,7 @@
 //! The address is not the host's: the kernel would take its packets for its
 //! own. So the program asks whether it is free, and answers for it.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
@@ -74,8 +75,17 @@ impl Responder {
         }
     }
 
-    /// Answers for the address until the link is gone.
-    pub async fn answer(&self) -> io::Result<()> {
+    /// Answers for the address for ever: a link that is down may come up again.
+    pub async fn answer(&self) -> Infallible {
+        loop {
+            if let Err(error) = self.answer_while_up().await {
+                tracing::debug!("neighbours cannot be heard or answered now: {error}");
+            }
+            tokio::time::sleep(RETRANSMIT).await;
+        }
+    }
+
+    async fn answer_while_up(&self) -> io::Result<()> {
         // Neighbours may remember another link-layer address from an earlier run.
         self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)?;
         loop {
@@ -84,13 +94,10 @@ impl Responder {
                 continue;
             }
             // Somebody else tries the address out (RFC 4861 section 7.2.4): tell everybody.
-            let sent = if message.source.is_unspecified() {
-                self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)
+            if message.source.is_unspecified() {
+                self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)?;
             } else {
-                self.advertise(message.source, &from, FLAG_SOLICITED | FLAG_OVERRIDE)
-            };
-            if let Err(error) = sent {
-                tracing::debug!("a neighbour got no answer: {error}");
+                self.advertise(message.source, &from, FLAG_SOLICITED | FLAG_OVERRIDE)?;
             }
         }
     }

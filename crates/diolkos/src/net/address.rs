@@ -67,6 +67,20 @@ impl Net {
         Ok(found.first().copied())
     }
 
+    /// Whether the interface has an address, fit for use or not, whose prefix holds this one.
+    pub async fn is_in_prefix_of(&self, index: u32, address: Ipv6Addr) -> Result<bool, Failure> {
+        let all = self.addresses().await?;
+        Ok(all
+            .iter()
+            .filter(|m| m.header.index == index)
+            .any(|m| match own(m) {
+                Some(IpAddr::V6(held)) => {
+                    Ipv6Net::new(held, m.header.prefix_len).is_ok_and(|net| net.contains(&address))
+                }
+                _ => false,
+            }))
+    }
+
     /// Gives an interface one IPv4 address.
     pub async fn add_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
         self.handle

@@ -12,7 +12,7 @@ mod route;
 use std::io;
 
 use futures_util::stream::{BoxStream, StreamExt};
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::packet_core::NetlinkPayload;
 use rtnetlink::MulticastGroup;
 
@@ -28,8 +28,10 @@ pub enum Event {
     LinkChanged(Link),
     /// A link is gone, or went to another network namespace.
     LinkGone(u32),
-    /// IPv6 routes or rules changed.
+    /// IPv6 routes or rules changed, or news were lost.
     RoutesChanged,
+    /// IPv6 addresses came or went.
+    AddressesChanged,
 }
 
 /// A connection to the kernel. The task that serves it ends with the runtime.
@@ -38,19 +40,22 @@ pub struct Net {
 }
 
 impl Net {
-    /// Connects; the stream tells of links and IPv6 routes that change or go.
+    /// Connects; the stream tells of links, IPv6 routes and IPv6 addresses that change or go.
     pub fn connect() -> Result<(Net, BoxStream<'static, Event>), Failure> {
         let (connection, handle, messages) = rtnetlink::new_multicast_connection(&[
             MulticastGroup::Link,
             MulticastGroup::Ipv6Route,
             MulticastGroup::Ipv6Rule,
+            MulticastGroup::Ipv6Ifaddr,
         ])
         .map_err(|e| Failure::run_time(format!("no netlink connection to the kernel: {e}")))?;
         tokio::spawn(connection);
         let events = messages.filter_map(|(message, _)| async {
             match message.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
-                    Some(Event::LinkGone(link.header.index))
+                    // A bridge port that leaves its bridge is told of in the same way, with the bridge's family.
+                    let gone = link.header.interface_family == AddressFamily::Unspec;
+                    gone.then_some(Event::LinkGone(link.header.index))
                 }
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
                     Some(Event::LinkChanged(Link::from_message(&link)))
@@ -60,7 +65,11 @@ impl Net {
                     | RouteNetlinkMessage::DelRoute(_)
                     | RouteNetlinkMessage::NewRule(_)
                     | RouteNetlinkMessage::DelRule(_),
-                ) => Some(Event::RoutesChanged),
+                )
+                | NetlinkPayload::Overrun(_) => Some(Event::RoutesChanged),
+                NetlinkPayload::InnerMessage(
+                    RouteNetlinkMessage::NewAddress(_) | RouteNetlinkMessage::DelAddress(_),
+                ) => Some(Event::AddressesChanged),
                 _ => None,
             }
         });

@@ -275,6 +275,10 @@ async fn serve(
                 Some(_) => {}
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },
+            () = isthmus.slow.failed() => {
+                let device = &isthmus.settings.translator.device;
+                return Err(Failure::run_time(format!("the device {device} is gone")));
+            }
             accepted = control.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
                 let answer = async |request| isthmus.reply(net, read, request).await;
