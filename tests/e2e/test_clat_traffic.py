@@ -217,3 +217,17 @@ def test_routes_inside_the_prefix_are_obeyed(net: Network, datapath: str) -> Non
     net.until(lambda: net.ping("-c1", "-W0.2").returncode != 0)
     net.ip(net.client, "route", "del", "unreachable", "64:ff9b::c000:0/112")
     net.until(lambda: net.ping("-c1", "-W0.2").returncode == 0)
+
+
+def test_a_tunnel_of_the_host(net: Network, datapath: str) -> None:
+    """VXLAN over the CLAT: its super-packets and checksums are those of the packets inside."""
+    ours6 = net.clat(datapath).log().split("<-> ")[1].split()[0]
+    vxlan = ("type", "vxlan", "id", "7", "dstport", "4789")
+    net.run(net.client, "ip", "link", "add", "vx0", *vxlan, "local", "192.0.0.1", "remote", SERVER4)
+    net.run(net.server, "ip", "link", "add", "vx0", *vxlan, "local", SERVER_SYNTHESIZED, "remote", ours6)
+    for name, address in ((net.client, "198.18.7.1"), (net.server, "198.18.7.2")):
+        net.run(name, "ip", "link", "set", "vx0", "mtu", "1300", "up")
+        net.run(name, "ip", "address", "add", f"{address}/24", "dev", "vx0")
+    peer = server(net, TRANSFER.replace("AF_INET6", "AF_INET"), "server", "198.18.7.2", "4000", "4")
+    done = net.run(net.client, sys.executable, "-c", TRANSFER, "client", "198.18.7.2", "4000", "4")
+    assert done.stdout.split() == peer.stdout.readline().split()

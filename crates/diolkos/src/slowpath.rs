@@ -11,12 +11,13 @@ use std::sync::{Arc, RwLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use diolkos_core::csum;
 use diolkos_core::{
     Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM,
 };
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
-use diolkos_sys::vnet::{Header, Segments, Shape, LEN as VNET};
+use diolkos_sys::vnet::{self, ChecksumPlace, Header, Segments, Shape, LEN as VNET};
 use tokio::sync::Notify;
 
 use crate::counters::{Direction, Tally};
@@ -183,9 +184,12 @@ impl Reader {
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
         // A kind of super-packet that the device was not asked for cannot come.
-        let Some(header) = Header::parse(&front) else {
+        let Some(mut header) = Header::parse(&front) else {
             return;
         };
+        if let Some(place) = vnet::checksum_place(&front) {
+            header.partial_checksum = !finish_inner(&mut buffer[FRONT..FRONT + len], place);
+        }
         let direction = match buffer[FRONT] >> 4 {
             4 => Direction::FourToSix,
             _ => Direction::SixToFour,
@@ -207,7 +211,7 @@ impl Reader {
                 self.tally.translated(direction, len);
                 let shape = shape(&buffer[range.clone()]);
                 let start = range.start - VNET;
-                buffer[start..range.start].copy_from_slice(&vnet(offload, ecn).emit(&shape));
+                buffer[start..range.start].copy_from_slice(&header_of(offload, ecn).emit(&shape));
                 if self.queue.write(&buffer[start..range.end]).is_err() {
                     self.tally.unwritten();
                 }
@@ -230,13 +234,30 @@ struct Writer<'a> {
 impl Outbox for Writer<'_> {
     fn emit(&mut self, packet: &[u8], offload: Offload) {
         let mut bytes = Vec::with_capacity(VNET + packet.len());
-        bytes.extend(vnet(offload, false).emit(&shape(packet)));
+        bytes.extend(header_of(offload, false).emit(&shape(packet)));
         bytes.extend(packet);
         match self.queue.write(&bytes) {
             Ok(()) => self.tally.emitted(),
             Err(_) => self.tally.unwritten(),
         }
     }
+}
+
+/// A tunnel leaves the checksum of the packet inside to the device, and its own is whole. What is inside is not
+/// translated, and the next device is told of the outer packet only: so the sum is finished here. False if it is the
+/// outer one that is left to do.
+fn finish_inner(packet: &mut [u8], place: ChecksumPlace) -> bool {
+    let start = usize::from(place.start);
+    let at = start + usize::from(place.offset);
+    if start <= usize::from(shape(packet).l4_offset) || at + 2 > packet.len() {
+        return false;
+    }
+    let sum = match !csum::sum(&packet[start..]).fold() {
+        0 => 0xffff,
+        sum => sum,
+    };
+    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    true
 }
 
 fn offload(header: &Header) -> Offload {
@@ -256,7 +277,7 @@ fn offload(header: &Header) -> Offload {
     }
 }
 
-fn vnet(offload: Offload, ecn: bool) -> Header {
+fn header_of(offload: Offload, ecn: bool) -> Header {
     Header {
         partial_checksum: offload.checksum == Checksum::Partial,
         segments: offload.gso.map(|gso| match gso.kind {
@@ -298,6 +319,32 @@ fn shape(packet: &[u8]) -> Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_inner_checksum_is_finished_and_an_outer_one_is_not() {
+        // UDP with a UDP datagram inside, whose field holds the sum of a pseudo-header.
+        let mut packet = vec![0; 20 + 8 + 8 + 4];
+        (packet[0], packet[9]) = (0x45, 17);
+        packet[34..36].copy_from_slice(&0x1234u16.to_be_bytes());
+        packet[36..].copy_from_slice(&[1, 2, 3, 4]);
+        let outer = ChecksumPlace {
+            start: 20,
+            offset: 6,
+        };
+        assert!(!finish_inner(&mut packet.clone(), outer));
+        let inner = ChecksumPlace {
+            start: 28,
+            offset: 6,
+        };
+        assert!(finish_inner(&mut packet, inner));
+        // 0x1234 + 0x0102 + 0x0304 = 0x163a
+        assert_eq!(packet[34..36], (!0x163au16).to_be_bytes());
+        let beyond = ChecksumPlace {
+            start: 38,
+            offset: 1,
+        };
+        assert!(!finish_inner(&mut packet, beyond));
+    }
 
     #[test]
     fn the_shape_is_read_from_the_packet() {

@@ -33,6 +33,23 @@ pub struct Header {
     pub segments: Option<(Segments, u16)>,
 }
 
+/// Where a device is asked to put a checksum: it sums from `start` on and stores at `start` + `offset`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChecksumPlace {
+    /// Bytes before what is summed.
+    pub start: u16,
+    /// Bytes from there to the field.
+    pub offset: u16,
+}
+
+/// Where the checksum of a packet belongs, if the header leaves one to the device.
+pub fn checksum_place(bytes: &[u8; LEN]) -> Option<ChecksumPlace> {
+    (bytes[0] & F_NEEDS_CSUM != 0).then(|| ChecksumPlace {
+        start: u16::from_ne_bytes([bytes[6], bytes[7]]),
+        offset: u16::from_ne_bytes([bytes[8], bytes[9]]),
+    })
+}
+
 /// The packet's shape, which the header repeats for the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
@@ -129,6 +146,20 @@ mod tests {
         );
         assert_eq!(Header::parse(&bytes), Some(header));
         assert_eq!(Header::parse(&header.emit(&TCP4)), Some(header));
+    }
+
+    #[test]
+    fn the_place_of_the_checksum_is_where_it_was_put() {
+        let header = Header {
+            partial_checksum: true,
+            segments: None,
+        };
+        let place = ChecksumPlace {
+            start: 20,
+            offset: 16,
+        };
+        assert_eq!(checksum_place(&header.emit(&TCP4)), Some(place));
+        assert_eq!(checksum_place(&Header::default().emit(&TCP4)), None);
     }
 
     #[test]
