@@ -144,9 +144,7 @@ def test_two_instances_need_forwarding(net: Network, first_ends_first: bool) -> 
     """It stays on for the one that goes on, and is put back by the last, in whatever order they end."""
     before = forwarding(net)
     first = net.clat("tun")
-    second = net.clat(
-        "tun", "--device", "diolkos1", "--v4", "192.0.0.2", "--route", "198.51.100.0/24", "--metric", "1"
-    )
+    second = net.clat("tun", "--device", "diolkos1", "--v4", "192.0.0.2", "--route", "198.51.100.0/24", "--metric", "1")
     order = [first, second] if first_ends_first else [second, first]
     assert order[0].stop() == 0
     source = "192.0.0.2" if first_ends_first else "192.0.0.1"
