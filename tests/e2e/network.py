@@ -89,9 +89,13 @@ class Network:
     def remove(self) -> None:
         """End what runs and remove the namespaces."""
         for process in self.running:
-            if process.poll() is None:
+            # Asked first: a diolkos that is killed leaves a note about the settings it changed.
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
                 process.kill()
-            process.wait()
+                process.wait()
         for name in (self.client, self.router, self.server):
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
         shutil.rmtree(self.scratch)
