@@ -18,9 +18,10 @@
  *
  * TRANSLATED_* left the fast path translated. DECLINE_* went on to the slow
  * path unchanged, which has the last word; each is also a reason of the slow
- * path's list, under the same name. FAILED is the only way in which the fast
- * path itself loses a packet: a helper refused after the point of no return
- * (no memory for a header, mostly).
+ * path's list, under the same name. FAILED is lost in a program: a helper
+ * refused after the point of no return (no memory for a header, mostly). What
+ * the kernel drops behind a program, for want of a route or a neighbour, the
+ * kernel counts.
  */
 #define DIOLKOS_FATES(X)                                                              \
 	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                  \

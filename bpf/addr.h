@@ -14,8 +14,6 @@
 #include <linux/in6.h>
 #include <linux/types.h>
 
-#define PREFIX_BITS_WKP 96
-
 /* Puts v4 behind the prefix. The u-octet (bits 64 to 71) and the suffix are zero. */
 static __always_inline void addr_embed(const volatile struct in6_addr *prefix, __u32 bits, __be32 v4_be,
 				       struct in6_addr *out)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use diolkos_core::csum;
 use diolkos_core::{
-    Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM,
+    Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
 };
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
@@ -183,8 +183,9 @@ impl Reader {
     fn packet(&mut self, buffer: &mut [u8], len: usize) {
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
-        // A kind of super-packet that the device was not asked for cannot come.
         let Some(mut header) = Header::parse(&front) else {
+            // A kind of super-packet that the device was not asked for.
+            self.tally.dropped(Reason::OffloadMismatch);
             return;
         };
         if let Some(place) = vnet::checksum_place(&front) {

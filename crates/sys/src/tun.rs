@@ -60,8 +60,6 @@ pub struct Tun {
     pub name: String,
     /// One for each reader.
     pub queues: Vec<Queue>,
-    /// UDP super-packets are passed whole too (Linux 6.2 and later).
-    pub udp_segmentation: bool,
 }
 
 impl Tun {
@@ -80,7 +78,6 @@ impl Tun {
         let mut tun = Tun {
             name: name.to_owned(),
             queues: Vec::new(),
-            udp_segmentation: true,
         };
         for i in 0..queues.max(1) {
             tun.queues.push(open_queue(name, i == 0)?);
@@ -93,7 +90,6 @@ impl Tun {
                 action: "given its offloads",
                 source,
             })?;
-            tun.udp_segmentation = false;
         }
         Ok(tun)
     }

@@ -3,10 +3,11 @@
 //! after it: find → claim → build → open → serve → leave.
 
 mod address;
+mod claim;
 mod neighbour;
 mod rules;
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use diolkos_core::Translator;
@@ -15,7 +16,6 @@ use diolkos_sys::fastpath::{Attach, FastPath, FastPathError};
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
-use ipnet::Ipv6Net;
 use tokio::net::UnixListener;
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ use crate::random::random;
 use crate::signals::Signals;
 use crate::slowpath::{self, SlowPath};
 
-use address::Recipe;
+use claim::claim;
 use neighbour::Responder;
 
 /// RFC 8200 section 5, bytes.
@@ -39,8 +39,6 @@ const IPV6_MINIMUM_MTU: u32 = 1280;
 const GROWTH: u32 = 28;
 /// Routes come and go in groups; while they do, the fast path looks each packet's route up.
 const SETTLE: Duration = Duration::from_millis(200);
-/// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
-const ADDRESS_RETRIES: u8 = 3;
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
 pub async fn run(settings: Settings) -> Result<(), Failure> {
@@ -99,103 +97,6 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         net.remove_unused_clsact(index).await;
     }
     served
-}
-
-/// Finds an IPv6 address that nobody has and begins to answer for it.
-async fn claim(
-    net: &Net,
-    settings: &Settings,
-    uplink: &Link,
-) -> Result<(Ipv6Addr, Option<Responder>), Failure> {
-    let v4 = settings.clat.v4;
-    if let Some(index) = net.holder_of(IpAddr::V4(v4)).await? {
-        let name = name_of(net, index).await;
-        return Err(Failure::run_time(format!(
-            "{v4} is already the address of {name}: choose another with --v4, for example 192.0.0.2"
-        )));
-    }
-    let candidates: Vec<Ipv6Addr> = match settings.clat.v6 {
-        V6Address::Fixed(address) => vec![address],
-        V6Address::Auto => {
-            let prefix = uplink_prefix(net, uplink).await?;
-            let recipe = Recipe {
-                prefix,
-                pref64: settings.translator.pref64[0],
-                v4,
-                uplink: &uplink.name,
-                secret: &address::host_secret(&uplink.address),
-            };
-            (0..=ADDRESS_RETRIES)
-                .map(|collisions| recipe.address(collisions))
-                .collect()
-        }
-    };
-    let mut taken = String::new();
-    for address in candidates {
-        if let Some(index) = net.holder_of(IpAddr::V6(address)).await? {
-            taken = format!(
-                "{address} is already the address of {} on this host",
-                name_of(net, index).await
-            );
-            continue;
-        }
-        if uplink.medium != Medium::Ethernet {
-            return Ok((address, None));
-        }
-        let unheard = |e| {
-            Failure::missing(format!(
-                "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
-                uplink.name
-            ))
-        };
-        let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
-        let unanswered = |e| {
-            Failure::run_time(format!(
-                "cannot ask on {} whether {address} is free: {e}",
-                uplink.name
-            ))
-        };
-        if !asks_for_duplicates(&uplink.name) || responder.is_unique().await.map_err(unanswered)? {
-            return Ok((address, Some(responder)));
-        }
-        taken = format!(
-            "{address} is already the address of another host on {}",
-            uplink.name
-        );
-    }
-    Err(Failure::run_time(format!(
-        "{taken}: choose another with --v6"
-    )))
-}
-
-/// Whether the kernel itself would look for duplicates on this interface (`dad_transmits`, RFC 4862 section 5.1).
-fn asks_for_duplicates(uplink: &str) -> bool {
-    let setting =
-        std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{uplink}/dad_transmits"));
-    setting.map_or(true, |text| text.trim() != "0")
-}
-
-async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Ipv6Net, Failure> {
-    let prefixes = net.global_prefixes(uplink.index).await?;
-    let fit = prefixes.iter().find(|prefix| prefix.prefix_len() == 64);
-    fit.copied().ok_or_else(|| {
-        let what = match prefixes.first() {
-            None => "no global IPv6 address".to_owned(),
-            Some(prefix) => format!("only a /{} and no /64", prefix.prefix_len()),
-        };
-        Failure::run_time(format!(
-            "{} has {what}, so no address can be made for the CLAT: give one with --v6",
-            uplink.name
-        ))
-    })
-}
-
-async fn name_of(net: &Net, index: u32) -> String {
-    let links = net.links().await.unwrap_or_default();
-    links
-        .into_iter()
-        .find(|link| link.index == index)
-        .map_or_else(|| "another interface".to_owned(), |l| l.name)
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes.

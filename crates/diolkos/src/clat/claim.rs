@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The addresses of a CLAT: looked for, tested, and answered for.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::Ipv6Net;
+
+use crate::config::{Settings, V6Address};
+use crate::failure::Failure;
+use crate::net::{Link, Medium, Net};
+
+use super::address::{self, Recipe};
+use super::neighbour::Responder;
+
+/// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
+const ADDRESS_RETRIES: u8 = 3;
+
+/// Finds an IPv6 address that nobody has and begins to answer for it.
+pub async fn claim(
+    net: &Net,
+    settings: &Settings,
+    uplink: &Link,
+) -> Result<(Ipv6Addr, Option<Responder>), Failure> {
+    let v4 = settings.clat.v4;
+    if let Some(index) = net.holder_of(IpAddr::V4(v4)).await? {
+        let name = name_of(net, index).await;
+        return Err(Failure::run_time(format!(
+            "{v4} is already the address of {name}: choose another with --v4, for example 192.0.0.2"
+        )));
+    }
+    let candidates: Vec<Ipv6Addr> = match settings.clat.v6 {
+        V6Address::Fixed(address) => vec![address],
+        V6Address::Auto => {
+            let prefix = uplink_prefix(net, uplink).await?;
+            let recipe = Recipe {
+                prefix,
+                pref64: settings.translator.pref64[0],
+                v4,
+                uplink: &uplink.name,
+                secret: &address::host_secret(&uplink.address),
+            };
+            (0..=ADDRESS_RETRIES)
+                .map(|collisions| recipe.address(collisions))
+                .collect()
+        }
+    };
+    let mut taken = String::new();
+    for address in candidates {
+        if let Some(index) = net.holder_of(IpAddr::V6(address)).await? {
+            taken = format!(
+                "{address} is already the address of {} on this host",
+                name_of(net, index).await
+            );
+            continue;
+        }
+        if uplink.medium != Medium::Ethernet {
+            return Ok((address, None));
+        }
+        let unheard = |e| {
+            Failure::missing(format!(
+                "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
+                uplink.name
+            ))
+        };
+        let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
+        let unanswered = |e| {
+            Failure::run_time(format!(
+                "cannot ask on {} whether {address} is free: {e}",
+                uplink.name
+            ))
+        };
+        if !asks_for_duplicates(&uplink.name) || responder.is_unique().await.map_err(unanswered)? {
+            return Ok((address, Some(responder)));
+        }
+        taken = format!(
+            "{address} is already the address of another host on {}",
+            uplink.name
+        );
+    }
+    Err(Failure::run_time(format!(
+        "{taken}: choose another with --v6"
+    )))
+}
+
+/// Whether the kernel itself would look for duplicates on this interface (`dad_transmits`, RFC 4862 section 5.1).
+fn asks_for_duplicates(uplink: &str) -> bool {
+    let setting =
+        std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{uplink}/dad_transmits"));
+    setting.map_or(true, |text| text.trim() != "0")
+}
+
+async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Ipv6Net, Failure> {
+    let prefixes = net.global_prefixes(uplink.index).await?;
+    let fit = prefixes.iter().find(|prefix| prefix.prefix_len() == 64);
+    fit.copied().ok_or_else(|| {
+        let what = match prefixes.first() {
+            None => "no global IPv6 address".to_owned(),
+            Some(prefix) => format!("only a /{} and no /64", prefix.prefix_len()),
+        };
+        Failure::run_time(format!(
+            "{} has {what}, so no address can be made for the CLAT: give one with --v6",
+            uplink.name
+        ))
+    })
+}
+
+async fn name_of(net: &Net, index: u32) -> String {
+    let links = net.links().await.unwrap_or_default();
+    links
+        .into_iter()
+        .find(|link| link.index == index)
+        .map_or_else(|| "another interface".to_owned(), |l| l.name)
+}
