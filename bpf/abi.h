@@ -52,26 +52,83 @@ struct diolkos_count {
 };
 
 /*
- * The stateless configuration of a CLAT (RFC 6877): one IPv4 address that is
- * one IPv6 address, and the translation prefix behind which all of IPv4 lies.
- * It is read-only data of the loaded object: the verifier sees constants and
- * removes what they rule out. A new configuration is a new object whose
- * programs replace the old ones in their links.
+ * The configuration is read-only data of the loaded object: the verifier sees
+ * constants and removes what they rule out. A new configuration is a new
+ * object whose programs take the place of the old ones.
  */
-struct diolkos_clat {
-	struct in6_addr v6;      /* this CLAT's IPv6 address */
-	struct in6_addr pref64;  /* RFC 6052 prefix, zero beyond its length */
-	__be32 v4_be;            /* this CLAT's IPv4 address */
-	__u32 pref64_bits;       /* 32, 40, 48, 56, 64 or 96 */
-	__u32 tun_ifindex;       /* slow path and IPv4 side */
-	__u32 uplink_ifindex;    /* IPv6 side */
-	__u32 uplink_l2_len;     /* 14 on Ethernet, 0 on a raw IP link */
-	__u32 mtu4;              /* of the TUN device, bytes */
-	__u32 mtu6;              /* of the uplink, bytes */
+
+/* What every translator's programs need to know. */
+struct diolkos_rules {
+	__u32 tun_ifindex;       /* the slow path's device */
+	__u32 mtu4;              /* of the IPv4 side, bytes */
+	__u32 mtu6;              /* of the IPv6 side, bytes */
 	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
 	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
-	__u8 wkp_only_global;    /* 1: pref64 is 64:ff9b::/96 and RFC 6052 section 3.1 holds */
+	__u8 pad[3];
+};
+
+/* A translation prefix (RFC 6052). */
+struct diolkos_pref64 {
+	struct in6_addr prefix; /* zero beyond its length */
+	__u32 bits;             /* 32, 40, 48, 56, 64 or 96 */
+	__u32 only_global;      /* 1: it is 64:ff9b::/96 and RFC 6052 section 3.1 holds */
+};
+
+/*
+ * A CLAT (RFC 6877): one IPv4 address that is one IPv6 address, and the
+ * translation prefix behind which all of IPv4 lies.
+ */
+struct diolkos_clat {
+	struct in6_addr v6;           /* this CLAT's IPv6 address */
+	struct diolkos_pref64 pref64; /* the PLAT's */
+	__be32 v4_be;                 /* this CLAT's IPv4 address */
+	__u32 uplink_ifindex;         /* IPv6 side */
+	__u32 uplink_l2_len;          /* 14 on Ethernet, 0 on a raw IP link */
+};
+
+/*
+ * A SIIT: translation prefixes, and the explicit address mapping table (RFC
+ * 7757), which lies in two hash maps, one for each side, keyed by network and
+ * length. A look-up tries the lengths that occur.
+ */
+#define DIOLKOS_PREF64S 4 /* of longer lists the fast path knows the beginning, and declines the rest */
+#define DIOLKOS_V4_LENS 33
+#define DIOLKOS_V6_LENS 129
+
+struct diolkos_siit {
+	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
+	__u32 pref64s;
+	__u32 eam_in_pref64;          /* 1: a mapping lies in a translation prefix, and goes before it */
+	__u32 v4_lens;                /* how many */
+	__u32 v6_lens;                /* how many */
+	__u8 v4_len[DIOLKOS_V4_LENS]; /* lengths of the mappings' IPv4 networks, longest first */
+	__u8 v6_len[DIOLKOS_V6_LENS]; /* and of their IPv6 networks */
 	__u8 pad[2];
+};
+
+struct diolkos_net4 {
+	__be32 addr_be; /* zero beyond its length */
+	__u32 len;
+};
+
+struct diolkos_net6 {
+	struct in6_addr addr; /* zero beyond its length */
+	__u32 len;
+};
+
+/*
+ * A mapping seen from IPv4, and from IPv6. Both suffixes begin right after
+ * their prefixes (RFC 7757 section 3.3); longer says by how many bits the
+ * IPv6 suffix is longer, 0 to 128.
+ */
+struct diolkos_eam6 {
+	struct in6_addr v6; /* zero beyond its length */
+	__u32 longer;
+};
+
+struct diolkos_eam4 {
+	__be32 v4_be; /* zero beyond its length */
+	__u32 longer;
 };
 
 /*
@@ -87,7 +144,11 @@ struct diolkos_next_hop {
 };
 
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_clat) == 68, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_siit) == 276, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_net4) == 8 && sizeof(struct diolkos_net6) == 20, "keys have no padding");
 _Static_assert(sizeof(struct diolkos_count) == 16, "no implicit padding");
 
 #endif

@@ -10,14 +10,15 @@
 
 #include <bpf/bpf_helpers.h> /* first: it makes __always_inline mean it */
 
+#include "abi.h"
 #include <bpf/bpf_endian.h>
 #include <linux/in6.h>
 #include <linux/types.h>
 
 /* Puts v4 behind the prefix. The u-octet (bits 64 to 71) and the suffix are zero. */
-static __always_inline void addr_embed(const volatile struct in6_addr *prefix, __u32 bits, __be32 v4_be,
-				       struct in6_addr *out)
+static __always_inline void addr_embed(const volatile struct diolkos_pref64 *pref64, __be32 v4_be, struct in6_addr *out)
 {
+	const volatile struct in6_addr *prefix = &pref64->prefix;
 	__u32 v4 = bpf_ntohl(v4_be);
 
 	out->s6_addr32[0] = prefix->s6_addr32[0];
@@ -25,7 +26,7 @@ static __always_inline void addr_embed(const volatile struct in6_addr *prefix, _
 	out->s6_addr32[2] = prefix->s6_addr32[2];
 	out->s6_addr32[3] = 0;
 
-	switch (bits) {
+	switch (pref64->bits) {
 	case 32:
 		out->s6_addr32[1] = v4_be;
 		break;
@@ -51,9 +52,10 @@ static __always_inline void addr_embed(const volatile struct in6_addr *prefix, _
 }
 
 /* 0 and the address, or -1 if addr lies outside the prefix. The u-octet and the suffix are ignored. */
-static __always_inline int addr_extract(const volatile struct in6_addr *prefix, __u32 bits, const struct in6_addr *addr,
+static __always_inline int addr_extract(const volatile struct diolkos_pref64 *pref64, const struct in6_addr *addr,
 					__be32 *v4_be)
 {
+	const volatile struct in6_addr *prefix = &pref64->prefix;
 	__u32 w1 = bpf_ntohl(addr->s6_addr32[1]);
 	__u32 w2 = bpf_ntohl(addr->s6_addr32[2]);
 	__u32 w3 = bpf_ntohl(addr->s6_addr32[3]);
@@ -62,7 +64,7 @@ static __always_inline int addr_extract(const volatile struct in6_addr *prefix, 
 	if (addr->s6_addr32[0] != prefix->s6_addr32[0])
 		return -1;
 
-	switch (bits) {
+	switch (pref64->bits) {
 	case 32:
 		*v4_be = addr->s6_addr32[1];
 		return 0;
@@ -133,6 +135,14 @@ static __always_inline int addr_v4_is_special(__be32 v4_be, int only_global)
 	       v4 >> 16 == 0xc0a8 /* 192.168/16 */ || v4 >> 17 == 0x6309 /* 198.18/15 */ ||
 	       v4 >> 8 == 0xc00002 /* 192.0.2/24 */ || v4 >> 8 == 0xc63364 /* 198.51.100/24 */ ||
 	       v4 >> 8 == 0xcb0071 /* 203.0.113/24 */ || v4 >> 8 == 0xc05863 /* 192.88.99/24 */;
+}
+
+/* The same for IPv6: unspecified, loopback, embedded IPv4 of the host's own (::ffff:0:0/96), link-local, multicast. */
+static __always_inline int addr_v6_is_special(const struct in6_addr *a)
+{
+	__u32 first = bpf_ntohl(a->s6_addr32[0]);
+
+	return !(first | a->s6_addr32[1]) || first >> 22 == 0x3fa /* fe80::/10 */ || first >> 24 == 0xff;
 }
 
 #endif

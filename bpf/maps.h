@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* maps.h - what the fast path keeps: configuration, next hop, counters, IPv4 identifications. */
+/* maps.h - what every fast path keeps: rules, counters, IPv4 identifications. */
 #ifndef DIOLKOS_MAPS_H
 #define DIOLKOS_MAPS_H
 
 #include "abi.h"
 #include <bpf/bpf_helpers.h>
 
-const volatile struct diolkos_clat clat = {};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct diolkos_next_hop);
-} next_hop SEC(".maps");
+const volatile struct diolkos_rules rules = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -37,24 +30,6 @@ static __always_inline void count(enum diolkos_fate fate, __u32 bytes)
 	if (c) {
 		c->packets++;
 		c->bytes += bytes;
-	}
-}
-
-/* The router behind the translation prefix, or NULL: then the route has to be looked up. */
-static __always_inline const volatile struct in6_addr *known_next_hop(void)
-{
-	__u32 key = 0;
-	const volatile struct diolkos_next_hop *hop = bpf_map_lookup_elem(&next_hop, &key);
-
-	if (!hop)
-		return NULL;
-	switch (hop->current) {
-	case 1:
-		return &hop->slots[0];
-	case 2:
-		return &hop->slots[1];
-	default:
-		return NULL;
 	}
 }
 

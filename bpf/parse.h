@@ -5,6 +5,7 @@
  *
  *   parse_v4, parse_v6     network header
  *   parse_l4               transport header, shared by both
+ *   guard_4to6, guard_6to4 can it become a packet of the other family?
  */
 #ifndef DIOLKOS_PARSE_H
 #define DIOLKOS_PARSE_H
@@ -36,6 +37,7 @@ struct seen {
 	__u8 hop_limit;
 	__u8 traffic_class;
 	__u8 icmp_type;
+	__u8 new_icmp_type; /* of an echo, in the other family */
 	__u8 df;
 };
 
@@ -178,6 +180,34 @@ static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct see
 	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
 		return DIOLKOS_DECLINE_HEADER;
 	return parse_l4(skb, off + sizeof(struct ipv6hdr), s);
+}
+
+static __always_inline int guard_icmp(struct seen *s, int new_type)
+{
+	if (s->l4_proto != IPPROTO_ICMP)
+		return 0;
+	if (new_type < 0)
+		return DIOLKOS_DECLINE_ICMP;
+	s->new_icmp_type = new_type;
+	return 0;
+}
+
+static __always_inline int guard_4to6(struct seen *s)
+{
+	__u32 len6 = s->segment_len + sizeof(struct ipv6hdr);
+
+	/* RFC 7915 section 4: too big needs an error; without DF the translator itself fragments to the lowest MTU. */
+	if (len6 > rules.mtu6 || (!s->df && len6 > rules.lowest_ipv6_mtu))
+		return DIOLKOS_DECLINE_SIZE;
+	return guard_icmp(s, icmp_echo_4to6(s->icmp_type));
+}
+
+static __always_inline int guard_6to4(struct seen *s)
+{
+	/* RFC 7915 section 5.1: too big needs an error. A card may hand over more than its MTU. */
+	if (s->segment_len + sizeof(struct iphdr) > rules.mtu4)
+		return DIOLKOS_DECLINE_SIZE;
+	return guard_icmp(s, icmp_echo_6to4(s->icmp_type));
 }
 
 #endif

@@ -2,8 +2,10 @@
 /*
  * xlat.h - the translation itself (RFC 7915 sections 4.1 and 5.1): the other
  * header for a packet that the guards let through, and the one change to its
- * transport header. After the first call that changes the packet there is no
- * way back: what fails from there on is lost.
+ * transport header.
+ *
+ *   xlat_4to6, xlat_6to4   all of it; from their first call on there is no way
+ *                          back: what fails is lost
  */
 #ifndef DIOLKOS_XLAT_H
 #define DIOLKOS_XLAT_H
@@ -21,7 +23,7 @@ static __always_inline struct ipv6hdr xlat_header_4to6(const struct seen *s, con
 		.nexthdr = s->l4_proto == IPPROTO_ICMP ? IPPROTO_ICMPV6 : s->l4_proto,
 		.hop_limit = s->hop_limit - 1,
 	};
-	__u8 tc = clat.traffic_class_zero ? 0 : s->traffic_class;
+	__u8 tc = rules.traffic_class_zero ? 0 : s->traffic_class;
 
 	*(__be32 *)&ip = bpf_htonl(6U << 28 | (__u32)tc << 20); /* flow label 0 */
 	ip.saddr = *src;
@@ -34,7 +36,7 @@ static __always_inline struct iphdr xlat_header_6to4(const struct seen *s, __be3
 	struct iphdr ip = {
 		.version = 4,
 		.ihl = 5,
-		.tos = clat.traffic_class_zero ? 0 : s->traffic_class,
+		.tos = rules.traffic_class_zero ? 0 : s->traffic_class,
 		.tot_len = bpf_htons(s->payload_len + sizeof(ip)),
 		.ttl = s->hop_limit - 1,
 		.protocol = s->l4_proto,
@@ -98,6 +100,63 @@ static __always_inline __u64 echo_head_sum(const struct icmp_echo *echo)
 static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const struct in6_addr *dst, __u16 len)
 {
 	return csum_in6(src) + csum_in6(dst) + bpf_htonl(len) + bpf_htonl(IPPROTO_ICMPV6);
+}
+
+/* l2: bytes of link-layer header in front of the packet. 0, or -1 if the packet is lost. */
+static __always_inline int xlat_4to6(struct __sk_buff *skb, __u32 l2, const struct seen *s, const struct in6_addr *src,
+				     const struct in6_addr *dst)
+{
+	__u64 from = (__u64)s->src4_be + s->dst4_be, to = csum_in6(src) + csum_in6(dst);
+
+	if (bpf_skb_change_proto(skb, bpf_htons(ETH_P_IPV6), 0))
+		return -1;
+	if (s->l4_proto != IPPROTO_ICMP &&
+	    xlat_l4_checksum(skb, l2 + sizeof(struct ipv6hdr), s->l4_proto, csum_delta(from, to)))
+		return -1;
+
+	struct ipv6hdr *ip = (void *)(long)skb->data + l2;
+	struct icmp_echo *echo = (void *)(ip + 1);
+
+	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
+		return -1;
+	if (s->l4_proto == IPPROTO_ICMP)
+		xlat_echo(echo, s->new_icmp_type, 0, icmpv6_pseudo_sum(src, dst, s->payload_len));
+	*ip = xlat_header_4to6(s, src, dst);
+	return 0;
+}
+
+static __always_inline int xlat_6to4(struct __sk_buff *skb, __u32 l2, const struct seen *s, __be32 src_be,
+				     __be32 dst_be)
+{
+	__u64 from = csum_in6(&s->src6) + csum_in6(&s->dst6), to = (__u64)src_be + dst_be;
+
+	if (bpf_skb_change_proto(skb, bpf_htons(ETH_P_IP), 0))
+		return -1;
+	if (s->l4_proto != IPPROTO_ICMP &&
+	    xlat_l4_checksum(skb, l2 + sizeof(struct iphdr), s->l4_proto, csum_delta(from, to)))
+		return -1;
+
+	struct iphdr *ip = (void *)(long)skb->data + l2;
+	struct icmp_echo *echo = (void *)(ip + 1);
+
+	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
+		return -1;
+
+	/*
+	 * The network card may have summed the packet (CHECKSUM_COMPLETE). The kernel took the first 20 bytes of the
+	 * IPv6 header out of that sum with the bytes; the other 20, which are addresses, give way to an IPv4 header,
+	 * whose sum is zero.
+	 */
+	__u64 gone = (__u64)s->src6.s6_addr32[3] + csum_in6(&s->dst6), come = 0;
+
+	if (s->l4_proto == IPPROTO_ICMP) {
+		gone += echo_head_sum(echo);
+		xlat_echo(echo, s->new_icmp_type, icmpv6_pseudo_sum(&s->src6, &s->dst6, s->payload_len), 0);
+		come += echo_head_sum(echo);
+	}
+	*ip = xlat_header_6to4(s, src_be, dst_be);
+	bpf_csum_update(skb, csum_delta(gone, come));
+	return 0;
 }
 
 #endif

@@ -8,16 +8,28 @@ use std::{env, fs};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::btf::{types, Btf};
 
+/// One object for each mode: a configuration is data of the object that it needs.
+const OBJECTS: [&str; 2] = ["clat", "siit"];
+
 fn main() {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
-    let object = out.join("tc.bpf.o");
 
     println!("cargo::rerun-if-changed={}", bpf.display());
+    for name in OBJECTS {
+        compile(&bpf, &out, name);
+    }
+    // All count alike; the names are taken from the first.
+    let object = out.join(format!("{}.bpf.o", OBJECTS[0]));
+    fs::write(out.join("fates.rs"), fate_names(&object)).expect("OUT_DIR is writable");
+}
+
+fn compile(bpf: &Path, out: &Path, name: &str) {
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
+    let source = bpf.join(format!("{name}.bpf.c"));
     SkeletonBuilder::new()
-        .source(bpf.join("tc.bpf.c"))
-        .obj(&object)
+        .source(&source)
+        .obj(out.join(format!("{name}.bpf.o")))
         .clang_args([
             "-O2",
             "-mcpu=v3",
@@ -27,12 +39,13 @@ fn main() {
             // Debian keeps asm/ below the name of the architecture, which `-target bpf` does not search.
             &format!("-I/usr/include/{arch}-linux-gnu"),
         ])
-        .build_and_generate(out.join("tc.skel.rs"))
+        .build_and_generate(out.join(format!("{name}.skel.rs")))
         .unwrap_or_else(|e| {
-            panic!("cannot compile bpf/tc.bpf.c (clang and libbpf-dev are needed): {e:#}")
+            panic!(
+                "cannot compile {} (clang and libbpf-dev are needed): {e:#}",
+                source.display()
+            )
         });
-
-    fs::write(out.join("fates.rs"), fate_names(&object)).expect("OUT_DIR is writable");
 }
 
 /// `DIOLKOS_DECLINE_SIZE` becomes `decline_size`, in the order of `enum diolkos_fate`.

@@ -5,6 +5,7 @@
 //!
 //! cli → config → offline
 
+mod accelerate;
 mod clat;
 mod cli;
 mod config;

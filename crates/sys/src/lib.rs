@@ -23,5 +23,10 @@ pub mod vnet;
     non_camel_case_types
 )]
 mod skel {
-    include!(concat!(env!("OUT_DIR"), "/tc.skel.rs"));
+    pub mod clat {
+        include!(concat!(env!("OUT_DIR"), "/clat.skel.rs"));
+    }
+    pub mod siit {
+        include!(concat!(env!("OUT_DIR"), "/siit.skel.rs"));
+    }
 }

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use diolkos_core::Translator;
 use diolkos_sys::fastpath;
-use diolkos_sys::fastpath::{Attach, FastPath, FastPathError};
+use diolkos_sys::fastpath::ClatPath;
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use tokio::net::UnixListener;
 use tokio::time::Instant;
 
-use crate::config::{Datapath, Hook, Settings, V6Address};
+use crate::accelerate;
+use crate::config::{Settings, V6Address};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::Failure;
@@ -76,7 +77,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
             address,
             uplink.name,
             settings.translator.pref64[0],
-            isthmus.datapath()
+            accelerate::datapath(isthmus.fast.as_deref())
         );
         let world = World {
             net: &net,
@@ -90,7 +91,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let qdiscs = isthmus
         .fast
         .as_ref()
-        .map(FastPath::made_qdiscs)
+        .map(|fast| fast.made_qdiscs())
         .unwrap_or_default();
     drop(isthmus);
     for index in qdiscs {
@@ -104,7 +105,7 @@ struct Isthmus {
     index: u32,
     address: Ipv6Addr,
     // In the order in which they must end: the fast path must not lead to a device that is gone.
-    fast: Option<FastPath>,
+    fast: Option<ClatPath>,
     _forwarding: Option<Forwarding>,
     slow: SlowPath,
 }
@@ -168,13 +169,6 @@ impl Isthmus {
             tracing::warn!("the next hop cannot be told to the fast path: {error}");
         }
     }
-
-    fn datapath(&self) -> String {
-        match &self.fast {
-            Some(fast) => format!("tc ({})", fast.hook_name()),
-            None => "tun".to_owned(),
-        }
-    }
 }
 
 fn start_fast_path(
@@ -182,38 +176,16 @@ fn start_fast_path(
     uplink: &Link,
     address: Ipv6Addr,
     tun_ifindex: u32,
-) -> Result<Option<FastPath>, Failure> {
+) -> Result<Option<ClatPath>, Failure> {
     let t = &settings.translator;
-    if t.datapath == Datapath::Tun {
-        return Ok(None);
-    }
     let rules = rules::of(settings, uplink, address, tun_ifindex);
-    let attach = match t.hook {
-        Hook::Auto => Attach::Auto,
-        Hook::Tcx => Attach::Tcx,
-        Hook::Clsact => Attach::Clsact,
-    };
-    let started = if uplink.medium == Medium::Other {
-        Err(Failure::missing(format!(
+    accelerate::start(t, |attach| match uplink.medium {
+        Medium::Other => Err(Failure::missing(format!(
             "the fast path does not know the link layer of {}",
             uplink.name
-        )))
-    } else {
-        FastPath::start(&rules, attach, &t.device, random()).map_err(|error| {
-            if let FastPathError::Load { log, .. } = &error {
-                tracing::debug!("{log}");
-            }
-            Failure::from(error)
-        })
-    };
-    match started {
-        Ok(fast) => Ok(Some(fast)),
-        Err(failure) if t.datapath == Datapath::Auto => {
-            tracing::warn!("no fast path, going on without: {failure}");
-            Ok(None)
-        }
-        Err(failure) => Err(failure),
-    }
+        ))),
+        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(accelerate::failure),
+    })
 }
 
 /// Last of all, leads IPv4 to the translator.
@@ -340,7 +312,7 @@ fn reply(settings: &Settings, isthmus: &Isthmus, request: Request) -> Answer {
         Request::Hello => Answer::Hello {
             pid: std::process::id(),
         },
-        Request::Counters => match counters::read(isthmus.fast.as_ref(), &isthmus.slow.tallies) {
+        Request::Counters => match counters::read(isthmus.fast.as_deref(), &isthmus.slow.tallies) {
             Ok(counters) => Answer::Counters(counters),
             Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
         },

@@ -4,7 +4,7 @@
 use std::net::Ipv6Addr;
 
 use diolkos_core::Config;
-use diolkos_sys::fastpath::ClatRules;
+use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
 
 use crate::config::{Found, Settings, TrafficClass, WELL_KNOWN_PREFIX};
 use crate::net::{Link, Medium};
@@ -40,18 +40,22 @@ pub fn translation(settings: &Settings, uplink: &Link, address: Ipv6Addr) -> Con
 pub fn of(settings: &Settings, uplink: &Link, address: Ipv6Addr, tun_ifindex: u32) -> ClatRules {
     let t = &settings.translator;
     ClatRules {
+        rules: Rules {
+            tun_ifindex,
+            mtu4: tun_mtu(uplink),
+            mtu6: mtu6(uplink),
+            lowest_ipv6_mtu: t.lowest_ipv6_mtu,
+            traffic_class_zero: t.traffic_class == TrafficClass::Zero,
+        },
         v4: settings.clat.v4,
         v6: address,
-        pref64: t.pref64[0].network(),
-        pref64_bits: t.pref64[0].prefix_len(),
-        tun_ifindex,
+        pref64: Pref64 {
+            network: t.pref64[0].network(),
+            bits: t.pref64[0].prefix_len(),
+            only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
+        },
         uplink_ifindex: uplink.index,
         uplink_is_ethernet: uplink.medium == Medium::Ethernet,
-        mtu4: tun_mtu(uplink),
-        mtu6: mtu6(uplink),
-        lowest_ipv6_mtu: t.lowest_ipv6_mtu,
-        traffic_class_zero: t.traffic_class == TrafficClass::Zero,
-        wkp_only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
     }
 }
 
@@ -95,21 +99,21 @@ mod tests {
                 };
                 assert!(slow.clat);
                 assert_eq!(
-                    (fast.pref64, fast.pref64_bits),
+                    (fast.pref64.network, fast.pref64.bits),
                     (prefix.network(), prefix.prefix_len())
                 );
                 assert_eq!((fast.v4, 32), (mapping.v4.addr(), mapping.v4.prefix_len()));
                 assert_eq!((fast.v6, 128), (mapping.v6.addr(), mapping.v6.prefix_len()));
                 assert_eq!(
-                    (fast.mtu4, fast.mtu6, fast.lowest_ipv6_mtu),
+                    (fast.rules.mtu4, fast.rules.mtu6, fast.rules.lowest_ipv6_mtu),
                     (slow.mtu4, slow.mtu6, slow.lowest_ipv6_mtu)
                 );
                 assert_eq!(
-                    fast.traffic_class_zero,
+                    fast.rules.traffic_class_zero,
                     slow.traffic_class == diolkos_core::TrafficClass::Zero
                 );
                 assert_eq!(
-                    fast.wkp_only_global,
+                    fast.pref64.only_global,
                     prefix == WELL_KNOWN_PREFIX && !slow.allow_private_with_wkp
                 );
             }

@@ -4,14 +4,17 @@
 
 mod reload;
 mod routes;
+mod rules;
 
-use diolkos_core::Translator;
+use diolkos_core::{Config, Translator};
+use diolkos_sys::fastpath::SiitPath;
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use tokio::net::UnixListener;
 
-use crate::config::{has_icmpv6_source, Datapath, Found, Mtu, Settings, V6Address};
+use crate::accelerate;
+use crate::config::{has_icmpv6_source, Found, Mtu, Settings, V6Address};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::{Failure, Kind};
@@ -34,15 +37,6 @@ pub async fn run(
     settings: Settings,
     read: impl Fn() -> Result<Settings, Failure>,
 ) -> Result<(), Failure> {
-    match settings.translator.datapath {
-        Datapath::Tc => return Err(Failure::missing(
-            "there is no tc fast path for the mode `siit` yet: use the datapath `tun` or `auto`",
-        )),
-        Datapath::Auto => {
-            tracing::info!("there is no tc fast path for the mode `siit` yet: taking `tun`")
-        }
-        Datapath::Tun => {}
-    }
     privilege::check(&[NET_ADMIN])?;
     let mut signals = Signals::new()?;
     let (net, news) = Net::connect()?;
@@ -65,6 +59,7 @@ struct Isthmus {
     found: Found,
     routes: Routes,
     // In the order in which they must end: nothing is led to a device that is gone.
+    fast: Option<SiitPath>,
     _forwarding: Forwarding,
     slow: SlowPath,
 }
@@ -73,10 +68,15 @@ impl Isthmus {
     async fn build(net: &Net, settings: Settings) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
-        let translator = translator(&settings, found)?;
+        let config = settings.translation(found);
+        let translator = translator(&settings, &config)?;
         let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
         let index = net.link(&t.device).await?.index;
         net.prepare_tun(index, device_mtu(&settings, found)).await?;
+        let fast = accelerate::start(t, |attach| {
+            let rules = rules::of(&config, index);
+            SiitPath::start(&rules, attach, &t.device, random()).map_err(accelerate::failure)
+        })?;
         let forwarding = Forwarding::both(&t.interfaces, &t.device)?;
         if forwarding.changed() {
             tracing::info!("forwarding is switched on while this runs");
@@ -89,6 +89,7 @@ impl Isthmus {
             found,
             routes: Routes::of(&settings),
             settings,
+            fast,
             _forwarding: forwarding,
             slow,
         })
@@ -100,7 +101,15 @@ impl Isthmus {
             return Err(Failure::run_time(refusal));
         }
         let found = look_around(net, &new).await?;
-        let translator = translator(&new, found)?;
+        let config = new.translation(found);
+        let translator = translator(&new, &config)?;
+        let prepared = match &self.fast {
+            Some(fast) => {
+                let rules = rules::of(&config, self.index);
+                Some(fast.prepare(&rules).map_err(accelerate::failure)?)
+            }
+            None => None,
+        };
         let routes = Routes::of(&new);
         let metric = new.siit.metric;
         let added = routes.without(&self.routes);
@@ -113,6 +122,12 @@ impl Isthmus {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
         added.add(net, self.index, metric).await?;
+        if let (Some(fast), Some(prepared)) = (&mut self.fast, prepared) {
+            if let Err(error) = fast.swap(prepared) {
+                added.remove(net, self.index, metric).await;
+                return Err(accelerate::failure(error));
+            }
+        }
         self.slow.swap(translator);
         let removed = self.routes.without(&routes);
         removed.remove(net, self.index, metric).await;
@@ -133,12 +148,13 @@ impl Isthmus {
             false => of.join(", "),
         };
         tracing::info!(
-            "{event}: siit on {}, prefixes {}, {} mappings, MTU {} (IPv4) and {} (IPv6), datapath tun",
+            "{event}: siit on {}, prefixes {}, {} mappings, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.device,
             list(t.pref64.iter().map(ToString::to_string).collect()),
             self.settings.eam.len(),
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
+            accelerate::datapath(self.fast.as_deref()),
         );
         for (family, number, empty) in [
             (4, "siit.routes4", self.routes.v4.is_empty()),
@@ -163,7 +179,7 @@ impl Isthmus {
             Request::Hello => Answer::Hello {
                 pid: std::process::id(),
             },
-            Request::Counters => match counters::read(None, &self.slow.tallies) {
+            Request::Counters => match counters::read(self.fast.as_deref(), &self.slow.tallies) {
                 Ok(counters) => Answer::Counters(counters),
                 Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
             },
@@ -228,16 +244,15 @@ async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
     Ok(found)
 }
 
-fn translator(settings: &Settings, found: Found) -> Result<Translator, Failure> {
-    let config = settings.translation(found);
-    let translator = Translator::new(&config).map_err(|error| {
+fn translator(settings: &Settings, config: &Config) -> Result<Translator, Failure> {
+    let translator = Translator::new(config).map_err(|error| {
         let problems = error.problems.iter();
         let sentences: Vec<String> = problems
             .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
             .collect();
         Failure::usage(sentences.join("\n"))
     })?;
-    if !has_icmpv6_source(&config, &translator) {
+    if !has_icmpv6_source(config, &translator) {
         tracing::warn!("no ICMPv6 error can be sent, for there is no address to send it from: set icmp.address6");
     }
     Ok(translator)

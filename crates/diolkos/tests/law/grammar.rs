@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the law: what a CLAT sees all day, the same at the edge of every rule, and then with something odd about
+//! Packets for the law: what a translator sees all day, the same at the edge of every rule, and then with something odd about
 //! it or some bytes changed. All of it follows from one seed.
 //!
 //! seed → recipe → bytes; and, when a packet breaks the law, recipe → simpler recipes.
 
-use super::configurations::Clat;
+use super::configurations::{Mode, Node, Setup};
 use super::paths::{Given, Way};
-use diolkos_core::addr::rfc6052::Pref64;
 use diolkos_core::addr::special;
 use diolkos_sys::fastpath::testrun::LONGEST;
 use fastrand::Rng;
@@ -27,8 +26,12 @@ pub struct Recipe {
     /// Identification or flow label.
     label: u32,
     dont_fragment: bool,
+    /// Which of the nodes on our side; which of the prefixes or mappings on the other.
+    picks: [u64; 2],
     /// The IPv4 node beyond the prefix.
     peer: Ipv4Addr,
+    /// From the other side to ours. A CLAT's programs see no such packet.
+    turned: bool,
     gso_size: Option<u16>,
     odd: Vec<Oddity>,
     /// Bytes changed in the end: where, and to what.
@@ -80,11 +83,11 @@ enum Oddity {
     IcmpType(u8),
     IcmpCode(u8),
     Protocol(u8),
-    /// Not the CLAT's address, but its own with these bits changed.
+    /// Not the address of the node on our side, but its own with these bits changed.
     OtherNode(u32),
     /// In the bits of an embedded address that carry nothing, and maybe in the others.
     PeerBits(u128),
-    /// The CLAT talks to itself.
+    /// The node talks to itself.
     FromItself,
     Version(u8),
 }
@@ -134,8 +137,8 @@ const TCP_LEN: usize = 20;
 const OTHERS_LEN: usize = 8;
 
 impl Recipe {
-    /// A packet for this CLAT: half of them without anything odd.
-    pub fn new(clat: &Clat, rng: &mut Rng) -> Recipe {
+    /// A packet for this translator: half of them without anything odd.
+    pub fn new(setup: &Setup, rng: &mut Rng) -> Recipe {
         let way = [Way::FourToSix, Way::SixToFour][rng.usize(..2)];
         let transport = match rng.u8(..10) {
             0..4 => Transport::Tcp,
@@ -147,7 +150,7 @@ impl Recipe {
             way,
             transport,
             head: [rng.u16(..), rng.u16(..)],
-            data_len: data_len(clat, transport, rng),
+            data_len: data_len(setup, transport, rng),
             fill: match rng.u8(..4) {
                 0 => Fill::Zeros,
                 _ => Fill::Random(rng.u64(..)),
@@ -157,12 +160,17 @@ impl Recipe {
             hops: rng.u8(2..),
             label: rng.u32(..),
             dont_fragment: rng.bool(),
-            peer: peer(clat, rng),
+            picks: [rng.u64(..), rng.u64(..)],
+            peer: peer(setup, rng),
+            turned: setup.mode == Mode::Siit && rng.bool(),
             gso_size: None,
             odd: Vec::new(),
             changed: Vec::new(),
             summed_again: rng.bool(),
         };
+        if way == Way::FourToSix {
+            recipe.picks[1] = Setup::in_first_prefix(recipe.picks[1]);
+        }
         match rng.u8(..20) {
             0 => recipe.head = [0, 0],
             1 | 2 => recipe.checksum = Checksum::BecomesZero,
@@ -233,15 +241,15 @@ impl Recipe {
 
     /// A packet of which the fast path has to translate nearly every one: TCP, UDP or echo, whole, everything about it
     /// right, between addresses about which no RFC has more to say, that fits.
-    pub fn is_plain(&self, clat: &Clat) -> bool {
+    pub fn is_plain(&self, setup: &Setup) -> bool {
         let segment = self.transport.header_len()
             + self
                 .gso_size
                 .map_or(self.data_len, |size| self.data_len.min(size.into()));
         let fits = match (self.way, self.dont_fragment) {
-            (Way::FourToSix, true) => segment + 40 <= clat.mtu6 as usize,
-            (Way::FourToSix, false) => segment + 40 <= clat.lowest_ipv6_mtu as usize,
-            (Way::SixToFour, _) => segment + 20 <= clat.mtu4 as usize,
+            (Way::FourToSix, true) => segment + 40 <= setup.mtu6 as usize,
+            (Way::FourToSix, false) => segment + 40 <= setup.lowest_ipv6_mtu as usize,
+            (Way::SixToFour, _) => segment + 20 <= setup.mtu4 as usize,
         };
         // RFC 1624 section 3: by difference, the sum of nothing but zeros cannot be told from 0xffff.
         let zeros = self.transport == Transport::EchoReply && self.head == [0, 0];
@@ -253,7 +261,11 @@ impl Recipe {
             && !matches!(self.checksum, Checksum::Is(_))
             && self.odd.is_empty()
             && self.changed.is_empty()
-            && is_plain_peer(clat, self.peer)
+            && self
+                .ends(setup)
+                .iter()
+                .all(|&node| is_plain_node(setup, self.way, node))
+            && is_plain_peer(setup, self.peer)
     }
 
     /// Every recipe that is one step simpler.
@@ -288,30 +300,64 @@ impl Recipe {
         step(&|r| r.label = 0);
         step(&|r| r.dont_fragment = true);
         step(&|r| r.head = [1, 2]);
+        step(&|r| r.picks[0] = 0);
+        step(&|r| r.picks[1] = 0);
         step(&|r| r.peer = Ipv4Addr::new(8, 8, 8, 8));
         step(&|r| r.summed_again = false);
         all
     }
 
-    /// The packet.
-    pub fn given(&self, clat: &Clat) -> Given {
-        let v4 = Ipv4Addr::from_bits(clat.v4.to_bits() ^ self.other_node());
-        let v6 = Ipv6Addr::from_bits(clat.v6.to_bits() ^ u128::from(self.other_node()));
-        let embedded = Pref64::new(clat.pref64).embed(self.peer);
-        let mut far = Ipv6Addr::from_bits(embedded.to_bits() ^ self.peer_bits());
-        let mut peer = self.peer;
-        if self.odd.contains(&Oddity::FromItself) {
-            (far, peer) = (clat.v6, clat.v4);
+    fn near(&self, setup: &Setup) -> Node {
+        setup.near(self.picks[0], self.noise())
+    }
+
+    /// What IPv6 nodes may have in the bits of their addresses that carry nothing.
+    fn noise(&self) -> u128 {
+        match self.way {
+            Way::FourToSix => 0,
+            Way::SixToFour => u128::from(self.picks[0]) << 64 | u128::from(self.picks[1]),
         }
+    }
+
+    /// Source and destination.
+    fn ends(&self, setup: &Setup) -> [Node; 2] {
+        let ends = [
+            self.near(setup),
+            setup.far(self.peer, self.picks[1], self.noise()),
+        ];
+        let from_us = match self.way {
+            Way::FourToSix => !self.turned,
+            // A CLAT sees what comes back.
+            Way::SixToFour => self.turned ^ (setup.mode == Mode::Siit),
+        };
+        match from_us {
+            true => ends,
+            false => [ends[1], ends[0]],
+        }
+    }
+
+    /// The packet.
+    pub fn given(&self, setup: &Setup) -> Given {
+        let near = self.near(setup);
+        let mut ends = self.ends(setup);
+        for end in &mut ends {
+            let (v4, v6) = *end;
+            *end = if self.odd.contains(&Oddity::FromItself) {
+                near
+            } else if *end == near {
+                (
+                    Ipv4Addr::from_bits(v4.to_bits() ^ self.other_node()),
+                    Ipv6Addr::from_bits(v6.to_bits() ^ u128::from(self.other_node())),
+                )
+            } else {
+                (v4, Ipv6Addr::from_bits(v6.to_bits() ^ self.peer_bits()))
+            };
+        }
+        let v4 = ends.map(|(v4, _)| v4.octets()).concat();
+        let v6 = ends.map(|(_, v6)| v6.octets()).concat();
         let (here, there) = match self.way {
-            Way::FourToSix => (
-                [v4.octets().to_vec(), peer.octets().to_vec()].concat(),
-                [v6.octets().to_vec(), far.octets().to_vec()].concat(),
-            ),
-            Way::SixToFour => (
-                [far.octets().to_vec(), v6.octets().to_vec()].concat(),
-                [peer.octets().to_vec(), v4.octets().to_vec()].concat(),
-            ),
+            Way::FourToSix => (v4, v6),
+            Way::SixToFour => (v6, v4),
         };
         let l4 = self.transport_bytes(&here, &there);
         let mut bytes = match self.way {
@@ -549,7 +595,7 @@ impl Transport {
 }
 
 /// Mostly short, often on both sides of a limit, sometimes anything.
-fn data_len(clat: &Clat, transport: Transport, rng: &mut Rng) -> usize {
+fn data_len(setup: &Setup, transport: Transport, rng: &mut Rng) -> usize {
     let header_len = transport.header_len();
     let longest = LONGEST - 100;
     let len = match rng.u8(..10) {
@@ -558,9 +604,9 @@ fn data_len(clat: &Clat, transport: Transport, rng: &mut Rng) -> usize {
             let limits = [
                 1240,      // 1280 of IPv6 less its header
                 1260 - 20, // the largest IPv4 packet without DF
-                clat.lowest_ipv6_mtu as usize - 40,
-                clat.mtu6 as usize - 40,
-                clat.mtu4 as usize - 20,
+                setup.lowest_ipv6_mtu as usize - 40,
+                setup.mtu6 as usize - 40,
+                setup.mtu4 as usize - 20,
                 1480,
             ];
             let limit = limits[rng.usize(..limits.len())].min(longest);
@@ -571,10 +617,10 @@ fn data_len(clat: &Clat, transport: Transport, rng: &mut Rng) -> usize {
     len.min(longest - header_len)
 }
 
-fn peer(clat: &Clat, rng: &mut Rng) -> Ipv4Addr {
+fn peer(setup: &Setup, rng: &mut Rng) -> Ipv4Addr {
     loop {
         let address = Ipv4Addr::from_bits(rng.u32(..));
-        if is_plain_peer(clat, address) {
+        if is_plain_peer(setup, address) || setup.pref64.is_empty() {
             return address;
         }
     }
@@ -582,10 +628,26 @@ fn peer(clat: &Clat, rng: &mut Rng) -> Ipv4Addr {
 
 /// No RFC has anything to say about it: unicast below class E, and with the well-known prefix neither private nor, like
 /// the relays of 6to4, deprecated.
-fn is_plain_peer(clat: &Clat, address: Ipv4Addr) -> bool {
-    let unicast = special::kind_of_ipv4(address) == special::Kind::Unicast;
+fn is_plain_peer(setup: &Setup, address: Ipv4Addr) -> bool {
     let global = special::is_global(address) && address.octets()[..3] != [192, 88, 99];
-    unicast && address.octets()[0] < 224 && address != clat.v4 && (global || !clat.only_global())
+    is_plain_unicast(address)
+        && !setup.maps(address)
+        && (global || !setup.only_global())
+        // Where there is no prefix, there is nobody behind it.
+        || setup.pref64.is_empty()
+}
+
+/// The same about a node with both its addresses.
+fn is_plain_node(setup: &Setup, way: Way, (v4, v6): Node) -> bool {
+    let mapped = setup.maps(v4);
+    is_plain_unicast(v4)
+        && (way == Way::FourToSix || special::kind_of_ipv6(v6) == special::Kind::Unicast)
+        && setup.knows(v6)
+        && (mapped || is_plain_peer(setup, v4))
+}
+
+fn is_plain_unicast(address: Ipv4Addr) -> bool {
+    special::kind_of_ipv4(address) == special::Kind::Unicast && address.octets()[0] < 224
 }
 
 /// Fills in the checksum of the IPv4 header at the front, as far as there is one.

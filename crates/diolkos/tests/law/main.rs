@@ -5,7 +5,7 @@
 //! Both paths get the same packets: the kernel runs the programs of the fast path (BPF_PROG_TEST_RUN), the slow path is
 //! called. Two floors keep the fast path from obeying by declining everything.
 //!
-//! vectors, re-addressed (`readdress`), or a seed (`grammar`) ─► a packet for a CLAT (`configurations`) ─► `paths`
+//! vectors, re-addressed (`readdress`), or a seed (`grammar`) ─► a packet for a translator (`configurations`) ─► `paths`
 //!
 //! | environment | |
 //! |---|---|
@@ -24,7 +24,7 @@ mod readdress;
 #[path = "../../../core/tests/vectors/file.rs"]
 mod vectors;
 
-use configurations::Clat;
+use configurations::Setup;
 use grammar::Recipe;
 use paths::{Paths, Tally};
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ const CASES: usize = 120_000;
 const PLAIN_FLOOR: f64 = 0.999;
 /// And of all that are made, however odd.
 const FLOOR: f64 = 0.4;
-/// Of the vectors' packets between a CLAT and a plain peer: most of them are about what is not plain.
+/// Of the vectors' packets between a node and a plain peer: most of them are about what is not plain.
 const VECTORS_FLOOR: f64 = 0.1;
 
 fn from_environment<T: FromStr>(key: &str) -> Option<T> {
@@ -55,8 +55,8 @@ fn the_law_holds_for_every_vector() {
     // Of a documentation network, as the vectors have it, and one that the well-known prefix may carry.
     let peers = [Ipv4Addr::new(198, 51, 100, 2), Ipv4Addr::new(8, 8, 4, 4)];
     let (mut unchanged, mut readdressed) = (Tally::default(), Tally::default());
-    for clat in configurations::all() {
-        let mut paths = Paths::new(&clat);
+    for setup in configurations::all() {
+        let mut paths = Paths::new(&setup);
         for vector in &all {
             let mut obey = |given| match paths.obey(&given, vector.environment.ipv4_id) {
                 Ok(fate) => fate,
@@ -66,7 +66,7 @@ fn the_law_holds_for_every_vector() {
                 unchanged.add(obey(given));
             }
             for peer in peers {
-                if let Some(given) = readdress::between(&vector.input.hex, &clat, peer) {
+                if let Some(given) = readdress::between(&vector.input.hex, &setup, peer) {
                     readdressed.add(obey(given));
                 }
             }
@@ -81,35 +81,35 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
     let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
     let cases = from_environment("DIOLKOS_LAW_CASES").unwrap_or(CASES);
     let only: Option<usize> = from_environment("DIOLKOS_LAW_ONLY");
-    let clats = configurations::all();
+    let setups = configurations::all();
     let (mut all, mut plain) = (Tally::default(), Tally::default());
-    for (at, clat) in clats.iter().enumerate() {
-        let mut paths = Paths::new(clat);
+    for (at, setup) in setups.iter().enumerate() {
+        let mut paths = Paths::new(setup);
         let mut plain_here = Tally::default();
-        for case in (at..cases).step_by(clats.len()) {
+        for case in (at..cases).step_by(setups.len()) {
             if only.is_some_and(|only| only != case) {
                 continue;
             }
             let mut rng = fastrand::Rng::with_seed(seed ^ (case as u64) << 32);
             let ipv4_id = [0, 0xffff, rng.u16(..)][rng.usize(..3)];
-            let recipe = Recipe::new(clat, &mut rng);
-            match paths.obey(&recipe.given(clat), ipv4_id) {
+            let recipe = Recipe::new(setup, &mut rng);
+            match paths.obey(&recipe.given(setup), ipv4_id) {
                 Ok(fate) => {
                     all.add(fate);
-                    if recipe.is_plain(clat) {
+                    if recipe.is_plain(setup) {
                         plain_here.add(fate);
                     }
                 }
                 Err(_) => panic!(
                     "the fast-path law is broken; DIOLKOS_LAW_SEED={seed} DIOLKOS_LAW_ONLY={case} repeats it\n{}",
-                    simplest(&mut paths, clat, recipe, ipv4_id)
+                    simplest(&mut paths, setup, recipe, ipv4_id)
                 ),
             }
         }
         assert!(
             only.is_some() || plain_here.translated() >= PLAIN_FLOOR,
             "{}: too many plain packets are declined:\n{plain_here}",
-            clat.name
+            setup.name
         );
         plain.merge(&plain_here);
     }
@@ -121,8 +121,8 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
 }
 
 /// What is wrong with the simplest packet that breaks the law like this one.
-fn simplest(paths: &mut Paths, clat: &Clat, mut recipe: Recipe, ipv4_id: u16) -> String {
-    let mut broken = |recipe: &Recipe| paths.obey(&recipe.given(clat), ipv4_id).err();
+fn simplest(paths: &mut Paths, setup: &Setup, mut recipe: Recipe, ipv4_id: u16) -> String {
+    let mut broken = |recipe: &Recipe| paths.obey(&recipe.given(setup), ipv4_id).err();
     let mut simpler = || {
         let next = recipe.simpler().into_iter().find(|r| broken(r).is_some());
         next.inspect(|next| recipe = next.clone()).is_some()

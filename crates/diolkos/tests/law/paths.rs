@@ -3,7 +3,7 @@
 //!
 //! fast path → slow path → do they agree?
 
-use super::configurations::Clat;
+use super::configurations::{Mode, Setup};
 use diolkos_core::{Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
 use diolkos_sys::fastpath::Count;
@@ -15,9 +15,9 @@ use std::time::Duration;
 /// Where the packet is given to the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// At the TUN device, from IPv4 to IPv6.
+    /// From IPv4 to IPv6, at the TUN device.
     FourToSix,
-    /// At the uplink, from IPv6 to IPv4.
+    /// From IPv6 to IPv4, at the uplink of a CLAT and the TUN device of a SIIT.
     SixToFour,
 }
 
@@ -36,7 +36,7 @@ pub enum Fate {
     Translated,
     /// Left to the slow path under this name.
     Declined(&'static str),
-    /// Not for the CLAT.
+    /// Not for the translator.
     PassedBy,
     /// Longer or shorter than the kernel accepts for a test run.
     NotRun,
@@ -80,22 +80,22 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Both paths, made for the same CLAT.
+/// Both paths, made for the same translator.
 pub struct Paths {
-    clat: Clat,
+    setup: Setup,
     fast: TestRun,
     slow: Translator,
 }
 
 impl Paths {
-    pub fn new(clat: &Clat) -> Paths {
-        let fast = TestRun::load(&clat.rules()).unwrap_or_else(|error| {
+    pub fn new(setup: &Setup) -> Paths {
+        let fast = setup.fast().unwrap_or_else(|error| {
             panic!("the law of the fast path is tested with the kernel's own BPF, which needs root: {error}")
         });
         Paths {
-            clat: clat.clone(),
+            setup: setup.clone(),
             fast,
-            slow: Translator::new(&clat.config()).unwrap(),
+            slow: Translator::new(&setup.config()).unwrap(),
         }
     }
 
@@ -107,12 +107,12 @@ impl Paths {
             return Ok(Fate::NotRun);
         }
         let fast = self.fast(given, ipv4_id)?;
-        judge(&self.clat, given, &fast, &slow).map_err(|broken| {
+        judge(&self.setup, given, &fast, &slow).map_err(|broken| {
             format!(
-                "{broken}\nCLAT:  {}: {:?}\ngiven: {:?}, next identification {ipv4_id:#06x}, gso_size {:?}\n{}\
+                "{broken}\nsetup: {}: {:?}\ngiven: {:?}, next identification {ipv4_id:#06x}, gso_size {:?}\n{}\
                  fast:  {:?} {:?}\n{}slow:  {slow:?}\n{}",
-                self.clat.name,
-                self.clat,
+                self.setup.name,
+                self.setup,
                 given.way,
                 given.gso_size,
                 hex(&given.bytes),
@@ -133,8 +133,8 @@ impl Paths {
             .fast
             .set_ipv4_id(ipv4_id)
             .and_then(|()| match given.way {
-                Way::FourToSix => self.fast.tun_egress(&given.bytes, gso_size),
-                Way::SixToFour => self.fast.uplink_ingress(&given.bytes, gso_size),
+                Way::FourToSix => self.fast.from_ipv4(&given.bytes, gso_size),
+                Way::SixToFour => self.fast.from_ipv6(&given.bytes, gso_size),
             });
         run.map_err(|error| {
             format!(
@@ -226,7 +226,7 @@ fn offload(given: &Given) -> Offload {
 }
 
 /// The law.
-fn judge(clat: &Clat, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, String> {
+fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, String> {
     let Slow::Done {
         verdict,
         sent,
@@ -246,12 +246,12 @@ fn judge(clat: &Clat, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, St
             // Whoever asks for the CLAT's address is answered by a packet socket; all else for it is the CLAT's.
             let to = given.bytes.get(24..40);
             let asks = given.bytes.get(6) == Some(&58) && given.bytes.get(40) == Some(&135);
-            let ours = match given.way {
-                Way::FourToSix => true,
-                Way::SixToFour => to == Some(&clat.v6.octets()) && !asks,
+            let ours = match (setup.mode, given.way) {
+                (Mode::Clat, Way::SixToFour) => to == Some(&setup.near(0, 0).1.octets()) && !asks,
+                _ => true,
             };
             if ours || fast.action != Action::Next || !untouched {
-                return Err("a packet for the CLAT is neither counted nor left to it".into());
+                return Err("a packet for the translator is neither counted nor left to it".into());
             }
             return Ok(Fate::PassedBy);
         }
@@ -276,9 +276,9 @@ fn judge(clat: &Clat, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, St
             Ok(Fate::Translated)
         }
         (name, way) if name.starts_with("decline_") => {
-            let handed_over = match way {
-                Way::FourToSix => Action::Next,
-                Way::SixToFour => Action::Redirect,
+            let handed_over = match (setup.mode, way) {
+                (Mode::Clat, Way::SixToFour) => Action::Redirect,
+                _ => Action::Next,
             };
             if !untouched || fast.action != handed_over {
                 return Err("a declined packet does not reach the slow path as it was".into());

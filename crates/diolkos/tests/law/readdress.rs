@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of the vectors with the addresses of a CLAT.
+//! Packets of the vectors with the addresses of a translator.
 //!
 //! A checksum moves with the addresses: one that was right stays right, one that was wrong stays wrong by as much.
 
-use super::configurations::Clat;
+use super::configurations::Setup;
 use super::grammar::ones_sum;
 use super::paths::{Given, Way};
-use diolkos_core::addr::rfc6052::Pref64;
 use std::net::Ipv4Addr;
 
 /// The packet as it is, given where its version says; nothing if it has none.
@@ -23,15 +22,13 @@ pub fn as_it_is(packet: &[u8]) -> Option<Given> {
     })
 }
 
-/// The same between this CLAT and `peer`.
-pub fn between(packet: &[u8], clat: &Clat, peer: Ipv4Addr) -> Option<Given> {
+/// The same between a node on our side and `peer`.
+pub fn between(packet: &[u8], setup: &Setup, peer: Ipv4Addr) -> Option<Given> {
     let mut given = as_it_is(packet)?;
+    let (near, far) = (setup.near(0, 0), setup.far(peer, 0, 0));
     let (addresses_at, new) = match given.way {
-        Way::FourToSix => (12, [clat.v4.octets(), peer.octets()].concat()),
-        Way::SixToFour => {
-            let peer = Pref64::new(clat.pref64).embed(peer);
-            (8, [peer.octets(), clat.v6.octets()].concat())
-        }
+        Way::FourToSix => (12, [near.0.octets(), far.0.octets()].concat()),
+        Way::SixToFour => (8, [far.1.octets(), near.1.octets()].concat()),
     };
     let bytes = &mut given.bytes;
     let range = addresses_at..addresses_at + new.len();

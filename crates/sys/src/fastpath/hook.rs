@@ -25,7 +25,7 @@ pub enum Side {
 #[derive(Debug)]
 pub enum Hook {
     /// The link goes with its descriptor.
-    Tcx(#[allow(dead_code)] OwnedFd),
+    Tcx(OwnedFd),
     /// The filter stays until it is taken off.
     Clsact {
         /// Of the interface.
@@ -59,6 +59,28 @@ impl Hook {
             }
         }
         clsact(program, ifindex, side, handle)
+    }
+
+    /// Puts another program in the place of the one that is here. Each packet meets one of them.
+    pub fn replace(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
+        match self {
+            Hook::Tcx(link) => {
+                // SAFETY: both descriptors are open; a null options pointer is allowed.
+                let error = unsafe {
+                    bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+                };
+                match error {
+                    0 => Ok(()),
+                    error => Err(io::Error::from_raw_os_error(-error)),
+                }
+            }
+            Hook::Clsact {
+                ifindex,
+                side,
+                handle,
+                ..
+            } => put_filter(program, *ifindex, *side, *handle),
+        }
     }
 
     /// The interface on which this hook made the queueing discipline that the program hangs on.
@@ -120,6 +142,17 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
     if created < 0 && created != -libc::EEXIST {
         return Err(io::Error::from_raw_os_error(-created));
     }
+    put_filter(program, ifindex, side, handle)?;
+    Ok(Hook::Clsact {
+        ifindex,
+        side,
+        handle,
+        made_qdisc: created == 0,
+    })
+}
+
+/// Puts our filter there, or another program into it.
+fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io::Result<()> {
     let hook = tc_hook(ifindex, point(side));
     let mut options = tc_options(handle);
     options.prog_fd = program.as_raw_fd();
@@ -129,12 +162,7 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
     if attached < 0 {
         return Err(io::Error::from_raw_os_error(-attached));
     }
-    Ok(Hook::Clsact {
-        ifindex,
-        side,
-        handle,
-        made_qdisc: created == 0,
-    })
+    Ok(())
 }
 
 /// Takes off the filters that a killed run of the same instance left on an interface. True if there were any.

@@ -6,55 +6,49 @@
 //! tcx they hang on a clsact queueing discipline and must be taken off; the
 //! next start takes off what a killed one left.
 
+mod clat;
 mod hook;
+mod load;
 mod next_hop;
+mod siit;
 #[cfg(feature = "testrun")]
 pub mod testrun;
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::Ipv6Addr;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
-
-use next_hop::NextHop;
-
-use crate::skel::{types, OpenTcSkel, TcSkelBuilder};
+pub use siit::{Eam, Prepared, SiitPath, SiitRules};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
 
-/// What the programs of a CLAT need to know; see `struct diolkos_clat` in `bpf/abi.h`.
+/// What the programs of every mode need to know; see `struct diolkos_rules` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClatRules {
-    /// The CLAT's IPv4 address.
-    pub v4: Ipv4Addr,
-    /// The CLAT's IPv6 address.
-    pub v6: Ipv6Addr,
-    /// RFC 6052 prefix, zero beyond its length.
-    pub pref64: Ipv6Addr,
-    /// 32, 40, 48, 56, 64 or 96.
-    pub pref64_bits: u8,
+pub struct Rules {
     /// Index of the TUN device.
     pub tun_ifindex: u32,
-    /// Index of the uplink.
-    pub uplink_ifindex: u32,
-    /// The uplink has Ethernet headers; otherwise it carries bare IP.
-    pub uplink_is_ethernet: bool,
-    /// MTU of the TUN device, bytes.
+    /// MTU of the IPv4 side, bytes.
     pub mtu4: u32,
-    /// MTU of the uplink, bytes.
+    /// MTU of the IPv6 side, bytes.
     pub mtu6: u32,
     /// RFC 7915 section 4, bytes.
     pub lowest_ipv6_mtu: u32,
     /// Send TOS and traffic class as zero instead of copying them.
     pub traffic_class_zero: bool,
-    /// Refuse IPv4 that is not globally reachable behind the well-known prefix (RFC 6052 section 3.1).
-    pub wkp_only_global: bool,
+}
+
+/// A translation prefix (RFC 6052); see `struct diolkos_pref64` in `bpf/abi.h`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pref64 {
+    /// Zero beyond its length.
+    pub network: Ipv6Addr,
+    /// 32, 40, 48, 56, 64 or 96.
+    pub bits: u8,
+    /// It is the well-known prefix and refuses IPv4 that is not globally reachable (RFC 6052 section 3.1).
+    pub only_global: bool,
 }
 
 /// Why there is no fast path.
@@ -104,21 +98,11 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// Loaded and attached programs; dropped, they are off.
+/// Attached programs of any mode; dropped, they are off.
 #[derive(Debug)]
 pub struct FastPath {
     hooks: Vec<Hook>,
     fates: MapHandle,
-    next_hop: NextHop,
-}
-
-/// The programs after loading, before attaching.
-struct Programs {
-    tun_egress: OwnedFd,
-    tun_ingress: OwnedFd,
-    uplink_ingress: OwnedFd,
-    fates: MapHandle,
-    next_hop: MapHandle,
 }
 
 /// Takes the filters off an interface that a killed run of an instance left there on clsact: they would go on taking
@@ -129,59 +113,16 @@ pub fn take_off_leftovers(ifindex: u32, instance: &str) -> bool {
 }
 
 impl FastPath {
-    /// Loads the programs with these rules and attaches them behind whatever is attached already.
-    /// `instance` tells our filters from those of another instance and is the same at every start;
-    /// `seed` makes the IPv4 identifications of this run start at a place nobody can guess.
-    pub fn start(
-        rules: &ClatRules,
-        attach: Attach,
-        instance: &str,
-        seed: u64,
-    ) -> Result<FastPath, FastPathError> {
-        let programs = load(rules, seed)?;
-        let mut hooks = Vec::new();
-        // From the inside out: nothing is redirected before the place it is redirected to is ready.
-        let plan = [
-            (
-                "tun_ingress",
-                &programs.tun_ingress,
-                rules.tun_ifindex,
-                Side::Ingress,
-            ),
-            (
-                "tun_egress",
-                &programs.tun_egress,
-                rules.tun_ifindex,
-                Side::Egress,
-            ),
-            (
-                "uplink_ingress",
-                &programs.uplink_ingress,
-                rules.uplink_ifindex,
-                Side::Ingress,
-            ),
-        ];
-        for (program, fd, ifindex, side) in plan {
-            let hook = Hook::attach(fd.as_fd(), ifindex, side, attach, handle(instance))
-                .map_err(|source| FastPathError::Attach { program, source })?;
-            hooks.push(hook);
+    fn new(fates: MapHandle) -> FastPath {
+        FastPath {
+            hooks: Vec::new(),
+            fates,
         }
-        Ok(FastPath {
-            hooks,
-            fates: programs.fates,
-            next_hop: NextHop::new(programs.next_hop),
-        })
     }
 
     /// `tcx` or `clsact`: what was chosen.
     pub fn hook_name(&self) -> &'static str {
         self.hooks.first().map_or("none", Hook::name)
-    }
-
-    /// Tells the programs the one router behind the translation prefix, so that they need not look the route up for
-    /// each packet. `None` when it is not certain that there is exactly one.
-    pub fn set_next_hop(&mut self, router: Option<Ipv6Addr>) -> io::Result<()> {
-        self.next_hop.set(router)
     }
 
     /// The interfaces on which a clsact queueing discipline was made that was not there before.
@@ -211,112 +152,6 @@ impl FastPath {
     }
 }
 
-/// What libbpf says while it works; it can only be told to call a plain function.
-static LOADER_LOG: Mutex<String> = Mutex::new(String::new());
-
-fn loader_log() -> MutexGuard<'static, String> {
-    LOADER_LOG.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
-    let log = std::mem::take(&mut *loader_log());
-    // The verifier, too, answers EACCES; then it has said why.
-    match error.kind() {
-        ErrorKind::PermissionDenied if !log.contains("processed ") => {
-            FastPathError::Refused(io::Error::from_raw_os_error(libc::EPERM))
-        }
-        ErrorKind::Unsupported => {
-            FastPathError::Refused(io::Error::from_raw_os_error(libc::ENOSYS))
-        }
-        _ => FastPathError::Load {
-            what: format!("{what}: {error}"),
-            log,
-        },
-    }
-}
-
-fn load(rules: &ClatRules, seed: u64) -> Result<Programs, FastPathError> {
-    // The object only lives in this function; programs and maps live on by their descriptors.
-    let mut storage = MaybeUninit::uninit();
-    let loaded = open(&mut storage, rules)?
-        .load()
-        .map_err(|e| failed("load", &e))?;
-    let ids: Vec<Vec<u8>> = (0..libbpf_rs::num_possible_cpus()
-        .map_err(|e| failed("count CPUs", &e))?)
-        .map(|cpu| scatter(seed, cpu as u64).to_ne_bytes().to_vec())
-        .collect();
-    loaded
-        .maps
-        .ipv4_ids
-        .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
-        .map_err(|e| failed("seed", &e))?;
-
-    Ok(Programs {
-        tun_egress: keep(loaded.progs.tun_egress.as_fd())?,
-        tun_ingress: keep(loaded.progs.tun_ingress.as_fd())?,
-        uplink_ingress: keep(loaded.progs.uplink_ingress.as_fd())?,
-        fates: MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?,
-        next_hop: MapHandle::try_from(&loaded.maps.next_hop).map_err(|e| failed("next_hop", &e))?,
-    })
-}
-
-/// The object with its rules, before the kernel sees it.
-fn open<'object>(
-    storage: &'object mut MaybeUninit<OpenObject>,
-    rules: &ClatRules,
-) -> Result<OpenTcSkel<'object>, FastPathError> {
-    loader_log().clear();
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
-        loader_log().push_str(&line)
-    })));
-
-    let mut open = TcSkelBuilder::default()
-        .open(storage)
-        .map_err(|e| failed("open", &e))?;
-    let rodata = open
-        .maps
-        .rodata_data
-        .as_deref_mut()
-        .ok_or_else(|| FastPathError::Load {
-            what: "the object has no read-only data".into(),
-            log: String::new(),
-        })?;
-    rodata.clat = abi(rules);
-    Ok(open)
-}
-
-fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
-    program
-        .try_clone_to_owned()
-        .map_err(|e| FastPathError::Load {
-            what: e.to_string(),
-            log: String::new(),
-        })
-}
-
-fn abi(rules: &ClatRules) -> types::diolkos_clat {
-    let address = |a: Ipv6Addr| types::in6_addr {
-        in6_u: types::__anon_in6_addr_1 {
-            u6_addr8: a.octets(),
-        },
-    };
-    types::diolkos_clat {
-        v6: address(rules.v6),
-        pref64: address(rules.pref64),
-        v4_be: u32::from_ne_bytes(rules.v4.octets()),
-        pref64_bits: rules.pref64_bits.into(),
-        tun_ifindex: rules.tun_ifindex,
-        uplink_ifindex: rules.uplink_ifindex,
-        uplink_l2_len: if rules.uplink_is_ethernet { 14 } else { 0 },
-        mtu4: rules.mtu4,
-        mtu6: rules.mtu6,
-        lowest_ipv6_mtu: rules.lowest_ipv6_mtu,
-        traffic_class_zero: rules.traffic_class_zero.into(),
-        wkp_only_global: rules.wkp_only_global.into(),
-        pad: [0; 2],
-    }
-}
-
 /// A handle made of a name (FNV-1a), never 0.
 fn handle(instance: &str) -> u32 {
     instance
@@ -325,12 +160,4 @@ fn handle(instance: &str) -> u32 {
             (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
         })
         .max(1)
-}
-
-/// A different start for each CPU (the finaliser of SplitMix64).
-fn scatter(seed: u64, cpu: u64) -> u32 {
-    let mut z = seed.wrapping_add(cpu.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) as u32
 }

@@ -4,7 +4,8 @@
 //! load → set the identification → run: packet in; packet, action and counters out.
 //!
 //! The kernel gives every such packet an Ethernet header. For the uplink that is right; at the TUN device, which has
-//! none, `tun_egress_l2` stands for `tun_egress`: the same function, compiled for packets with a header in front.
+//! none, `tun_egress_l2` stands for `tun_egress` and `siit_egress_l2` for `siit_egress`: the same functions, compiled for
+//! packets with a header in front.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,7 +15,8 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{failed, keep, open, ClatRules, Count, FastPathError, FATE_NAMES};
+use super::load::{failed, keep};
+use super::{clat, siit, ClatRules, Count, FastPathError, SiitRules, FATE_NAMES};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -57,8 +59,10 @@ pub struct Run {
 /// Loaded programs that are attached nowhere.
 #[derive(Debug)]
 pub struct TestRun {
-    tun_egress: OwnedFd,
-    uplink_ingress: OwnedFd,
+    from_ipv4: OwnedFd,
+    from_ipv6: OwnedFd,
+    /// Bytes in front of an IPv6 packet that a program has translated.
+    front_of_ipv6: usize,
     fates: MapHandle,
     ipv4_ids: MapHandle,
     cpus: usize,
@@ -66,22 +70,55 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// Loads the programs with these rules, as the daemon does. The uplink is taken for an Ethernet, whatever the rules
-    /// say, and no interface need exist.
-    pub fn load(rules: &ClatRules) -> Result<TestRun, FastPathError> {
+    /// Loads the programs of a CLAT with these rules, as the daemon does. The uplink is taken for an Ethernet, whatever
+    /// the rules say, and no interface need exist.
+    pub fn clat(rules: &ClatRules) -> Result<TestRun, FastPathError> {
         let rules = ClatRules {
             uplink_is_ethernet: true,
             ..rules.clone()
         };
         let mut storage = MaybeUninit::uninit();
-        let mut open = open(&mut storage, &rules)?;
+        let mut open = clat::open(&mut storage, &rules)?;
         open.progs.tun_egress_l2.set_autoload(true);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
-        let fates = MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?;
-        let ipv4_ids = MapHandle::try_from(&loaded.maps.ipv4_ids).map_err(|e| failed("ids", &e))?;
+        let (programs, maps) = (&loaded.progs, &loaded.maps);
+        TestRun::new(
+            [
+                keep(programs.tun_egress_l2.as_fd())?,
+                keep(programs.uplink_ingress.as_fd())?,
+            ],
+            // The program has put a header for the uplink in front of the one it found.
+            2 * ETHERNET,
+            MapHandle::try_from(&maps.fates).map_err(|e| failed("fates", &e))?,
+            MapHandle::try_from(&maps.ipv4_ids).map_err(|e| failed("ids", &e))?,
+        )
+    }
+
+    /// The same for a SIIT, which has one program for both families.
+    pub fn siit(rules: &SiitRules) -> Result<TestRun, FastPathError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = siit::open(&mut storage, rules)?;
+        open.progs.siit_egress_l2.set_autoload(true);
+        let loaded = siit::load(open, rules)?;
+        let (program, maps) = (loaded.progs.siit_egress_l2.as_fd(), &loaded.maps);
+        TestRun::new(
+            [keep(program)?, keep(program)?],
+            ETHERNET,
+            MapHandle::try_from(&maps.fates).map_err(|e| failed("fates", &e))?,
+            MapHandle::try_from(&maps.ipv4_ids).map_err(|e| failed("ids", &e))?,
+        )
+    }
+
+    fn new(
+        [from_ipv4, from_ipv6]: [OwnedFd; 2],
+        front_of_ipv6: usize,
+        fates: MapHandle,
+        ipv4_ids: MapHandle,
+    ) -> Result<TestRun, FastPathError> {
         Ok(TestRun {
-            tun_egress: keep(loaded.progs.tun_egress_l2.as_fd())?,
-            uplink_ingress: keep(loaded.progs.uplink_ingress.as_fd())?,
+            from_ipv4,
+            from_ipv6,
+            front_of_ipv6,
             fates,
             ipv4_ids,
             cpus: libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?,
@@ -97,21 +134,20 @@ impl TestRun {
             .map_err(io::Error::other)
     }
 
-    /// Gives an IPv4 packet to the program at the TUN device. `gso_size`: bytes of transport payload of one segment, or
+    /// Gives an IPv4 packet to the program that translates it. `gso_size`: bytes of transport payload of one segment, or
     /// 0 if the packet is not one that stands for several.
-    pub fn tun_egress(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
-        let (action, bytes) = run(&self.tun_egress, ETHERTYPE_IPV4, packet, gso_size)?;
-        // A program that sends the packet out of the uplink has put a header for that in front of the one it found.
+    pub fn from_ipv4(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
+        let (action, bytes) = run(&self.from_ipv4, ETHERTYPE_IPV4, packet, gso_size)?;
         let front = match action {
-            Action::Redirect => 2 * ETHERNET,
+            Action::Redirect => self.front_of_ipv6,
             _ => ETHERNET,
         };
         self.outcome(action, bytes, front)
     }
 
-    /// Gives an IPv6 packet to the program at the uplink.
-    pub fn uplink_ingress(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
-        let (action, bytes) = run(&self.uplink_ingress, ETHERTYPE_IPV6, packet, gso_size)?;
+    /// The same with an IPv6 packet.
+    pub fn from_ipv6(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
+        let (action, bytes) = run(&self.from_ipv6, ETHERTYPE_IPV6, packet, gso_size)?;
         self.outcome(action, bytes, ETHERNET)
     }
 

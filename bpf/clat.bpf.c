@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * tc.bpf.c - the fast path of a CLAT at the tc hooks, `device` placement.
+ * clat.bpf.c - the fast path of a CLAT at the tc hooks, `device` placement.
  *
  *   tun_egress       IPv4 that a route led to the TUN device: translated and sent out of the uplink
  *   tun_egress_l2    the same under test, where packets have an Ethernet header
@@ -16,11 +16,14 @@
 #include "csum.h"
 #include "icmp.h"
 #include "maps.h"
+#include "next_hop.h"
 #include "parse.h"
 #include "xlat.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/pkt_cls.h>
+
+const volatile struct diolkos_clat clat = {};
 
 #define AF_INET6 10 /* the C library's header does not compile for BPF */
 
@@ -61,69 +64,39 @@ static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len, int t
 	return bpf_redirect_neigh(clat.uplink_ifindex, NULL, 0, 0);
 }
 
-/* off: where the network header begins. */
-static __always_inline int guard_4to6(struct __sk_buff *skb, __u32 off, struct seen *s, struct in6_addr *dst6,
-				      int *new_type)
+/* off: where the network header begins. 0, or why the packet is declined. */
+static __always_inline int guard_egress(struct __sk_buff *skb, __u32 off, struct seen *s)
 {
 	int fate = parse_v4(skb, off, s);
 
 	if (fate)
 		return fate;
-	if (s->src4_be != clat.v4_be || addr_v4_is_special(s->dst4_be, clat.wkp_only_global))
+	if (s->src4_be != clat.v4_be || addr_v4_is_special(s->dst4_be, clat.pref64.only_global))
 		return DIOLKOS_DECLINE_ADDRESS;
 	if (s->dst4_be == clat.v4_be)
 		return DIOLKOS_DECLINE_HAIRPIN;
-	if (s->l4_proto == IPPROTO_ICMP) {
-		*new_type = icmp_echo_4to6(s->icmp_type);
-		if (*new_type < 0)
-			return DIOLKOS_DECLINE_ICMP;
-	}
-
-	__u32 len6 = s->segment_len + sizeof(struct ipv6hdr);
-
-	/* RFC 7915 section 4: too big needs an error; without DF the translator itself fragments to the lowest MTU. */
-	if (len6 > clat.mtu6 || (!s->df && len6 > clat.lowest_ipv6_mtu))
-		return DIOLKOS_DECLINE_SIZE;
-	addr_embed(&clat.pref64, clat.pref64_bits, s->dst4_be, dst6);
-	return 0;
+	return guard_4to6(s);
 }
 
 /* l2: bytes of link-layer header in front of the packet. A TUN device has none. */
-static __always_inline int translate_4to6(struct __sk_buff *skb, __u32 l2)
+static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 {
 	struct in6_addr src6 = in6_load(&clat.v6), dst6;
 	struct seen s = {};
-	int new_type = 0;
 	__u32 len = skb->len - l2;
 
 	if (skb->protocol != bpf_htons(ETH_P_IP))
 		return NEXT;
 
-	int fate = guard_4to6(skb, l2, &s, &dst6, &new_type);
+	int fate = guard_egress(skb, l2, &s);
 
 	if (fate) {
 		count(fate, len);
 		return NEXT;
 	}
-
-	/* No way back from here. */
-	if (bpf_skb_change_proto(skb, bpf_htons(ETH_P_IPV6), 0))
+	addr_embed(&clat.pref64, s.dst4_be, &dst6);
+	if (xlat_4to6(skb, l2, &s, &src6, &dst6))
 		return fail(len);
-
-	__u64 from = (__u64)s.src4_be + s.dst4_be, to = csum_in6(&src6) + csum_in6(&dst6);
-
-	if (s.l4_proto != IPPROTO_ICMP &&
-	    xlat_l4_checksum(skb, l2 + sizeof(struct ipv6hdr), s.l4_proto, csum_delta(from, to)))
-		return fail(len);
-
-	struct ipv6hdr *ip = (void *)(long)skb->data + l2;
-	struct icmp_echo *echo = (void *)(ip + 1);
-
-	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
-		return fail(len);
-	if (s.l4_proto == IPPROTO_ICMP)
-		xlat_echo(echo, new_type, 0, icmpv6_pseudo_sum(&src6, &dst6, s.payload_len));
-	*ip = xlat_header_4to6(&s, &src6, &dst6);
 	count(DIOLKOS_TRANSLATED_4TO6, len);
 	return out_of_uplink(skb, len, 1);
 }
@@ -131,7 +104,7 @@ static __always_inline int translate_4to6(struct __sk_buff *skb, __u32 l2)
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
-	return translate_4to6(skb, 0);
+	return egress(skb, 0);
 }
 
 /*
@@ -142,30 +115,22 @@ int tun_egress(struct __sk_buff *skb)
 SEC("?tcx/egress")
 int tun_egress_l2(struct __sk_buff *skb)
 {
-	return translate_4to6(skb, ETH_HLEN);
+	return egress(skb, ETH_HLEN);
 }
 
-static __always_inline int guard_6to4(struct __sk_buff *skb, struct seen *s, __be32 *src4_be, int *new_type)
+static __always_inline int guard_ingress(struct __sk_buff *skb, struct seen *s, __be32 *src4_be)
 {
 	int fate = parse_v6(skb, clat.uplink_l2_len, s);
 
 	if (fate)
 		return fate;
-	if (addr_extract(&clat.pref64, clat.pref64_bits, &s->src6, src4_be) || *src4_be == clat.v4_be ||
-	    addr_v4_is_special(*src4_be, clat.wkp_only_global))
+	if (addr_extract(&clat.pref64, &s->src6, src4_be) || *src4_be == clat.v4_be ||
+	    addr_v4_is_special(*src4_be, clat.pref64.only_global))
 		return DIOLKOS_DECLINE_ADDRESS;
 	/* Where the CLAT's own address lies in the prefix, its explicit mapping goes before it (RFC 7757 section 3.3.2). */
 	if (in6_equal(&s->src6, &clat.v6))
 		return DIOLKOS_DECLINE_HAIRPIN;
-	if (s->l4_proto == IPPROTO_ICMP) {
-		*new_type = icmp_echo_6to4(s->icmp_type);
-		if (*new_type < 0)
-			return DIOLKOS_DECLINE_ICMP;
-	}
-	/* RFC 7915 section 5.1: too big needs an error. A card may hand over more than its MTU. */
-	if (s->segment_len + sizeof(struct iphdr) > clat.mtu4)
-		return DIOLKOS_DECLINE_SIZE;
-	return 0;
+	return guard_6to4(s);
 }
 
 /* 1: the packet is for the CLAT's address, and not one with which neighbours ask for that address. */
@@ -202,51 +167,21 @@ int uplink_ingress(struct __sk_buff *skb)
 {
 	struct seen s = {};
 	__be32 src4_be = 0;
-	int new_type = 0;
 	__u32 l2 = clat.uplink_l2_len, len = skb->len - l2;
 
 	if (!is_for_clat(skb))
 		return NEXT;
 
-	int fate = guard_6to4(skb, &s, &src4_be, &new_type);
+	int fate = guard_ingress(skb, &s, &src4_be);
 
 	if (fate) {
 		count(fate, len);
-		return bpf_redirect(clat.tun_ifindex, 0);
+		return bpf_redirect(rules.tun_ifindex, 0);
 	}
-
-	/* No way back from here. */
-	if (bpf_skb_change_proto(skb, bpf_htons(ETH_P_IP), 0))
+	if (xlat_6to4(skb, l2, &s, src4_be, clat.v4_be))
 		return fail(len);
-
-	__u64 from = csum_in6(&s.src6) + csum_in6(&s.dst6), to = (__u64)src4_be + clat.v4_be;
-
-	if (s.l4_proto != IPPROTO_ICMP &&
-	    xlat_l4_checksum(skb, l2 + sizeof(struct iphdr), s.l4_proto, csum_delta(from, to)))
-		return fail(len);
-
-	struct iphdr *ip = (void *)(long)skb->data + l2;
-	struct icmp_echo *echo = (void *)(ip + 1);
-
-	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
-		return fail(len);
-
-	/*
-	 * The network card may have summed the packet (CHECKSUM_COMPLETE). The kernel took the first 20 bytes of the
-	 * IPv6 header out of that sum with the bytes; the other 20, which are addresses, give way to an IPv4 header,
-	 * whose sum is zero.
-	 */
-	__u64 gone = (__u64)s.src6.s6_addr32[3] + csum_in6(&s.dst6), come = 0;
-
-	if (s.l4_proto == IPPROTO_ICMP) {
-		gone += echo_head_sum(echo);
-		xlat_echo(echo, new_type, icmpv6_pseudo_sum(&s.src6, &s.dst6, s.payload_len), 0);
-		come += echo_head_sum(echo);
-	}
-	*ip = xlat_header_6to4(&s, src4_be, clat.v4_be);
-	bpf_csum_update(skb, csum_delta(gone, come));
 	count(DIOLKOS_TRANSLATED_6TO4, len);
-	return bpf_redirect(clat.tun_ifindex, BPF_F_INGRESS);
+	return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
 }
 
 SEC("tcx/ingress")
@@ -266,7 +201,7 @@ int tun_ingress(struct __sk_buff *skb)
 
 	struct in6_addr destination = ip->daddr;
 	__be32 embedded_be;
-	int to_prefix = !addr_extract(&clat.pref64, clat.pref64_bits, &destination, &embedded_be);
+	int to_prefix = !addr_extract(&clat.pref64, &destination, &embedded_be);
 
 	count(DIOLKOS_SLOW_PATH_OUT, len);
 	return out_of_uplink(skb, len, to_prefix);

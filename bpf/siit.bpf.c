@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * siit.bpf.c - the fast path of a SIIT at the tc hooks, `device` placement.
+ *
+ *   siit_egress      a packet that a route led to the TUN device: translated and received from there, so that the kernel
+ *                    routes it on in the other family, past all its rules
+ *   siit_egress_l2   the same under test, where packets have an Ethernet header
+ *
+ * The program reads first and declines what is not plain, by letting it go on
+ * to the slow path unchanged.
+ */
+#include "abi.h"
+#include "addr.h"
+#include "eamt.h"
+#include "maps.h"
+#include "parse.h"
+#include "xlat.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/pkt_cls.h>
+
+/* Not ours, or not ours alone: the next program, then the slow path, sees the packet as it was. */
+#define NEXT TC_ACT_UNSPEC
+
+/* The IPv6 address of an IPv4 node: by its mapping, otherwise by the first prefix. 0, or why the packet is declined. */
+static __always_inline int to_v6(__be32 v4_be, struct in6_addr *out)
+{
+	if (addr_v4_is_special(v4_be, 0))
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (!eamt_to_v6(v4_be, out))
+		return 0;
+	if (!siit.pref64s || addr_v4_is_special(v4_be, siit.pref64[0].only_global))
+		return DIOLKOS_DECLINE_ADDRESS;
+	addr_embed(&siit.pref64[0], v4_be, out);
+	return 0;
+}
+
+/* The same for an IPv6 node. by_prefix: it is embedded in a translation prefix. */
+static __always_inline int to_v4(const struct in6_addr *v6, __be32 *out_be, int *by_prefix)
+{
+	*by_prefix = 0;
+	if (addr_v6_is_special(v6))
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (siit.eam_in_pref64 && !eamt_to_v4(v6, out_be))
+		return addr_v4_is_special(*out_be, 0) ? DIOLKOS_DECLINE_ADDRESS : 0;
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < siit.pref64s; i++) {
+		if (addr_extract(&siit.pref64[i], v6, out_be))
+			continue;
+		*by_prefix = 1;
+		return addr_v4_is_special(*out_be, siit.pref64[i].only_global) ? DIOLKOS_DECLINE_ADDRESS : 0;
+	}
+	if (siit.eam_in_pref64 || eamt_to_v4(v6, out_be) || addr_v4_is_special(*out_be, 0))
+		return DIOLKOS_DECLINE_ADDRESS;
+	return 0;
+}
+
+/* l2: bytes of link-layer header in front of the packet. -1: it is translated; -2: it is lost; or why it is declined. */
+static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
+{
+	struct in6_addr src6, dst6;
+	struct seen s = {};
+	int fate = parse_v4(skb, l2, &s);
+
+	if (!fate)
+		fate = guard_4to6(&s);
+	if (!fate)
+		fate = to_v6(s.src4_be, &src6);
+	if (!fate)
+		fate = to_v6(s.dst4_be, &dst6);
+	if (fate)
+		return fate;
+	return xlat_4to6(skb, l2, &s, &src6, &dst6) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
+}
+
+static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
+{
+	__be32 src4_be = 0, dst4_be = 0;
+	int src_by_prefix, dst_by_prefix;
+	struct seen s = {};
+	__u32 len;
+	int fate = parse_v6(skb, l2, &s);
+
+	if (!fate)
+		fate = guard_6to4(&s);
+	if (!fate)
+		fate = to_v4(&s.src6, &src4_be, &src_by_prefix);
+	if (!fate)
+		fate = to_v4(&s.dst6, &dst4_be, &dst_by_prefix);
+	if (fate)
+		return fate;
+	/* Back to IPv6, to a node with a mapping (RFC 7757 section 4.2). */
+	if (dst_by_prefix && eamt_find_v4(dst4_be, &len))
+		return DIOLKOS_DECLINE_HAIRPIN;
+	return xlat_6to4(skb, l2, &s, src4_be, dst4_be) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
+}
+
+static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
+{
+	__u32 len = skb->len - l2;
+	int fate;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		fate = egress_4to6(skb, l2);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		fate = egress_6to4(skb, l2);
+	else
+		return NEXT;
+
+	count(fate, len);
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_4TO6:
+	case DIOLKOS_TRANSLATED_6TO4:
+		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
+	case DIOLKOS_FAILED:
+		return TC_ACT_SHOT;
+	default:
+		return NEXT;
+	}
+}
+
+SEC("tcx/egress")
+int siit_egress(struct __sk_buff *skb)
+{
+	return egress(skb, 0);
+}
+
+/* For BPF_PROG_TEST_RUN, which gives every packet an Ethernet header. Not loaded unless asked for. */
+SEC("?tcx/egress")
+int siit_egress_l2(struct __sk_buff *skb)
+{
+	return egress(skb, ETH_HLEN);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether there is a fast path: what the settings ask for, and what the machine can do.
+
+use diolkos_sys::fastpath::{Attach, FastPath, FastPathError};
+
+use crate::config::{Datapath, Hook, Translator};
+use crate::failure::Failure;
+
+/// Starts a fast path unless the settings want none. Where they leave it to the program, one that cannot be had is not
+/// a failure.
+pub fn start<P>(
+    t: &Translator,
+    start: impl FnOnce(Attach) -> Result<P, Failure>,
+) -> Result<Option<P>, Failure> {
+    let attach = match t.hook {
+        Hook::Auto => Attach::Auto,
+        Hook::Tcx => Attach::Tcx,
+        Hook::Clsact => Attach::Clsact,
+    };
+    if t.datapath == Datapath::Tun {
+        return Ok(None);
+    }
+    match start(attach) {
+        Ok(path) => Ok(Some(path)),
+        Err(failure) if t.datapath == Datapath::Auto => {
+            tracing::warn!("no fast path, going on without: {failure}");
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The failure in one line; what the verifier said goes to those who look for it.
+pub fn failure(error: FastPathError) -> Failure {
+    if let FastPathError::Load { log, .. } = &error {
+        tracing::debug!("{log}");
+    }
+    Failure::from(error)
+}
+
+/// The datapath that was chosen, as `ready:` names it.
+pub fn datapath(fast: Option<&FastPath>) -> String {
+    match fast {
+        Some(fast) => format!("tc ({})", fast.hook_name()),
+        None => "tun".to_owned(),
+    }
+}

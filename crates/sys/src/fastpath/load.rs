@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What loading a BPF object takes, whichever it is: what libbpf says, random beginnings, descriptors that outlive it.
+
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, PrintLevel};
+
+use super::FastPathError;
+
+/// What libbpf says while it works; it can only be told to call a plain function.
+static LOADER_LOG: Mutex<String> = Mutex::new(String::new());
+
+fn loader_log() -> MutexGuard<'static, String> {
+    LOADER_LOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From here on, what libbpf says is kept for [`failed`].
+pub(super) fn listen() {
+    loader_log().clear();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        loader_log().push_str(&line)
+    })));
+}
+
+/// Why there is no fast path, from what libbpf answers and what it said before.
+pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
+    let log = std::mem::take(&mut *loader_log());
+    // The verifier, too, answers EACCES; then it has said why.
+    match error.kind() {
+        ErrorKind::PermissionDenied if !log.contains("processed ") => {
+            FastPathError::Refused(io::Error::from_raw_os_error(libc::EPERM))
+        }
+        ErrorKind::Unsupported => {
+            FastPathError::Refused(io::Error::from_raw_os_error(libc::ENOSYS))
+        }
+        _ => FastPathError::Load {
+            what: format!("{what}: {error}"),
+            log,
+        },
+    }
+}
+
+/// An object whose read-only data is not where its source says.
+pub(super) fn no_data() -> FastPathError {
+    FastPathError::Load {
+        what: "the object has no read-only data".into(),
+        log: String::new(),
+    }
+}
+
+/// The program beyond the life of the object from which it was loaded.
+pub(super) fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
+    program
+        .try_clone_to_owned()
+        .map_err(|e| FastPathError::Load {
+            what: e.to_string(),
+            log: String::new(),
+        })
+}
+
+/// Lets the identifications of each CPU begin at a place nobody can guess.
+pub(super) fn seed(ipv4_ids: &impl MapCore, seed: u64) -> Result<(), FastPathError> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?;
+    let ids: Vec<Vec<u8>> = (0..cpus)
+        .map(|cpu| scatter(seed, cpu as u64).to_ne_bytes().to_vec())
+        .collect();
+    ipv4_ids
+        .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
+        .map_err(|e| failed("seed", &e))
+}
+
+/// Writes the rules that all modes share; the types of each object are its own, and this names their fields once.
+macro_rules! fill_rules {
+    ($data:expr, $rules:expr) => {{
+        $data.rules.tun_ifindex = $rules.tun_ifindex;
+        $data.rules.mtu4 = $rules.mtu4;
+        $data.rules.mtu6 = $rules.mtu6;
+        $data.rules.lowest_ipv6_mtu = $rules.lowest_ipv6_mtu;
+        $data.rules.traffic_class_zero = $rules.traffic_class_zero.into();
+    }};
+}
+
+/// The same for a translation prefix.
+macro_rules! fill_pref64 {
+    ($to:expr, $pref64:expr) => {{
+        $to.prefix.in6_u.u6_addr8 = $pref64.network.octets();
+        $to.bits = $pref64.bits.into();
+        $to.only_global = $pref64.only_global.into();
+    }};
+}
+
+pub(super) use {fill_pref64, fill_rules};
+
+/// A different start for each CPU (the finaliser of SplitMix64).
+fn scatter(seed: u64, cpu: u64) -> u32 {
+    let mut z = seed.wrapping_add(cpu.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) as u32
+}
+
+/// The first bits of an address, as many as its prefix has.
+pub(super) fn masked6(address: Ipv6Addr, bits: u8) -> Ipv6Addr {
+    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+    Ipv6Addr::from_bits(address.to_bits() & mask)
+}

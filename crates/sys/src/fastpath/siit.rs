@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fast path of a SIIT: one program at the TUN device (`bpf/siit.bpf.c`), and the mapping table in two maps.
+
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Deref;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, OpenObject};
+
+use super::load::{failed, fill_pref64, fill_rules, keep, listen, masked6, no_data, seed};
+use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
+use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
+
+/// What the program of a SIIT needs to know; see `struct diolkos_siit` in `bpf/abi.h`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiitRules {
+    /// What all modes share.
+    pub rules: Rules,
+    /// Translation prefixes, the one for embedding first. Addresses in those behind the fourth are left to the slow path.
+    pub pref64: Vec<Pref64>,
+    /// The explicit address mapping table (RFC 7757). No network occurs twice.
+    pub eam: Vec<Eam>,
+}
+
+/// One mapping. Networks are zero beyond their lengths, and the IPv6 suffix is at least as long as the IPv4 suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eam {
+    /// IPv4 network and its length in bits.
+    pub v4: (Ipv4Addr, u8),
+    /// IPv6 network and its length in bits.
+    pub v6: (Ipv6Addr, u8),
+}
+
+/// The loaded and attached program; dropped, it is off.
+#[derive(Debug)]
+pub struct SiitPath {
+    path: FastPath,
+    ipv4_ids: MapHandle,
+}
+
+impl SiitPath {
+    /// Loads the program with these rules and attaches it behind whatever is attached already.
+    /// `instance` tells our filters from those of another instance and is the same at every start;
+    /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
+    pub fn start(
+        rules: &SiitRules,
+        attach: Attach,
+        instance: &str,
+        random: u64,
+    ) -> Result<SiitPath, FastPathError> {
+        let mut storage = MaybeUninit::uninit();
+        let loaded = load(open(&mut storage, rules)?, rules)?;
+        seed(&loaded.maps.ipv4_ids, random)?;
+        let fates = MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?;
+        let ipv4_ids = MapHandle::try_from(&loaded.maps.ipv4_ids).map_err(|e| failed("ids", &e))?;
+
+        let program = keep(loaded.progs.siit_egress.as_fd())?;
+        let ifindex = rules.rules.tun_ifindex;
+        let mut path = FastPath::new(fates);
+        path.hooks.push(
+            Hook::attach(
+                program.as_fd(),
+                ifindex,
+                Side::Egress,
+                attach,
+                handle(instance),
+            )
+            .map_err(refused)?,
+        );
+        Ok(SiitPath { path, ipv4_ids })
+    }
+
+    /// The program with other rules, which goes on counting where this one is; not attached before
+    /// [`SiitPath::swap`] says so.
+    pub fn prepare(&self, rules: &SiitRules) -> Result<Prepared, FastPathError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = open(&mut storage, rules)?;
+        let maps = &mut open.maps;
+        maps.fates
+            .reuse_fd(self.path.fates.as_fd())
+            .and_then(|()| maps.ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
+            .map_err(|e| failed("share the counters", &e))?;
+        let loaded = load(open, rules)?;
+        Ok(Prepared(keep(loaded.progs.siit_egress.as_fd())?))
+    }
+
+    /// Puts the prepared program in the place of the one that is there. Each packet meets one of them.
+    pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
+        self.path
+            .hooks
+            .iter_mut()
+            .try_for_each(|hook| hook.replace(prepared.0.as_fd()))
+            .map_err(refused)
+    }
+}
+
+impl Deref for SiitPath {
+    type Target = FastPath;
+
+    fn deref(&self) -> &FastPath {
+        &self.path
+    }
+}
+
+/// A program that is loaded and waits for its place.
+#[derive(Debug)]
+pub struct Prepared(OwnedFd);
+
+fn refused(source: std::io::Error) -> FastPathError {
+    FastPathError::Attach {
+        program: "siit_egress",
+        source,
+    }
+}
+
+/// The object with its rules, before the kernel sees it.
+pub(super) fn open<'object>(
+    storage: &'object mut MaybeUninit<OpenObject>,
+    rules: &SiitRules,
+) -> Result<OpenSiitSkel<'object>, FastPathError> {
+    listen();
+    let mut open = SiitSkelBuilder::default()
+        .open(storage)
+        .map_err(|e| failed("open", &e))?;
+    let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
+    let siit = &mut data.siit;
+    fill_rules!(data, rules.rules);
+    for (to, pref64) in siit.pref64.iter_mut().zip(&rules.pref64) {
+        fill_pref64!(to, pref64);
+    }
+    siit.pref64s = siit.pref64.len().min(rules.pref64.len()) as u32;
+    siit.eam_in_pref64 = rules.eam.iter().any(|eam| rules.has_in_prefix(eam)).into();
+    siit.v4_lens = lengths(&mut siit.v4_len, rules.eam.iter().map(|eam| eam.v4.1));
+    siit.v6_lens = lengths(&mut siit.v6_len, rules.eam.iter().map(|eam| eam.v6.1));
+
+    let size = rules.eam.len().max(1) as u32;
+    open.maps
+        .eamt_by_v4
+        .set_max_entries(size)
+        .and_then(|()| open.maps.eamt_by_v6.set_max_entries(size))
+        .map_err(|e| failed("size the table", &e))?;
+    Ok(open)
+}
+
+impl SiitRules {
+    fn has_in_prefix(&self, eam: &Eam) -> bool {
+        self.pref64
+            .iter()
+            .any(|pref64| masked6(eam.v6.0, pref64.bits) == pref64.network)
+    }
+}
+
+/// The lengths that occur, longest first; how many they are.
+fn lengths(to: &mut [u8], all: impl Iterator<Item = u8>) -> u32 {
+    let all: BTreeSet<u8> = all.collect();
+    for (to, len) in to.iter_mut().zip(all.iter().rev()) {
+        *to = *len;
+    }
+    all.len() as u32
+}
+
+/// Loads the object and fills the table.
+pub(super) fn load<'object>(
+    open: OpenSiitSkel<'object>,
+    rules: &SiitRules,
+) -> Result<SiitSkel<'object>, FastPathError> {
+    let loaded = open.load().map_err(|e| failed("load", &e))?;
+    fill(&loaded.maps.eamt_by_v4, &rules.eam, |eam, keys, values| {
+        keys.extend(eam.v4.0.octets());
+        keys.extend(u32::from(eam.v4.1).to_ne_bytes());
+        values.extend(eam.v6.0.octets());
+        values.extend(eam.longer().to_ne_bytes());
+    })?;
+    fill(&loaded.maps.eamt_by_v6, &rules.eam, |eam, keys, values| {
+        keys.extend(eam.v6.0.octets());
+        keys.extend(u32::from(eam.v6.1).to_ne_bytes());
+        values.extend(eam.v4.0.octets());
+        values.extend(eam.longer().to_ne_bytes());
+    })?;
+    Ok(loaded)
+}
+
+impl Eam {
+    /// By how many bits the IPv6 suffix is longer than the IPv4 suffix.
+    fn longer(&self) -> u32 {
+        96 + u32::from(self.v4.1) - u32::from(self.v6.1)
+    }
+}
+
+/// Mappings per call into the kernel.
+const BATCH: usize = 4096;
+
+fn fill(
+    map: &MapMut<'_>,
+    table: &[Eam],
+    row: impl Fn(&Eam, &mut Vec<u8>, &mut Vec<u8>),
+) -> Result<(), FastPathError> {
+    for batch in table.chunks(BATCH) {
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for eam in batch {
+            row(eam, &mut keys, &mut values);
+        }
+        debug_assert_eq!(keys.len(), batch.len() * map.key_size() as usize);
+        debug_assert_eq!(values.len(), batch.len() * map.value_size() as usize);
+        map.update_batch(
+            &keys,
+            &values,
+            batch.len() as u32,
+            MapFlags::ANY,
+            MapFlags::ANY,
+        )
+        .map_err(|e| failed("fill the table", &e))?;
+    }
+    Ok(())
+}
