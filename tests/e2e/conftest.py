@@ -39,9 +39,9 @@ def net() -> Iterator[Network]:
 
 
 @pytest.fixture
-def siit() -> Iterator[SiitNetwork]:
-    """An IPv4 host, a translator's router and an IPv6 host; see `siit`."""
-    network = SiitNetwork(program())
+def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
+    """An IPv4 host, a translator's router and an IPv6 host; see `siit`. Its parameter is the datapath."""
+    network = SiitNetwork(program(), datapath=getattr(request, "param", "auto"))
     try:
         network.build()
         yield network
@@ -49,7 +49,10 @@ def siit() -> Iterator[SiitNetwork]:
         network.remove()
 
 
-@pytest.fixture(params=["tc", "tun", "clsact"])
+DATAPATHS = ["tc", "tun", "clsact"]
+
+
+@pytest.fixture(params=DATAPATHS)
 def datapath(request: pytest.FixtureRequest) -> str:
     """Every way a packet can take: tc on tcx links, tc on clsact filters, the TUN device alone."""
     return request.param

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from network import Network, Running
@@ -40,14 +41,23 @@ routes4 = ["192.0.2.0/24", "203.0.113.0/24"]
 """
 
 
+@dataclass
 class SiitNetwork(Network):
     """An IPv4 host, a translator's router, and an IPv6 host."""
+
+    datapath: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.v4, self.translator, self.v6 = self.client, self.router, self.server
         self.config = self.scratch / "siit.toml"
-        self.config.write_text(CONFIG)
+        self.configure(CONFIG)
+
+    def configure(self, text: str) -> None:
+        """Write the configuration that is read next; the datapath is that of the test."""
+        if self.datapath == "clsact":
+            text = text.replace('mode = "siit"', 'mode = "siit"\nhook = "clsact"')
+        self.config.write_text(text)
 
     def build(self) -> None:
         """Make namespaces, links, addresses and routes. All links have an MTU of 9000 bytes."""
@@ -84,6 +94,8 @@ class SiitNetwork(Network):
     def siit(self, *options: str, command: str = "siit", ready: bool = True) -> Running:
         """Start diolkos in the translator and wait until it is ready."""
         log = self.scratch / f"log-{len(self.running)}"
+        if self.datapath != "auto":
+            options = ("--datapath", {"clsact": "tc"}.get(self.datapath, self.datapath), *options)
         with log.open("w") as sink:
             arguments = [str(self.program), command, "--config", str(self.config), *options]
             process = self.start(self.translator, *arguments, stderr=sink, stdout=sink)
@@ -100,13 +112,17 @@ class SiitNetwork(Network):
 
     def reload(self, text: str) -> tuple[int, str]:
         """Write another configuration and have it read."""
-        self.config.write_text(text)
+        self.configure(text)
         return self.diolkos("reload")
 
     def counters(self) -> dict[str, int]:
         """Packets by fate."""
         shown = self.run(self.translator, str(self.program), "show", "counters", "--json").stdout
         return json.loads(shown)["counters"]
+
+    def path(self) -> str:
+        """What the counters of the path begin with that plain packets take."""
+        return "slow" if self.datapath == "tun" else "fast"
 
     def script(self, name: str, code: str, *arguments: str) -> str:
         """What Python code prints in a namespace."""

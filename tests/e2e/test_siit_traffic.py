@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import DATAPATHS
 from pyroute2.netns import create_socket
 from scapy.layers.inet import ICMP, IP
 from siit import (
@@ -23,6 +24,8 @@ from siit import (
     V6_MAPPED,
     SiitNetwork,
 )
+
+pytestmark = pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
 
 UDP_ECHO = """
 import socket, sys
@@ -128,7 +131,7 @@ def test_ping_udp_tcp(siit: SiitNetwork, way: tuple[str, str, str, str, str]) ->
     assert siit.script(asker, UDP_ASK, source, to, "0", "1", "1000", "8000").strip() == "all"
     transfer(siit, way, 16)
     counters = siit.counters()
-    assert counters["slow.translated_4to6"] > 100 < counters["slow.translated_6to4"]
+    assert counters[f"{siit.path()}.translated_4to6"] > 100 < counters[f"{siit.path()}.translated_6to4"]
     assert {name: n for name, n in counters.items() if "drop" in name and n} == {}
     assert resident_kib(running.process.pid) < 30 * 1024
 
