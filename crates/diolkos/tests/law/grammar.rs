@@ -4,7 +4,7 @@
 //!
 //! seed → recipe → bytes; and, when a packet breaks the law, recipe → simpler recipes.
 
-use super::configurations::{Mode, Node, Setup};
+use super::configurations::{Node, Setup};
 use super::paths::{Given, Way};
 use diolkos_core::addr::special;
 use diolkos_sys::fastpath::testrun::LONGEST;
@@ -162,7 +162,7 @@ impl Recipe {
             dont_fragment: rng.bool(),
             picks: [rng.u64(..), rng.u64(..)],
             peer: peer(setup, rng),
-            turned: setup.mode == Mode::Siit && rng.bool(),
+            turned: !setup.config.clat && rng.bool(),
             gso_size: None,
             odd: Vec::new(),
             changed: Vec::new(),
@@ -247,9 +247,9 @@ impl Recipe {
                 .gso_size
                 .map_or(self.data_len, |size| self.data_len.min(size.into()));
         let fits = match (self.way, self.dont_fragment) {
-            (Way::FourToSix, true) => segment + 40 <= setup.mtu6 as usize,
-            (Way::FourToSix, false) => segment + 40 <= setup.lowest_ipv6_mtu as usize,
-            (Way::SixToFour, _) => segment + 20 <= setup.mtu4 as usize,
+            (Way::FourToSix, true) => segment + 40 <= setup.config.mtu6 as usize,
+            (Way::FourToSix, false) => segment + 40 <= setup.config.lowest_ipv6_mtu as usize,
+            (Way::SixToFour, _) => segment + 20 <= setup.config.mtu4 as usize,
         };
         // RFC 1624 section 3: by difference, the sum of nothing but zeros cannot be told from 0xffff.
         let zeros = self.transport == Transport::EchoReply && self.head == [0, 0];
@@ -328,7 +328,7 @@ impl Recipe {
         let from_us = match self.way {
             Way::FourToSix => !self.turned,
             // A CLAT sees what comes back.
-            Way::SixToFour => self.turned ^ (setup.mode == Mode::Siit),
+            Way::SixToFour => self.turned ^ (!setup.config.clat),
         };
         match from_us {
             true => ends,
@@ -604,9 +604,9 @@ fn data_len(setup: &Setup, transport: Transport, rng: &mut Rng) -> usize {
             let limits = [
                 1240,      // 1280 of IPv6 less its header
                 1260 - 20, // the largest IPv4 packet without DF
-                setup.lowest_ipv6_mtu as usize - 40,
-                setup.mtu6 as usize - 40,
-                setup.mtu4 as usize - 20,
+                setup.config.lowest_ipv6_mtu as usize - 40,
+                setup.config.mtu6 as usize - 40,
+                setup.config.mtu4 as usize - 20,
                 1480,
             ];
             let limit = limits[rng.usize(..limits.len())].min(longest);
@@ -620,7 +620,7 @@ fn data_len(setup: &Setup, transport: Transport, rng: &mut Rng) -> usize {
 fn peer(setup: &Setup, rng: &mut Rng) -> Ipv4Addr {
     loop {
         let address = Ipv4Addr::from_bits(rng.u32(..));
-        if is_plain_peer(setup, address) || setup.pref64.is_empty() {
+        if is_plain_peer(setup, address) || setup.config.pref64.is_empty() {
             return address;
         }
     }
@@ -634,7 +634,7 @@ fn is_plain_peer(setup: &Setup, address: Ipv4Addr) -> bool {
         && !setup.maps(address)
         && (global || !setup.only_global())
         // Where there is no prefix, there is nobody behind it.
-        || setup.pref64.is_empty()
+        || setup.config.pref64.is_empty()
 }
 
 /// The same about a node with both its addresses.

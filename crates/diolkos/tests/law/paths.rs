@@ -3,7 +3,7 @@
 //!
 //! fast path → slow path → do they agree?
 
-use super::configurations::{Mode, Setup};
+use super::configurations::Setup;
 use diolkos_core::{Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
 use diolkos_sys::fastpath::Count;
@@ -95,8 +95,13 @@ impl Paths {
         Paths {
             setup: setup.clone(),
             fast,
-            slow: Translator::new(&setup.config()).unwrap(),
+            slow: Translator::new(&setup.config).unwrap(),
         }
+    }
+
+    /// Whether these are the paths of a translator with the same configuration.
+    pub fn are_for(&self, setup: &Setup) -> bool {
+        self.setup.config == setup.config
     }
 
     /// Gives the packet to both paths, with the same next identification. Fails with the whole story if the law is
@@ -246,8 +251,8 @@ fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, 
             // Whoever asks for the CLAT's address is answered by a packet socket; all else for it is the CLAT's.
             let to = given.bytes.get(24..40);
             let asks = given.bytes.get(6) == Some(&58) && given.bytes.get(40) == Some(&135);
-            let ours = match (setup.mode, given.way) {
-                (Mode::Clat, Way::SixToFour) => to == Some(&setup.near(0, 0).1.octets()) && !asks,
+            let ours = match (setup.config.clat, given.way) {
+                (true, Way::SixToFour) => to == Some(&setup.near(0, 0).1.octets()) && !asks,
                 _ => true,
             };
             if ours || fast.action != Action::Next || !untouched {
@@ -276,8 +281,8 @@ fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Slow) -> Result<Fate, 
             Ok(Fate::Translated)
         }
         (name, way) if name.starts_with("decline_") => {
-            let handed_over = match (setup.mode, way) {
-                (Mode::Clat, Way::SixToFour) => Action::Redirect,
+            let handed_over = match (setup.config.clat, way) {
+                (true, Way::SixToFour) => Action::Redirect,
                 _ => Action::Next,
             };
             if !untouched || fast.action != handed_over {
