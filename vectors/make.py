@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FORMAT = 1
-MACHINERY = {"wire", "answers", "network"}
+MACHINERY = {"wire", "answers", "network", "errors"}
 
 
 def files() -> dict[Path, str]:
