@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from .network import H4_IN_6, H6, OWN4, OWN6, in4, in6, out4, out6
-from .wire import Carried, Piece, icmp4, icmp6
+from .network import H4_IN_6, H6, OWN4, OWN6, ROUTER6, in4, in6, out4, out6
+from .wire import Carried, Piece, icmp4, icmp6, interface, zeros
 
 #: Both nodes by mappings, and no prefix: other addresses have no counterpart.
 ONLY_EAM = {
@@ -42,3 +42,12 @@ def error6(about: Piece, kind: int = 3, code: int = 0, **fields) -> Piece:
 def told4(about: Piece, kind: int = 11, code: int = 0, **fields) -> Piece:
     """The same as it leaves."""
     return out4(icmp4(kind, code, body=about), **fields)
+
+
+def named4(
+    about: Piece, kind: int = 11, code: int = 0, mtu: int = 0, router: str = ROUTER6, src: str = "192.0.0.8", **fields: Any
+) -> Piece:
+    """The same of a router without IPv4 address: its name stands behind a quote of at least 128 bytes, 32 words."""
+    quote = about + zeros(128 - len(about)) if len(about) < 128 else about
+    rest = bytes([0, len(quote) // 4]) + mtu.to_bytes(2)
+    return out4(icmp4(kind, code, rest, quote + interface(router)), src=src, **fields)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """ICMP errors around the packets that they quote: size, source, checksum (RFC 7915 sections 4.3 and 5.3, RFC 6791)."""
 
-from .errors import INNER_ID, ONLY_EAM, error4, error6, quoted4, quoted6, told4, told6
-from .network import H4, H6_IN_4, OWN4, OWN6, ROUTER4, ROUTER4_IN_6, ROUTER6, Topic, config, in4, in6, out4, out6
-from .wire import extension_header, fragment_header, icmp4, icmp6, over4, pattern, udp, word
+from .errors import INNER_ID, ONLY_EAM, error4, error6, named4, quoted4, quoted6, told4, told6
+from .network import CONFIG, H4, H6_IN_4, OWN4, OWN6, ROUTER4, ROUTER4_IN_6, ROUTER6, Topic, config, in4, in6, out4, out6
+from .wire import extension, extension_header, fragment_header, icmp4, icmp6, interface, over4, pattern, raw, udp, word
 
 TOPIC = Topic("icmp-errors", "ICMP errors around the packets that they quote")
 forward, drop = TOPIC.forward, TOPIC.drop
@@ -127,10 +127,10 @@ forward(
     "An error of an IPv6 router that has no IPv4 address comes from 192.0.0.8 if there is no pool.",
     "RFC 7600 4.8, RFC 6791 3.1, RFC 7915 6",
     error6(out6(udp()), src=ROUTER6),
-    told4(quoted4(udp()), src="192.0.0.8"),
+    named4(quoted4(udp())),
     choice=INNER_ID,
 )
-for kind, code, new_kind, new_code, rest4, rest6 in (
+for kind, code, new_kind, new_code, mtu4, rest6 in (
     (1, 0, 3, 1, 0, 0),
     (1, 1, 3, 10, 0, 0),
     (1, 4, 3, 3, 0, 0),
@@ -143,9 +143,103 @@ for kind, code, new_kind, new_code, rest4, rest6 in (
         f"Errors of type {kind}, code {code} get a source like those of any type if their router has no IPv4 address.",
         "RFC 6791 3, RFC 7600 4.8, RFC 7915 5.2",
         in6(icmp6(kind, code, word(rest6), out6(udp())), src=ROUTER6),
-        out4(icmp4(new_kind, new_code, word(rest4), quoted4(udp())), src="192.0.0.8"),
+        named4(quoted4(udp()), new_kind, new_code, mtu4),
         choice=INNER_ID,
     )
+
+# Who it was, in an extension: 24 bytes behind a structure header of 4 (RFC 6791 section 4, RFC 5837).
+
+forward(
+    "error-names-a-router-quote-cut-to-576-6to4",
+    "With the router's name behind it, an error of 1280 bytes is cut to 576: 28, 520 of the quote and 28.",
+    "RFC 6791 4, RFC 4884 7",
+    error6(out6(udp(pattern(1184))), src=ROUTER6),
+    named4(quoted4(udp(pattern(1184)))[:520]),
+    choice=INNER_ID,
+)
+mpls = (8).to_bytes(2) + bytes([1, 1]) + pattern(4)
+long6, long4 = out6(udp(pattern(104))), quoted4(udp(pattern(104)))
+for name, demand, sent, expect in (
+    (
+        "behind-its-extensions",
+        "The name stands behind the extensions that the router sent, under a checksum of both.",
+        extension(12),
+        interface(ROUTER6, extension(12).data[4:]),
+    ),
+    (
+        "behind-extensions-without-checksum",
+        "Extensions without checksum, which is 0, stay without.",
+        raw(bytes.fromhex("20000000") + mpls, "extension structure without checksum"),
+        raw(bytes.fromhex("20000000") + mpls + interface(ROUTER6).data[4:], "the same with the name"),
+    ),
+    (
+        "behind-extensions-with-wrong-checksum",
+        "A wrong checksum of extensions must not become right: it changes by what is added, 0x420b, and from 0x0bad to 0xc9a1.",
+        raw(bytes.fromhex("20000bad") + mpls, "extension structure, checksum 0x0bad"),
+        raw(bytes.fromhex("2000c9a1") + mpls + interface(ROUTER6).data[4:], "the same with the name, checksum 0xc9a1"),
+    ),
+):
+    forward(
+        f"error-names-a-router-{name}-6to4",
+        demand,
+        "RFC 6791 4, RFC 4884 7",
+        in6(icmp6(3, 0, bytes([19, 0, 0, 0]), long6 + sent), src=ROUTER6),
+        out4(icmp4(11, 0, bytes([0, 33, 0, 0]), long4 + expect), src="192.0.0.8"),
+        choice=INNER_ID,
+    )
+for name, demand, sent in (
+    (
+        "that-did",
+        "A router that names the interface itself is not named again: an object of each role may be there once.",
+        interface("2001:db8:9::1"),
+    ),
+    (
+        "behind-what-is-no-object",
+        "Extensions that are no list of objects, here one of 255 bytes, stay as they are.",
+        raw(bytes.fromhex("2000000000ff0101") + pattern(4), "extension structure with an object too long"),
+    ),
+    (
+        "behind-another-version",
+        "Extensions of a version that nobody knows stay as they are.",
+        raw(bytes.fromhex("3000000000080101") + pattern(4), "extension structure of version 3"),
+    ),
+):
+    forward(
+        f"error-does-not-name-a-router-{name}-6to4",
+        demand,
+        "RFC 5837 4.5" if name == "that-did" else "RFC 4884 7, RFC 7915 5.2",
+        in6(icmp6(3, 0, bytes([19, 0, 0, 0]), long6 + sent), src=ROUTER6),
+        out4(icmp4(11, 0, bytes([0, 33, 0, 0]), long4 + sent), src="192.0.0.8"),
+        choice=INNER_ID,
+    )
+forward(
+    "error-names-a-router-mtu-184-6to4",
+    "Into 184 bytes a quote of 128 and the name just fit.",
+    "RFC 6791 4, RFC 4884 4",
+    error6(long6, src=ROUTER6),
+    named4(long4[:128]),
+    config=config(mtu4=184),
+    choice=INNER_ID,
+)
+forward(
+    "error-does-not-name-a-router-mtu-183-6to4",
+    "Into 183 bytes they do not, and the quote, to which nothing is due then, has all the room.",
+    "RFC 6791 4, RFC 4884 4",
+    error6(long6, src=ROUTER6),
+    told4(long4, src="192.0.0.8"),
+    config=config(mtu4=183),
+    choice=INNER_ID,
+)
+forward(
+    "error-does-not-name-a-router-if-not-wanted-6to4",
+    "Addresses of routers may be nobody's business: the administrator may have them left out.",
+    "RFC 6791 4, RFC 5837 6",
+    error6(out6(udp()), src=ROUTER6),
+    told4(quoted4(udp()), src="192.0.0.8"),
+    config=config(icmp={**CONFIG["icmp"], "name_routers": False}),
+    choice=INNER_ID,
+)
+
 POOL4 = config(icmp={"address4": OWN4, "address6": OWN6, "source_pool4": ["203.0.113.77/32"]})
 for router in (ROUTER6, "2001:db8:ffff::1", "fd00::1"):
     forward(
@@ -153,7 +247,7 @@ for router in (ROUTER6, "2001:db8:ffff::1", "fd00::1"):
         f"An error of {router}, which has no IPv4 address, comes from the pool; if that holds one address, from this.",
         "RFC 6791 3.2, RFC 6791 5",
         error6(out6(udp()), src=router),
-        told4(quoted4(udp()), src="203.0.113.77"),
+        named4(quoted4(udp()), router=router, src="203.0.113.77"),
         config=POOL4,
         choice=INNER_ID,
         judges="Jool siit/manual/6791v64" if router == ROUTER6 else None,

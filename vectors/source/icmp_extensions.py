@@ -222,9 +222,9 @@ forward(
 forward(
     "extension-address-literals-not-translated-4to6",
     "An IPv4 address inside an extension object (RFC 5837) is not translated.",
-    "RFC 7915 4.2, RFC 5837 4.1",
-    error4(33, quote4 + raw(bytes.fromhex("20000000000c0206") + bytes([0, 1, 0, 0, 192, 0, 2, 33]), "an interface address")),
-    told6(19, quote6 + raw(bytes.fromhex("20000000000c0206") + bytes([0, 1, 0, 0, 192, 0, 2, 33]), "an interface address")),
+    "RFC 7915 4.2, RFC 5837 4.2",
+    error4(33, quote4 + raw(bytes.fromhex("20000000000c0204") + bytes([0, 1, 0, 0, 192, 0, 2, 33]), "an interface address")),
+    told6(19, quote6 + raw(bytes.fromhex("20000000000c0204") + bytes([0, 1, 0, 0, 192, 0, 2, 33]), "an interface address")),
 )
 forward(
     "extension-length-without-extension-4to6",

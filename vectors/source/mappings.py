@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from .errors import named4
 from .network import CONFIG, OWN4, Topic, in4, in6, out4, out6, told4, told6
 from .wire import echo4, echo6, fragment_header, icmp4, icmp6, ip4, ip6, over6, pattern, tcp, udp, word
 
@@ -299,7 +300,7 @@ forward(
     "An error of an IPv6 router between CLAT and PLAT comes from 192.0.0.8, for the router has no IPv4 address.",
     "RFC 7600 4.8, RFC 6791 3, RFC 6877 6.2",
     ip6(icmp6(3, 0, body=ip6(udp(), CLAT6, SERVER6, hop=1)), "2001:db8:9::1", CLAT6),
-    out4(icmp4(11, 0, body=ip4(udp(), CLAT4, SERVER4, ttl=1)), src="192.0.0.8", dst=CLAT4),
+    named4(ip4(udp(), CLAT4, SERVER4, ttl=1), router="2001:db8:9::1", dst=CLAT4),
     config=CLAT,
     choice="The identification of the quoted packet, unknown, is 0.",
 )
@@ -308,7 +309,7 @@ forward(
     "Path MTU discovery passes a CLAT: 1400 in IPv6 leave 1380 in IPv4.",
     "RFC 6877 6.2, RFC 7915 5.2",
     ip6(icmp6(2, 0, word(1400), ip6(udp(pattern(1400)), CLAT6, SERVER6)[:1232]), "2001:db8:9::1", CLAT6),
-    out4(icmp4(3, 4, word(1380), ip4(udp(pattern(1400)), CLAT4, SERVER4, df=True)[:1212]), src="192.0.0.8", dst=CLAT4),
+    named4(ip4(udp(pattern(1400)), CLAT4, SERVER4, df=True)[:520], 3, 4, 1380, router="2001:db8:9::1", dst=CLAT4),
     config=CLAT,
     choice="The identification of the quoted packet, unknown, is 0.",
 )

@@ -195,6 +195,14 @@ def extension(length: int = 12) -> Piece:
     return Piece(whole, (f"extension structure, {length} bytes",))
 
 
+def interface(address: str, before: bytes = b"") -> Piece:
+    """An extension structure with the IPv6 address of the interface on which a datagram arrived: class 2, role 0, address
+    family 2 (RFC 5837 sections 4.1 and 4.2). ``before``: objects in front of it."""
+    named = (24).to_bytes(2) + bytes([2, 0x04, 0, 2, 0, 0]) + ipaddress.IPv6Address(address).packed
+    whole = summed(b"\x20\x00\x00\x00" + before + named, 2, None, b"")
+    return Piece(whole, (f"extension structure, {len(whole)} bytes, the last 24: arrived at {address}",))
+
+
 # --- headers in front of it ------------------------------------------------------------------------------------------
 
 

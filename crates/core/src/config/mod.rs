@@ -85,6 +85,9 @@ pub struct Icmp {
     /// Sources for translated ICMPv6 errors of IPv4 routers whose address has no counterpart.
     /// Default: `address6`.
     pub source_pool6: Vec<Ipv6Net>,
+    /// Name an IPv6 router whose address has no counterpart in an extension of its translated error (RFC 6791 section 4,
+    /// RFC 5837).
+    pub name_routers: bool,
     /// Errors originated per second, in each family, in the long run (RFC 4443 section 2.4(f)). 0:
     /// none are sent.
     pub rate: u32,
@@ -116,6 +119,7 @@ impl Default for Icmp {
             address6: None,
             source_pool4: Vec::new(),
             source_pool6: Vec::new(),
+            name_routers: true,
             rate: 1000,
             burst: 50,
         }

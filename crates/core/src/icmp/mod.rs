@@ -8,11 +8,13 @@
 //! 2. [`quote`]: the quoted packet and, behind it, the extensions of RFC 4884.
 //! 3. [`inner`]: the quoted packet, header by header.
 //! 4. [`pool`]: a source for errors from routers whose address has no counterpart (RFC 6791).
-//! 5. [`through`]: all of it in one message, cut to what may be sent.
+//! 5. [`interface`]: their own address, in an extension.
+//! 6. [`through`]: all of it in one message, cut to what may be sent.
 //!
 //! Errors of our own are in [`own`], held back by [`rate`].
 
 mod inner;
+mod interface;
 mod own;
 mod pool;
 mod quote;
@@ -42,6 +44,7 @@ pub(crate) struct Icmp {
     mtu4: usize,
     mtu6: usize,
     zero_traffic_class: bool,
+    name_routers: bool,
     limit4: RateLimit,
     limit6: RateLimit,
 }
@@ -65,6 +68,7 @@ impl Icmp {
             mtu4: config.mtu4 as usize,
             mtu6: config.mtu6 as usize,
             zero_traffic_class: config.traffic_class == crate::config::TrafficClass::Zero,
+            name_routers: icmp.name_routers,
             limit4: RateLimit::new(icmp.rate, icmp.burst),
             limit6: RateLimit::new(icmp.rate, icmp.burst),
         }

@@ -2,6 +2,7 @@
 //! An ICMP error on its way through (RFC 7915 sections 4.2, 4.3, 5.2 and 5.3): written anew, from
 //! its outer header to its extensions.
 
+use super::interface::Named;
 use super::table::{self, Head, Mtus};
 use super::{inner, quote, Icmp};
 use crate::addr::special::{kind_of_ipv4, Kind};
@@ -183,9 +184,7 @@ impl Icmp {
             .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
         let dst = legal_destination(dst)?;
         let src = mapper.to_ipv4(ip.src).ok().map(|(addr, _)| addr);
-        let src = src
-            .filter(|&src| kind_of_ipv4(src) == Kind::Unicast)
-            .unwrap_or_else(|| self.pool4.stand_in(ip.src));
+        let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
         let hairpin = match via {
             Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
             _ => None,
@@ -203,12 +202,19 @@ impl Icmp {
             &mut out[body_at..],
         )?;
         let field = quote::length_field_of_icmpv4(head.icmp_type);
+        // Who gets the error as IPv4 learns the router's name from it.
+        let named = match field {
+            Some(field) if src.is_none() && hairpin.is_none() && self.name_routers => {
+                Named::new(ip.src, error.extensions, room.min(field.room))
+            }
+            _ => None,
+        };
         let len = body_at
             + finish(
                 head,
                 field,
                 full,
-                error.extensions,
+                named.as_ref().map_or(error.extensions, Named::bytes),
                 room,
                 &mut out[IPV4_LEN..],
             );
@@ -223,7 +229,7 @@ impl Icmp {
             fragment_offset: 0,
             ttl,
             protocol: protocol::ICMPV4,
-            src,
+            src: src.unwrap_or_else(|| self.pool4.stand_in(ip.src)),
             dst,
         };
         header.emit(out);

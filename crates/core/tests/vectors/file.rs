@@ -108,6 +108,7 @@ struct IcmpKeys {
     source_pool4: Vec<Ipv4Net>,
     #[serde(default)]
     source_pool6: Vec<Ipv6Net>,
+    name_routers: Option<bool>,
     rate: Option<u32>,
     burst: Option<u32>,
 }
@@ -159,6 +160,10 @@ impl Keys {
                 address6: self.icmp.address6,
                 source_pool4: self.icmp.source_pool4.clone(),
                 source_pool6: self.icmp.source_pool6.clone(),
+                name_routers: self
+                    .icmp
+                    .name_routers
+                    .unwrap_or(otherwise.icmp.name_routers),
                 rate: self.icmp.rate.unwrap_or(otherwise.icmp.rate),
                 burst: self.icmp.burst.unwrap_or(otherwise.icmp.burst),
             },

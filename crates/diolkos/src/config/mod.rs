@@ -219,6 +219,8 @@ pub struct Icmp {
     pub source_pool4: Vec<Ipv4Net>,
     /// Sources for errors of IPv4 routers without an IPv6 address; empty: `address6`.
     pub source_pool6: Vec<Ipv6Net>,
+    /// Name such an IPv6 router in an extension of its error (RFC 6791 section 4, RFC 5837).
+    pub name_routers: bool,
     /// Errors originated per second in each family, in the long run (RFC 4443 section 2.4(f)); 0: none.
     pub rate: u32,
     /// Errors that may be originated at once after a quiet time.
@@ -233,6 +235,7 @@ impl Default for Icmp {
             address6: V6Address::Auto,
             source_pool4: Vec::new(),
             source_pool6: Vec::new(),
+            name_routers: core.name_routers,
             rate: core.rate,
             burst: core.burst,
         }

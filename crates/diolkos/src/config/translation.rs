@@ -77,6 +77,7 @@ impl Settings {
                 address6: self.icmp.address6.fixed().or(own6_for_errors),
                 source_pool4: self.icmp.source_pool4.clone(),
                 source_pool6: self.icmp.source_pool6.clone(),
+                name_routers: self.icmp.name_routers,
                 rate: self.icmp.rate,
                 burst: self.icmp.burst,
             },
