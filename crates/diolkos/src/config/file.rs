@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::pieces;
 use super::position::{line_and_column, locate};
 use super::Settings;
 use crate::failure::Failure;
@@ -20,13 +21,10 @@ pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings,
 }
 
 fn parse(text: &str, name: &str, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
-    let mut settings: Settings = toml::from_str(text).map_err(|e| {
-        let (line, column) = line_and_column(text, e.span().map_or(0, |span| span.start));
-        Failure::usage(format!(
-            "{name}:{line}:{column}: {}",
-            e.message().replace('\n', " ")
-        ))
-    })?;
+    let mut settings = match pieces::parse(text) {
+        Some(settings) => settings,
+        None => whole(text, name)?,
+    };
     adjust(&mut settings);
     let objections: Vec<String> = settings
         .objections()
@@ -44,6 +42,16 @@ fn parse(text: &str, name: &str, adjust: impl FnOnce(&mut Settings)) -> Result<S
     } else {
         Err(Failure::usage(objections.join("\n")))
     }
+}
+
+fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
+    toml::from_str(text).map_err(|e| {
+        let (line, column) = line_and_column(text, e.span().map_or(0, |span| span.start));
+        Failure::usage(format!(
+            "{name}:{line}:{column}: {}",
+            e.message().replace('\n', " ")
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! The file is TOML; every key has a default. [`Settings`] prints itself in
 //! canonical form and parses its own print.
 //!
-//! file → settings → objections → translation (as `diolkos-core` takes it)
+//! file (→ pieces, if it is long) → settings → objections → translation (as `diolkos-core` takes it)
 
 mod auto;
 mod file;
 mod objections;
+mod pieces;
 mod position;
 mod translation;
 
