@@ -2,6 +2,7 @@
 //! A packet in a buffer that belongs to the caller, and what the translator asks of the world
 //! around it.
 
+use crate::verdict::Reason;
 use std::time::Duration;
 
 /// Free bytes that a caller must leave in front of a packet, so that the headers of the other
@@ -157,4 +158,10 @@ pub trait Env {
 pub trait Outbox {
     /// Takes one complete IP packet. It is the callee's to copy or send before it returns.
     fn emit(&mut self, packet: &[u8], offload: Offload);
+
+    /// Is told of a packet that is refused, before the ICMP error about it. It stands there as it was received, except
+    /// that padding of the link may be cut off, and that of a packet that stands for several, segments may have left.
+    fn refused(&mut self, reason: Reason, packet: &[u8]) {
+        let _ = (reason, packet);
+    }
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use diolkos_core::{Offload, Reason, Translator, Verdict};
+use diolkos_core::{Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM};
 use std::time::Duration;
 
 const A4: &str = "192.0.2.1";
@@ -234,4 +234,34 @@ fn errors_are_limited() {
             .len()
     };
     assert_eq!([0, 0, 0, 99, 100, 100].map(&mut errors), [1, 1, 0, 0, 1, 0]);
+}
+
+/// The outbox is told of what is refused, as it was received.
+#[test]
+fn the_outbox_is_told() {
+    #[derive(Default)]
+    struct Told(Vec<(Reason, Vec<u8>)>);
+    impl Outbox for Told {
+        fn emit(&mut self, _packet: &[u8], _offload: Offload) {}
+        fn refused(&mut self, reason: Reason, packet: &[u8]) {
+            self.0.push((reason, packet.to_vec()));
+        }
+    }
+    let fine = packet4(A4, B4, 17, udp(b"data")).bytes();
+    let mut without_checksum = fine.clone();
+    without_checksum[26..28].fill(0);
+    let foreign = packet6("2001:db8:ffff::1", B6, 17, udp(b"data")).bytes();
+
+    let mut told = Told::default();
+    for bytes in [&fine, &without_checksum, &foreign] {
+        let mut buffer = [&[0; HEADROOM][..], bytes].concat();
+        let end = buffer.len();
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
+        translator(|_| ()).translate(&mut packet, &mut World::new().clock(), &mut told);
+    }
+    let expected = [
+        (Reason::UdpZeroChecksum, without_checksum),
+        (Reason::SourceUnmapped, foreign),
+    ];
+    assert_eq!(told.0, expected);
 }

@@ -11,6 +11,7 @@ mod cli;
 mod config;
 mod control;
 mod counters;
+mod events;
 mod failure;
 mod forwarding;
 mod net;

@@ -21,6 +21,7 @@ use diolkos_sys::vnet::{self, ChecksumPlace, Header, Segments, Shape, LEN as VNE
 use tokio::sync::Notify;
 
 use crate::counters::{Direction, Tally};
+use crate::events::Events;
 
 /// In front of a packet: the greatest growth of its headers, and the offload header.
 const FRONT: usize = HEADROOM + VNET;
@@ -74,6 +75,7 @@ impl SlowPath {
                 bell: slow.bell.clone(),
                 translator: slow.translator.clone(),
                 tally: tally.clone(),
+                events: Events::default(),
                 env: Clock {
                     start: Instant::now(),
                     next: seeds(),
@@ -159,6 +161,7 @@ struct Reader {
     bell: Arc<Bell>,
     translator: Arc<RwLock<Arc<Translator>>>,
     tally: Arc<Tally>,
+    events: Events,
     env: Clock,
 }
 
@@ -205,6 +208,7 @@ impl Reader {
         let mut out = Writer {
             queue: &self.queue,
             tally: &self.tally,
+            events: &mut self.events,
         };
         match translator.translate(&mut packet, &mut self.env, &mut out) {
             Verdict::Forward => {
@@ -230,6 +234,7 @@ impl Reader {
 struct Writer<'a> {
     queue: &'a Queue,
     tally: &'a Tally,
+    events: &'a mut Events,
 }
 
 impl Outbox for Writer<'_> {
@@ -240,6 +245,12 @@ impl Outbox for Writer<'_> {
         match self.queue.write(&bytes) {
             Ok(()) => self.tally.emitted(),
             Err(_) => self.tally.unwritten(),
+        }
+    }
+
+    fn refused(&mut self, reason: Reason, packet: &[u8]) {
+        if let Some(line) = self.events.line(reason, packet, Instant::now()) {
+            tracing::debug!("{line}");
         }
     }
 }

@@ -80,6 +80,7 @@ impl Translator {
         match self.path(packet, env, out) {
             Ok(verdict) => verdict,
             Err(Refusal { reason, answer }) => {
+                out.refused(reason, packet.bytes());
                 self.icmp.originate(answer, packet.bytes(), env, out);
                 Verdict::Drop(reason)
             }

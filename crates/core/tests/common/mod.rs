@@ -12,7 +12,6 @@ use std::time::Duration;
 pub struct World {
     pub now: Duration,
     pub next_ipv4_id: u16,
-    pub next_fragment_id: u32,
     pub sent: Vec<(Vec<u8>, Offload)>,
 }
 
@@ -41,9 +40,12 @@ impl World {
         World {
             now: Duration::ZERO,
             next_ipv4_id: 0x1000,
-            next_fragment_id: 0x2000_0000,
             sent: Vec::new(),
         }
+    }
+
+    pub fn clock(&mut self) -> Clock<'_> {
+        Clock(self)
     }
 }
 
