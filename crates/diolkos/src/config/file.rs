@@ -115,6 +115,25 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_without_lengths_is_of_one_node() {
+        let text = |v4, v6| {
+            let head = "[translator]\nmode = \"siit\"\n[[eam]]\n";
+            format!("{head}v4 = \"{v4}\"\nv6 = \"{v6}\"\n")
+        };
+        let parse = |text: String| parse(&text, "x.toml", |_| ()).expect("it is right");
+        let short = parse(text("192.0.2.1", "2001:db8:aaaa::"));
+        assert_eq!(short, parse(text("192.0.2.1/32", "2001:db8:aaaa::/128")));
+        assert!(short
+            .canonical()
+            .expect("settings are TOML")
+            .contains("\"192.0.2.1/32\""));
+        assert_eq!(
+            refusal(&text("192.0.2", "2001:db8::")),
+            "x.toml:4:6: `192.0.2` is not an IPv4 network or address"
+        );
+    }
+
+    #[test]
     fn errors_point_at_the_place() {
         let cases = [
             (

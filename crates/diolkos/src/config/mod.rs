@@ -8,6 +8,7 @@
 
 mod auto;
 mod file;
+mod network;
 mod objections;
 mod pieces;
 mod position;
@@ -19,6 +20,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use network::network_or_node;
 
 pub use auto::{Mtu, Networks, V4Address, V6Address};
 pub use file::load;
@@ -201,9 +203,11 @@ impl Default for Clat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Eam {
-    /// The nodes' IPv4 network.
+    /// The nodes' IPv4 network; without a length, one node (RFC 7757 section 3.2).
+    #[serde(deserialize_with = "network_or_node")]
     pub v4: Ipv4Net,
-    /// The nodes' IPv6 network.
+    /// The nodes' IPv6 network, or one node.
+    #[serde(deserialize_with = "network_or_node")]
     pub v6: Ipv6Net,
 }
 
