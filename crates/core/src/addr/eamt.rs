@@ -148,39 +148,32 @@ fn spread(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// One direction: open addressing with linear probing, at most half full, the rows in the slots
-/// themselves so that a hit is one cache miss.
+/// One direction: open addressing with linear probing, three fifths full, the rows in the slots
+/// themselves so that a hit is one cache miss. 40 bytes a mapping.
 #[derive(Debug)]
 struct Side<A> {
     /// The prefix lengths that occur, longest first.
     lens: Vec<u8>,
-    /// A power of two of them, or none.
     slots: Vec<Row>,
-    /// How far a hash is shifted to number a slot.
-    shift: u32,
     key: std::marker::PhantomData<A>,
 }
 
 impl<A: Address> Side<A> {
     fn new(rows: impl ExactSizeIterator<Item = Row>) -> Side<A> {
-        let slots = if rows.len() == 0 {
-            0
-        } else {
-            (rows.len() * 2).next_power_of_two()
-        };
+        // At least one that is empty, even of none.
+        let slots = rows.len() * 5 / 3 + 1;
         let mut side = Side {
             lens: Vec::new(),
             slots: vec![Row::EMPTY; slots],
-            shift: 64 - slots.max(2).ilog2(),
             key: std::marker::PhantomData,
         };
         for row in rows {
             let (network, len) = A::network(&row);
             debug_assert!(len <= A::BITS);
             side.lens.push(len);
-            let mut at = (network.hash(len) >> side.shift) as usize;
+            let mut at = side.first(network.hash(len));
             while !side.slots[at].is_empty() {
-                at = (at + 1) & (slots - 1);
+                at = side.next(at);
             }
             side.slots[at] = row;
         }
@@ -198,9 +191,8 @@ impl<A: Address> Side<A> {
 
     #[inline]
     fn exact(&self, network: A, len: u8) -> Option<&Row> {
-        let mask = self.slots.len() - 1;
-        let mut at = (network.hash(len) >> self.shift) as usize & mask;
-        // Ends: at least half of the slots are empty.
+        let mut at = self.first(network.hash(len));
+        // Ends: two fifths of the slots are empty.
         loop {
             let row = &self.slots[at];
             if A::network(row) == (network, len) {
@@ -209,7 +201,22 @@ impl<A: Address> Side<A> {
             if row.is_empty() {
                 return None;
             }
-            at = (at + 1) & mask;
+            at = self.next(at);
+        }
+    }
+
+    /// The slot of a hash: the part of the table that it is of 2^64.
+    #[inline]
+    fn first(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
+    }
+
+    #[inline]
+    fn next(&self, at: usize) -> usize {
+        if at + 1 == self.slots.len() {
+            0
+        } else {
+            at + 1
         }
     }
 }
