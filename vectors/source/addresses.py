@@ -159,11 +159,12 @@ for v4, v6, what in (
     )
 forward(
     "well-known-prefix-ipv4only-arpa",
-    "192.0.0.170 has to pass the well-known prefix, for a NAT64 is discovered by it.",
-    "RFC 7050 3, RFC 8880 7.1",
+    "192.0.0.170, which DNS64 puts behind the well-known prefix for hosts to find it, passes.",
+    "RFC 7050 2.2, RFC 6052 3.1",
     in6(udp(), src=SERVER_IN_6, dst="64:ff9b::c000:aa"),
     out4(udp(), src=SERVER, dst="192.0.0.170"),
     config=prefixes(WKP),
+    choice="By IANA's registry it is not global; to drop it is as right, for nothing answers there.",
 )
 
 # --- the local-use prefix --------------------------------------------------------------------------------------------

@@ -303,9 +303,10 @@ for name, what, options in (
     drop(
         f"option-junk-{name}",
         f"{what}; the packet is dropped.",
-        "RFC 791 3.1, RFC 1812 5.2.4",
+        "RFC 791 3.1, RFC 1812 4.3.3.5",
         in4(udp(), options=options),
         "ipv4_option",
+        choice="RFC 1812 has it answered, Parameter Problem; a router's IP layer has done that before it hands packets on.",
     )
 forward(
     "destination-broadcast-of-a-subnet",

@@ -187,7 +187,7 @@ for embedded, what, reason in (
     drop(
         f"source-embeds-{what}",
         f"An IPv6 source that embeds a {what} IPv4 address is illegal like that address.",
-        "RFC 7915 5.1, RFC 7915 8, RFC 6052 5.1",
+        "RFC 7915 5.1, RFC 7915 8, RFC 1812 5.3.7",
         in6(udp(), src=f"2001:db8:64::{embedded}", dst="2001:db8:64::c633:6402"),
         reason,
         config=config(pref64=["2001:db8:64::/96"]),
@@ -201,7 +201,7 @@ for embedded, what, reason in (
     drop(
         f"destination-embeds-{what}",
         f"An IPv6 destination that embeds a {what} IPv4 address is not sent into the IPv4 network.",
-        "RFC 7915 8, RFC 6052 5.1, RFC 1812 5.3.7",
+        "RFC 7915 8, RFC 1812 5.3.7",
         in6(udp(), src="2001:db8:64::c000:221", dst=f"2001:db8:64::{embedded}"),
         reason,
         config=config(pref64=["2001:db8:64::/96"]),

@@ -45,8 +45,9 @@ pub fn kind_of_ipv6(addr: Ipv6Addr) -> Kind {
 /// is not globally reachable.
 ///
 /// Within 192.0.0.0/24, which is not, these are: the anycast addresses of PCP (.9, RFC 7723) and
-/// TURN (.10, RFC 8155), and the two of ipv4only.arpa (.170 and .171), which are made to be sent
-/// through a translator (RFC 7050, RFC 8880).
+/// TURN (.10, RFC 8155). The two of ipv4only.arpa (.170 and .171) are not either, and pass all the
+/// same: DNS64 puts them behind the prefix for hosts to find it (RFC 7050 section 2.2), and a host
+/// that tries one is better served by silence than by an error.
 #[inline]
 pub fn is_global(addr: Ipv4Addr) -> bool {
     match addr.octets() {

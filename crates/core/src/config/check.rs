@@ -67,7 +67,7 @@ impl Problems {
             if 128 - v6.prefix_len() < 32 - v4.prefix_len() {
                 self.add(
                     &key,
-                    format!("{v6} has room for fewer nodes than {v4} (RFC 7757 section 3.1)"),
+                    format!("{v6} has room for fewer nodes than {v4} (RFC 7757 section 3.2)"),
                 );
             }
             for (other, prefix) in config.pref64.iter().enumerate() {

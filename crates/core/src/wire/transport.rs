@@ -97,8 +97,8 @@ impl Transport {
                 header_len: 12,
                 never_zero: false,
             },
-            // RFC 3828 section 3.1. Its pseudo-header has the length of the IP payload, which is
-            // the same on both sides.
+            // RFC 3828 sections 3.1 and 3.2. Its pseudo-header has the length of the IP payload,
+            // which is the same on both sides.
             protocol::UDP_LITE => Transport::Checksummed {
                 at: 6,
                 header_len: 8,
