@@ -13,6 +13,8 @@ use diolkos_core::{
     Checksum, Config, Eam, Gso, GsoKind, Offload, Translator, UdpZeroChecksum, Verdict,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use strategies::*;
 
 const MTU4: usize = 1400;
@@ -278,4 +280,64 @@ proptest! {
             check(&bytes, Offload { checksum, gso: Some(Gso { kind, size }) });
         }
     }
+}
+
+// Whether they are about something.
+
+/// How many of 1000 values of a strategy, always the same ones, are of some kind.
+fn of_1000<T: std::fmt::Debug>(
+    strategy: impl Strategy<Value = T>,
+    kind: impl Fn(T) -> bool,
+) -> usize {
+    let mut runner = TestRunner::deterministic();
+    let mut value = || strategy.new_tree(&mut runner).unwrap().current();
+    (0..1000).filter(|_| kind(value())).count()
+}
+
+/// A property that no packet meets holds. So many meet those above.
+#[test]
+fn the_properties_are_about_packets_that_are_translated() {
+    let whole = everything();
+    let through = |bytes: &[u8]| run(&whole, bytes, Offload::default());
+    let forward = |bytes: &[u8]| through(bytes).verdict == Verdict::Forward;
+    let of_ipv6 =
+        |outcome: &Outcome| outcome.verdict == Verdict::Forward && outcome.packet[0] >> 4 == 6;
+    let of_ipv4 =
+        |outcome: &Outcome| outcome.verdict == Verdict::Forward && outcome.packet[0] >> 4 == 4;
+
+    let there4 = of_1000(valid4(), |four| forward(&four.bytes()));
+    let back4 = of_1000(valid4(), |four| {
+        let there = through(&four.bytes());
+        of_ipv6(&there) && of_ipv4(&through(&there.packet))
+    });
+    let there6 = of_1000(valid6(), |six| forward(&six.bytes()));
+    let turned = of_1000(valid6(), |six| of_ipv6(&through(&six.bytes())));
+    let back6 = of_1000(valid6(), |six| {
+        let there = through(&six.bytes());
+        let same =
+            |back: Outcome| back.packet[8..40] == [six.src.octets(), six.dst.octets()].concat();
+        of_ipv4(&there) && of_ipv6(&through(&there.packet)) && same(through(&there.packet))
+    });
+    let errors4 = of_1000(message4(), |bytes| {
+        bytes[9] == 1 && is_icmp_error(&bytes) && forward(&bytes)
+    });
+    let errors6 = of_1000(message6(), |bytes| {
+        bytes[6] == 58 && is_icmp_error(&bytes) && forward(&bytes)
+    });
+    let cut4 = of_1000(valid4(), |four| {
+        through(&four.bytes()).verdict == Verdict::Emitted
+    });
+    let changed4 = of_1000(mutated(message4()), |bytes| forward(&bytes));
+    let changed6 = of_1000(mutated(message6()), |bytes| forward(&bytes));
+    let found = [
+        there4, back4, there6, turned, back6, errors4, errors6, cut4, changed4, changed6,
+    ];
+    let least = [700, 650, 550, 150, 150, 120, 60, 80, 250, 120];
+    assert!(
+        found
+            .iter()
+            .zip(least)
+            .all(|(&found, least)| found >= least),
+        "{found:?}, at least {least:?}"
+    );
 }

@@ -108,11 +108,23 @@ pub fn valid6() -> impl Strategy<Value = V6> {
     )
 }
 
+/// Bytes 4 to 7 of an ICMP error: nothing, a number at the end (an MTU, a pointer of ICMPv6), at the beginning (a pointer
+/// of ICMPv4, a length of ICMPv6), or any.
+fn rest() -> impl Strategy<Value = [u8; 4]> {
+    prop_oneof![
+        Just([0; 4]),
+        any::<u16>().prop_map(|n| u32::from(n).to_be_bytes()),
+        (0u8..40).prop_map(|n| [0, 0, 0, n]),
+        (0u8..24).prop_map(|n| [n, 0, 0, 0]),
+        any::<[u8; 4]>(),
+    ]
+}
+
 /// A whole IPv4 packet, an error about one, or an error with extensions.
 pub fn message4() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         2 => valid4().prop_map(|p| p.bytes()),
-        1 => (addr4(), addr4(), prop::sample::select(vec![3u8, 11, 12]), 0u8..16, any::<[u8; 4]>(), valid4(), 20usize..200)
+        1 => (addr4(), addr4(), prop::sample::select(vec![3u8, 11, 12]), 0u8..16, rest(), valid4(), 20usize..200)
             .prop_map(|(src, dst, icmp_type, code, rest, about, cut)| {
                 let mut quote = about.bytes();
                 quote.truncate(cut);
@@ -132,7 +144,7 @@ pub fn message6() -> impl Strategy<Value = Vec<u8>> {
             }
             p.bytes()
         }),
-        1 => (addr6(), addr6(), 1u8..5, 0u8..5, any::<[u8; 4]>(), valid6(), 40usize..240)
+        1 => (addr6(), addr6(), 1u8..5, 0u8..5, rest(), valid6(), 40usize..240)
             .prop_map(|(src, dst, icmp_type, code, rest, about, cut)| {
                 let mut quote = about.bytes();
                 quote.truncate(cut);
