@@ -124,8 +124,8 @@ for source, source6, what in (
     )
 forward(
     "error-of-a-router-without-ipv4-address",
-    "An error of an IPv6 router that has no IPv4 address comes from 192.0.0.8 if there is no pool.",
-    "RFC 7600 4.8, RFC 6791 3.1, RFC 7915 6",
+    "An error of an IPv6 router that has no IPv4 address comes from 192.0.0.8 if there is no pool, and names the router.",
+    "RFC 7600 4.8, RFC 6791 3.1, RFC 6791 4, RFC 7915 6",
     error6(out6(udp()), src=ROUTER6),
     named4(quoted4(udp())),
     choice=INNER_ID,
@@ -141,7 +141,7 @@ for kind, code, new_kind, new_code, mtu4, rest6 in (
     forward(
         f"error-{kind}-{code}-of-a-router-without-ipv4-address",
         f"Errors of type {kind}, code {code} get a source like those of any type if their router has no IPv4 address.",
-        "RFC 6791 3, RFC 7600 4.8, RFC 7915 5.2",
+        "RFC 6791 3, RFC 6791 4, RFC 7600 4.8, RFC 7915 5.2",
         in6(icmp6(kind, code, word(rest6), out6(udp())), src=ROUTER6),
         named4(quoted4(udp()), new_kind, new_code, mtu4),
         choice=INNER_ID,
@@ -238,6 +238,7 @@ forward(
     told4(quoted4(udp()), src="192.0.0.8"),
     config=config(icmp={**CONFIG["icmp"], "name_routers": False}),
     choice=INNER_ID,
+    judges="Jool siit/manual/6791v64",
 )
 
 POOL4 = config(icmp={"address4": OWN4, "address6": OWN6, "source_pool4": ["203.0.113.77/32"]})
@@ -245,12 +246,11 @@ for router in (ROUTER6, "2001:db8:ffff::1", "fd00::1"):
     forward(
         f"error-source-from-the-pool-{router.replace(':', '-').strip('-')}",
         f"An error of {router}, which has no IPv4 address, comes from the pool; if that holds one address, from this.",
-        "RFC 6791 3.2, RFC 6791 5",
+        "RFC 6791 3.2, RFC 6791 4, RFC 6791 5",
         error6(out6(udp()), src=router),
         named4(quoted4(udp()), router=router, src="203.0.113.77"),
         config=POOL4,
         choice=INNER_ID,
-        judges="Jool siit/manual/6791v64" if router == ROUTER6 else None,
     )
 forward(
     "error-source-mapped-not-from-the-pool",

@@ -298,7 +298,7 @@ forward(
 forward(
     "clat-router-on-the-path",
     "An error of an IPv6 router between CLAT and PLAT comes from 192.0.0.8, for the router has no IPv4 address.",
-    "RFC 7600 4.8, RFC 6791 3, RFC 6877 6.2",
+    "RFC 7600 4.8, RFC 6791 3, RFC 6791 4, RFC 6877 6.2",
     ip6(icmp6(3, 0, body=ip6(udp(), CLAT6, SERVER6, hop=1)), "2001:db8:9::1", CLAT6),
     named4(ip4(udp(), CLAT4, SERVER4, ttl=1), router="2001:db8:9::1", dst=CLAT4),
     config=CLAT,
@@ -307,7 +307,7 @@ forward(
 forward(
     "clat-packet-too-big",
     "Path MTU discovery passes a CLAT: 1400 in IPv6 leave 1380 in IPv4.",
-    "RFC 6877 6.2, RFC 7915 5.2",
+    "RFC 6877 6.2, RFC 7915 5.2, RFC 6791 4",
     ip6(icmp6(2, 0, word(1400), ip6(udp(pattern(1400)), CLAT6, SERVER6)[:1232]), "2001:db8:9::1", CLAT6),
     named4(ip4(udp(pattern(1400)), CLAT4, SERVER4, df=True)[:520], 3, 4, 1380, router="2001:db8:9::1", dst=CLAT4),
     config=CLAT,
