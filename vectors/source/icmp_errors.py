@@ -235,8 +235,8 @@ forward(
     "Addresses of routers may be nobody's business: the administrator may have them left out.",
     "RFC 6791 4, RFC 5837 6",
     error6(out6(udp()), src=ROUTER6),
-    told4(quoted4(udp()), src="192.0.0.8"),
-    config=config(icmp={**CONFIG["icmp"], "name_routers": False}),
+    told4(quoted4(udp()), src="203.0.113.77"),
+    config=config(icmp={**CONFIG["icmp"], "source_pool4": ["203.0.113.77/32"], "name_routers": False}),
     choice=INNER_ID,
     judges="Jool siit/manual/6791v64",
 )
