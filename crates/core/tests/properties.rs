@@ -15,6 +15,7 @@ use diolkos_core::{
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use strategies::*;
 
 const MTU4: usize = 1400;
@@ -78,7 +79,13 @@ fn well_formed(bytes: &[u8], offload: Offload) {
         }) => headers + 8 + usize::from(size),
         None => bytes.len(),
     };
-    let mtu = if headers == 20 { MTU4 } else { MTU6 };
+    let mtu = match (headers, is_icmp_error(bytes)) {
+        (20, false) => MTU4,
+        (_, false) => MTU6,
+        // Without DF, and the smallest MTU of IPv6.
+        (20, true) => 1260,
+        (_, true) => 1280,
+    };
     assert!(segment.min(bytes.len()) <= mtu, "{} bytes", bytes.len());
 }
 
@@ -255,6 +262,32 @@ proptest! {
                     prop_assert_eq!(back.packet, expected.bytes());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_error_is_cut_to_what_every_path_takes(quoted in 1100usize..1440) {
+        let (here4, here6) = ("192.0.2.1", "2001:db8:e::1");
+        let (there4, there6) = ("203.0.113.77", "2001:db8:64::203.0.113.77");
+        let about4 = packet4(here4, there4, 17, udp(&pattern(1500))).bytes();
+        let about6 = packet6(there6, here6, 17, udp(&pattern(1500))).bytes();
+        for error in [
+            error4(there4, here4, 3, 3, [0; 4], &about4[..quoted]).bytes(),
+            error6(here6, there6, 1, 4, [0; 4], &about6[..quoted]).bytes(),
+        ] {
+            prop_assert_eq!(check(&error, Offload::default()), Verdict::Forward);
+        }
+    }
+
+    #[test]
+    fn every_prefix_carries_the_same_addresses(src in addr4(), dst in addr4(), data in data()) {
+        let translated = |place: fn(Ipv4Addr) -> Ipv6Addr| {
+            let packet = packet6(&place(src).to_string(), &place(dst).to_string(), 17, udp(&data));
+            run(&everything(), &packet.bytes(), Offload::default())
+        };
+        let first = translated(in_the_first_prefix);
+        if first.verdict == Verdict::Forward && first.packet[0] >> 4 == 4 {
+            prop_assert_eq!(first.packet, translated(in_the_second_prefix).packet);
         }
     }
 

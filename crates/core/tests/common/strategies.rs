@@ -16,13 +16,21 @@ pub fn addr4() -> impl Strategy<Value = Ipv4Addr> {
     ]
 }
 
+/// The address behind 2001:db8:64::/96.
+pub fn in_the_first_prefix(addr: Ipv4Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(v6("2001:db8:64::").to_bits() | u128::from(addr.to_bits()))
+}
+
+/// The address behind 2001:db8:4000::/40.
+pub fn in_the_second_prefix(addr: Ipv4Addr) -> Ipv6Addr {
+    let [a, b, c, d] = addr.octets();
+    Ipv6Addr::from([0x20, 1, 0x0d, 0xb8, 0x40, a, b, c, 0, d, 0, 0, 0, 0, 0, 0])
+}
+
 pub fn addr6() -> impl Strategy<Value = Ipv6Addr> {
     prop_oneof![
-        3 => addr4().prop_map(|a| Ipv6Addr::from_bits(v6("2001:db8:64::").to_bits() | u128::from(a.to_bits()))),
-        1 => addr4().prop_map(|a| {
-            let [a, b, c, d] = a.octets();
-            Ipv6Addr::from([0x20, 1, 0x0d, 0xb8, 0x40, a, b, c, 0, d, 0, 0, 0, 0, 0, 0])
-        }),
+        3 => addr4().prop_map(in_the_first_prefix),
+        1 => addr4().prop_map(in_the_second_prefix),
         3 => (0u128..16).prop_map(|n| Ipv6Addr::from_bits(v6("2001:db8:e::").to_bits() + n)),
         1 => any::<u128>().prop_map(Ipv6Addr::from_bits),
     ]
@@ -120,11 +128,19 @@ fn rest() -> impl Strategy<Value = [u8; 4]> {
     ]
 }
 
+/// Bytes that an error quotes, behind a header of so many: usual ones, and on both sides of what fits.
+fn quoted(header_len: usize) -> impl Strategy<Value = usize> {
+    prop_oneof![
+        3 => header_len..200,
+        1 => 1180usize..1400,
+    ]
+}
+
 /// A whole IPv4 packet, an error about one, or an error with extensions.
 pub fn message4() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         2 => valid4().prop_map(|p| p.bytes()),
-        1 => (addr4(), addr4(), prop::sample::select(vec![3u8, 11, 12]), 0u8..16, rest(), valid4(), 20usize..200)
+        1 => (addr4(), addr4(), prop::sample::select(vec![3u8, 11, 12]), 0u8..16, rest(), valid4(), quoted(20))
             .prop_map(|(src, dst, icmp_type, code, rest, about, cut)| {
                 let mut quote = about.bytes();
                 quote.truncate(cut);
@@ -144,7 +160,7 @@ pub fn message6() -> impl Strategy<Value = Vec<u8>> {
             }
             p.bytes()
         }),
-        1 => (addr6(), addr6(), 1u8..5, 0u8..5, rest(), valid6(), 40usize..240)
+        1 => (addr6(), addr6(), 1u8..5, 0u8..5, rest(), valid6(), quoted(40))
             .prop_map(|(src, dst, icmp_type, code, rest, about, cut)| {
                 let mut quote = about.bytes();
                 quote.truncate(cut);
