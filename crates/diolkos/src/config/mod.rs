@@ -293,7 +293,7 @@ pub enum Level {
     Warn,
     /// What was chosen and done.
     Info,
-    /// Each step.
+    /// Each step, and the drops of which an administrator is to hear (RFC 7915).
     Debug,
     /// Each packet that is dropped.
     Trace,
