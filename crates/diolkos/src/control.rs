@@ -3,13 +3,16 @@
 //!
 //! The socket has an abstract name, which belongs to the network namespace
 //! and goes with the process: there is nothing to clean up, and whoever binds
-//! it first is the one instance for that device.
+//! it first is the one instance for that device. Such a name has no owner and
+//! no permissions, so each side asks the kernel who the other is, and speaks
+//! with root and its own user only.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 use std::time::Duration;
 
+use diolkos_sys::peer::{self, Peer};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -71,6 +74,9 @@ pub fn listen(device: &str) -> Result<UnixListener, Failure> {
             .and_then(|()| UnixListener::from_std(listener))
             .map_err(|e| Failure::run_time(format!("no control socket: {e}"))),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if let Ok(Found::Stranger(peer)) = connect(device) {
+                return Err(held_by_stranger(device, peer));
+            }
             let who = match ask(device, Request::Hello) {
                 Ok(Answer::Hello { pid }) => format!(" (process {pid})"),
                 _ => String::new(),
@@ -86,17 +92,41 @@ pub fn listen(device: &str) -> Result<UnixListener, Failure> {
 
 /// Whether a program runs for a device in this network namespace.
 pub fn is_running(device: &str) -> bool {
-    name(device)
-        .and_then(|address| StdStream::connect_addr(&address))
-        .is_ok()
+    matches!(connect(device), Ok(Found::Ours(_)))
+}
+
+/// Who listens under the name of a device.
+enum Found {
+    Ours(StdStream),
+    /// Whatever it says, it does not say it for diolkos.
+    Stranger(Peer),
+}
+
+fn connect(device: &str) -> io::Result<Found> {
+    let stream = StdStream::connect_addr(&name(device)?)?;
+    let peer = peer::of(&stream)?;
+    Ok(match is_trusted(peer.uid) {
+        true => Found::Ours(stream),
+        false => Found::Stranger(peer),
+    })
+}
+
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == peer::own_uid()
+}
+
+fn held_by_stranger(device: &str, Peer { pid, uid }: Peer) -> Failure {
+    Failure::run_time(format!(
+        "process {pid} of user {uid}, who is neither root nor you, holds the name of the control socket for the \
+         device {device} in this network namespace: end it, or choose another device with --device"
+    ))
 }
 
 /// Asks a running program.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     use std::io::{BufRead, Write};
 
-    let exchange = || -> io::Result<Answer> {
-        let mut stream = StdStream::connect_addr(&name(device)?)?;
+    let exchange = |mut stream: StdStream| -> io::Result<Answer> {
         stream.set_read_timeout(Some(match request {
             Request::Reload => RELOAD_PATIENCE,
             _ => PATIENCE,
@@ -106,7 +136,12 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
         std::io::BufReader::new(stream).read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
     };
-    match exchange() {
+    let answer = match connect(device) {
+        Ok(Found::Ours(stream)) => exchange(stream),
+        Ok(Found::Stranger(peer)) => return Err(held_by_stranger(device, peer)),
+        Err(error) => Err(error),
+    };
+    match answer {
         Ok(Answer::Failed(why)) => Err(Failure::run_time(why)),
         Ok(Answer::Misconfigured(why)) => Err(Failure::usage(why)),
         Ok(answer) => Ok(answer),
@@ -128,14 +163,12 @@ fn hung_up(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-/// Serves one connection; abstract names have no permissions of their own, so the peer is asked for its.
+/// Serves one connection, of root or our own user.
 pub async fn serve(
     stream: UnixStream,
     answer: impl AsyncFnOnce(Request) -> Answer,
 ) -> io::Result<()> {
-    let peer = stream.peer_cred()?.uid();
-    let own = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m))?;
-    if peer != 0 && peer != own {
+    if !is_trusted(peer::of(&stream)?.uid) {
         return Ok(());
     }
     let (read, mut write) = stream.into_split();

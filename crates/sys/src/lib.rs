@@ -7,11 +7,13 @@
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`namespace`]: which network namespace this is
 //! * [`event`]: the bell that ends blocking reads
+//! * [`peer`]: who is at the other end of the control socket
 
 pub mod event;
 pub mod fastpath;
 pub mod namespace;
 pub mod packet;
+pub mod peer;
 pub mod tun;
 pub mod vnet;
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is at the other end of a Unix socket.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A process, as the kernel vouches for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Process; 0 if it has no number in our namespace of processes.
+    pub pid: u32,
+    /// Effective user.
+    pub uid: u32,
+}
+
+/// Who called listen(2) or connect(2) at the other end, at that time (unix(7), SO_PEERCRED).
+pub fn of(socket: impl AsFd) -> io::Result<Peer> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of_val(&found) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `found`; both outlive the call.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &mut len,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer {
+        pid: found.pid as u32,
+        uid: found.uid,
+    })
+}
+
+/// The user who runs this process, as others see it.
+pub fn own_uid() -> u32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn this_process_is_its_own_peer() {
+        let (one, _other) = UnixStream::pair().expect("a pair of sockets");
+        let peer = super::of(&one).expect("a Unix socket has a peer");
+        assert_eq!((peer.pid, peer.uid), (std::process::id(), super::own_uid()));
+    }
+
+    #[test]
+    fn a_socket_of_another_kind_has_none() {
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        // The kernel knows nobody and says so with the user that stands for nobody.
+        let uid = super::of(&udp).map(|peer| peer.uid);
+        assert!(uid.is_err() || uid.is_ok_and(|uid| uid == u32::MAX));
+    }
+}
