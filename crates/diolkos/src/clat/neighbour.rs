@@ -19,6 +19,7 @@ const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
 /// Header and target of both messages (RFC 4861 sections 4.3 and 4.4).
 const MESSAGE: usize = 24;
+const OPTION_SOURCE: u8 = 1;
 const OPTION_TARGET: u8 = 2;
 const FLAG_SOLICITED: u8 = 0x40;
 const FLAG_OVERRIDE: u8 = 0x20;
@@ -37,10 +38,13 @@ pub struct Responder {
 
 /// A message about an address.
 #[derive(Debug, PartialEq, Eq)]
-struct Message {
-    kind: u8,
-    source: Ipv6Addr,
-    target: Ipv6Addr,
+pub struct Message {
+    /// ICMPv6 type.
+    pub kind: u8,
+    /// Who says it.
+    pub source: Ipv6Addr,
+    /// The address it is about.
+    pub target: Ipv6Addr,
 }
 
 impl Responder {
@@ -124,14 +128,18 @@ fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
 }
 
+fn is_solicited_node(group: Ipv6Addr) -> bool {
+    group == solicited_node(group)
+}
+
 /// RFC 2464 section 7.
 fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]
 }
 
-/// The checks of RFC 4861 sections 7.1.1 and 7.1.2.
-fn parse(packet: &[u8]) -> Option<Message> {
+/// Reads an IPv6 packet, from its header on: the checks of RFC 4861 sections 7.1.1 and 7.1.2.
+pub fn parse(packet: &[u8]) -> Option<Message> {
     let (header, rest) = packet.split_at_checked(IPV6_HEADER)?;
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let body = rest.get(..payload_len)?;
@@ -145,17 +153,25 @@ fn parse(packet: &[u8]) -> Option<Message> {
     if sum.fold() != 0xffff || body[1] != 0 {
         return None;
     }
-    let target = address(&body[8..MESSAGE])?;
-    // Options are type, length in units of eight bytes, and the rest; a length of 0 is an error.
-    let mut options = &body[MESSAGE..];
-    while let [_, len, ..] = *options {
-        options = options.get(usize::from(len).checked_mul(8).filter(|n| *n > 0)?..)?;
-    }
-    (!target.is_multicast()).then_some(Message {
+    let message = Message {
         kind: body[0],
         source,
-        target,
-    })
+        target: address(&body[8..MESSAGE])?,
+    };
+    // Options are type, length in units of eight bytes, and the rest; a length of 0 is an error.
+    let mut names_source = false;
+    let mut options = &body[MESSAGE..];
+    while let [kind, len, ..] = *options {
+        names_source |= kind == OPTION_SOURCE;
+        options = options.get(usize::from(len).checked_mul(8).filter(|n| *n > 0)?..)?;
+    }
+    let believable = match message.kind {
+        SOLICITATION if source.is_unspecified() => is_solicited_node(destination) && !names_source,
+        SOLICITATION => true,
+        ADVERTISEMENT => !destination.is_multicast() || body[4] & FLAG_SOLICITED == 0,
+        _ => false,
+    };
+    (believable && !message.target.is_multicast()).then_some(message)
 }
 
 fn solicitation(target: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
@@ -206,8 +222,6 @@ fn packet(
 mod tests {
     use super::*;
 
-    /// RFC 4861 section 4.6.1.
-    const OPTION_SOURCE: u8 = 1;
     const US: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0x1234, 0x5678, 0x9abc, 0xdef0);
 
     #[test]
@@ -267,16 +281,27 @@ mod tests {
         }
     }
 
+    /// RFC 4861 sections 7.1.1 and 7.1.2: what a message may say depends on where it comes from and goes to.
     #[test]
-    fn a_source_option_is_no_concern() {
-        let asked = packet(
-            US,
-            solicited_node(US),
-            SOLICITATION,
-            0,
-            US,
-            Some((OPTION_SOURCE, &[2, 0, 0, 0, 0, 9])),
-        );
-        assert!(parse(&asked).is_some());
+    fn what_does_not_fit_its_addresses_is_not_believed() {
+        const ANYONE: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
+        let source = Some((OPTION_SOURCE, &[2, 0, 0, 0, 0, 9][..]));
+        let group = solicited_node(US);
+        for (from, to, kind, flags, option, believed) in [
+            (US, group, SOLICITATION, 0, source, true),
+            (US, US, SOLICITATION, 0, None, true),
+            (ANYONE, group, SOLICITATION, 0, None, true),
+            (ANYONE, group, SOLICITATION, 0, source, false),
+            (ANYONE, ALL_NODES, SOLICITATION, 0, None, false),
+            (ANYONE, US, SOLICITATION, 0, None, false),
+            (US, US, ADVERTISEMENT, FLAG_SOLICITED, None, true),
+            (US, ALL_NODES, ADVERTISEMENT, FLAG_OVERRIDE, None, true),
+            (US, ALL_NODES, ADVERTISEMENT, FLAG_SOLICITED, None, false),
+            (US, ALL_NODES, ADVERTISEMENT + 1, 0, None, false),
+        ] {
+            let message = packet(from, to, kind, flags, US, option);
+            let case = (from, to, kind, flags, option);
+            assert_eq!(parse(&message).is_some(), believed, "{case:?}");
+        }
     }
 }
