@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::pieces;
-use super::position::{line_and_column, locate};
+use super::position::{line_and_column, Places};
 use super::Settings;
 use crate::failure::Failure;
 
@@ -20,28 +20,33 @@ pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings,
     parse(&text, &path.display().to_string(), adjust)
 }
 
-fn parse(text: &str, name: &str, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
+/// The same of the text of a file that is called `name`.
+pub fn parse(
+    text: &str,
+    name: &str,
+    adjust: impl FnOnce(&mut Settings),
+) -> Result<Settings, Failure> {
     let mut settings = match pieces::parse(text) {
         Some(settings) => settings,
         None => whole(text, name)?,
     };
     adjust(&mut settings);
-    let objections: Vec<String> = settings
-        .objections()
+    let objections = settings.objections();
+    if objections.is_empty() {
+        return Ok(settings);
+    }
+    let places = Places::of(text);
+    let objections: Vec<String> = objections
         .iter()
         .map(|objection| {
-            let (line, column) = line_and_column(text, locate(text, &objection.key));
+            let (line, column) = line_and_column(text, places.locate(&objection.key));
             format!(
                 "{name}:{line}:{column}: {}: {}",
                 objection.key, objection.message
             )
         })
         .collect();
-    if objections.is_empty() {
-        Ok(settings)
-    } else {
-        Err(Failure::usage(objections.join("\n")))
-    }
+    Err(Failure::usage(objections.join("\n")))
 }
 
 fn whole(text: &str, name: &str) -> Result<Settings, Failure> {

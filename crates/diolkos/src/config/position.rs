@@ -2,6 +2,7 @@
 //! Where in a file something stands.
 
 use toml::de::{DeTable, DeValue};
+use toml::Spanned;
 
 /// Line and column of a byte, both from 1; columns count characters.
 pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
@@ -11,29 +12,39 @@ pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     (line, before[line_start..].chars().count() + 1)
 }
 
-/// The byte where the value of a key such as `eam[2].v6` stands; that of the nearest key above it where it is absent.
-pub fn locate(text: &str, key: &str) -> usize {
-    let Ok(document) = DeTable::parse(text) else {
-        return 0;
-    };
-    let mut at = document.span().start;
-    let mut value: Option<&DeValue<'_>> = None;
-    let root = document.get_ref();
+/// A file in which places are looked up. It is read once, for a large table may have many mistakes.
+pub struct Places<'a>(Option<Spanned<DeTable<'a>>>);
 
-    for step in key.split(['.', '[']) {
-        let next = match (value, step.strip_suffix(']')) {
-            (None, _) => root.get(step),
-            (Some(DeValue::Table(table)), None) => table.get(step),
-            (Some(DeValue::Array(array)), Some(index)) => {
-                index.parse().ok().and_then(|i: usize| array.get(i))
-            }
-            _ => None,
-        };
-        let Some(next) = next else { break };
-        at = next.span().start;
-        value = Some(next.get_ref());
+impl<'a> Places<'a> {
+    /// Of a text that is TOML; in another one, everything stands at the beginning.
+    pub fn of(text: &'a str) -> Places<'a> {
+        Places(DeTable::parse(text).ok())
     }
-    at
+
+    /// The byte where the value of a key such as `eam[2].v6` stands; that of the nearest key above it where it is absent.
+    pub fn locate(&self, key: &str) -> usize {
+        let Some(document) = &self.0 else {
+            return 0;
+        };
+        let mut at = document.span().start;
+        let mut value: Option<&DeValue<'_>> = None;
+        let root = document.get_ref();
+
+        for step in key.split(['.', '[']) {
+            let next = match (value, step.strip_suffix(']')) {
+                (None, _) => root.get(step),
+                (Some(DeValue::Table(table)), None) => table.get(step),
+                (Some(DeValue::Array(array)), Some(index)) => {
+                    index.parse().ok().and_then(|i: usize| array.get(i))
+                }
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            at = next.span().start;
+            value = Some(next.get_ref());
+        }
+        at
+    }
 }
 
 #[cfg(test)]
@@ -43,7 +54,7 @@ mod tests {
     const TEXT: &str = "# π\n[translator]\npref64 = [\"64:ff9b::/96\", \"2001:db8::/64\"]\n\n[[eam]]\nv4 = \"a\"\n";
 
     fn at(key: &str) -> (usize, usize) {
-        line_and_column(TEXT, locate(TEXT, key))
+        line_and_column(TEXT, Places::of(TEXT).locate(key))
     }
 
     #[test]
