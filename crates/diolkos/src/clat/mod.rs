@@ -4,7 +4,7 @@
 
 mod address;
 mod claim;
-mod neighbour;
+pub mod neighbour;
 mod rules;
 
 use std::net::Ipv6Addr;

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use network::network_or_node;
 
 pub use auto::{Mtu, Networks, V4Address, V6Address};
-pub use file::load;
+pub use file::{load, parse};
 pub use translation::{has_icmpv6_source, Found};
 
 /// Everything a configuration file can say.

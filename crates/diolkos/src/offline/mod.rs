@@ -3,8 +3,8 @@
 //! on the capture's own clock. What comes out depends on the files and the
 //! options alone.
 
-mod link;
-mod pcap;
+pub mod link;
+pub mod pcap;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -5,19 +5,18 @@
 //! thread writes where it reads, so no flow is reordered. A packet is copied
 //! by the kernel on its way in and out, and by nobody else.
 
+pub mod offload;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use diolkos_core::csum;
-use diolkos_core::{
-    Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
-};
+use diolkos_core::{Env, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
-use diolkos_sys::vnet::{self, ChecksumPlace, Header, Segments, Shape, LEN as VNET};
+use diolkos_sys::vnet::LEN as VNET;
 use tokio::sync::Notify;
 
 use crate::counters::{Direction, Tally};
@@ -186,25 +185,20 @@ impl Reader {
     fn packet(&mut self, buffer: &mut [u8], len: usize) {
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
-        let Some(mut header) = Header::parse(&front) else {
-            // A kind of super-packet that the device was not asked for.
+        let Some(received) = offload::read(&front, &mut buffer[FRONT..FRONT + len]) else {
             self.tally.dropped(Reason::OffloadMismatch);
             return;
         };
-        if let Some(place) = vnet::checksum_place(&front) {
-            header.partial_checksum = !finish_inner(&mut buffer[FRONT..FRONT + len], place);
-        }
         let direction = match buffer[FRONT] >> 4 {
             4 => Direction::FourToSix,
             _ => Direction::SixToFour,
         };
-        let ecn = matches!(header.segments, Some((Segments::Tcp { ecn: true }, _)));
         let translator = match self.translator.read() {
             Ok(current) => current.clone(),
             Err(poisoned) => poisoned.into_inner().clone(),
         };
 
-        let mut packet = Packet::new(buffer, FRONT, FRONT + len, offload(&header));
+        let mut packet = Packet::new(buffer, FRONT, FRONT + len, received.offload);
         let mut out = Writer {
             queue: &self.queue,
             tally: &self.tally,
@@ -212,11 +206,11 @@ impl Reader {
         };
         match translator.translate(&mut packet, &mut self.env, &mut out) {
             Verdict::Forward => {
-                let (range, offload) = (packet.range(), packet.offload);
+                let range = packet.range();
+                let front = offload::write(packet.offload, received.ecn, packet.bytes());
                 self.tally.translated(direction, len);
-                let shape = shape(&buffer[range.clone()]);
                 let start = range.start - VNET;
-                buffer[start..range.start].copy_from_slice(&header_of(offload, ecn).emit(&shape));
+                buffer[start..range.start].copy_from_slice(&front);
                 if self.queue.write(&buffer[start..range.end]).is_err() {
                     self.tally.unwritten();
                 }
@@ -240,7 +234,7 @@ struct Writer<'a> {
 impl Outbox for Writer<'_> {
     fn emit(&mut self, packet: &[u8], offload: Offload) {
         let mut bytes = Vec::with_capacity(VNET + packet.len());
-        bytes.extend(header_of(offload, false).emit(&shape(packet)));
+        bytes.extend(offload::write(offload, false, packet));
         bytes.extend(packet);
         match self.queue.write(&bytes) {
             Ok(()) => self.tally.emitted(),
@@ -252,140 +246,5 @@ impl Outbox for Writer<'_> {
         if let Some(line) = self.events.line(reason, packet, Instant::now()) {
             tracing::debug!("{line}");
         }
-    }
-}
-
-/// A tunnel leaves the checksum of the packet inside to the device, and its own is whole. What is inside is not
-/// translated, and the next device is told of the outer packet only: so the sum is finished here. False if it is the
-/// outer one that is left to do.
-fn finish_inner(packet: &mut [u8], place: ChecksumPlace) -> bool {
-    let start = usize::from(place.start);
-    let at = start + usize::from(place.offset);
-    if start <= usize::from(shape(packet).l4_offset) || at + 2 > packet.len() {
-        return false;
-    }
-    let sum = match !csum::sum(&packet[start..]).fold() {
-        0 => 0xffff,
-        sum => sum,
-    };
-    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    true
-}
-
-fn offload(header: &Header) -> Offload {
-    Offload {
-        checksum: if header.partial_checksum {
-            Checksum::Partial
-        } else {
-            Checksum::Complete
-        },
-        gso: header.segments.map(|(kind, size)| Gso {
-            kind: match kind {
-                Segments::Tcp { .. } => GsoKind::Tcp,
-                Segments::Udp => GsoKind::Udp,
-            },
-            size,
-        }),
-    }
-}
-
-fn header_of(offload: Offload, ecn: bool) -> Header {
-    Header {
-        partial_checksum: offload.checksum == Checksum::Partial,
-        segments: offload.gso.map(|gso| match gso.kind {
-            GsoKind::Tcp => (Segments::Tcp { ecn }, gso.size),
-            GsoKind::Udp => (Segments::Udp, gso.size),
-        }),
-    }
-}
-
-/// Where the transport header stands. What the offload header does not need may be wrong for a fragment or an
-/// unknown transport: those have no offloads.
-fn shape(packet: &[u8]) -> Shape {
-    let ipv6 = packet.first().is_some_and(|b| b >> 4 == 6);
-    let (l4_offset, protocol) = if ipv6 {
-        (40, packet.get(6))
-    } else {
-        (
-            packet.first().map_or(20, |b| u16::from(b & 15) * 4),
-            packet.get(9),
-        )
-    };
-    let (l4_len, checksum_offset) = match protocol {
-        Some(6) => {
-            let data_offset = packet
-                .get(usize::from(l4_offset) + 12)
-                .map_or(5, |b| b >> 4);
-            (u16::from(data_offset) * 4, 16)
-        }
-        _ => (8, 6),
-    };
-    Shape {
-        ipv6,
-        l4_offset,
-        l4_len,
-        checksum_offset,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_inner_checksum_is_finished_and_an_outer_one_is_not() {
-        // UDP with a UDP datagram inside, whose field holds the sum of a pseudo-header.
-        let mut packet = vec![0; 20 + 8 + 8 + 4];
-        (packet[0], packet[9]) = (0x45, 17);
-        packet[34..36].copy_from_slice(&0x1234u16.to_be_bytes());
-        packet[36..].copy_from_slice(&[1, 2, 3, 4]);
-        let outer = ChecksumPlace {
-            start: 20,
-            offset: 6,
-        };
-        assert!(!finish_inner(&mut packet.clone(), outer));
-        let inner = ChecksumPlace {
-            start: 28,
-            offset: 6,
-        };
-        assert!(finish_inner(&mut packet, inner));
-        // 0x1234 + 0x0102 + 0x0304 = 0x163a
-        assert_eq!(packet[34..36], (!0x163au16).to_be_bytes());
-        let beyond = ChecksumPlace {
-            start: 38,
-            offset: 1,
-        };
-        assert!(!finish_inner(&mut packet, beyond));
-    }
-
-    #[test]
-    fn the_shape_is_read_from_the_packet() {
-        let mut tcp = vec![0; 60];
-        tcp[0] = 0x45;
-        tcp[9] = 6;
-        tcp[32] = 8 << 4;
-        assert_eq!(
-            shape(&tcp),
-            Shape {
-                ipv6: false,
-                l4_offset: 20,
-                l4_len: 32,
-                checksum_offset: 16
-            }
-        );
-
-        let mut udp = vec![0; 60];
-        udp[0] = 0x60;
-        udp[6] = 17;
-        assert_eq!(
-            shape(&udp),
-            Shape {
-                ipv6: true,
-                l4_offset: 40,
-                l4_len: 8,
-                checksum_offset: 6
-            }
-        );
-        let _ = shape(&[]);
     }
 }

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos`: translation between IPv4 and IPv6 on Linux.
+//!
+//! cli → config → clat, siit → (net, slow path, fast path) → control
+//!
+//! cli → config → offline
+//!
+//! The program is [`main`]; `src/main.rs` only calls it, so that what reads bytes from elsewhere can also be reached
+//! by `fuzz/`, through [`readers`].
+
+mod accelerate;
+mod clat;
+mod cli;
+mod config;
+mod control;
+mod counters;
+mod events;
+mod failure;
+mod forwarding;
+mod net;
+mod offline;
+mod privilege;
+mod random;
+mod signals;
+mod siit;
+mod slowpath;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command, Common, Show, What};
+use config::{Level, Mode, Settings};
+use control::{Answer, Request};
+use failure::Failure;
+
+/// Readers of what others wrote: files and packets. Nothing else of this crate is for use from outside.
+pub mod readers {
+    pub use crate::clat::neighbour::{parse as neighbour, Message as NeighbourMessage};
+    pub use crate::config::{parse as settings, Settings};
+    pub use crate::offline::link::network_layer;
+    pub use crate::offline::pcap::{Precision, ReadError, Reader, Record, Writer};
+    pub use crate::slowpath::offload::{read as offload, write as offload_header, Received};
+}
+
+/// The program, from its command line to its exit code.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Clat(options) => {
+            clat_settings(options).and_then(|s| foreground(s.log.level, clat::run(s)))
+        }
+        Command::Siit(options) => from_file(options, Some(Mode::Siit)),
+        Command::Run(options) => from_file(options, None),
+        Command::Check { file } => config::load(&file, |_| ())
+            .and_then(|settings| settings.canonical())
+            .and_then(print),
+        Command::Translate(options) => offline::run(&options),
+        Command::Show(options) => show(&options).and_then(print),
+        Command::Reload(options) => reload(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("diolkos: {failure}");
+            ExitCode::from(failure.kind as u8)
+        }
+    }
+}
+
+fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
+    let mut settings = match &options.config {
+        // Without an interface a file is not complete; with --uplink it is.
+        Some(path) => config::load(path, |file| {
+            file.translator.mode = Mode::Clat;
+            if let Some(uplink) = &options.uplink {
+                file.translator.interfaces = vec![uplink.clone()];
+            }
+        })?,
+        None => Settings::default(),
+    };
+    common(&mut settings, &options.common);
+    if let Some(uplink) = &options.uplink {
+        settings.translator.interfaces = vec![uplink.clone()];
+    }
+    if let Some(pref64) = options.pref64 {
+        settings.translator.pref64 = vec![pref64];
+    }
+    if let Some(device) = options.device {
+        settings.translator.device = device;
+    }
+    settings.clat.v4 = options.v4.unwrap_or(settings.clat.v4);
+    settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
+    settings.clat.metric = options.metric.unwrap_or(settings.clat.metric);
+    if !options.routes.is_empty() {
+        settings.clat.routes = options.routes;
+    }
+    match settings.objections().first() {
+        None => Ok(settings),
+        Some(objection) => Err(Failure::usage(format!(
+            "{}: {}",
+            objection.key, objection.message
+        ))),
+    }
+}
+
+fn common(settings: &mut Settings, options: &Common) {
+    settings.translator.datapath = options.datapath.unwrap_or(settings.translator.datapath);
+    settings.log.level = options.log.unwrap_or(settings.log.level);
+}
+
+/// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
+fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
+    let read = move || {
+        config::load(&options.config, |settings| {
+            settings.translator.mode = mode.unwrap_or(settings.translator.mode);
+            common(settings, &options.common);
+        })
+    };
+    let settings = read()?;
+    let level = settings.log.level;
+    match settings.translator.mode {
+        Mode::Clat => foreground(level, clat::run(settings)),
+        Mode::Siit => foreground(level, siit::run(settings, read)),
+    }
+}
+
+fn foreground(
+    level: Level,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    start_log(level);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::run_time(format!("no event loop: {e}")))?
+        .block_on(work)
+}
+
+fn start_log(level: Level) {
+    let level = match level {
+        Level::Error => tracing::Level::ERROR,
+        Level::Warn => tracing::Level::WARN,
+        Level::Info => tracing::Level::INFO,
+        Level::Debug => tracing::Level::DEBUG,
+        Level::Trace => tracing::Level::TRACE,
+    };
+    // The libraries are only heard when something is wrong with them.
+    let filter = tracing_subscriber::EnvFilter::new(format!("warn,diolkos={level}"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false);
+    // The journal has its own clock.
+    if std::env::var_os("JOURNAL_STREAM").is_some() {
+        log.without_time().init();
+    } else {
+        log.init();
+    }
+}
+
+fn show(options: &Show) -> Result<String, Failure> {
+    let request = match options.what {
+        What::Counters => Request::Counters,
+        What::Config => Request::Config,
+    };
+    match control::ask(&options.device, request)? {
+        Answer::Counters(counters) if options.json => {
+            let packets: BTreeMap<_, _> = counters.iter().map(|c| (&c.name, c.packets)).collect();
+            let bytes: BTreeMap<_, _> = counters
+                .iter()
+                .filter_map(|c| Some((&c.name, c.bytes?)))
+                .collect();
+            Ok(format!(
+                "{}\n",
+                serde_json::json!({ "counters": packets, "bytes": bytes })
+            ))
+        }
+        Answer::Counters(counters) => Ok(counters::table(&counters, options.all)),
+        Answer::Config(text) if options.json => {
+            let value: toml::Table = text.parse().map_err(|e| {
+                Failure::run_time(format!(
+                    "the running diolkos answered no configuration: {e}"
+                ))
+            })?;
+            Ok(format!("{}\n", serde_json::json!(value)))
+        }
+        Answer::Config(text) => Ok(text),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn reload(options: &cli::Reload) -> Result<(), Failure> {
+    match control::ask(&options.device, Request::Reload)? {
+        Answer::Reloaded => Ok(()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(answer: &Answer) -> Failure {
+    Failure::run_time(format!(
+        "the running diolkos answered something else: {answer:?}"
+    ))
+}
+
+/// Standard output may be a pipe that nobody reads any more; that is the reader's right.
+fn print(text: String) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::run_time(format!("cannot write: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
