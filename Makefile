@@ -17,7 +17,7 @@ RUFF      := $(PYTHON) -m ruff
 RUFF_REST := --config lab/pyproject.toml .ci vectors $(wildcard tests)
 PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h)
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
 .PHONY: help root setup setup-build setup-lint build demo test lint format format-check licences tree install uninstall clean

@@ -57,6 +57,7 @@ class Network:
     program: Path
     tag: str = field(default_factory=lambda: f"dio-e2e-{os.getpid()}-{next(SERIAL)}")
     running: list[subprocess.Popen] = field(default_factory=list)
+    further: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.client, self.router, self.server = (f"{self.tag}-{role}" for role in ("client", "router", "server"))
@@ -86,6 +87,26 @@ class Network:
         self.ip(self.router, "route", "add", "64:ff9b::/96", "via", SERVER6)
         self.until(lambda: self.run(self.client, "ping", "-6", "-c1", "-W0.2", SERVER6, check=False).returncode == 0)
 
+    def add_network_behind(self) -> str:
+        """An IPv4 host behind the client, which masquerades it: eth0 of the namespace that is returned, lan0 here."""
+        behind = f"{self.tag}-behind"
+        self.host("ip", "netns", "add", behind)
+        self.further.append(behind)
+        self.host("ip", "link", "add", "lan0", "netns", self.client, "type", "veth", "peer", "eth0", "netns", behind)
+        for name, link, address in ((self.client, "lan0", "198.18.5.1"), (behind, "eth0", "198.18.5.2")):
+            self.ip(name, "address", "add", f"{address}/24", "dev", link)
+            self.ip(name, "link", "set", link, "up")
+        self.run(behind, "ip", "route", "add", "default", "via", "198.18.5.1")
+        self.sysctl(self.client, "net.ipv4.ip_forward", "1")
+        self.run(self.client, "nft", "-f", "-", input="""
+            table ip behind {
+                chain post {
+                    type nat hook postrouting priority 100;
+                    oifname "diolkos0" masquerade;
+                }
+            }""")  # fmt: skip
+        return behind
+
     def remove(self) -> None:
         """End what runs and remove the namespaces."""
         for process in self.running:
@@ -96,7 +117,7 @@ class Network:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for name in (self.client, self.router, self.server):
+        for name in (self.client, self.router, self.server, *self.further):
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
         shutil.rmtree(self.scratch)
 
@@ -170,10 +191,10 @@ class Network:
         done = self.run(self.client, *wrapper, str(self.program), *arguments, check=False, timeout=PATIENCE)
         return done.returncode, done.stderr.strip()
 
-    def counters(self) -> dict[str, int]:
-        """Packets by fate."""
+    def counters(self, unit: str = "counters") -> dict[str, int]:
+        """Packets by fate, or `bytes`."""
         shown = self.run(self.client, str(self.program), "show", "counters", "--json").stdout
-        return json.loads(shown)["counters"]
+        return json.loads(shown)[unit]
 
     def ping(self, *options: str, to: str = SERVER4) -> subprocess.CompletedProcess:
         """Ping from the client; true success is exit code 0."""
