@@ -16,11 +16,14 @@ RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
 RUFF_REST := --config lab/pyproject.toml .ci vectors $(wildcard tests)
 PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh
+FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
+# Seconds for each target of `make fuzz`.
+FUZZ_TIME ?= 20
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint build demo test lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-build setup-lint setup-fuzz build demo test fuzz lint format format-check licences tree install uninstall clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -35,6 +38,9 @@ setup-build:
 setup-lint:
 	@$(SETUP) lint
 
+setup-fuzz:
+	@$(SETUP) fuzz
+
 root: # said at once, not after the build
 	@$(AS_ROOT) true
 
@@ -48,26 +54,34 @@ demo: root setup build ## measure CLAT against native forwarding on this machine
 test: root setup build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
+	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
 	@for tests in $(PY_TESTS); do echo "== pytest $$tests"; $(AS_ROOT) $(PYTHON) -m pytest $$tests || exit; done
+
+fuzz: setup-fuzz ## look for bytes that break a parser or the translator, FUZZ_TIME=20 s for each target
+	@$(STEP) "Building the fuzz targets" $(LOG)/build-fuzz.log fuzz/run.sh build
+	@$(TOOLS) fuzz/run.sh $(FUZZ_TIME)
 
 lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shellcheck
 	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(STEP) "clippy of fuzz" $(LOG)/clippy-fuzz.log cargo clippy $(FUZZ_CRATE) --lib --tests --examples -- -D warnings
 	@$(STEP) "ruff" $(LOG)/ruff.log sh -c '$(RUFF) check lab && $(RUFF) check $(RUFF_REST)'
 	@$(STEP) "vectors" $(LOG)/vectors.log $(PYTHON) vectors/make.py --check
 	@$(STEP) "shellcheck" $(LOG)/shellcheck.log shellcheck $(SHELL_SRC)
 
 format: setup-lint ## bring all sources into the project's format
 	@$(TOOLS) cargo fmt --all
+	@$(TOOLS) cargo fmt --manifest-path fuzz/Cargo.toml
 	@$(TOOLS) sh -c '$(RUFF) check --select I --fix lab && $(RUFF) check --select I --fix $(RUFF_REST)'
 	@$(TOOLS) sh -c '$(RUFF) format lab && $(RUFF) format $(RUFF_REST)'
 	@$(TOOLS) clang-format -i $(BPF_SRC)
 
 format-check: setup-lint ## fail if `make format` would change a file
-	@$(STEP) "rustfmt" $(LOG)/rustfmt.log cargo fmt --all --check
+	@$(STEP) "rustfmt" $(LOG)/rustfmt.log sh -c 'cargo fmt --all --check && cargo fmt --manifest-path fuzz/Cargo.toml --check'
 	@$(STEP) "ruff format" $(LOG)/ruff-format.log sh -c '$(RUFF) format --check --diff lab && $(RUFF) format --check --diff $(RUFF_REST)'
 	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
 
-licences: build ## check, without the network, the licence and the oldest Rust of every dependency
+licences: build ## check the licence and the oldest Rust of every dependency
+	@$(STEP) "Fetching the crates of fuzz" $(LOG)/fetch-fuzz.log cargo fetch --manifest-path fuzz/Cargo.toml --locked
 	@$(TOOLS) $(PYTHON) .ci/licences.py
 	@$(TOOLS) $(PYTHON) .ci/rust_version.py
 

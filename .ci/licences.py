@@ -6,7 +6,8 @@
     Python (installed) ──────┘
 
 Crates become part of the programs, so their licences have to be permissive. The lab's Python packages are imported
-by it, and held to the same list. Test tools are only ever run beside the project; they may also be copyleft.
+by it, and held to the same list. Test tools are only ever run beside the project; they may also be copyleft. The
+crates of fuzz/ are such tools.
 What a Python wheel carries inside is its publisher's to license and is fetched from there by whoever installs it.
 """
 
@@ -41,7 +42,7 @@ PERMISSIVE = {
     "Unicode-3.0",
     "Zlib",
 }
-FOR_TEST_TOOLS = PERMISSIVE | {"GPL-2.0-only", "MPL-2.0"}
+FOR_TEST_TOOLS = PERMISSIVE | {"GPL-2.0-only", "MPL-2.0", "NCSA"}
 
 # Foreign sources that a crate compiles into our programs and that its own licence field does not speak of.
 INSIDE_CRATES = {"libbpf-sys": "LGPL-2.1-only OR BSD-2-Clause"}  # libbpf
@@ -76,16 +77,15 @@ class Dependency:
         return None if fits else f"{self.kind} {self.name} {self.version}: {self.licence} is not allowed"
 
 
-def crates(cargo_metadata: dict) -> Iterator[Dependency]:
+def crates(cargo_metadata: dict, allowed: set[str] = PERMISSIVE) -> Iterator[Dependency]:
     """All crates of the lock file that this platform builds, but for our own."""
-    ours = set(cargo_metadata["workspace_members"])
     for package in cargo_metadata["packages"]:
-        if package["id"] in ours:
+        if package["id"].startswith("path+"):  # ours: it stands in this tree
             continue
         licence = package["license"] or ""
         if inside := INSIDE_CRATES.get(package["name"]):
             licence = f"({licence}) AND ({inside})"
-        yield Dependency("crate", package["name"], package["version"], licence, frozenset(PERMISSIVE))
+        yield Dependency("crate", package["name"], package["version"], licence, frozenset(allowed))
 
 
 def python_packages(lab_requires: list[str]) -> Iterator[Dependency]:
@@ -126,18 +126,21 @@ def licence_of(package: metadata.PackageMetadata) -> str:
     return package.get("License") or ""
 
 
-def cargo_metadata() -> dict:
-    """What cargo knows of the workspace and its dependencies on this platform, without the network."""
+def cargo_metadata(folder: Path = PROJECT) -> dict:
+    """What cargo knows of a folder's workspace and all its dependencies on this platform, without the network."""
     version = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
     host = next(line.removeprefix("host: ") for line in version.splitlines() if line.startswith("host: "))
-    command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", host]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=PROJECT).stdout)
+    command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", host, "--all-features"]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=folder).stdout)
 
 
 def main() -> int:
     """Print every complaint, or one line of praise."""
     lab = tomllib.loads((PROJECT / "lab/pyproject.toml").read_text())["project"]
-    dependencies = [*crates(cargo_metadata()), *python_packages(lab["dependencies"])]
+    programs = list(crates(cargo_metadata()))
+    known = {(crate.name, crate.version) for crate in programs}
+    tools = [c for c in crates(cargo_metadata(PROJECT / "fuzz"), FOR_TEST_TOOLS) if (c.name, c.version) not in known]
+    dependencies = [*programs, *tools, *python_packages(lab["dependencies"])]
     complaints = [complaint for dependency in dependencies if (complaint := dependency.complaint())]
     for complaint in complaints:
         print(complaint)

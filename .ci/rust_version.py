@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from licences import cargo_metadata
+from licences import PROJECT, cargo_metadata
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -27,7 +27,7 @@ def too_new(metadata: dict) -> list[str]:
 
 def main() -> int:
     """Print the crates that are too new, or one line of praise."""
-    complaints = too_new(cargo_metadata())
+    complaints = too_new(cargo_metadata()) + too_new(cargo_metadata(PROJECT / "fuzz"))
     print("\n".join(complaints) or "Every crate builds with the workspace's rust-version, by its own word.")
     return 1 if complaints else 0
 

@@ -5,6 +5,7 @@
 #   packaging/setup.sh build   what building needs, and the Python environment
 #   packaging/setup.sh run     and what measuring and testing need
 #   packaging/setup.sh lint    or what `make lint` and `make format` need
+#   packaging/setup.sh fuzz    or what `make fuzz` needs
 #
 #   wanted ─► look ─► install from the distribution ─► look again ─► Python environment
 #
@@ -39,6 +40,7 @@ look() {
 	wanted_to_build
 	[ "$purpose" != run ] || wanted_to_run
 	[ "$purpose" != lint ] || wanted_to_lint
+	[ "$purpose" != fuzz ] || wanted_to_fuzz
 }
 
 # Rust, and a C compiler for libbpf, which is compiled with it. The lab needs Python only.
@@ -71,6 +73,11 @@ wanted_to_lint() {
 	want "clippy" "$tools cargo clippy --version" "@clippy"
 	want "clang-format" "command -v clang-format" "clang-format"
 	want "shellcheck" "command -v shellcheck" "shellcheck"
+}
+
+# libFuzzer is compiled with its targets.
+wanted_to_fuzz() {
+	want "a C++ compiler" "echo '#include <cstdint>' | c++ -E -x c++ -" "g++"
 }
 
 oldest_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
@@ -195,7 +202,7 @@ environment() {
 }
 
 case $purpose in
-build | run | lint)
+build | run | lint | fuzz)
 	look
 	[ ${#missing[@]} -eq 0 ] || distribution
 	environment
@@ -204,7 +211,7 @@ install-packages) # from `distribution`, as a step
 	install_packages "${@:2}"
 	;;
 *)
-	sed -n '3,8s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Looks for inputs that break what reads bytes of others, with libFuzzer and the stable toolchain.
+#
+#   fuzz/run.sh build                     the targets, and their seeds
+#   fuzz/run.sh SECONDS [TARGET...]       each target, or these, for so long
+#
+#   targets with coverage ─► seeds, fuzz/corpus, what earlier runs reached ─► run ─► an input that breaks it
+#
+# What breaks a target is written below target/fuzz/broken. Copied to fuzz/corpus/TARGET under a name that says what it
+# shows, it is replayed by every `make test`. What runs reached is kept in target/fuzz/reached for the next one.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+out=${CARGO_TARGET_DIR:-target}
+work=$out/fuzz
+host=$(rustc -vV | sed -n 's/^host: //p')
+programs=$out/$host/release
+# Bytes of the longest input; more than 10 s or 2 GiB for one is a fault.
+limits=(-max_len=4096 -timeout=10 -rss_limit_mb=2048)
+mapfile -t targets < <(sed -n 's|^path = "targets/\(.*\)\.rs"$|\1|p' fuzz/Cargo.toml)
+
+# What `cargo fuzz` asks of the compiler, without a sanitizer: those need a nightly toolchain, and there is no unsafe
+# code of ours behind these targets. Debug assertions are on (fuzz/Cargo.toml).
+coverage=(
+	--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module
+	-Cllvm-args=-sanitizer-coverage-level=4
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+	-Cllvm-args=-sanitizer-coverage-pc-table
+	-Cllvm-args=-sanitizer-coverage-trace-compares
+)
+
+build() {
+	cargo run --manifest-path fuzz/Cargo.toml --locked --target-dir "$out" --example seeds -- "$work/seeds"
+	RUSTFLAGS="${coverage[*]}" cargo build --manifest-path fuzz/Cargo.toml --locked --target-dir "$out" \
+		--release --features libfuzzer --target "$host"
+}
+
+folders() { # TARGET: where its inputs are, the first being that to which new ones are added
+	mkdir -p "$work/reached/$1" "$work/broken/$1"
+	echo "$work/reached/$1"
+	echo "$work/seeds/$1"
+	[ ! -d "fuzz/corpus/$1" ] || echo "fuzz/corpus/$1"
+}
+
+run() { # SECONDS TARGET
+	local log=$work/$2.log inputs
+	mapfile -t inputs < <(folders "$2")
+	printf '== Fuzzing %s for %s s ... ' "$2" "$1"
+	if ! "$programs/$2" "${limits[@]}" -max_total_time="$1" -print_final_stats=1 \
+		-artifact_prefix="$work/broken/$2/" "${inputs[@]}" >"$log" 2>&1 </dev/null; then
+		printf 'broken\n'
+		grep -v '^#' "$log" | tail -n 40
+		printf '== failed: %s. The input is below %s\n' "$2" "$work/broken/$2"
+		return 1
+	fi
+	sed -n 's/^stat::number_of_executed_units: *//p' "$log" | sed 's/$/ inputs/'
+}
+
+case ${1-} in
+build)
+	build
+	;;
+[0-9]*)
+	seconds=$1
+	shift
+	[ $# -gt 0 ] || set -- "${targets[@]}"
+	broken=()
+	for target; do run "$seconds" "$target" || broken+=("$target"); done
+	[ ${#broken[@]} -eq 0 ]
+	;;
+*)
+	sed -n '5,6s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Everything that reads bytes of others, tried out with bytes that nobody would write.
+//!
+//! Each target is a function of bytes that panics if something that must always hold does not. libFuzzer calls it
+//! through `targets/`; `cargo test` calls it with the seeds alone.
+//!
+//! bytes → [`input`] (→ [`setting`]: a configuration) → target → [`judge`]: what every output of the translator is
+//!
+//! | target | what reads the bytes | what is held against it |
+//! |---|---|---|
+//! | [`translate`] | the whole translator, one packet of either family | [`judge`] |
+//! | [`icmp_error`] | the same, ICMP errors with quotes and extensions (RFC 4884) | [`judge`], and the extensions as they were |
+//! | [`headers`] | IPv4 header and options, IPv6 extension chain | a second reader, written from the RFCs |
+//! | [`addresses`] | configuration check, mapping table, translation prefixes | a search through all entries, octet by octet |
+//! | [`offload`] | the header in front of each packet of the TUN device | [`judge`], and its own print |
+//! | [`neighbour`] | Neighbour Discovery | a second reader, written from RFC 4861 |
+//! | [`pcap`] | captures | their lengths, and what is written reads back |
+//! | [`config`] | configuration files | they read their own print; errors have a place |
+//!
+//! Seeds are made from `vectors/` ([`seeds`]); what fuzzing found worth keeping stands in `corpus/`.
+
+pub mod addresses;
+pub mod config;
+pub mod headers;
+pub mod icmp_error;
+pub mod input;
+pub mod judge;
+pub mod neighbour;
+pub mod offload;
+pub mod pcap;
+pub mod seeds;
+pub mod setting;
+pub mod translate;
+
+// The world and the checksums of the translator's own tests.
+#[allow(missing_docs)]
+#[path = "../../crates/core/tests/common/mod.rs"]
+mod common;
+#[allow(missing_docs, dead_code)] // Vectors are replayed elsewhere; here their packets are seeds.
+#[path = "../../crates/core/tests/vectors/file.rs"]
+mod vectors;
+
+/// A target: its name, what it does with bytes, and what to begin with.
+pub struct Target {
+    /// As in `targets/`.
+    pub name: &'static str,
+    /// Panics if something does not hold.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with, each with a name.
+    pub seeds: fn() -> Vec<(String, Vec<u8>)>,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 8] = [
+    Target {
+        name: "translate",
+        run: translate::run,
+        seeds: translate::seeds,
+    },
+    Target {
+        name: "icmp_error",
+        run: icmp_error::run,
+        seeds: icmp_error::seeds,
+    },
+    Target {
+        name: "headers",
+        run: headers::run,
+        seeds: headers::seeds,
+    },
+    Target {
+        name: "addresses",
+        run: addresses::run,
+        seeds: addresses::seeds,
+    },
+    Target {
+        name: "offload",
+        run: offload::run,
+        seeds: offload::seeds,
+    },
+    Target {
+        name: "neighbour",
+        run: neighbour::run,
+        seeds: neighbour::seeds,
+    },
+    Target {
+        name: "pcap",
+        run: pcap::run,
+        seeds: pcap::seeds,
+    },
+    Target {
+        name: "config",
+        run: config::run,
+        seeds: config::seeds,
+    },
+];

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the TUN device says of a packet, on its way through the slow path: read, obeyed, written again.
+//!
+//! setting | the device's header | packet
+
+use crate::common::Outcome;
+use crate::input::Input;
+use crate::{judge, seeds, setting};
+use diolkos::readers::{offload, offload_header};
+use diolkos_core::{Checksum, Offload, Translator, Verdict};
+
+/// Bytes of the header (`struct virtio_net_hdr`).
+const LEN: usize = 10;
+
+/// The target.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let config = setting::config(&mut input);
+    let front: [u8; LEN] = input.array();
+    let mut packet = input.0.to_vec();
+    if packet.is_empty() {
+        return; // The slow path never sees one.
+    }
+    let Some(received) = offload(&front, &mut packet) else {
+        assert!(
+            ![0, 1, 4, 5].contains(&(front[1] & 0x7f)),
+            "a kind that was asked for"
+        );
+        return;
+    };
+    let changed = packet
+        .iter()
+        .zip(input.0)
+        .filter(|(new, old)| new != old)
+        .count();
+    assert!(changed <= 2, "nothing but one checksum is written");
+    let left = received.offload.checksum == Checksum::Partial;
+    assert!(!left || front[0] & 1 != 0, "a checksum that nobody left");
+    assert!(changed == 0 || !left, "either finished or left");
+    assert_eq!(received.offload.gso.is_some(), front[1] & 0x7f != 0);
+
+    let Ok(translator) = Translator::new(&config) else {
+        return;
+    };
+    let Outcome {
+        verdict,
+        packet,
+        offload: after,
+        ..
+    } = judge::judge(&config, &translator, &packet, received.offload);
+    if verdict == Verdict::Forward {
+        let front = offload_header(after, received.ecn, &packet);
+        let mut again = packet.clone();
+        let read = offload(&front, &mut again).expect("a kind that we write");
+        assert_eq!(
+            (read.offload, &again),
+            (after, &packet),
+            "it reads its own print"
+        );
+        sensible(&front, after, &packet);
+    }
+}
+
+/// What the kernel demands of a header (virtio 1.2 section 5.1.6.2): places within the packet, behind its IP header.
+fn sensible(front: &[u8; LEN], offload: Offload, packet: &[u8]) {
+    let word = |at: usize| usize::from(u16::from_ne_bytes([front[at], front[at + 1]]));
+    let ip_len = if packet[0] >> 4 == 4 { 20 } else { 40 };
+    if offload.checksum == Checksum::Partial {
+        assert_eq!(word(6), ip_len, "the sum begins behind the IP header");
+        assert!(
+            word(6) + word(8) + 2 <= packet.len(),
+            "its field is in the packet"
+        );
+    }
+    if let Some(gso) = offload.gso {
+        assert_eq!(word(4), usize::from(gso.size));
+        assert!(
+            word(2) > ip_len && word(2) <= packet.len(),
+            "headers of {} bytes",
+            word(2)
+        );
+        let six = front[1] & 0x7f == 4;
+        assert!(
+            front[1] & 0x7f == 5 || six == (ip_len == 40),
+            "segmentation of the packet's family"
+        );
+    }
+}
+
+/// The TCP, UDP and echo packets of the vectors: as they are, with a checksum left to the device, as super-packets.
+pub fn seeds() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for (name, config, packet) in seeds::packets() {
+        let six = packet[0] >> 4 == 6;
+        let (Some(&protocol), start) = (
+            packet.get(if six { 6 } else { 9 }),
+            if six { 40u16 } else { 20 },
+        ) else {
+            continue;
+        };
+        let (kind, offset) = match protocol {
+            6 => (if six { 4 } else { 1 }, 16u16),
+            17 => (5, 6),
+            1 | 58 => (0, 2),
+            _ => continue,
+        };
+        let setting = setting::bytes(&config);
+        let [[a, b], [c, d]] = [start.to_ne_bytes(), offset.to_ne_bytes()];
+        let [e, f] = 500u16.to_ne_bytes();
+        let partial = [1, 0, 0, 0, 0, 0, a, b, c, d];
+        let whole = [1, kind, 0, 0, e, f, a, b, c, d];
+        seeds.push((
+            format!("{name}-plain"),
+            [&setting[..], &[0; LEN], &packet].concat(),
+        ));
+        seeds.push((
+            format!("{name}-partial"),
+            [&setting[..], &partial, &packet].concat(),
+        ));
+        if kind != 0 && packet.len() > 600 {
+            seeds.push((
+                format!("{name}-super"),
+                [&setting[..], &whole, &packet].concat(),
+            ));
+        }
+    }
+    seeds
+}
