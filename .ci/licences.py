@@ -130,7 +130,8 @@ def cargo_metadata(folder: Path = PROJECT) -> dict:
     """What cargo knows of a folder's workspace and all its dependencies on this platform, without the network."""
     version = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
     host = next(line.removeprefix("host: ") for line in version.splitlines() if line.startswith("host: "))
-    command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", host, "--all-features"]
+    command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--all-features"]
+    command += ["--filter-platform", host]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=folder).stdout)
 
 
