@@ -50,7 +50,7 @@ run() { # SECONDS TARGET
 	if ! "$programs/$2" "${limits[@]}" -max_total_time="$1" -print_final_stats=1 \
 		-artifact_prefix="$work/broken/$2/" "${inputs[@]}" >"$log" 2>&1 </dev/null; then
 		printf 'broken\n'
-		grep -v '^#' "$log" | tail -n 40
+		grep -a -A 4 'panicked at\|ERROR: libFuzzer' "$log" || tail -n 40 "$log"
 		printf '== failed: %s. The input is below %s\n' "$2" "$work/broken/$2"
 		return 1
 	fi

@@ -310,8 +310,12 @@ fn translated(
     let is_seed = |seen: &Seen<'_>| {
         let at = checksum_at(seen, seen.transport()).expect("a seed stands somewhere");
         let field = word(seen.transport(), at).expect("within the header");
+        let len = match seen.protocol {
+            17 => usize::from(word(seen.transport(), 4).expect("within the header")),
+            _ => seen.transport().len(),
+        };
         // 0 and 0xFFFF are one number.
-        field % 0xffff == ones_sum(&seen.pseudo(seen.transport().len())) % 0xffff
+        field % 0xffff == ones_sum(&seen.pseudo(len)) % 0xffff
     };
     match (offered.checksum, offload.checksum) {
         (Checksum::Complete, Checksum::Complete) => {
