@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The stateful translator, in virtual time.
+//!
+//! * `udp`, `tcp`, `limits`, `operate`: the tables alone ([`diolkos_core::session`]).
+//! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
+//! * `packets`, `errors`, `fragments`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
+//! * `robust`: packets that nobody should send, long sequences of them.
+//! * `world`: what they have in common.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod agreement;
+mod errors;
+mod fragments;
+mod hairpin;
+mod limits;
+mod model;
+mod operate;
+mod packets;
+mod robust;
+mod tcp;
+mod udp;
+mod world;
