@@ -37,7 +37,8 @@
 	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
 	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
 	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
-	X(DECLINE_OFFLOAD)   /* a super-packet that is not plain TCP */
+	X(DECLINE_OFFLOAD)   /* a super-packet that is not plain TCP */               \
+	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */
 
 enum diolkos_fate {
 #define X(name) DIOLKOS_##name,
@@ -132,6 +133,55 @@ struct diolkos_eam4 {
 };
 
 /*
+ * A NAT64 (RFC 6146): translation prefixes, and the sessions that the
+ * controller has put into two hash maps, one for each direction. The programs
+ * look up and stamp; they never change a session.
+ *
+ * With ICMP, ports are query identifiers, and the peer's is 0.
+ */
+struct diolkos_nat64 {
+	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
+	__u32 pref64s;
+};
+
+/* A session as the packets of the node show it. */
+struct diolkos_outward {
+	struct in6_addr node;
+	__be32 peer_be;
+	__be16 node_port_be;
+	__be16 peer_port_be;
+	__u8 protocol; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP */
+	__u8 pad[3];
+};
+
+/* How the peer sees the node. */
+struct diolkos_outward_to {
+	__u64 last_seen; /* CLOCK_MONOTONIC_COARSE, ns; 0: never */
+	__be32 v4_be;
+	__be16 v4_port_be;
+	__u8 prefix; /* by which of the prefixes the node knows the peer */
+	__u8 pad;
+};
+
+/* The same session as the packets of the peer show it. */
+struct diolkos_inward {
+	__be32 v4_be;
+	__be32 peer_be;
+	__be16 v4_port_be;
+	__be16 peer_port_be;
+	__u8 protocol;
+	__u8 pad[3];
+};
+
+struct diolkos_inward_to {
+	__u64 last_seen;
+	struct in6_addr node;
+	__be16 node_port_be;
+	__u8 prefix;
+	__u8 pad[5];
+};
+
+/*
  * The router behind which the whole translation prefix lies, while the
  * program that watches the routes is sure that there is exactly one. With it
  * the route need not be looked up for each packet. A new router is written
@@ -148,6 +198,10 @@ _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 276, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_nat64) == 100, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_outward) == 28 && sizeof(struct diolkos_inward) == 16, "keys have no padding");
+_Static_assert(sizeof(struct diolkos_outward_to) == 16 && sizeof(struct diolkos_inward_to) == 32,
+	       "no implicit padding");
 _Static_assert(sizeof(struct diolkos_net4) == 8 && sizeof(struct diolkos_net6) == 20, "keys have no padding");
 _Static_assert(sizeof(struct diolkos_count) == 16, "no implicit padding");
 

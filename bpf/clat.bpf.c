@@ -95,7 +95,7 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 		return NEXT;
 	}
 	addr_embed(&clat.pref64, s.dst4_be, &dst6);
-	if (xlat_4to6(skb, l2, &s, &src6, &dst6))
+	if (xlat_4to6(skb, l2, &s, &src6, &dst6, &none))
 		return fail(len);
 	count(DIOLKOS_TRANSLATED_4TO6, len);
 	return out_of_uplink(skb, len, 1);
@@ -178,7 +178,7 @@ int uplink_ingress(struct __sk_buff *skb)
 		count(fate, len);
 		return bpf_redirect(rules.tun_ifindex, 0);
 	}
-	if (xlat_6to4(skb, l2, &s, src4_be, clat.v4_be))
+	if (xlat_6to4(skb, l2, &s, src4_be, clat.v4_be, &none))
 		return fail(len);
 	count(DIOLKOS_TRANSLATED_6TO4, len);
 	return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);

@@ -17,7 +17,8 @@ struct icmp_echo {
 	__u8 type;
 	__u8 code;
 	__be16 checksum_be;
-	__be32 id_seq_be;
+	__be16 id_be;
+	__be16 seq_be;
 };
 
 /* The type on the other side, or -1. */

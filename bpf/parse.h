@@ -26,6 +26,8 @@
 #define IPV4_MF_OR_OFFSET 0x3fff
 #define TCP_LINEAR 20
 #define L4_LINEAR 8 /* all that is read of UDP and ICMP */
+#define TCP_FLAGS_AT 13
+#define TCP_FIN_SYN_RST 0x07
 
 /* What the translation needs of a packet, copied out before anything moves. */
 struct seen {
@@ -38,7 +40,10 @@ struct seen {
 	__u8 traffic_class;
 	__u8 icmp_type;
 	__u8 new_icmp_type; /* of an echo, in the other family */
+	__u8 tcp_flags;
 	__u8 df;
+	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
+	__be16 icmp_seq_be;
 };
 
 /* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
@@ -63,6 +68,9 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		header_len = tcp->doff * 4;
 		if (header_len < sizeof(*tcp) || header_len > s->payload_len)
 			return DIOLKOS_DECLINE_HEADER;
+		s->tcp_flags = ((__u8 *)tcp)[TCP_FLAGS_AT];
+		s->src_port_be = tcp->source;
+		s->dst_port_be = tcp->dest;
 		break;
 	}
 	case IPPROTO_UDP: {
@@ -76,6 +84,8 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		/* RFC 7915 section 4.5: policy of the slow path. Over IPv6 it is illegal (RFC 8200 section 8.1). */
 		if (!udp->check)
 			return DIOLKOS_DECLINE_CHECKSUM;
+		s->src_port_be = udp->source;
+		s->dst_port_be = udp->dest;
 		break;
 	}
 	case IPPROTO_ICMP: {
@@ -90,8 +100,10 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		 * If all the rest is zeros too, the IPv4 checksum is 0xffff, and by difference it would come out as 0
 		 * (RFC 1624 section 3). To know that, every byte has to be looked at.
 		 */
-		if (icmp->type == ICMPV6_ECHO_REPLY && !icmp->id_seq_be)
+		if (icmp->type == ICMPV6_ECHO_REPLY && !(icmp->id_be | icmp->seq_be))
 			return DIOLKOS_DECLINE_CHECKSUM;
+		s->src_port_be = s->dst_port_be = icmp->id_be;
+		s->icmp_seq_be = icmp->seq_be;
 		break;
 	}
 	default:

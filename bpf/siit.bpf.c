@@ -12,15 +12,12 @@
 #include "abi.h"
 #include "addr.h"
 #include "eamt.h"
+#include "isthmus.h"
 #include "maps.h"
 #include "parse.h"
 #include "xlat.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include <linux/pkt_cls.h>
-
-/* Not ours, or not ours alone: the next program, then the slow path, sees the packet as it was. */
-#define NEXT TC_ACT_UNSPEC
 
 /* The IPv6 address of an IPv4 node: by its mapping, otherwise by the first prefix. 0, or why the packet is declined. */
 static __always_inline int to_v6(__be32 v4_be, struct in6_addr *out)
@@ -54,7 +51,7 @@ static __always_inline int to_v4(const struct in6_addr *v6, __be32 *out_be, int 
 	return 0;
 }
 
-/* l2: bytes of link-layer header in front of the packet. -1: it is translated; -2: it is lost; or why it is declined. */
+/* l2: bytes of link-layer header in front of the packet. The fate of the packet. */
 static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
 {
 	struct in6_addr src6, dst6;
@@ -69,7 +66,7 @@ static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
 		fate = to_v6(s.dst4_be, &dst6);
 	if (fate)
 		return fate;
-	return xlat_4to6(skb, l2, &s, &src6, &dst6) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
+	return xlat_4to6(skb, l2, &s, &src6, &dst6, &none) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
 }
 
 static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
@@ -91,44 +88,20 @@ static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
 	/* Back to IPv6, to a node with a mapping (RFC 7757 section 4.2). */
 	if (dst_by_prefix && eamt_find_v4(dst4_be, &len))
 		return DIOLKOS_DECLINE_HAIRPIN;
-	return xlat_6to4(skb, l2, &s, src4_be, dst4_be) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
-}
-
-static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
-{
-	__u32 len = skb->len - l2;
-	int fate;
-
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		fate = egress_4to6(skb, l2);
-	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		fate = egress_6to4(skb, l2);
-	else
-		return NEXT;
-
-	count(fate, len);
-	switch (fate) {
-	case DIOLKOS_TRANSLATED_4TO6:
-	case DIOLKOS_TRANSLATED_6TO4:
-		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
-	case DIOLKOS_FAILED:
-		return TC_ACT_SHOT;
-	default:
-		return NEXT;
-	}
+	return xlat_6to4(skb, l2, &s, src4_be, dst4_be, &none) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
 }
 
 SEC("tcx/egress")
 int siit_egress(struct __sk_buff *skb)
 {
-	return egress(skb, 0);
+	return isthmus(skb, 0, egress_4to6, egress_6to4);
 }
 
 /* For BPF_PROG_TEST_RUN, which gives every packet an Ethernet header. Not loaded unless asked for. */
 SEC("?tcx/egress")
 int siit_egress_l2(struct __sk_buff *skb)
 {
-	return egress(skb, ETH_HLEN);
+	return isthmus(skb, ETH_HLEN, egress_4to6, egress_6to4);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

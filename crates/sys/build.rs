@@ -9,7 +9,7 @@ use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::btf::{types, Btf};
 
 /// One object for each mode: a configuration is data of the object that it needs.
-const OBJECTS: [&str; 2] = ["clat", "siit"];
+const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 
 fn main() {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");

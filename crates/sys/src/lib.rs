@@ -28,6 +28,9 @@ mod skel {
     pub mod clat {
         include!(concat!(env!("OUT_DIR"), "/clat.skel.rs"));
     }
+    pub mod nat64 {
+        include!(concat!(env!("OUT_DIR"), "/nat64.skel.rs"));
+    }
     pub mod siit {
         include!(concat!(env!("OUT_DIR"), "/siit.skel.rs"));
     }

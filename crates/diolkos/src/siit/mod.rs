@@ -123,7 +123,7 @@ impl Isthmus {
         }
         added.add(net, self.index, metric).await?;
         if let (Some(fast), Some(prepared)) = (&mut self.fast, prepared) {
-            if let Err(error) = fast.swap(prepared) {
+            if let Err(error) = fast.swap(&prepared) {
                 added.remove(net, self.index, metric).await;
                 return Err(accelerate::failure(error));
             }

@@ -8,8 +8,9 @@ use std::ops::Deref;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, OpenObject};
+use libbpf_rs::OpenObject;
 
+use super::isthmus::AsMap;
 use super::load::{failed, fill_pref64, fill_rules, keep, listen, no_data, seed};
 use super::next_hop::NextHop;
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
@@ -56,8 +57,8 @@ impl ClatPath {
             .map_err(|e| failed("load", &e))?;
         seed(&loaded.maps.ipv4_ids, random)?;
         let (programs, maps) = (&loaded.progs, &loaded.maps);
-        let fates = MapHandle::try_from(&maps.fates).map_err(|e| failed("fates", &e))?;
-        let next_hop = MapHandle::try_from(&maps.next_hop).map_err(|e| failed("next_hop", &e))?;
+        let fates = maps.fates.handle()?;
+        let next_hop = maps.next_hop.handle()?;
 
         let (tun, uplink) = (rules.rules.tun_ifindex, rules.uplink_ifindex);
         let mut path = FastPath::new(fates);

@@ -8,8 +8,11 @@
 
 mod clat;
 mod hook;
+mod isthmus;
 mod load;
+mod nat64;
 mod next_hop;
+mod session;
 mod siit;
 #[cfg(feature = "testrun")]
 pub mod testrun;
@@ -21,7 +24,10 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
-pub use siit::{Eam, Prepared, SiitPath, SiitRules};
+pub use isthmus::Prepared;
+pub use nat64::{Nat64Path, Nat64Rules};
+pub use session::{Session, Sessions};
+pub use siit::{Eam, SiitPath, SiitRules};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
-use super::load::{failed, fill_pref64, fill_rules, keep, listen, masked6, no_data, seed};
-use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
+use super::isthmus::{Isthmus, Prepared};
+use super::load::{failed, fill_pref64, fill_rules, listen, masked6, no_data, seed};
+use super::{Attach, FastPath, FastPathError, Pref64, Rules};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
 /// What the program of a SIIT needs to know; see `struct diolkos_siit` in `bpf/abi.h`.
@@ -36,10 +37,7 @@ pub struct Eam {
 
 /// The loaded and attached program; dropped, it is off.
 #[derive(Debug)]
-pub struct SiitPath {
-    path: FastPath,
-    ipv4_ids: MapHandle,
-}
+pub struct SiitPath(Isthmus);
 
 impl SiitPath {
     /// Loads the program with these rules and attaches it behind whatever is attached already.
@@ -54,23 +52,13 @@ impl SiitPath {
         let mut storage = MaybeUninit::uninit();
         let loaded = load(open(&mut storage, rules)?, rules)?;
         seed(&loaded.maps.ipv4_ids, random)?;
-        let fates = MapHandle::try_from(&loaded.maps.fates).map_err(|e| failed("fates", &e))?;
-        let ipv4_ids = MapHandle::try_from(&loaded.maps.ipv4_ids).map_err(|e| failed("ids", &e))?;
-
-        let program = keep(loaded.progs.siit_egress.as_fd())?;
-        let ifindex = rules.rules.tun_ifindex;
-        let mut path = FastPath::new(fates);
-        path.hooks.push(
-            Hook::attach(
-                program.as_fd(),
-                ifindex,
-                Side::Egress,
-                attach,
-                handle(instance),
-            )
-            .map_err(refused)?,
-        );
-        Ok(SiitPath { path, ipv4_ids })
+        Ok(SiitPath(Isthmus::attach(
+            ("siit_egress", loaded.progs.siit_egress.as_fd()),
+            rules.rules.tun_ifindex,
+            attach,
+            instance,
+            [&loaded.maps.fates, &loaded.maps.ipv4_ids],
+        )?))
     }
 
     /// The program with other rules, which goes on counting where this one is; not attached before
@@ -79,21 +67,14 @@ impl SiitPath {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules)?;
         let maps = &mut open.maps;
-        maps.fates
-            .reuse_fd(self.path.fates.as_fd())
-            .and_then(|()| maps.ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
-            .map_err(|e| failed("share the counters", &e))?;
+        self.0.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         let loaded = load(open, rules)?;
-        Ok(Prepared(keep(loaded.progs.siit_egress.as_fd())?))
+        Prepared::new(loaded.progs.siit_egress.as_fd())
     }
 
     /// Puts the prepared program in the place of the one that is there. Each packet meets one of them.
-    pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
-        self.path
-            .hooks
-            .iter_mut()
-            .try_for_each(|hook| hook.replace(prepared.0.as_fd()))
-            .map_err(refused)
+    pub fn swap(&mut self, prepared: &Prepared) -> Result<(), FastPathError> {
+        self.0.swap(prepared)
     }
 }
 
@@ -101,18 +82,7 @@ impl Deref for SiitPath {
     type Target = FastPath;
 
     fn deref(&self) -> &FastPath {
-        &self.path
-    }
-}
-
-/// A program that is loaded and waits for its place.
-#[derive(Debug)]
-pub struct Prepared(OwnedFd);
-
-fn refused(source: std::io::Error) -> FastPathError {
-    FastPathError::Attach {
-        program: "siit_egress",
-        source,
+        &self.0.path
     }
 }
 

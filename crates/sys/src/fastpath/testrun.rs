@@ -15,8 +15,11 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
+use super::isthmus::AsMap;
 use super::load::{failed, keep};
-use super::{clat, siit, ClatRules, Count, FastPathError, SiitRules, FATE_NAMES};
+use super::{
+    clat, nat64, siit, ClatRules, Count, FastPathError, Nat64Rules, Sessions, SiitRules, FATE_NAMES,
+};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -89,8 +92,8 @@ impl TestRun {
             ],
             // The program has put a header for the uplink in front of the one it found.
             2 * ETHERNET,
-            MapHandle::try_from(&maps.fates).map_err(|e| failed("fates", &e))?,
-            MapHandle::try_from(&maps.ipv4_ids).map_err(|e| failed("ids", &e))?,
+            maps.fates.handle()?,
+            maps.ipv4_ids.handle()?,
         )
     }
 
@@ -104,9 +107,26 @@ impl TestRun {
         TestRun::new(
             [keep(program)?, keep(program)?],
             ETHERNET,
-            MapHandle::try_from(&maps.fates).map_err(|e| failed("fates", &e))?,
-            MapHandle::try_from(&maps.ipv4_ids).map_err(|e| failed("ids", &e))?,
+            maps.fates.handle()?,
+            maps.ipv4_ids.handle()?,
         )
+    }
+
+    /// The same for a NAT64, without sessions.
+    pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions), FastPathError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = nat64::open(&mut storage, rules)?;
+        open.progs.nat64_egress_l2.set_autoload(true);
+        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let (program, maps) = (loaded.progs.nat64_egress_l2.as_fd(), &loaded.maps);
+        let run = TestRun::new(
+            [keep(program)?, keep(program)?],
+            ETHERNET,
+            maps.fates.handle()?,
+            maps.ipv4_ids.handle()?,
+        )?;
+        let sessions = nat64::sessions(maps.outward.handle()?, maps.inward.handle()?);
+        Ok((run, sessions))
     }
 
     fn new(

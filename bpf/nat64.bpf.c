@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * nat64.bpf.c - the fast path of a NAT64 at the tc hooks, `device` placement.
+ *
+ *   nat64_egress      a packet of a known session that a route led to the TUN device: translated and received from
+ *                     there, so that the kernel routes it on
+ *   nat64_egress_l2   the same under test, where packets have an Ethernet header
+ *
+ * What begins, changes or ends a session goes to the controller behind the
+ * TUN device, and so does everything that is not plain.
+ */
+#include "abi.h"
+#include "addr.h"
+#include "isthmus.h"
+#include "maps.h"
+#include "parse.h"
+#include "session.h"
+#include "xlat.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/* Which prefix it is, and the IPv4 address in it; or -1. */
+static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
+{
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
+		if (!addr_extract(&nat64.pref64[i], v6, v4_be))
+			return addr_v4_is_special(*v4_be, nat64.pref64[i].only_global) ? -1 : (int)i;
+	}
+	return -1;
+}
+
+/* From the node to the peer: the node's port becomes that of its binding. */
+static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
+{
+	struct renumbering port = { .at = 0 };
+	struct diolkos_outward_to *to;
+	struct seen s = {};
+	__be32 peer_be = 0, v4_be;
+	int prefix, fate = parse_v6(skb, l2, &s);
+
+	if (!fate)
+		fate = guard_6to4(&s);
+	if (fate)
+		return fate;
+	if (addr_v6_is_special(&s.src6))
+		return DIOLKOS_DECLINE_ADDRESS;
+	prefix = find_pref64(&s.dst6, &peer_be);
+	if (prefix < 0)
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (session_is_moved_by(&s))
+		return DIOLKOS_DECLINE_STATE;
+	to = session_outward(&s, peer_be);
+	/* A node that begins to know its peer by another prefix changes the session. */
+	if (!to || to->prefix != prefix)
+		return DIOLKOS_DECLINE_STATE;
+	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
+	if (s.l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s.icmp_seq_be))
+		return DIOLKOS_DECLINE_CHECKSUM;
+	session_stamp(&to->last_seen);
+	port.from_be = s.src_port_be;
+	port.to_be = to->v4_port_be;
+	v4_be = to->v4_be;
+	return xlat_6to4(skb, l2, &s, v4_be, peer_be, &port) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
+}
+
+/* From the peer to the node. */
+static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
+{
+	struct renumbering port = { .at = __builtin_offsetof(struct udphdr, dest) };
+	struct diolkos_inward_to *to;
+	struct in6_addr src6, dst6;
+	struct seen s = {};
+	int fate = parse_v4(skb, l2, &s);
+
+	if (!fate)
+		fate = guard_4to6(&s);
+	if (fate)
+		return fate;
+	if (addr_v4_is_special(s.src4_be, 0) || addr_v4_is_special(s.dst4_be, 0))
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (session_is_moved_by(&s))
+		return DIOLKOS_DECLINE_STATE;
+	to = session_inward(&s);
+	if (!to)
+		return DIOLKOS_DECLINE_STATE;
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
+		if (i != to->prefix)
+			continue;
+		if (addr_v4_is_special(s.src4_be, nat64.pref64[i].only_global))
+			return DIOLKOS_DECLINE_ADDRESS;
+		addr_embed(&nat64.pref64[i], s.src4_be, &src6);
+		goto embedded;
+	}
+	return DIOLKOS_DECLINE_ADDRESS;
+embedded:
+	session_stamp(&to->last_seen);
+	dst6 = to->node;
+	port.from_be = s.dst_port_be;
+	port.to_be = to->node_port_be;
+	return xlat_4to6(skb, l2, &s, &src6, &dst6, &port) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
+}
+
+SEC("tcx/egress")
+int nat64_egress(struct __sk_buff *skb)
+{
+	return isthmus(skb, 0, egress_4to6, egress_6to4);
+}
+
+/* For BPF_PROG_TEST_RUN, which gives every packet an Ethernet header. Not loaded unless asked for. */
+SEC("?tcx/egress")
+int nat64_egress_l2(struct __sk_buff *skb)
+{
+	return isthmus(skb, ETH_HLEN, egress_4to6, egress_6to4);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sessions that the fast path of a NAT64 knows: two hash maps, one for each direction (`bpf/session.h`).
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+
+/// A session (RFC 6146 section 3.2). With ICMP, ports are query identifiers, and the peer's is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// IPv4's number: 1 (ICMP), 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// The node on the IPv6 side.
+    pub node: (Ipv6Addr, u16),
+    /// How the IPv4 side sees it.
+    pub v4: (Ipv4Addr, u16),
+    /// Who it talks to.
+    pub peer: (Ipv4Addr, u16),
+    /// By which of the prefixes it knows the peer.
+    pub prefix: u8,
+}
+
+/// Both maps.
+#[derive(Debug)]
+pub struct Sessions {
+    pub(super) outward: MapHandle,
+    pub(super) inward: MapHandle,
+}
+
+const OUTWARD: usize = 28;
+const INWARD: usize = 16;
+
+impl Sessions {
+    /// Adds a session, or changes it. One of which only one direction fits in is not there at all.
+    pub fn put(&self, session: &Session) -> io::Result<()> {
+        let (outward, inward) = (session.outward(), session.inward());
+        self.inward
+            .update(&inward, &session.inward_to(), MapFlags::ANY)
+            .map_err(io::Error::other)?;
+        let put = self
+            .outward
+            .update(&outward, &session.outward_to(), MapFlags::ANY);
+        if let Err(error) = put {
+            let _ = self.inward.delete(&inward);
+            return Err(io::Error::other(error));
+        }
+        Ok(())
+    }
+
+    /// Takes a session out, if it is there.
+    pub fn remove(&self, session: &Session) -> io::Result<()> {
+        for (map, key) in [
+            (&self.outward, &session.outward()[..]),
+            (&self.inward, &session.inward()[..]),
+        ] {
+            match map.delete(key) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(io::Error::other(error))
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// When the fast path last translated a packet of it, in time of CLOCK_MONOTONIC; None if it never did.
+    pub fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {
+        let stamp = |map: &MapHandle, key: &[u8]| -> io::Result<u64> {
+            let value = map
+                .lookup(key, MapFlags::ANY)
+                .map_err(io::Error::other)?
+                .unwrap_or_default();
+            let first = value.first_chunk().copied();
+            Ok(first.map_or(0, u64::from_ne_bytes))
+        };
+        let outward = stamp(&self.outward, &session.outward())?;
+        let latest = outward.max(stamp(&self.inward, &session.inward())?);
+        Ok((latest != 0).then(|| Duration::from_nanos(latest)))
+    }
+}
+
+impl Session {
+    /// `struct diolkos_outward`.
+    fn outward(&self) -> [u8; OUTWARD] {
+        let mut key = [0; OUTWARD];
+        key[..16].copy_from_slice(&self.node.0.octets());
+        key[16..20].copy_from_slice(&self.peer.0.octets());
+        key[20..22].copy_from_slice(&self.node.1.to_be_bytes());
+        key[22..24].copy_from_slice(&self.peer.1.to_be_bytes());
+        key[24] = self.protocol;
+        key
+    }
+
+    /// `struct diolkos_outward_to`, not seen yet.
+    fn outward_to(&self) -> [u8; 16] {
+        let mut value = [0; 16];
+        value[8..12].copy_from_slice(&self.v4.0.octets());
+        value[12..14].copy_from_slice(&self.v4.1.to_be_bytes());
+        value[14] = self.prefix;
+        value
+    }
+
+    /// `struct diolkos_inward`.
+    fn inward(&self) -> [u8; INWARD] {
+        let mut key = [0; INWARD];
+        key[..4].copy_from_slice(&self.v4.0.octets());
+        key[4..8].copy_from_slice(&self.peer.0.octets());
+        key[8..10].copy_from_slice(&self.v4.1.to_be_bytes());
+        key[10..12].copy_from_slice(&self.peer.1.to_be_bytes());
+        key[12] = self.protocol;
+        key
+    }
+
+    /// `struct diolkos_inward_to`, not seen yet.
+    fn inward_to(&self) -> [u8; 32] {
+        let mut value = [0; 32];
+        value[8..24].copy_from_slice(&self.node.0.octets());
+        value[24..26].copy_from_slice(&self.node.1.to_be_bytes());
+        value[26] = self.prefix;
+        value
+    }
+}
