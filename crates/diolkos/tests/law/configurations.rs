@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The translators under which the law is tested. CLATs: every length of prefix, with addresses that keep checksums as
-//! they are and with others. SIITs: tables and prefixes of every shape. And every key that a program looks at.
+//! they are and with others. SIITs: tables and prefixes of every shape. NAT64s. And every key that a program looks at.
 
 use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_core::config::nat64::{Filtering, Nat64Config, Pool4, Protocol};
 use diolkos_core::csum::Sum;
 use diolkos_core::{Config, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 use diolkos_sys::fastpath::testrun::TestRun;
-use diolkos_sys::fastpath::{self, ClatRules, FastPathError, Rules, SiitRules};
+use diolkos_sys::fastpath::{
+    self, ClatRules, FastPathError, Nat64Rules, Rules, Sessions, SiitRules,
+};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,6 +18,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub struct Setup {
     pub name: String,
     pub config: Config,
+    /// Of a NAT64; `config` is that of its translator.
+    pub nat64: Option<Nat64Config>,
 }
 
 /// A node by both its addresses.
@@ -29,6 +34,7 @@ impl Setup {
         Setup {
             name: name.to_owned(),
             config,
+            nat64: None,
         }
     }
 
@@ -42,9 +48,9 @@ impl Setup {
     }
 
     fn siit(name: &str, pref64: &[&str], eam: &[(&str, &str)]) -> Setup {
-        Setup {
-            name: name.to_owned(),
-            config: Config {
+        Setup::of(
+            name,
+            Config {
                 pref64: pref64.iter().map(|p| p.parse().unwrap()).collect(),
                 eam: eam.iter().map(|(v4, v6)| mapping(v4, v6)).collect(),
                 icmp: Icmp {
@@ -53,6 +59,26 @@ impl Setup {
                 },
                 ..Config::default()
             },
+        )
+    }
+
+    /// A NAT64 with a small pool.
+    fn nat64(name: &str, pref64: &[&str], filtering: Filtering) -> Setup {
+        let stateless =
+            Setup::siit(name, pref64, &[]).having(|config| config.icmp = Icmp::default());
+        let pool = Pool4 {
+            net: "192.0.2.0/29".parse().unwrap(),
+            ports: 1024..=65535,
+            protocols: Protocol::ALL.to_vec(),
+        };
+        Setup {
+            nat64: Some(Nat64Config {
+                translator: stateless.config.clone(),
+                pool4: vec![pool],
+                filtering,
+                ..Nat64Config::default()
+            }),
+            ..stateless
         }
     }
 
@@ -135,28 +161,45 @@ impl Setup {
             .any(|&p| self.only_global_behind(p))
     }
 
-    /// The programs with what the daemon tells them (`clat::rules`, `siit::rules`).
-    pub fn fast(&self) -> Result<TestRun, FastPathError> {
+    fn rules(&self) -> Rules {
         let config = &self.config;
-        let rules = Rules {
+        Rules {
             tun_ifindex: 1,
             mtu4: config.mtu4,
             mtu6: config.mtu6,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu,
             traffic_class_zero: config.traffic_class == TrafficClass::Zero,
-        };
-        let pref64 = |&prefix: &Ipv6Net| fastpath::Pref64 {
+        }
+    }
+
+    fn pref64(&self, prefix: Ipv6Net) -> fastpath::Pref64 {
+        fastpath::Pref64 {
             network: prefix.network(),
             bits: prefix.prefix_len(),
             only_global: self.only_global_behind(prefix),
-        };
+        }
+    }
+
+    /// The program of a NAT64 with what the daemon tells it (`nat64::rules`), and its sessions.
+    pub fn fast_with_state(&self) -> Result<(TestRun, Sessions), FastPathError> {
+        TestRun::nat64(&Nat64Rules {
+            rules: self.rules(),
+            pref64: self.config.pref64.iter().map(|&p| self.pref64(p)).collect(),
+            max_sessions: 10_000,
+        })
+    }
+
+    /// The programs with what the daemon tells them (`clat::rules`, `siit::rules`).
+    pub fn fast(&self) -> Result<TestRun, FastPathError> {
+        let config = &self.config;
+        let rules = self.rules();
         if config.clat {
             let (v4, v6) = self.near(0, 0);
             return TestRun::clat(&ClatRules {
                 rules,
                 v4,
                 v6,
-                pref64: pref64(&config.pref64[0]),
+                pref64: self.pref64(config.pref64[0]),
                 uplink_ifindex: 1,
                 uplink_is_ethernet: true,
             });
@@ -167,7 +210,7 @@ impl Setup {
         };
         TestRun::siit(&SiitRules {
             rules,
-            pref64: config.pref64.iter().map(pref64).collect(),
+            pref64: config.pref64.iter().map(|&p| self.pref64(p)).collect(),
             eam: config.eam.iter().map(eam).collect(),
         })
     }
@@ -203,6 +246,21 @@ pub fn all() -> Vec<Setup> {
     let mut all = clats();
     all.extend(siits());
     all
+}
+
+/// Those with state.
+pub fn nat64s() -> Vec<Setup> {
+    use Filtering::{AddressDependent, EndpointIndependent};
+    let nat64 = Setup::nat64;
+    vec![
+        nat64("NAT64", &["64:ff9b::/96"], EndpointIndependent),
+        nat64(
+            "NAT64 that filters by address, two prefixes",
+            &["2001:db8:64:64::/64", "64:ff9b::/96"],
+            AddressDependent,
+        ),
+        nat64("NAT64, /40", &["2001:db8:100::/40"], EndpointIndependent),
+    ]
 }
 
 fn clats() -> Vec<Setup> {

@@ -17,7 +17,11 @@
 //! devices in `tests/e2e`.
 
 mod configurations;
+mod flows;
 mod grammar;
+#[allow(dead_code)] // What only the program needs of it.
+#[path = "../../src/nat64/mirror.rs"]
+mod mirror;
 mod paths;
 mod readdress;
 #[allow(dead_code)] // Vectors are replayed there; here only their packets are of use.
@@ -39,6 +43,9 @@ const PLAIN_FLOOR: f64 = 0.999;
 const FLOOR: f64 = 0.4;
 /// Of the vectors' packets between a node and a plain peer: most of them are about what is not plain.
 const VECTORS_FLOOR: f64 = 0.1;
+
+/// Of packets between nodes and peers that have mostly met before.
+const STATE_FLOOR: f64 = 0.4;
 
 fn from_environment<T: FromStr>(key: &str) -> Option<T> {
     let text = std::env::var(key).ok()?;
@@ -142,6 +149,31 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
         only.is_some() || all.translated() >= FLOOR,
         "too many packets are declined:\n{all}"
     );
+}
+
+#[test]
+fn the_law_holds_with_state() {
+    let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
+    let cases = from_environment("DIOLKOS_LAW_CASES").unwrap_or(CASES);
+    for setup in configurations::nat64s() {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut paths = Paths::new(&setup);
+        let mut all = Tally::default();
+        for case in 0..cases / 3 {
+            let given = flows::next(&setup, paths.nat64(), &mut rng);
+            let ipv4_id = rng.u16(..);
+            match paths.obey(&given, ipv4_id) {
+                Ok(fate) => all.add(fate),
+                Err(broken) => panic!("packet {case} of DIOLKOS_LAW_SEED={seed}: {broken}"),
+            }
+        }
+        println!(
+            "{}: {:?}\n{all}",
+            setup.name,
+            paths.nat64().state().counts()
+        );
+        assert!(all.translated() >= STATE_FLOOR, "{}:\n{all}", setup.name);
+    }
 }
 
 /// What is wrong with the simplest packet that breaks the law like this one.

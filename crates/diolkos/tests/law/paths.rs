@@ -2,14 +2,20 @@
 //! Both paths on the same packet, and the law between them.
 //!
 //! fast path → slow path → do they agree?
+//!
+//! With state, the slow path's comes after: what it does to the sessions is for the packets behind. What it tells is
+//! copied into the maps of the fast path, as the program does (`mirror`).
 
 use super::configurations::Setup;
+use super::mirror::Mirror;
+use diolkos_core::nat64::{Nat64, Random};
 use diolkos_core::{Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
 use diolkos_sys::fastpath::Count;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where the packet is given to the programs.
@@ -84,18 +90,50 @@ impl std::fmt::Display for Tally {
 pub struct Paths {
     setup: Setup,
     fast: TestRun,
-    slow: Translator,
+    slow: Engine,
+    /// Numbers that the slow path draws.
+    drawn: u64,
+}
+
+/// A slow path.
+enum Engine {
+    Stateless(Box<Translator>),
+    Stateful(Box<Nat64>, Mirror),
 }
 
 impl Paths {
     pub fn new(setup: &Setup) -> Paths {
-        let fast = setup.fast().unwrap_or_else(|error| {
-            panic!("the law of the fast path is tested with the kernel's own BPF, which needs root: {error}")
-        });
+        let root = "the law of the fast path is tested with the kernel's own BPF, which needs root";
+        let (fast, slow) = match &setup.nat64 {
+            None => {
+                let slow = Translator::new(&setup.config).unwrap();
+                let fast = setup
+                    .fast()
+                    .unwrap_or_else(|error| panic!("{root}: {error}"));
+                (fast, Engine::Stateless(Box::new(slow)))
+            }
+            Some(config) => {
+                let (fast, sessions) = setup
+                    .fast_with_state()
+                    .unwrap_or_else(|error| panic!("{root}: {error}"));
+                let mirror = Mirror::new(config, Some(Arc::new(sessions)));
+                let slow = Nat64::new(config, [1, 2, 3, 4]).unwrap();
+                (fast, Engine::Stateful(Box::new(slow), mirror))
+            }
+        };
         Paths {
             setup: setup.clone(),
             fast,
-            slow: Translator::new(&setup.config).unwrap(),
+            slow,
+            drawn: 0,
+        }
+    }
+
+    /// The state of a NAT64.
+    pub fn nat64(&self) -> &Nat64 {
+        match &self.slow {
+            Engine::Stateful(nat64, _) => nat64,
+            Engine::Stateless(_) => panic!("there is no state"),
         }
     }
 
@@ -107,11 +145,16 @@ impl Paths {
     /// Gives the packet to both paths, with the same next identification. Fails with the whole story if the law is
     /// broken.
     pub fn obey(&mut self, given: &Given, ipv4_id: u16) -> Result<Fate, String> {
+        let runs = (SHORTEST[given.way as usize]..=LONGEST).contains(&given.bytes.len());
+        let fast = if runs {
+            Some(self.fast(given, ipv4_id)?)
+        } else {
+            None
+        };
         let slow = self.slow(given, ipv4_id);
-        if !(SHORTEST[given.way as usize]..=LONGEST).contains(&given.bytes.len()) {
+        let Some(fast) = fast else {
             return Ok(Fate::NotRun);
-        }
-        let fast = self.fast(given, ipv4_id)?;
+        };
         judge(&self.setup, given, &fast, &slow).map_err(|broken| {
             format!(
                 "{broken}\nsetup: {}: {:?}\ngiven: {:?}, next identification {ipv4_id:#06x}, gso_size {:?}\n{}\
@@ -151,16 +194,24 @@ impl Paths {
         })
     }
 
-    fn slow(&self, given: &Given, ipv4_id: u16) -> Slow {
+    fn slow(&mut self, given: &Given, ipv4_id: u16) -> Slow {
         let mut buffer = vec![0xaa; HEADROOM];
         buffer.extend(&given.bytes);
         let end = buffer.len();
         let mut packet = Packet::new(&mut buffer, HEADROOM, end, offload(given));
-        let mut world = World { ipv4_id, sent: 0 };
+        let mut world = World {
+            ipv4_id,
+            sent: 0,
+            drawn: self.drawn,
+        };
         let mut wire = Wire(0);
-        let verdict = catch_unwind(AssertUnwindSafe(|| {
-            self.slow.translate(&mut packet, &mut world, &mut wire)
+        let verdict = catch_unwind(AssertUnwindSafe(|| match &mut self.slow {
+            Engine::Stateless(slow) => slow.translate(&mut packet, &mut world, &mut wire),
+            Engine::Stateful(slow, mirror) => {
+                slow.translate(&mut packet, &mut world, &mut wire, mirror)
+            }
         }));
+        self.drawn = world.drawn;
         match verdict {
             Ok(verdict) => Slow::Done {
                 verdict,
@@ -193,6 +244,16 @@ enum Slow {
 struct World {
     ipv4_id: u16,
     sent: u16,
+    drawn: u64,
+}
+
+impl Random for World {
+    fn random(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    }
 }
 
 impl Env for World {

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets for the law with state: few nodes and few peers, so that they meet again, and again something odd.
+//!
+//! seed, and what the tables say ─► flow, direction, flags ─► bytes
+
+use super::configurations::Setup;
+use super::grammar::ones_sum;
+use super::paths::{Given, Way};
+use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_core::Nat64;
+use fastrand::Rng;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+const FIN: u8 = 0x01;
+
+/// What may stand in the flags of a segment, the usual more often.
+const FLAGS: [u8; 16] = [
+    ACK,
+    ACK,
+    ACK | 0x08,
+    ACK,
+    ACK,
+    ACK,
+    ACK,
+    ACK,
+    ACK,
+    SYN,
+    SYN,
+    SYN | ACK,
+    SYN | ACK,
+    FIN | ACK,
+    RST,
+    0,
+];
+
+/// The next packet.
+pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Given {
+    let protocol = Protocol::ALL[rng.usize(..3)];
+    let node = Endpoint6 {
+        addr: Ipv6Addr::from_bits(0x2001_0db8_0001 << 80 | u128::from(rng.u8(..6)) << 64 | 0x1234),
+        port: 4000 + rng.u16(..2),
+    };
+    let peer = Endpoint4 {
+        addr: Ipv4Addr::new(8, 8, 4, rng.u8(1..4)),
+        port: [53, 443][rng.usize(..2)],
+    };
+    let stranger = Endpoint4 {
+        addr: Ipv4Addr::new(192, 0, 2, rng.u8(..8)),
+        port: rng.u16(1024..),
+    };
+    // Of another node, for the packet that turns back.
+    let other = Endpoint6 {
+        addr: Ipv6Addr::from_bits(node.addr.to_bits() ^ 1 << 64),
+        ..node
+    };
+    let bound = |of: Endpoint6| nat64.state().v4_of(protocol, of).unwrap_or(stranger);
+    let mut bytes = if rng.bool() {
+        let to = match rng.u8(..12) {
+            0 => bound(other),
+            _ => peer,
+        };
+        let prefix = match rng.u8(..8) {
+            0 => setup.config.pref64[rng.usize(..setup.config.pref64.len())],
+            _ => setup.config.pref64[0],
+        };
+        from_ipv6(
+            protocol,
+            node,
+            (Pref64::new(prefix).embed(to.addr), to.port),
+            rng,
+        )
+    } else {
+        from_ipv4(protocol, peer, bound(node), rng)
+    };
+    if rng.u8(..20) == 0 {
+        let at = rng.usize(..bytes.len().min(70));
+        bytes[at] = rng.u8(..);
+    }
+    Given {
+        way: match bytes[0] >> 4 {
+            6 => Way::SixToFour,
+            _ => Way::FourToSix,
+        },
+        bytes,
+        gso_size: None,
+    }
+}
+
+fn from_ipv6(protocol: Protocol, src: Endpoint6, dst: (Ipv6Addr, u16), rng: &mut Rng) -> Vec<u8> {
+    let number = [6, 17, 58][protocol.index()];
+    let echo = [128, 129][rng.usize(..2)];
+    let mut l4 = transport(protocol, (src.port, dst.1), echo, rng);
+    let mut addresses = src.addr.octets().to_vec();
+    addresses.extend(dst.0.octets());
+    sum(protocol, &mut l4, Some((&addresses, number)));
+    let mut bytes = vec![0x60, rng.u8(..), 0, 0];
+    bytes.extend((l4.len() as u16).to_be_bytes());
+    bytes.extend([number, hops(rng)]);
+    bytes.extend(addresses);
+    bytes.extend(l4);
+    bytes
+}
+
+fn from_ipv4(protocol: Protocol, src: Endpoint4, dst: Endpoint4, rng: &mut Rng) -> Vec<u8> {
+    let number = [6, 17, 1][protocol.index()];
+    let echo = [8, 0][rng.usize(..2)];
+    // A query has one identifier, which is that of the binding.
+    let mut l4 = transport(protocol, (src.port, dst.port), echo, rng);
+    if protocol == Protocol::Icmp {
+        l4[4..6].copy_from_slice(&dst.port.to_be_bytes());
+    }
+    let addresses = [src.addr.octets(), dst.addr.octets()].concat();
+    let pseudo = (protocol != Protocol::Icmp).then_some((&addresses[..], number));
+    sum(protocol, &mut l4, pseudo);
+    let mut bytes = vec![0x45, rng.u8(..)];
+    bytes.extend((20 + l4.len() as u16).to_be_bytes());
+    bytes.extend([0, 1, rng.u8(..2) << 6, 0, hops(rng), number, 0, 0]);
+    bytes.extend(addresses);
+    let checksum = !ones_sum(&bytes);
+    bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+    bytes.extend(l4);
+    bytes
+}
+
+fn hops(rng: &mut Rng) -> u8 {
+    match rng.u8(..30) {
+        0 => rng.u8(..2),
+        _ => 64,
+    }
+}
+
+/// Header and data, without checksum. `echo`: the type of an ICMP message.
+fn transport(protocol: Protocol, ports: (u16, u16), echo: u8, rng: &mut Rng) -> Vec<u8> {
+    let data: Vec<u8> = match rng.u8(..10) {
+        0 => vec![0; rng.usize(..1500)],
+        1 => (0..rng.usize(1180..1500)).map(|_| rng.u8(..)).collect(),
+        _ => (0..rng.usize(..64)).map(|_| rng.u8(..)).collect(),
+    };
+    let (first, second) = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
+    let mut l4 = match protocol {
+        Protocol::Tcp => {
+            let flags = FLAGS[rng.usize(..FLAGS.len())];
+            [
+                &first[..],
+                &second,
+                &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 255, 255, 0, 0, 0, 0],
+            ]
+            .concat()
+        }
+        Protocol::Udp => {
+            let len = (8 + data.len() as u16).to_be_bytes();
+            [&first[..], &second, &len, &[0, 0]].concat()
+        }
+        Protocol::Icmp => {
+            let sequence = [0, 1, rng.u16(..)][rng.usize(..3)].to_be_bytes();
+            [&[echo, 0, 0, 0][..], &first, &sequence].concat()
+        }
+    };
+    l4.extend(data);
+    l4
+}
+
+/// Fills in the checksum; `pseudo`: addresses and protocol of the pseudo-header.
+fn sum(protocol: Protocol, l4: &mut [u8], pseudo: Option<(&[u8], u8)>) {
+    let at = [16, 6, 2][protocol.index()];
+    let mut summed = l4.to_vec();
+    if let Some((addresses, number)) = pseudo {
+        summed = [
+            addresses,
+            &[0, 0, 0, number],
+            &(l4.len() as u32).to_be_bytes(),
+            l4,
+        ]
+        .concat();
+    }
+    let checksum = match !ones_sum(&summed) {
+        0 if protocol == Protocol::Udp => 0xffff,
+        checksum => checksum,
+    };
+    l4[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+}
