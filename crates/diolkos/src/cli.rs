@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command line. It is a promise to scripts.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use ipnet::{Ipv4Net, Ipv6Net};
 
+use crate::config::nat64::Protocol;
 use crate::config::{Datapath, Level, V6Address};
 
 /// Translates between IPv4 and IPv6.
@@ -29,6 +30,8 @@ pub enum Command {
     Clat(Clat),
     /// Be a stateless translator for a router (RFC 7915), in the foreground
     Siit(Run),
+    /// Be a stateful translator for a router (RFC 6146), in the foreground
+    Nat64(Run),
     /// Be what a configuration file says, in the foreground
     Run(Run),
     /// Check a configuration file and print it in canonical form
@@ -40,6 +43,9 @@ pub enum Command {
     Translate(Translate),
     /// Ask a running diolkos in this network namespace
     Show(Show),
+    /// Make or end a binding of a running NAT64
+    #[command(subcommand)]
+    Bind(Bind),
     /// Have a running diolkos read its configuration file again; it loses no packet
     Reload(Reload),
 }
@@ -76,7 +82,7 @@ pub struct Clat {
     pub common: Common,
 }
 
-/// Options of `run` and `siit`.
+/// Options of `run`, `siit` and `nat64`.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The configuration file
@@ -110,6 +116,38 @@ pub struct Reload {
     /// TUN device of the diolkos to tell
     #[arg(long, value_name = "NAME", default_value = "diolkos0")]
     pub device: String,
+}
+
+/// What to do with a binding.
+#[derive(Subcommand, Debug)]
+pub enum Bind {
+    /// Bind an IPv4 address and port to a node's; it lasts until it is ended or the program ends
+    Add {
+        /// Of which protocol
+        #[arg(value_enum)]
+        protocol: Protocol,
+        /// As the IPv4 side sees the node; with icmp, the port is a query identifier
+        #[arg(value_name = "ADDRESS:PORT")]
+        v4: SocketAddrV4,
+        /// The node
+        #[arg(value_name = "[ADDRESS]:PORT")]
+        v6: SocketAddrV6,
+        /// TUN device of the diolkos to tell
+        #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+        device: String,
+    },
+    /// End a binding and its sessions
+    Del {
+        /// Of which protocol
+        #[arg(value_enum)]
+        protocol: Protocol,
+        /// As the IPv4 side sees the node
+        #[arg(value_name = "ADDRESS:PORT")]
+        v4: SocketAddrV4,
+        /// TUN device of the diolkos to tell
+        #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+        device: String,
+    },
 }
 
 /// Options of every translator.
@@ -147,4 +185,8 @@ pub enum What {
     Counters,
     /// The configuration in force
     Config,
+    /// The sessions of a NAT64
+    Sessions,
+    /// The bindings of a NAT64
+    Bindings,
 }

@@ -8,6 +8,7 @@
 //! with root and its own user only.
 
 use std::io;
+use std::net::SocketAddrV4;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 use std::time::Duration;
@@ -18,8 +19,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
 use crate::failure::Failure;
+use crate::nat64::{BindingRow, Entries, SessionRow};
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,6 +41,19 @@ pub enum Request {
     Config,
     /// Read the configuration file again.
     Reload,
+    /// The sessions of a NAT64.
+    Sessions,
+    /// Its bindings.
+    Bindings,
+    /// Make a binding.
+    Bind(Static),
+    /// End one.
+    Unbind {
+        /// Of which table.
+        protocol: Protocol,
+        /// As the IPv4 side sees it.
+        v4: SocketAddrV4,
+    },
 }
 
 /// What is answered.
@@ -55,6 +71,12 @@ pub enum Answer {
     Config(String),
     /// To [`Request::Reload`]: the new configuration is in force.
     Reloaded,
+    /// To [`Request::Sessions`].
+    Sessions(Entries<SessionRow>),
+    /// To [`Request::Bindings`].
+    Bindings(Entries<BindingRow>),
+    /// To [`Request::Bind`] and [`Request::Unbind`].
+    Done,
     /// The configuration file is wrong; the old configuration stays in force.
     Misconfigured(String),
     /// It could not be done.

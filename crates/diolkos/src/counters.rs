@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use diolkos_core::session::Counts;
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::{FastPath, FATE_NAMES};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ pub struct Counter {
 pub struct Tally {
     translated: [(AtomicU64, AtomicU64); 2],
     emitted: AtomicU64,
+    held: AtomicU64,
     unwritten: AtomicU64,
     dropped: Vec<AtomicU64>,
 }
@@ -43,6 +45,7 @@ impl Default for Tally {
         Tally {
             translated: Default::default(),
             emitted: AtomicU64::default(),
+            held: AtomicU64::default(),
             unwritten: AtomicU64::default(),
             dropped: Reason::ALL.iter().map(|_| AtomicU64::default()).collect(),
         }
@@ -60,6 +63,11 @@ impl Tally {
     /// A packet of our own was sent: a fragment or an ICMP error.
     pub fn emitted(&self) {
         self.emitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A packet waits for another one: a fragment for the first of its packet, a SYN for that of the other side.
+    pub fn held(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The kernel did not take a packet.
@@ -109,6 +117,7 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
         );
     }
     slow("originated", sum(&|t| &t.emitted), None);
+    slow("held", sum(&|t| &t.held), None);
     slow("write_failed", sum(&|t| &t.unwritten), None);
     for reason in Reason::ALL {
         // Declines are the fast path's; the slow path has no one to decline to.
@@ -118,6 +127,23 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
         }
     }
     Ok(counters)
+}
+
+/// What a NAT64 holds, as numbers of entries, and the sessions that did not fit into the fast path.
+pub fn of_state(counts: &Counts, refused: u64) -> Vec<Counter> {
+    let gauges = [
+        ("state.bindings", u64::from(counts.bindings)),
+        ("state.sessions", u64::from(counts.sessions)),
+        ("state.sources", u64::from(counts.sources)),
+        ("state.held_syns", counts.held_syns as u64),
+        ("state.not_in_fast_path", refused),
+    ];
+    let counter = |(name, packets): (&str, u64)| Counter {
+        name: name.to_owned(),
+        packets,
+        bytes: None,
+    };
+    gauges.map(counter).into()
 }
 
 /// A table for people: what is not zero, or everything.

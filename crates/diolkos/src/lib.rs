@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos`: translation between IPv4 and IPv6 on Linux.
 //!
-//! cli → config → clat, siit → (net, slow path, fast path) → control
+//! cli → config → clat, router → (nat64, net, slow path, fast path) → control
 //!
 //! cli → config → offline
 //!
@@ -17,12 +17,13 @@ mod counters;
 mod events;
 mod failure;
 mod forwarding;
+mod nat64;
 mod net;
 mod offline;
 mod privilege;
 mod random;
+mod router;
 mod signals;
-mod siit;
 mod slowpath;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command, Common, Show, What};
+use config::nat64::Static;
 use config::{Level, Mode, Settings};
 use control::{Answer, Request};
 use failure::Failure;
@@ -53,12 +55,14 @@ pub fn main() -> ExitCode {
             clat_settings(options).and_then(|s| foreground(s.log.level, clat::run(s)))
         }
         Command::Siit(options) => from_file(options, Some(Mode::Siit)),
+        Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
         Command::Run(options) => from_file(options, None),
         Command::Check { file } => config::load(&file, |_| ())
             .and_then(|settings| settings.canonical())
             .and_then(print),
         Command::Translate(options) => offline::run(&options),
         Command::Show(options) => show(&options).and_then(print),
+        Command::Bind(options) => bind(options),
         Command::Reload(options) => reload(&options),
     };
     match done {
@@ -123,7 +127,7 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let level = settings.log.level;
     match settings.translator.mode {
         Mode::Clat => foreground(level, clat::run(settings)),
-        Mode::Siit => foreground(level, siit::run(settings, read)),
+        Mode::Siit | Mode::Nat64 => foreground(level, router::run(settings, read)),
     }
 }
 
@@ -166,6 +170,8 @@ fn show(options: &Show) -> Result<String, Failure> {
     let request = match options.what {
         What::Counters => Request::Counters,
         What::Config => Request::Config,
+        What::Sessions => Request::Sessions,
+        What::Bindings => Request::Bindings,
     };
     match control::ask(&options.device, request)? {
         Answer::Counters(counters) if options.json => {
@@ -180,6 +186,10 @@ fn show(options: &Show) -> Result<String, Failure> {
             ))
         }
         Answer::Counters(counters) => Ok(counters::table(&counters, options.all)),
+        Answer::Sessions(sessions) if options.json => Ok(json(&sessions)),
+        Answer::Sessions(sessions) => Ok(sessions.table()),
+        Answer::Bindings(bindings) if options.json => Ok(json(&bindings)),
+        Answer::Bindings(bindings) => Ok(bindings.table()),
         Answer::Config(text) if options.json => {
             let value: toml::Table = text.parse().map_err(|e| {
                 Failure::run_time(format!(
@@ -189,6 +199,30 @@ fn show(options: &Show) -> Result<String, Failure> {
             Ok(format!("{}\n", serde_json::json!(value)))
         }
         Answer::Config(text) => Ok(text),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    format!("{}\n", serde_json::json!(value))
+}
+
+fn bind(options: cli::Bind) -> Result<(), Failure> {
+    let (device, request) = match options {
+        cli::Bind::Add {
+            protocol,
+            v4,
+            v6,
+            device,
+        } => (device, Request::Bind(Static { protocol, v4, v6 })),
+        cli::Bind::Del {
+            protocol,
+            v4,
+            device,
+        } => (device, Request::Unbind { protocol, v4 }),
+    };
+    match control::ask(&device, request)? {
+        Answer::Done => Ok(()),
         other => Err(unexpected(&other)),
     }
 }

@@ -6,9 +6,11 @@
 //! * [`fastpath`]: loading and attaching the eBPF programs laid over it
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`namespace`]: which network namespace this is
+//! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
 //! * [`peer`]: who is at the other end of the control socket
 
+pub mod clock;
 pub mod event;
 pub mod fastpath;
 pub mod namespace;

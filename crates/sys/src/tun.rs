@@ -176,6 +176,13 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// The same queue once more, for another thread that writes.
+    pub fn try_clone(&self) -> io::Result<Queue> {
+        self.0.try_clone().map(Queue)
+    }
+}
+
 impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

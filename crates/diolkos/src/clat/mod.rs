@@ -8,6 +8,7 @@ pub mod neighbour;
 mod rules;
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::Translator;
@@ -144,7 +145,7 @@ impl Isthmus {
                 t.device
             );
         }
-        let slow = SlowPath::start(tun.queues, translator, random).map_err(|e| {
+        let slow = SlowPath::start(tun.queues, Arc::new(translator)).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
         })?;
         Ok(Isthmus {
@@ -323,6 +324,9 @@ fn reply(settings: &Settings, isthmus: &Isthmus, request: Request) -> Answer {
                 Ok(text) => Answer::Config(text),
                 Err(error) => Answer::Failed(error.to_string()),
             }
+        }
+        Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
+            Answer::Failed("a CLAT has no bindings and sessions".to_owned())
         }
         Request::Reload => Answer::Failed(
             "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),

@@ -8,6 +8,7 @@
 
 mod auto;
 mod file;
+pub mod nat64;
 mod network;
 mod objections;
 mod pieces;
@@ -24,6 +25,7 @@ use network::network_or_node;
 
 pub use auto::{Mtu, Networks, V4Address, V6Address};
 pub use file::{load, parse};
+pub use nat64::Nat64;
 pub use translation::{has_icmpv6_source, Found};
 
 /// Everything a configuration file can say.
@@ -40,6 +42,8 @@ pub struct Settings {
     pub clat: Clat,
     /// The routes that lead to a SIIT (RFC 7915).
     pub siit: Siit,
+    /// A stateful NAT64 (RFC 6146).
+    pub nat64: Nat64,
     /// What is logged.
     pub log: Log,
 }
@@ -53,6 +57,8 @@ pub enum Mode {
     Clat,
     /// Stateless translator for a router.
     Siit,
+    /// Stateful translator for a router.
+    Nat64,
 }
 
 /// Which path packets may take.
@@ -128,7 +134,7 @@ pub struct Translator {
     pub device: String,
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
-    /// A CLAT has one, its uplink. For a SIIT: where forwarding is switched on while it runs; empty: everywhere.
+    /// A CLAT has one, its uplink. For a router: where forwarding is switched on while it runs; empty: everywhere.
     pub interfaces: Vec<String>,
     /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT.
     pub pref64: Vec<Ipv6Net>,
@@ -310,6 +316,8 @@ struct Print<'a> {
     clat: Option<&'a Clat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     siit: Option<&'a Siit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nat64: Option<&'a Nat64>,
     log: &'a Log,
 }
 
@@ -323,6 +331,7 @@ impl Settings {
             icmp: &self.icmp,
             clat: (mode == Mode::Clat).then_some(&self.clat),
             siit: (mode == Mode::Siit).then_some(&self.siit),
+            nat64: (mode == Mode::Nat64).then_some(&self.nat64),
             log: &self.log,
         })
         .map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))

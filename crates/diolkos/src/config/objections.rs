@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules that settings may break, apart from what only the machine can tell.
 
-use super::{Clat, Found, Mode, Mtu, Settings, Siit, V6Address};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::{Clat, Found, Mode, Mtu, Nat64, Networks, Settings, Siit, V6Address};
 
 /// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,10 @@ impl Settings {
         match t.mode {
             Mode::Clat => self.object_to_clat(&mut found),
             Mode::Siit => self.object_to_siit(&mut found),
+            Mode::Nat64 => self.object_to_nat64(&mut found),
+        }
+        if t.mode != Mode::Nat64 && self.nat64 != Nat64::default() {
+            found.push(Objection::new("nat64", "the mode is another one"));
         }
         found.extend(self.contradictions());
         found
@@ -109,27 +115,34 @@ impl Settings {
         if self.clat != Clat::default() {
             object("clat", "the mode is \"siit\"".to_owned());
         }
-        for (at, route) in self.siit.routes4.given().iter().enumerate() {
-            if route.addr() != route.network() {
-                object(
-                    &format!("siit.routes4[{at}]"),
-                    bits_after(route, route.trunc()),
-                );
-            }
+        object_to_routes("siit", &self.siit.routes4, &self.siit.routes6, found);
+    }
+
+    fn object_to_nat64(&self, found: &mut Vec<Objection>) {
+        let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
+        if self.clat != Clat::default() {
+            object("clat", "the mode is \"nat64\"".to_owned());
         }
-        for (at, route) in self.siit.routes6.given().iter().enumerate() {
-            if route.addr() != route.network() {
-                object(
-                    &format!("siit.routes6[{at}]"),
-                    bits_after(route, route.trunc()),
-                );
-            }
+        if self.siit != Siit::default() {
+            object("siit", "the mode is \"nat64\"".to_owned());
         }
+        if !self.eam.is_empty() {
+            object(
+                "eam",
+                "a NAT64 has bindings, which nat64.static says; mappings need mode = \"siit\""
+                    .to_owned(),
+            );
+        }
+        object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }
 
     /// What the translation itself objects to, with the keys as this file has them.
     fn contradictions(&self) -> Vec<Objection> {
-        let Err(error) = self.translation(Found::ANYTHING).check() else {
+        let checked = match self.translator.mode {
+            Mode::Nat64 => self.stateful(Found::ANYTHING).check(),
+            Mode::Clat | Mode::Siit => self.translation(Found::ANYTHING).check(),
+        };
+        let Err(error) = checked else {
             return Vec::new();
         };
         error
@@ -148,8 +161,32 @@ impl Settings {
         match key {
             "eam[0].v4" if clat => "clat.v4".to_owned(),
             "eam[0].v6" if clat => "clat.v6".to_owned(),
+            other if other.starts_with("nat64.") => match other.strip_suffix(".net") {
+                Some(part) => format!("{part}.address"),
+                None => other.to_owned(),
+            },
             other if other.starts_with("eam") || other.starts_with("icmp.") => other.to_owned(),
             other => format!("translator.{other}"),
+        }
+    }
+}
+
+fn object_to_routes(
+    section: &str,
+    routes4: &Networks<Ipv4Net>,
+    routes6: &Networks<Ipv6Net>,
+    found: &mut Vec<Objection>,
+) {
+    for (at, route) in routes4.given().iter().enumerate() {
+        if route.addr() != route.network() {
+            let key = format!("{section}.routes4[{at}]");
+            found.push(Objection::new(&key, bits_after(route, route.trunc())));
+        }
+    }
+    for (at, route) in routes6.given().iter().enumerate() {
+        if route.addr() != route.network() {
+            let key = format!("{section}.routes6[{at}]");
+            found.push(Objection::new(&key, bits_after(route, route.trunc())));
         }
     }
 }

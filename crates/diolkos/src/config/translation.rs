@@ -39,7 +39,7 @@ impl Settings {
         let t = &self.translator;
         let own6 = match t.mode {
             Mode::Clat => self.clat.v6.fixed().or(found.address6),
-            Mode::Siit => found.address6,
+            Mode::Siit | Mode::Nat64 => found.address6,
         };
         // The first address of a pool goes before an address that nobody has named.
         let own6_for_errors = own6.filter(|_| self.icmp.source_pool6.is_empty());
@@ -50,6 +50,7 @@ impl Settings {
                     v4: Ipv4Net::from(self.clat.v4),
                     v6: Ipv6Net::from(own6.unwrap_or(Found::UNKNOWN)),
                 }],
+                Mode::Nat64 => Vec::new(),
                 Mode::Siit => self
                     .eam
                     .iter()

@@ -40,6 +40,11 @@ impl Mirror {
         }
     }
 
+    /// Takes all of them out.
+    pub fn clear(&self, all: impl Iterator<Item = SessionView>) {
+        all.for_each(|session| self.remove(&session));
+    }
+
     /// Makes the copy anew, after the configuration or the bindings of the operator have changed.
     pub fn follow(&mut self, config: &Nat64Config, all: impl Iterator<Item = SessionView>) {
         self.own = own_networks(config);

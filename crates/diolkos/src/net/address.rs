@@ -67,6 +67,16 @@ impl Net {
         Ok(found.first().copied())
     }
 
+    /// The IPv4 addresses of this host.
+    pub async fn addresses4(&self) -> Result<Vec<Ipv4Addr>, Failure> {
+        let all = self.addresses().await?;
+        let own = all.iter().filter_map(|message| match own(message) {
+            Some(IpAddr::V4(address)) => Some(address),
+            _ => None,
+        });
+        Ok(own.collect())
+    }
+
     /// Whether the interface has an address, fit for use or not, whose prefix holds this one.
     pub async fn is_in_prefix_of(&self, index: u32, address: Ipv6Addr) -> Result<bool, Failure> {
         let all = self.addresses().await?;

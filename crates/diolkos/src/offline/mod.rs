@@ -26,6 +26,11 @@ const BACK: usize = 256;
 /// Translates the capture and says on standard error what became of its packets.
 pub fn run(options: &cli::Translate) -> Result<(), Failure> {
     let settings = config::load(&options.config, |_| ())?;
+    if settings.translator.mode == Mode::Nat64 {
+        return Err(Failure::usage(
+            "translator.mode: a capture is translated without state; what a NAT64 did depends on packets before it",
+        ));
+    }
     if settings.translator.mode == Mode::Clat && settings.clat.v6 == V6Address::Auto {
         return Err(Failure::usage(
             "clat.v6: there is no uplink from whose prefix `auto` could be made: give the address",

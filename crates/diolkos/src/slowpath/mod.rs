@@ -5,15 +5,16 @@
 //! thread writes where it reads, so no flow is reordered. A packet is copied
 //! by the kernel on its way in and out, and by nobody else.
 
+mod clock;
 pub mod offload;
+mod writer;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
 
-use diolkos_core::{Env, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM};
+use diolkos_core::{Packet, Reason, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
@@ -21,6 +22,21 @@ use tokio::sync::Notify;
 
 use crate::counters::{Direction, Tally};
 use crate::events::Events;
+
+pub use clock::Clock;
+pub use writer::Writer;
+
+/// What the readers obey. All of them use it at once.
+pub trait Engine: Send + Sync {
+    /// Translates one packet; see [`Translator::translate`].
+    fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict;
+}
+
+impl Engine for Translator {
+    fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict {
+        Translator::translate(self, packet, env, out)
+    }
+}
 
 /// In front of a packet: the greatest growth of its headers, and the offload header.
 const FRONT: usize = HEADROOM + VNET;
@@ -47,24 +63,20 @@ pub struct SlowPath {
     /// What each thread did.
     pub tallies: Vec<Arc<Tally>>,
     /// What all of them obey; replaced as a whole.
-    translator: Arc<RwLock<Arc<Translator>>>,
+    engine: Arc<RwLock<Arc<dyn Engine>>>,
 }
 
 impl SlowPath {
-    /// Starts one thread for each queue. `seeds` are random; they decide where identifications start.
-    pub fn start(
-        queues: Vec<Queue>,
-        translator: Translator,
-        seeds: impl Fn() -> u64,
-    ) -> io::Result<SlowPath> {
+    /// Starts one thread for each queue.
+    pub fn start(queues: Vec<Queue>, engine: Arc<dyn Engine>) -> io::Result<SlowPath> {
         let bell = Arc::new(Bell::new()?);
-        let translator = Arc::new(RwLock::new(Arc::new(translator)));
+        let engine = Arc::new(RwLock::new(engine));
         let mut slow = SlowPath {
             bell,
             threads: Vec::new(),
             failed: Arc::new(Notify::new()),
             tallies: Vec::new(),
-            translator,
+            engine,
         };
 
         for (i, queue) in queues.into_iter().enumerate() {
@@ -72,13 +84,10 @@ impl SlowPath {
             let mut reader = Reader {
                 queue,
                 bell: slow.bell.clone(),
-                translator: slow.translator.clone(),
+                engine: slow.engine.clone(),
                 tally: tally.clone(),
                 events: Events::default(),
-                env: Clock {
-                    start: Instant::now(),
-                    next: seeds(),
-                },
+                env: Clock::new(),
             };
             slow.tallies.push(tally);
             let end = End(slow.failed.clone());
@@ -100,12 +109,11 @@ impl SlowPath {
         self.failed.notified().await;
     }
 
-    /// Has every packet that is read from now on translated by another translator.
-    pub fn swap(&self, translator: Translator) {
-        let translator = Arc::new(translator);
-        match self.translator.write() {
-            Ok(mut current) => *current = translator,
-            Err(poisoned) => *poisoned.into_inner() = translator,
+    /// Has every packet that is read from now on translated by another engine.
+    pub fn swap(&self, engine: Arc<dyn Engine>) {
+        match self.engine.write() {
+            Ok(mut current) => *current = engine,
+            Err(poisoned) => *poisoned.into_inner() = engine,
         }
     }
 }
@@ -128,37 +136,10 @@ impl Drop for SlowPath {
     }
 }
 
-/// What the translator asks of the world.
-struct Clock {
-    start: Instant,
-    next: u64,
-}
-
-impl Clock {
-    /// SplitMix64.
-    fn random(&mut self) -> u64 {
-        self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.next;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-impl Env for Clock {
-    fn now(&mut self) -> Duration {
-        self.start.elapsed()
-    }
-
-    fn ipv4_id(&mut self) -> u16 {
-        self.random() as u16
-    }
-}
-
 struct Reader {
     queue: Queue,
     bell: Arc<Bell>,
-    translator: Arc<RwLock<Arc<Translator>>>,
+    engine: Arc<RwLock<Arc<dyn Engine>>>,
     tally: Arc<Tally>,
     events: Events,
     env: Clock,
@@ -193,18 +174,14 @@ impl Reader {
             4 => Direction::FourToSix,
             _ => Direction::SixToFour,
         };
-        let translator = match self.translator.read() {
+        let engine = match self.engine.read() {
             Ok(current) => current.clone(),
             Err(poisoned) => poisoned.into_inner().clone(),
         };
 
         let mut packet = Packet::new(buffer, FRONT, FRONT + len, received.offload);
-        let mut out = Writer {
-            queue: &self.queue,
-            tally: &self.tally,
-            events: &mut self.events,
-        };
-        match translator.translate(&mut packet, &mut self.env, &mut out) {
+        let mut out = Writer::new(&self.queue, &self.tally, &mut self.events);
+        match engine.translate(&mut packet, &mut self.env, &mut out) {
             Verdict::Forward => {
                 let range = packet.range();
                 let front = offload::write(packet.offload, received.ecn, packet.bytes());
@@ -216,36 +193,11 @@ impl Reader {
                 }
             }
             Verdict::Emitted => self.tally.translated(direction, len),
-            Verdict::Held => {} // It is counted when it leaves, or is dropped.
+            Verdict::Held => self.tally.held(),
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
-        }
-    }
-}
-
-/// Sends what the translator originates.
-struct Writer<'a> {
-    queue: &'a Queue,
-    tally: &'a Tally,
-    events: &'a mut Events,
-}
-
-impl Outbox for Writer<'_> {
-    fn emit(&mut self, packet: &[u8], offload: Offload) {
-        let mut bytes = Vec::with_capacity(VNET + packet.len());
-        bytes.extend(offload::write(offload, false, packet));
-        bytes.extend(packet);
-        match self.queue.write(&bytes) {
-            Ok(()) => self.tally.emitted(),
-            Err(_) => self.tally.unwritten(),
-        }
-    }
-
-    fn refused(&mut self, reason: Reason, packet: &[u8]) {
-        if let Some(line) = self.events.line(reason, packet, Instant::now()) {
-            tracing::debug!("{line}");
         }
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! A mapping does not tell on which side its node is. As long as the operator
 //! says nothing else, it is on the IPv6 side: its IPv4 address leads here, and
-//! its IPv6 address leads to the node.
+//! its IPv6 address leads to the node. The addresses of a NAT64's pool lead here.
 
 use std::collections::BTreeSet;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::config::{Networks, Settings};
+use crate::config::{Mode, Networks, Settings};
 use crate::failure::Failure;
 use crate::net::{Net, Route4, Route6};
 
@@ -25,18 +25,49 @@ pub struct Routes {
 impl Routes {
     /// Those of a configuration.
     pub fn of(settings: &Settings) -> Routes {
-        let mapped: Vec<Ipv4Net> = settings.eam.iter().map(|eam| eam.v4).collect();
-        let v4 = match &settings.siit.routes4 {
-            Networks::Auto => &mapped,
+        let (auto4, given4, given6): (Vec<Ipv4Net>, _, _) = match settings.translator.mode {
+            Mode::Nat64 => {
+                let n = &settings.nat64;
+                let pool = n.pool4.iter().map(|part| part.address.0);
+                let bound = n.bindings.iter().map(|b| Ipv4Net::from(*b.v4.ip()));
+                (pool.chain(bound).collect(), &n.routes4, &n.routes6)
+            }
+            Mode::Clat | Mode::Siit => {
+                let mapped = settings.eam.iter().map(|eam| eam.v4);
+                (
+                    mapped.collect(),
+                    &settings.siit.routes4,
+                    &settings.siit.routes6,
+                )
+            }
+        };
+        let v4 = match given4 {
+            Networks::Auto => &auto4,
             Networks::These(networks) => networks,
         };
-        let v6 = match &settings.siit.routes6 {
+        let v6 = match given6 {
             Networks::Auto => &settings.translator.pref64,
             Networks::These(networks) => networks,
         };
         Routes {
             v4: Ipv4Net::aggregate(v4).into_iter().collect(),
             v6: Ipv6Net::aggregate(v6).into_iter().collect(),
+        }
+    }
+
+    /// Their preference.
+    pub fn metric(settings: &Settings) -> u32 {
+        match settings.translator.mode {
+            Mode::Nat64 => settings.nat64.metric,
+            Mode::Clat | Mode::Siit => settings.siit.metric,
+        }
+    }
+
+    /// The section of the configuration that says them.
+    pub fn section(settings: &Settings) -> &'static str {
+        match settings.translator.mode {
+            Mode::Nat64 => "nat64",
+            Mode::Clat | Mode::Siit => "siit",
         }
     }
 

@@ -16,6 +16,11 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
         ("translator.queues", o.queues == n.queues),
         ("translator.interfaces", o.interfaces == n.interfaces),
         ("siit.metric", old.siit.metric == new.siit.metric),
+        ("nat64.metric", old.nat64.metric == new.nat64.metric),
+        (
+            "nat64.max_sessions",
+            old.nat64.max_sessions == new.nat64.max_sessions,
+        ),
         ("log.level", old.log == new.log),
     ];
     let (key, _) = fixed.iter().find(|(_, same)| !same)?;

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stateless translator for a router (RFC 7915), from the first look at the
+//! A translator for a router, stateless (RFC 7915) or stateful (RFC 6146), from the first look at the
 //! machine to the clean machine after it: build → lead → serve (→ reload) → leave.
 
+mod crossing;
 mod reload;
 mod routes;
 mod rules;
+mod stateful;
+mod stateless;
 
-use diolkos_core::{Config, Translator};
-use diolkos_sys::fastpath::SiitPath;
+use diolkos_core::config::nat64::Endpoint4;
+use diolkos_core::ConfigError;
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use tokio::net::UnixListener;
 
 use crate::accelerate;
-use crate::config::{has_icmpv6_source, Found, Mtu, Settings, V6Address};
+use crate::config::{Found, Mode, Mtu, Settings, V6Address};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::{Failure, Kind};
 use crate::forwarding::{self, Forwarding};
+use crate::nat64::{self, Controller};
 use crate::net::{Event, Net};
 use crate::privilege::{self, NET_ADMIN};
-use crate::random::random;
 use crate::signals::Signals;
 use crate::slowpath::{self, SlowPath};
 
+use crossing::Crossing;
 use routes::Routes;
 
 /// RFC 8200 section 5, bytes.
@@ -46,7 +50,7 @@ pub async fn run(
     let mut isthmus = Isthmus::build(&net, settings).await?;
     isthmus
         .routes
-        .add(&net, isthmus.index, isthmus.settings.siit.metric)
+        .add(&net, isthmus.index, Routes::metric(&isthmus.settings))
         .await?;
     isthmus.announce("ready");
     serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
@@ -59,7 +63,7 @@ struct Isthmus {
     found: Found,
     routes: Routes,
     // In the order in which they must end: nothing is led to a device that is gone.
-    fast: Option<SiitPath>,
+    crossing: Crossing,
     _forwarding: Forwarding,
     slow: SlowPath,
 }
@@ -68,20 +72,18 @@ impl Isthmus {
     async fn build(net: &Net, settings: Settings) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
-        let config = settings.translation(found);
-        let translator = translator(&settings, &config)?;
+        refuse_own_addresses(net, &settings).await?;
         let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
         let index = net.link(&t.device).await?.index;
         net.prepare_tun(index, device_mtu(&settings, found)).await?;
-        let fast = accelerate::start(t, |attach| {
-            let rules = rules::of(&config, index);
-            SiitPath::start(&rules, attach, &t.device, random()).map_err(accelerate::failure)
-        })?;
+        let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
+        let queue = || tun.queues[0].try_clone().map_err(unusable);
+        let (crossing, engine) = Crossing::build(&settings, found, index, queue)?;
         let forwarding = Forwarding::both(&t.interfaces, &t.device)?;
         if forwarding.changed() {
             tracing::info!("forwarding is switched on while this runs");
         }
-        let slow = SlowPath::start(tun.queues, translator, random).map_err(|e| {
+        let slow = SlowPath::start(tun.queues, engine).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
         })?;
         Ok(Isthmus {
@@ -89,7 +91,7 @@ impl Isthmus {
             found,
             routes: Routes::of(&settings),
             settings,
-            fast,
+            crossing,
             _forwarding: forwarding,
             slow,
         })
@@ -101,17 +103,10 @@ impl Isthmus {
             return Err(Failure::run_time(refusal));
         }
         let found = look_around(net, &new).await?;
-        let config = new.translation(found);
-        let translator = translator(&new, &config)?;
-        let prepared = match &self.fast {
-            Some(fast) => {
-                let rules = rules::of(&config, self.index);
-                Some(fast.prepare(&rules).map_err(accelerate::failure)?)
-            }
-            None => None,
-        };
+        refuse_own_addresses(net, &new).await?;
+        let next = self.crossing.prepare(&new, found, self.index)?;
         let routes = Routes::of(&new);
-        let metric = new.siit.metric;
+        let metric = Routes::metric(&new);
         let added = routes.without(&self.routes);
         // A larger device first, a smaller one last: no packet meets one that is too small for it.
         let (old_mtu, new_mtu) = (
@@ -122,13 +117,10 @@ impl Isthmus {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
         added.add(net, self.index, metric).await?;
-        if let (Some(fast), Some(prepared)) = (&mut self.fast, prepared) {
-            if let Err(error) = fast.swap(&prepared) {
-                added.remove(net, self.index, metric).await;
-                return Err(accelerate::failure(error));
-            }
+        if let Err(failure) = self.crossing.commit(&new, next, &self.slow) {
+            added.remove(net, self.index, metric).await;
+            return Err(failure);
         }
-        self.slow.swap(translator);
         let removed = self.routes.without(&routes);
         removed.remove(net, self.index, metric).await;
         (self.settings, self.found, self.routes) = (new, found, routes);
@@ -147,22 +139,37 @@ impl Isthmus {
             true => "none".to_owned(),
             false => of.join(", "),
         };
+        let prefixes = list(t.pref64.iter().map(ToString::to_string).collect());
+        let what = match t.mode {
+            Mode::Nat64 => {
+                let pool = self.settings.nat64.pool4.iter();
+                let pool = pool.map(|part| String::from(part.address)).collect();
+                format!(
+                    "nat64 on {}, prefixes {prefixes}, pool {}",
+                    t.device,
+                    list(pool)
+                )
+            }
+            Mode::Clat | Mode::Siit => format!(
+                "siit on {}, prefixes {prefixes}, {} mappings",
+                t.device,
+                self.settings.eam.len()
+            ),
+        };
         tracing::info!(
-            "{event}: siit on {}, prefixes {}, {} mappings, MTU {} (IPv4) and {} (IPv6), datapath {}",
-            t.device,
-            list(t.pref64.iter().map(ToString::to_string).collect()),
-            self.settings.eam.len(),
+            "{event}: {what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            accelerate::datapath(self.fast.as_deref()),
+            accelerate::datapath(self.crossing.fast()),
         );
+        let section = Routes::section(&self.settings);
         for (family, number, empty) in [
-            (4, "siit.routes4", self.routes.v4.is_empty()),
-            (6, "siit.routes6", self.routes.v6.is_empty()),
+            (4, "routes4", self.routes.v4.is_empty()),
+            (6, "routes6", self.routes.v6.is_empty()),
         ] {
             if empty {
                 tracing::warn!(
-                    "no IPv{family} route leads to {}: give {number}, or add routes yourself",
+                    "no IPv{family} route leads to {}: give {section}.{number}, or add routes yourself",
                     t.device
                 );
             }
@@ -179,10 +186,23 @@ impl Isthmus {
             Request::Hello => Answer::Hello {
                 pid: std::process::id(),
             },
-            Request::Counters => match counters::read(self.fast.as_deref(), &self.slow.tallies) {
-                Ok(counters) => Answer::Counters(counters),
-                Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
-            },
+            Request::Counters => self.counters(),
+            Request::Sessions => self.of_state(|state| Answer::Sessions(nat64::sessions(state))),
+            Request::Bindings => self.of_state(|state| Answer::Bindings(nat64::bindings(state))),
+            Request::Bind(binding) => self.of_state(|state| match state.bind(binding.into()) {
+                Ok(()) => Answer::Done,
+                Err(error) => Answer::Misconfigured(format!("not bound: {error}")),
+            }),
+            Request::Unbind { protocol, v4 } => self.of_state(|state| {
+                let v4 = Endpoint4 {
+                    addr: *v4.ip(),
+                    port: v4.port(),
+                };
+                match state.unbind(protocol.into(), v4) {
+                    Ok(_) => Answer::Done,
+                    Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
+                }
+            }),
             Request::Config => match self.in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
@@ -200,6 +220,32 @@ impl Isthmus {
                     Kind::Usage => Answer::Misconfigured(failure.to_string()),
                     _ => Answer::Failed(failure.to_string()),
                 }
+            }
+        }
+    }
+
+    fn counters(&self) -> Answer {
+        let mut tallies = self.slow.tallies.clone();
+        tallies.extend(self.crossing.tally());
+        match counters::read(self.crossing.fast(), &tallies) {
+            Ok(mut counters) => {
+                if let Some(controller) = self.crossing.controller() {
+                    counters.extend(counters::of_state(
+                        &controller.counts(),
+                        controller.refused(),
+                    ));
+                }
+                Answer::Counters(counters)
+            }
+            Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
+        }
+    }
+
+    fn of_state(&self, answer: impl FnOnce(&Controller) -> Answer) -> Answer {
+        match self.crossing.controller() {
+            Some(controller) => answer(controller),
+            None => {
+                Answer::Failed("a stateless translator has no bindings and sessions".to_owned())
             }
         }
     }
@@ -244,18 +290,35 @@ async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
     Ok(found)
 }
 
-fn translator(settings: &Settings, config: &Config) -> Result<Translator, Failure> {
-    let translator = Translator::new(config).map_err(|error| {
-        let problems = error.problems.iter();
-        let sentences: Vec<String> = problems
-            .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
-            .collect();
-        Failure::usage(sentences.join("\n"))
-    })?;
-    if !has_icmpv6_source(config, &translator) {
-        tracing::warn!("no ICMPv6 error can be sent, for there is no address to send it from: set icmp.address6");
+/// Packets to an address of this host are this host's: they would never reach the translator, and its own connections
+/// would share their ports with the nodes behind it.
+async fn refuse_own_addresses(net: &Net, settings: &Settings) -> Result<(), Failure> {
+    if settings.translator.mode != Mode::Nat64 {
+        return Ok(());
     }
-    Ok(translator)
+    let own = net.addresses4().await?;
+    let pool = settings.nat64.pool4.iter().enumerate();
+    let pool = pool.map(|(at, part)| (format!("nat64.pool4[{at}].address"), part.address.0));
+    let bound = settings.nat64.bindings.iter().enumerate();
+    let bound = bound.map(|(at, b)| (format!("nat64.static[{at}].v4"), (*b.v4.ip()).into()));
+    for (key, net) in pool.chain(bound) {
+        if let Some(address) = own.iter().find(|address| net.contains(*address)) {
+            return Err(Failure::usage(format!(
+                "{key}: {address} is an address of this host, which keeps it for its own connections: give the pool \
+                 addresses of its own, and route them here"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What contradicts itself now that the machine is known.
+fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
+    let problems = error.problems.iter();
+    let sentences: Vec<String> = problems
+        .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
+        .collect();
+    Failure::usage(sentences.join("\n"))
 }
 
 /// The device holds what either side can send.

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The section `[nat64]`: the pool, bindings, filtering, timeouts and limits of a stateful NAT64 (RFC 6146).
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use diolkos_core::config::nat64 as core;
+use ipnet::{Ipv4Net, Ipv6Net};
+use serde::{Deserialize, Serialize};
+
+use super::{Found, Networks, Settings};
+
+/// A stateful NAT64.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Nat64 {
+    /// IPv4 prefixes that lead to the translator; auto: `pool4` and the addresses of `static`.
+    pub routes4: Networks<Ipv4Net>,
+    /// IPv6 prefixes that lead to it; auto: `translator.pref64`.
+    pub routes6: Networks<Ipv6Net>,
+    /// Preference of these routes; a route to the same prefix with a lower metric wins.
+    pub metric: u32,
+    /// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
+    pub filtering: Filtering,
+    /// Give a node the port that it uses itself, if it is free.
+    pub port_preservation: bool,
+    /// Sessions in total.
+    pub max_sessions: u32,
+    /// Bindings in total.
+    pub max_bindings: u32,
+    /// Sessions of one source.
+    pub max_sessions_per_source: u32,
+    /// Bindings of one source.
+    pub max_bindings_per_source: u32,
+    /// Bits of the IPv6 prefix that is one source.
+    pub source_prefix_len: u8,
+    /// How long sessions live without a packet.
+    pub timeouts: Timeouts,
+    /// The IPv4 addresses and ports of the nodes.
+    pub pool4: Vec<Pool4>,
+    /// Bindings of the operator, in both directions.
+    #[serde(rename = "static")]
+    pub bindings: Vec<Static>,
+}
+
+impl Default for Nat64 {
+    fn default() -> Nat64 {
+        let limits = core::Limits::default();
+        Nat64 {
+            routes4: Networks::Auto,
+            routes6: Networks::Auto,
+            metric: 1024,
+            filtering: Filtering::default(),
+            port_preservation: false,
+            max_sessions: limits.sessions,
+            max_bindings: limits.bindings,
+            max_sessions_per_source: limits.sessions_per_source,
+            max_bindings_per_source: limits.bindings_per_source,
+            source_prefix_len: limits.source_prefix_len,
+            timeouts: Timeouts::default(),
+            pool4: Vec::new(),
+            bindings: Vec::new(),
+        }
+    }
+}
+
+/// Which packets from the IPv4 side a binding lets in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Filtering {
+    /// From everybody.
+    #[default]
+    EndpointIndependent,
+    /// From IPv4 addresses to which the node behind the binding has sent.
+    AddressDependent,
+}
+
+/// How long sessions live without a packet, seconds (RFC 6146 section 4, which also sets the least).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// UDP.
+    pub udp: u64,
+    /// TCP whose both sides have spoken.
+    pub tcp_established: u64,
+    /// TCP that begins or ends.
+    pub tcp_transitory: u64,
+    /// A SYN from the IPv4 side that nobody has answered yet.
+    pub tcp_incoming_syn: u64,
+    /// ICMP queries.
+    pub icmp: u64,
+    /// The fragments of one packet.
+    pub fragments: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        let core = core::Timeouts::default();
+        Timeouts {
+            udp: core.udp.as_secs(),
+            tcp_established: core.tcp_established.as_secs(),
+            tcp_transitory: core.tcp_transitory.as_secs(),
+            tcp_incoming_syn: core.tcp_incoming_syn.as_secs(),
+            icmp: core.icmp.as_secs(),
+            fragments: core.fragments.as_secs(),
+        }
+    }
+}
+
+/// A part of the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool4 {
+    /// An address, or a prefix with all its addresses.
+    pub address: Addresses,
+    /// Its ports, or query identifiers.
+    #[serde(default)]
+    pub ports: Ports,
+    /// For which protocols.
+    #[serde(default = "all_protocols")]
+    pub protocols: Vec<Protocol>,
+}
+
+fn all_protocols() -> Vec<Protocol> {
+    vec![Protocol::Tcp, Protocol::Udp, Protocol::Icmp]
+}
+
+/// A transport with a binding table of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP queries; the identifier stands for the port.
+    Icmp,
+}
+
+impl From<Protocol> for core::Protocol {
+    fn from(protocol: Protocol) -> core::Protocol {
+        match protocol {
+            Protocol::Tcp => core::Protocol::Tcp,
+            Protocol::Udp => core::Protocol::Udp,
+            Protocol::Icmp => core::Protocol::Icmp,
+        }
+    }
+}
+
+/// One binding of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Static {
+    /// Of which table.
+    pub protocol: Protocol,
+    /// As the IPv4 side sees the node.
+    pub v4: SocketAddrV4,
+    /// The node.
+    pub v6: SocketAddrV6,
+}
+
+impl From<Static> for core::Binding {
+    fn from(binding: Static) -> core::Binding {
+        core::Binding {
+            protocol: binding.protocol.into(),
+            v4: core::Endpoint4 {
+                addr: *binding.v4.ip(),
+                port: binding.v4.port(),
+            },
+            v6: core::Endpoint6 {
+                addr: *binding.v6.ip(),
+                port: binding.v6.port(),
+            },
+        }
+    }
+}
+
+/// An IPv4 address or prefix, written as either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Addresses(pub Ipv4Net);
+
+impl TryFrom<String> for Addresses {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Addresses, String> {
+        let address = || text.parse::<Ipv4Addr>().ok().map(Ipv4Net::from);
+        text.parse()
+            .ok()
+            .or_else(address)
+            .map(Addresses)
+            .ok_or_else(|| format!("`{text}` is neither an IPv4 address nor an IPv4 prefix"))
+    }
+}
+
+impl From<Addresses> for String {
+    fn from(Addresses(net): Addresses) -> String {
+        match net.prefix_len() {
+            32 => net.addr().to_string(),
+            _ => net.to_string(),
+        }
+    }
+}
+
+/// A range of ports, as `1024-65535`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Ports(pub RangeInclusive<u16>);
+
+impl Default for Ports {
+    fn default() -> Ports {
+        Ports(1024..=65535)
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.0.start(), self.0.end())
+    }
+}
+
+impl FromStr for Ports {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ports, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse(), last.trim().parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Ports(first..=last)),
+            _ => Err(format!(
+                "`{text}` is not a range of ports such as 1024-65535"
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for Ports {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Ports, String> {
+        text.parse()
+    }
+}
+
+impl From<Ports> for String {
+    fn from(ports: Ports) -> String {
+        ports.to_string()
+    }
+}
+
+impl Settings {
+    /// The configuration as the stateful translator takes it.
+    pub fn stateful(&self, found: Found) -> core::Nat64Config {
+        let n = &self.nat64;
+        let pool4 = n.pool4.iter().map(|part| core::Pool4 {
+            net: part.address.0,
+            ports: part.ports.0.clone(),
+            protocols: part.protocols.iter().map(|&p| p.into()).collect(),
+        });
+        let t = &n.timeouts;
+        core::Nat64Config {
+            translator: self.translation(found),
+            pool4: pool4.collect(),
+            bindings: n.bindings.iter().map(|&binding| binding.into()).collect(),
+            filtering: match n.filtering {
+                Filtering::EndpointIndependent => core::Filtering::EndpointIndependent,
+                Filtering::AddressDependent => core::Filtering::AddressDependent,
+            },
+            port_preservation: n.port_preservation,
+            timeouts: core::Timeouts {
+                udp: Duration::from_secs(t.udp),
+                tcp_established: Duration::from_secs(t.tcp_established),
+                tcp_transitory: Duration::from_secs(t.tcp_transitory),
+                tcp_incoming_syn: Duration::from_secs(t.tcp_incoming_syn),
+                icmp: Duration::from_secs(t.icmp),
+                fragments: Duration::from_secs(t.fragments),
+            },
+            limits: core::Limits {
+                sessions: n.max_sessions,
+                bindings: n.max_bindings,
+                sessions_per_source: n.max_sessions_per_source,
+                bindings_per_source: n.max_bindings_per_source,
+                source_prefix_len: n.source_prefix_len,
+                ..core::Limits::default()
+            },
+        }
+    }
+}

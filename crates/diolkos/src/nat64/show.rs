@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bindings and sessions as an operator reads them.
+
+use diolkos_core::session::{BindingView, Origin, SessionView};
+use serde::{Deserialize, Serialize};
+
+use super::Controller;
+
+/// Lines that one answer holds; whoever wants more asks a monitoring system.
+const LINES: usize = 100_000;
+
+/// An answer: entries, and how many there are in all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entries<T> {
+    /// As many as fit into an answer.
+    pub entries: Vec<T>,
+    /// Of all that there are.
+    pub total: u32,
+}
+
+/// A binding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BindingRow {
+    protocol: String,
+    v6: String,
+    v4: String,
+    sessions: u32,
+    /// `configured`, `operator` or `dynamic`.
+    origin: String,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    protocol: String,
+    v6: String,
+    v4: String,
+    peer: String,
+    state: String,
+    /// Without another packet; what the fast path has seen is not known here.
+    expires_in_s: u64,
+}
+
+/// All bindings, in the order of their IPv4 addresses and ports.
+pub fn bindings(controller: &Controller) -> Entries<BindingRow> {
+    let mut all = controller.bindings(LINES);
+    all.sort_by_key(|b| (b.binding.protocol, b.binding.v4));
+    Entries {
+        entries: all.iter().map(BindingRow::from).collect(),
+        total: controller.counts().bindings,
+    }
+}
+
+/// All sessions, in the order of their IPv4 addresses and ports.
+pub fn sessions(controller: &Controller) -> Entries<SessionRow> {
+    let mut all = controller.sessions(LINES);
+    all.sort_by_key(|s| (s.binding.protocol, s.binding.v4, s.peer));
+    Entries {
+        entries: all.iter().map(SessionRow::from).collect(),
+        total: controller.counts().sessions,
+    }
+}
+
+impl From<&BindingView> for BindingRow {
+    fn from(view: &BindingView) -> BindingRow {
+        let origin = match view.origin {
+            Origin::Configured => "configured",
+            Origin::Operator => "operator",
+            Origin::Dynamic => "dynamic",
+        };
+        BindingRow {
+            protocol: view.binding.protocol.name().to_owned(),
+            v6: view.binding.v6.to_string(),
+            v4: view.binding.v4.to_string(),
+            sessions: view.sessions,
+            origin: origin.to_owned(),
+        }
+    }
+}
+
+impl From<&SessionView> for SessionRow {
+    fn from(view: &SessionView) -> SessionRow {
+        SessionRow {
+            protocol: view.binding.protocol.name().to_owned(),
+            v6: view.binding.v6.to_string(),
+            v4: view.binding.v4.to_string(),
+            peer: view.peer.to_string(),
+            state: format!("{:?}", view.state),
+            expires_in_s: view.remaining.as_secs(),
+        }
+    }
+}
+
+/// An entry as a line of a table.
+pub trait Row {
+    /// Names of the columns.
+    const HEADS: &'static [&'static str];
+    /// What stands in them.
+    fn cells(&self) -> Vec<String>;
+}
+
+impl Row for BindingRow {
+    const HEADS: &'static [&'static str] = &["protocol", "v6", "v4", "sessions", "origin"];
+
+    fn cells(&self) -> Vec<String> {
+        let (protocol, v6, v4) = (self.protocol.clone(), self.v6.clone(), self.v4.clone());
+        vec![
+            protocol,
+            v6,
+            v4,
+            self.sessions.to_string(),
+            self.origin.clone(),
+        ]
+    }
+}
+
+impl Row for SessionRow {
+    const HEADS: &'static [&'static str] =
+        &["protocol", "v6", "v4", "peer", "state", "expires in s"];
+
+    fn cells(&self) -> Vec<String> {
+        let (protocol, v6, v4) = (self.protocol.clone(), self.v6.clone(), self.v4.clone());
+        let (peer, state) = (self.peer.clone(), self.state.clone());
+        vec![protocol, v6, v4, peer, state, self.expires_in_s.to_string()]
+    }
+}
+
+impl<T: Row> Entries<T> {
+    /// A table for people.
+    pub fn table(&self) -> String {
+        let heads = T::HEADS.iter().map(ToString::to_string).collect();
+        let lines: Vec<Vec<String>> = std::iter::once(heads)
+            .chain(self.entries.iter().map(T::cells))
+            .collect();
+        let width = |at: usize| lines.iter().map(|line| line[at].len()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..T::HEADS.len()).map(width).collect();
+        let mut text = String::new();
+        for line in &lines {
+            let padded = line
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell:width$}"));
+            text += padded.collect::<Vec<_>>().join("  ").trim_end();
+            text.push('\n');
+        }
+        if (self.total as usize) > self.entries.len() {
+            text += &format!("{} of {}\n", self.entries.len(), self.total);
+        }
+        text
+    }
+}

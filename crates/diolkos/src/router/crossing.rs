@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How packets cross a router: without state or with it. One face for both.
+
+use std::sync::Arc;
+
+use diolkos_core::Translator;
+use diolkos_sys::fastpath::FastPath;
+use diolkos_sys::tun::Queue;
+
+use super::misconfigured;
+use super::stateful::{self, Stateful};
+use super::stateless::{self, Stateless};
+use crate::config::{has_icmpv6_source, Found, Mode, Settings};
+use crate::counters::Tally;
+use crate::failure::Failure;
+use crate::nat64::Controller;
+use crate::slowpath::{Engine, SlowPath};
+
+/// What translates at the TUN device, apart from the threads that read from it.
+pub enum Crossing {
+    Stateless(Stateless),
+    Stateful(Box<Stateful>),
+}
+
+/// Another configuration, ready to be put in force.
+pub enum Next {
+    Stateless(stateless::Next),
+    Stateful(Box<stateful::Next>),
+}
+
+impl Crossing {
+    /// `index`: of the TUN device; `queue`: one of its queues, to send through.
+    pub fn build(
+        settings: &Settings,
+        found: Found,
+        index: u32,
+        queue: impl FnOnce() -> Result<Queue, Failure>,
+    ) -> Result<(Crossing, Arc<dyn Engine>), Failure> {
+        warn_without_source(settings, found)?;
+        match settings.translator.mode {
+            Mode::Nat64 => {
+                let config = settings.stateful(found);
+                let (stateful, engine) = Stateful::build(settings, &config, index, queue()?)?;
+                Ok((Crossing::Stateful(Box::new(stateful)), engine))
+            }
+            Mode::Clat | Mode::Siit => {
+                let config = settings.translation(found);
+                let (stateless, engine) = Stateless::build(settings, &config, index)?;
+                Ok((Crossing::Stateless(stateless), engine))
+            }
+        }
+    }
+
+    /// Makes everything that another configuration needs, and changes nothing.
+    pub fn prepare(&self, settings: &Settings, found: Found, index: u32) -> Result<Next, Failure> {
+        warn_without_source(settings, found)?;
+        match self {
+            Crossing::Stateless(stateless) => {
+                let config = settings.translation(found);
+                Ok(Next::Stateless(
+                    stateless.prepare(settings, &config, index)?,
+                ))
+            }
+            Crossing::Stateful(stateful) => {
+                let config = settings.stateful(found);
+                let next = stateful.prepare(settings, &config, index)?;
+                Ok(Next::Stateful(Box::new(next)))
+            }
+        }
+    }
+
+    /// Puts it in force. A packet is translated by the old configuration or by the new one.
+    pub fn commit(
+        &mut self,
+        settings: &Settings,
+        next: Next,
+        slow: &SlowPath,
+    ) -> Result<(), Failure> {
+        match (self, next) {
+            (Crossing::Stateless(stateless), Next::Stateless(next)) => stateless.commit(next, slow),
+            (Crossing::Stateful(stateful), Next::Stateful(next)) => {
+                stateful.commit(settings, *next)
+            }
+            // `reload::refusal` has seen to it.
+            _ => Err(Failure::run_time("the mode cannot change")),
+        }
+    }
+
+    /// The fast path, if there is one.
+    pub fn fast(&self) -> Option<&FastPath> {
+        match self {
+            Crossing::Stateless(stateless) => stateless.fast(),
+            Crossing::Stateful(stateful) => stateful.fast(),
+        }
+    }
+
+    /// The owner of the sessions, if there are any.
+    pub fn controller(&self) -> Option<&Controller> {
+        match self {
+            Crossing::Stateless(_) => None,
+            Crossing::Stateful(stateful) => Some(&stateful.controller),
+        }
+    }
+
+    /// What is counted beside the readers.
+    pub fn tally(&self) -> Option<Arc<Tally>> {
+        self.controller().map(|controller| controller.tally.clone())
+    }
+}
+
+fn warn_without_source(settings: &Settings, found: Found) -> Result<(), Failure> {
+    let config = settings.translation(found);
+    let translator = Translator::new(&config).map_err(|e| misconfigured(settings, e))?;
+    if !has_icmpv6_source(&config, &translator) {
+        tracing::warn!("no ICMPv6 error can be sent, for there is no address to send it from: set icmp.address6");
+    }
+    Ok(())
+}

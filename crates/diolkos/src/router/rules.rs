@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every router's fast path is told, from a configuration that contradicts nothing.
+
+use diolkos_core::{Config, TrafficClass};
+use diolkos_sys::fastpath::{Pref64, Rules};
+
+use crate::config::WELL_KNOWN_PREFIX;
+
+/// What all modes share.
+pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
+    Rules {
+        tun_ifindex,
+        mtu4: config.mtu4,
+        mtu6: config.mtu6,
+        lowest_ipv6_mtu: config.lowest_ipv6_mtu,
+        traffic_class_zero: config.traffic_class == TrafficClass::Zero,
+    }
+}
+
+/// The translation prefixes.
+pub fn pref64(config: &Config) -> Vec<Pref64> {
+    let prefixes = config.pref64.iter().map(|prefix| Pref64 {
+        network: prefix.network(),
+        bits: prefix.prefix_len(),
+        only_global: *prefix == WELL_KNOWN_PREFIX && !config.allow_private_with_wkp,
+    });
+    prefixes.collect()
+}

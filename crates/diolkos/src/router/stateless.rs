@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router's translation without state (RFC 7915): a translator that never changes, and a program made for it.
+
+use std::sync::Arc;
+
+use diolkos_core::{Config, Translator};
+use diolkos_sys::fastpath::{Eam, Prepared, SiitPath, SiitRules};
+
+use super::{misconfigured, rules};
+use crate::accelerate;
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::random::random;
+use crate::slowpath::{Engine, SlowPath};
+
+/// The fast path, if there is one; the slow path has the translator.
+pub struct Stateless {
+    fast: Option<SiitPath>,
+}
+
+/// Another configuration, ready to be put in force.
+pub struct Next {
+    translator: Arc<Translator>,
+    program: Option<Prepared>,
+}
+
+impl Stateless {
+    pub fn build(
+        settings: &Settings,
+        config: &Config,
+        index: u32,
+    ) -> Result<(Stateless, Arc<dyn Engine>), Failure> {
+        let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
+        let t = &settings.translator;
+        let fast = accelerate::start(t, |attach| {
+            SiitPath::start(&of(config, index), attach, &t.device, random())
+                .map_err(accelerate::failure)
+        })?;
+        Ok((Stateless { fast }, Arc::new(translator)))
+    }
+
+    pub fn fast(&self) -> Option<&diolkos_sys::fastpath::FastPath> {
+        self.fast.as_deref()
+    }
+
+    pub fn prepare(
+        &self,
+        settings: &Settings,
+        config: &Config,
+        index: u32,
+    ) -> Result<Next, Failure> {
+        let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
+        let program = match &self.fast {
+            Some(fast) => Some(
+                fast.prepare(&of(config, index))
+                    .map_err(accelerate::failure)?,
+            ),
+            None => None,
+        };
+        Ok(Next {
+            translator: Arc::new(translator),
+            program,
+        })
+    }
+
+    pub fn commit(&mut self, next: Next, slow: &SlowPath) -> Result<(), Failure> {
+        if let (Some(fast), Some(program)) = (&mut self.fast, &next.program) {
+            fast.swap(program).map_err(accelerate::failure)?;
+        }
+        slow.swap(next.translator);
+        Ok(())
+    }
+}
+
+/// What the fast path is told: the same as the slow path, in its own words.
+fn of(config: &Config, tun_ifindex: u32) -> SiitRules {
+    let eam = config.eam.iter().map(|eam| Eam {
+        v4: (eam.v4.network(), eam.v4.prefix_len()),
+        v6: (eam.v6.network(), eam.v6.prefix_len()),
+    });
+    SiitRules {
+        rules: rules::of(config, tun_ifindex),
+        pref64: rules::pref64(config),
+        eam: eam.collect(),
+    }
+}
