@@ -102,21 +102,33 @@ mod tests {
         }
         for key in keys.lines().filter_map(|line| line.split_once(" = ")) {
             let told = format!("\n{} = ", key.0);
-            assert!(examples().iter().any(|e| e.contains(&told)), "{told}");
+            let as_tables = format!(".{}]]\n", key.0);
+            assert!(
+                examples()
+                    .iter()
+                    .any(|e| e.contains(&told) || e.contains(&as_tables)),
+                "{told}"
+            );
         }
     }
 
     #[test]
     fn the_examples_of_all_keys_show_the_defaults() {
-        let clat = parse(examples()[1], "README.md", |_| ()).expect("it is right");
+        let clat = parse(examples()[2], "README.md", |_| ()).expect("it is right");
         let mut default = Settings::default();
         default.translator.interfaces = vec!["eth0".to_owned()];
         assert_eq!(clat, default);
-        let mut siit = parse(examples()[2], "README.md", |_| ()).expect("it is right");
+        let mut siit = parse(examples()[3], "README.md", |_| ()).expect("it is right");
         siit.eam.clear();
         let mut default = Settings::default();
         default.translator.mode = crate::config::Mode::Siit;
         assert_eq!(siit, default);
+        let mut nat64 = parse(examples()[4], "README.md", |_| ()).expect("it is right");
+        nat64.nat64.pool4.clear();
+        nat64.nat64.bindings.clear();
+        let mut default = Settings::default();
+        default.translator.mode = crate::config::Mode::Nat64;
+        assert_eq!(nat64, default);
     }
 
     #[test]
