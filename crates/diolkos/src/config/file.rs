@@ -102,7 +102,7 @@ mod tests {
         }
         for key in keys.lines().filter_map(|line| line.split_once(" = ")) {
             let told = format!("\n{} = ", key.0);
-            let as_tables = format!(".{}]]\n", key.0);
+            let as_tables = format!(".{}]]", key.0);
             assert!(
                 examples()
                     .iter()
