@@ -117,6 +117,17 @@ struct diolkos_net6 {
 	__u32 len;
 };
 
+/* Keys of tries, which want the length first. */
+struct diolkos_route4 {
+	__u32 len;
+	__be32 addr_be;
+};
+
+struct diolkos_route6 {
+	__u32 len;
+	struct in6_addr addr;
+};
+
 /*
  * A mapping seen from IPv4, and from IPv6. Both suffixes begin right after
  * their prefixes (RFC 7757 section 3.3); longer says by how many bits the

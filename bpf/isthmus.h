@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * isthmus.h - what a router's program does at the TUN device: a packet that a
- * route led there leaves it in the other family, as received from the device,
- * so that the kernel routes it on, past all its rules. What is declined goes on
- * to the slow path unchanged.
+ * isthmus.h - where a router's packets change family.
+ *
+ *   isthmus          at the TUN device: a packet that a route led there leaves it in the other family, as received from
+ *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
+ *                    slow path unchanged
+ *   isthmus_inline   at the ingress of an interface, before any routing: a packet goes on as if it had been received in
+ *                    the other family. What is declined goes the long way, over the device
  */
 #ifndef DIOLKOS_ISTHMUS_H
 #define DIOLKOS_ISTHMUS_H
@@ -40,6 +43,49 @@ static __always_inline int isthmus(struct __sk_buff *skb, __u32 l2, translate_fn
 	default:
 		return TC_ACT_UNSPEC; /* the next program, then the slow path */
 	}
+}
+
+/* l2: 14 on Ethernet, 0 on a bare IP link. What the translation declines is counted at the device, if it comes there. */
+static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, translate_fn from_v4, translate_fn from_v6)
+{
+	__u32 len = skb->len - l2;
+	__be16 becomes_be;
+	int fate;
+
+	if (skb->pkt_type != 0 /* PACKET_HOST */)
+		return TC_ACT_UNSPEC;
+	/* A tag with VLAN 0 is a priority and no network of its own (IEEE 802.1Q). */
+	if (skb->vlan_present && skb->vlan_tci & 0xfff)
+		return TC_ACT_UNSPEC;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		fate = from_v4(skb, l2);
+		becomes_be = bpf_htons(ETH_P_IPV6);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		fate = from_v6(skb, l2);
+		becomes_be = bpf_htons(ETH_P_IP);
+	} else {
+		return TC_ACT_UNSPEC;
+	}
+
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_4TO6:
+	case DIOLKOS_TRANSLATED_6TO4:
+		count(fate, len);
+		break;
+	case DIOLKOS_FAILED:
+		count(fate, len);
+		return TC_ACT_SHOT;
+	default:
+		return TC_ACT_UNSPEC;
+	}
+	if (l2) {
+		struct ethhdr *eth = (void *)(long)skb->data;
+
+		if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+			return TC_ACT_SHOT;
+		eth->h_proto = becomes_be;
+	}
+	return TC_ACT_UNSPEC; /* the next program, then the kernel, which routes it */
 }
 
 #endif

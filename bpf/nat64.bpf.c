@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * nat64.bpf.c - the fast path of a NAT64 at the tc hooks, `device` placement.
+ * nat64.bpf.c - the fast path of a NAT64 at the tc hooks.
  *
- *   nat64_egress      a packet of a known session that a route led to the TUN device: translated and received from
- *                     there, so that the kernel routes it on
- *   nat64_egress_l2   the same under test, where packets have an Ethernet header
+ *   nat64_egress        at the TUN device, to which routes lead
+ *   nat64_egress_l2     the same under test, where packets have an Ethernet header
+ *   nat64_ingress       at an Ethernet interface, `inline` placement
+ *   nat64_ingress_raw   at an interface of bare IP
  *
  * What begins, changes or ends a session goes to the controller behind the
  * TUN device, and so does everything that is not plain.
@@ -30,7 +31,7 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 }
 
 /* From the node to the peer: the node's port becomes that of its binding. */
-static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
+static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 {
 	struct renumbering port = { .at = 0 };
 	struct diolkos_outward_to *to;
@@ -64,7 +65,7 @@ static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
 }
 
 /* From the peer to the node. */
-static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
+static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 {
 	struct renumbering port = { .at = __builtin_offsetof(struct udphdr, dest) };
 	struct diolkos_inward_to *to;
@@ -103,14 +104,27 @@ embedded:
 SEC("tcx/egress")
 int nat64_egress(struct __sk_buff *skb)
 {
-	return isthmus(skb, 0, egress_4to6, egress_6to4);
+	return isthmus(skb, 0, to_node, to_peer);
 }
 
 /* For BPF_PROG_TEST_RUN, which gives every packet an Ethernet header. Not loaded unless asked for. */
 SEC("?tcx/egress")
 int nat64_egress_l2(struct __sk_buff *skb)
 {
-	return isthmus(skb, ETH_HLEN, egress_4to6, egress_6to4);
+	return isthmus(skb, ETH_HLEN, to_node, to_peer);
+}
+
+/* Without routes, the sessions say what is to be translated. */
+SEC("tcx/ingress")
+int nat64_ingress(struct __sk_buff *skb)
+{
+	return isthmus_inline(skb, ETH_HLEN, to_node, to_peer);
+}
+
+SEC("tcx/ingress")
+int nat64_ingress_raw(struct __sk_buff *skb)
+{
+	return isthmus_inline(skb, 0, to_node, to_peer);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * siit.bpf.c - the fast path of a SIIT at the tc hooks, `device` placement.
+ * siit.bpf.c - the fast path of a SIIT at the tc hooks.
  *
- *   siit_egress      a packet that a route led to the TUN device: translated and received from there, so that the kernel
- *                    routes it on in the other family, past all its rules
- *   siit_egress_l2   the same under test, where packets have an Ethernet header
+ *   siit_egress        at the TUN device, to which routes lead
+ *   siit_egress_l2     the same under test, where packets have an Ethernet header
+ *   siit_ingress       at an Ethernet interface, `inline` placement
+ *   siit_ingress_raw   at an interface of bare IP
  *
- * The program reads first and declines what is not plain, by letting it go on
- * to the slow path unchanged.
+ * The programs read first and decline what is not plain, by letting it go on
+ * unchanged.
  */
 #include "abi.h"
 #include "addr.h"
@@ -52,7 +53,7 @@ static __always_inline int to_v4(const struct in6_addr *v6, __be32 *out_be, int 
 }
 
 /* l2: bytes of link-layer header in front of the packet. The fate of the packet. */
-static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
+static __always_inline int from_v4(struct __sk_buff *skb, __u32 l2)
 {
 	struct in6_addr src6, dst6;
 	struct seen s = {};
@@ -69,7 +70,7 @@ static __always_inline int egress_4to6(struct __sk_buff *skb, __u32 l2)
 	return xlat_4to6(skb, l2, &s, &src6, &dst6, &none) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
 }
 
-static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
+static __always_inline int from_v6(struct __sk_buff *skb, __u32 l2)
 {
 	__be32 src4_be = 0, dst4_be = 0;
 	int src_by_prefix, dst_by_prefix;
@@ -94,14 +95,66 @@ static __always_inline int egress_6to4(struct __sk_buff *skb, __u32 l2)
 SEC("tcx/egress")
 int siit_egress(struct __sk_buff *skb)
 {
-	return isthmus(skb, 0, egress_4to6, egress_6to4);
+	return isthmus(skb, 0, from_v4, from_v6);
 }
 
 /* For BPF_PROG_TEST_RUN, which gives every packet an Ethernet header. Not loaded unless asked for. */
 SEC("?tcx/egress")
 int siit_egress_l2(struct __sk_buff *skb)
 {
-	return isthmus(skb, ETH_HLEN, egress_4to6, egress_6to4);
+	return isthmus(skb, ETH_HLEN, from_v4, from_v6);
+}
+
+/* What the kernel routes to the TUN device; in front of the kernel's routing, these say it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct diolkos_route4);
+	__type(value, __u8);
+} routes4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct diolkos_route6);
+	__type(value, __u8);
+} routes6 SEC(".maps");
+
+static __always_inline int inline_from_v4(struct __sk_buff *skb, __u32 l2)
+{
+	struct diolkos_route4 to = { .len = 32 };
+
+	if (bpf_skb_load_bytes(skb, l2 + __builtin_offsetof(struct iphdr, daddr), &to.addr_be, sizeof(to.addr_be)) ||
+	    !bpf_map_lookup_elem(&routes4, &to))
+		return DIOLKOS_DECLINE_ADDRESS;
+	return from_v4(skb, l2);
+}
+
+static __always_inline int inline_from_v6(struct __sk_buff *skb, __u32 l2)
+{
+	struct diolkos_route6 to = { .len = 128 };
+
+	/* A node with a mapping inside a prefix is reached by a longer route, which only the kernel knows. */
+	if (siit.eam_in_pref64)
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (bpf_skb_load_bytes(skb, l2 + __builtin_offsetof(struct ipv6hdr, daddr), &to.addr, sizeof(to.addr)) ||
+	    !bpf_map_lookup_elem(&routes6, &to))
+		return DIOLKOS_DECLINE_ADDRESS;
+	return from_v6(skb, l2);
+}
+
+SEC("tcx/ingress")
+int siit_ingress(struct __sk_buff *skb)
+{
+	return isthmus_inline(skb, ETH_HLEN, inline_from_v4, inline_from_v6);
+}
+
+SEC("tcx/ingress")
+int siit_ingress_raw(struct __sk_buff *skb)
+{
+	return isthmus_inline(skb, 0, inline_from_v4, inline_from_v6);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -123,6 +123,13 @@ static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const
 	return csum_in6(src) + csum_in6(dst) + bpf_htonl(len) + bpf_htonl(IPPROTO_ICMPV6);
 }
 
+static __always_inline __u64 ipv6_header_sum(const struct ipv6hdr *ip)
+{
+	const __u32 *w = (const __u32 *)ip;
+
+	return (__u64)w[0] + w[1] + csum_in6(&ip->saddr) + csum_in6(&ip->daddr);
+}
+
 /* l2: bytes of link-layer header in front of the packet. 0, or -1 if the packet is lost. */
 static __always_inline int xlat_4to6(struct __sk_buff *skb, __u32 l2, const struct seen *s, const struct in6_addr *src,
 				     const struct in6_addr *dst, const struct renumbering *port)
@@ -140,11 +147,20 @@ static __always_inline int xlat_4to6(struct __sk_buff *skb, __u32 l2, const stru
 
 	if ((void *)(echo + 1) > (void *)(long)skb->data_end)
 		return -1;
-	if (s->l4_proto == IPPROTO_ICMP)
+
+	/* As in xlat_6to4: the sum of the IPv4 header was zero, and the bytes that the kernel put there are zeros. */
+	__u64 gone = 0, come = 0;
+
+	if (s->l4_proto == IPPROTO_ICMP) {
+		gone += echo_head_sum(echo);
 		xlat_echo(echo, s->new_icmp_type, port, 0, icmpv6_pseudo_sum(src, dst, s->payload_len));
-	else if (port->from_be != port->to_be)
+		come += echo_head_sum(echo);
+	} else if (port->from_be != port->to_be) {
 		*(__be16 *)((void *)echo + port->at) = port->to_be;
+	}
 	*ip = xlat_header_4to6(s, src, dst);
+	come += ipv6_header_sum(ip);
+	bpf_csum_update(skb, csum_delta(gone, come));
 	return 0;
 }
 

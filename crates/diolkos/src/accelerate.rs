@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether there is a fast path: what the settings ask for, and what the machine can do.
 
-use diolkos_sys::fastpath::{Attach, FastPath, FastPathError};
+use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 
 use crate::config::{Datapath, Hook, Translator};
 use crate::failure::Failure;
@@ -27,6 +27,15 @@ pub fn start<P>(
             Ok(None)
         }
         Err(failure) => Err(failure),
+    }
+}
+
+/// Where the fast path of a router goes.
+pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site<'a> {
+    Site {
+        attach,
+        instance: &t.device,
+        inline,
     }
 }
 

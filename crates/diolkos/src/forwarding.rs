@@ -193,6 +193,14 @@ fn changes4(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
     ))
 }
 
+/// Whether packets whose source is not routed to the interface are dropped there (RFC 3704): the larger of two settings
+/// counts, and 1 is the strict one.
+pub fn has_strict_filter(interface: &str) -> bool {
+    let value = |of: &str| read(&setting(CONF4, of, "rp_filter")).ok();
+    let values = ["all", interface].map(|of| value(of).and_then(|text| text.trim().parse().ok()));
+    values.into_iter().flatten().max() == Some(1u8)
+}
+
 fn is_off(path: &Path) -> bool {
     read(path).is_ok_and(|value| value == "0")
 }

@@ -81,6 +81,8 @@ pub enum Placement {
     /// Over the TUN device, to which routes lead.
     #[default]
     Device,
+    /// Also at the ingress of the interfaces of a router, before any routing.
+    Inline,
 }
 
 /// How tc programs are attached.
@@ -134,7 +136,8 @@ pub struct Translator {
     pub device: String,
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
-    /// A CLAT has one, its uplink. For a router: where forwarding is switched on while it runs; empty: everywhere.
+    /// A CLAT has one, its uplink. For a router: where forwarding is switched on while it runs, and
+    /// where packets are translated with the placement `inline`; empty: forwarding everywhere, and nowhere inline.
     pub interfaces: Vec<String>,
     /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT.
     pub pref64: Vec<Ipv6Net>,

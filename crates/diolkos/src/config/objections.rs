@@ -3,7 +3,7 @@
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Clat, Found, Mode, Mtu, Nat64, Networks, Settings, Siit, V6Address};
+use super::{Clat, Found, Mode, Mtu, Nat64, Networks, Placement, Settings, Siit, V6Address};
 
 /// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +43,30 @@ impl Settings {
             Mode::Siit => self.object_to_siit(&mut found),
             Mode::Nat64 => self.object_to_nat64(&mut found),
         }
+        if t.placement == Placement::Inline {
+            self.object_to_inline(&mut found);
+        }
         if t.mode != Mode::Nat64 && self.nat64 != Nat64::default() {
             found.push(Objection::new("nat64", "the mode is another one"));
         }
         found.extend(self.contradictions());
         found
+    }
+
+    fn object_to_inline(&self, found: &mut Vec<Objection>) {
+        let mut object = |key: &str, message: &str| found.push(Objection::new(key, message));
+        let t = &self.translator;
+        if t.mode == Mode::Clat {
+            object(
+                "translator.placement",
+                "a CLAT translates at its uplink as it is; inline is for routers",
+            );
+        } else if t.interfaces.is_empty() {
+            object(
+                "translator.placement",
+                "inline needs translator.interfaces: those where packets come in",
+            );
+        }
     }
 
     fn object_to_clat(&self, found: &mut Vec<Objection>) {

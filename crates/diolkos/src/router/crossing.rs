@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use diolkos_core::Translator;
-use diolkos_sys::fastpath::FastPath;
+use diolkos_sys::fastpath::{FastPath, Inline};
 use diolkos_sys::tun::Queue;
 
 use super::misconfigured;
@@ -29,23 +29,26 @@ pub enum Next {
 }
 
 impl Crossing {
-    /// `index`: of the TUN device; `queue`: one of its queues, to send through.
+    /// `index`: of the TUN device; `inline`: where else packets are translated; `queue`: one of the device's, to send
+    /// through.
     pub fn build(
         settings: &Settings,
         found: Found,
         index: u32,
+        inline: &[Inline],
         queue: impl FnOnce() -> Result<Queue, Failure>,
     ) -> Result<(Crossing, Arc<dyn Engine>), Failure> {
         warn_without_source(settings, found)?;
         match settings.translator.mode {
             Mode::Nat64 => {
                 let config = settings.stateful(found);
-                let (stateful, engine) = Stateful::build(settings, &config, index, queue()?)?;
+                let (stateful, engine) =
+                    Stateful::build(settings, &config, index, inline, queue()?)?;
                 Ok((Crossing::Stateful(Box::new(stateful)), engine))
             }
             Mode::Clat | Mode::Siit => {
                 let config = settings.translation(found);
-                let (stateless, engine) = Stateless::build(settings, &config, index)?;
+                let (stateless, engine) = Stateless::build(settings, &config, index, inline)?;
                 Ok((Crossing::Stateless(stateless), engine))
             }
         }

@@ -11,19 +11,20 @@ mod stateless;
 
 use diolkos_core::config::nat64::Endpoint4;
 use diolkos_core::ConfigError;
+use diolkos_sys::fastpath::{self, FastPath, Inline};
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use tokio::net::UnixListener;
 
 use crate::accelerate;
-use crate::config::{Found, Mode, Mtu, Settings, V6Address};
+use crate::config::{Found, Mode, Mtu, Placement, Settings, V6Address};
 use crate::control::{self, Answer, Request};
 use crate::counters;
 use crate::failure::{Failure, Kind};
 use crate::forwarding::{self, Forwarding};
 use crate::nat64::{self, Controller};
-use crate::net::{Event, Net};
+use crate::net::{Event, Medium, Net};
 use crate::privilege::{self, NET_ADMIN};
 use crate::signals::Signals;
 use crate::slowpath::{self, SlowPath};
@@ -43,17 +44,27 @@ pub async fn run(
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
     let mut signals = Signals::new()?;
-    let (net, news) = Net::connect()?;
+    let (mut net, news) = Net::connect()?;
     let control = control::listen(&settings.translator.device)?;
     forwarding::restore_leftovers(&settings.translator.device);
 
+    clear_leftovers(&mut net, &settings).await?;
+
     let mut isthmus = Isthmus::build(&net, settings).await?;
-    isthmus
-        .routes
-        .add(&net, isthmus.index, Routes::metric(&isthmus.settings))
-        .await?;
-    isthmus.announce("ready");
-    serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
+    let served = async {
+        let metric = Routes::metric(&isthmus.settings);
+        isthmus.routes.add(&net, isthmus.index, metric).await?;
+        isthmus.announce("ready");
+        serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
+    }
+    .await;
+    let fast = isthmus.crossing.fast();
+    let qdiscs = fast.map(FastPath::made_qdiscs).unwrap_or_default();
+    drop(isthmus);
+    for index in qdiscs {
+        net.remove_unused_clsact(index).await;
+    }
+    served
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes.
@@ -78,7 +89,8 @@ impl Isthmus {
         net.prepare_tun(index, device_mtu(&settings, found)).await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
-        let (crossing, engine) = Crossing::build(&settings, found, index, queue)?;
+        let inline = inline(net, &settings).await?;
+        let (crossing, engine) = Crossing::build(&settings, found, index, &inline, queue)?;
         let forwarding = Forwarding::both(&t.interfaces, &t.device)?;
         if forwarding.changed() {
             tracing::info!("forwarding is switched on while this runs");
@@ -156,11 +168,15 @@ impl Isthmus {
                 self.settings.eam.len()
             ),
         };
+        let inline = match (t.placement, self.crossing.fast()) {
+            (Placement::Inline, Some(_)) => format!(", inline at {}", t.interfaces.join(", ")),
+            _ => String::new(),
+        };
         tracing::info!(
             "{event}: {what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            accelerate::datapath(self.crossing.fast()),
+            accelerate::datapath(self.crossing.fast()) + &inline,
         );
         let section = Routes::section(&self.settings);
         for (family, number, empty) in [
@@ -312,6 +328,49 @@ async fn refuse_own_addresses(net: &Net, settings: &Settings) -> Result<(), Fail
     Ok(())
 }
 
+/// The interfaces at which packets are translated before any routing.
+async fn inline(net: &Net, settings: &Settings) -> Result<Vec<Inline>, Failure> {
+    let t = &settings.translator;
+    let mut inline = Vec::new();
+    if t.placement != Placement::Inline {
+        return Ok(inline);
+    }
+    for name in &t.interfaces {
+        let link = net.link(name).await?;
+        inline.push(Inline {
+            ifindex: link.index,
+            is_ethernet: match link.medium {
+                Medium::Ethernet => true,
+                Medium::BareIp => false,
+                Medium::Other => {
+                    return Err(Failure::missing(format!(
+                        "the fast path does not know the link layer of {name}"
+                    )))
+                }
+            },
+        });
+        if forwarding::has_strict_filter(name) {
+            tracing::warn!(
+                "net.ipv4.conf.{name}.rp_filter is strict and drops what is translated inline there: set it, or that of \
+                 `all`, to 2"
+            );
+        }
+    }
+    Ok(inline)
+}
+
+/// Takes off what a killed run left at the interfaces.
+async fn clear_leftovers(net: &mut Net, settings: &Settings) -> Result<(), Failure> {
+    for name in &settings.translator.interfaces {
+        let link = net.link(name).await?;
+        if fastpath::take_off_leftovers(link.index, &settings.translator.device) {
+            tracing::info!("took the programs off {name} that a killed run left");
+            net.remove_unused_clsact(link.index).await;
+        }
+    }
+    Ok(())
+}
+
 /// What contradicts itself now that the machine is known.
 fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
     let problems = error.problems.iter();
@@ -350,7 +409,7 @@ async fn serve(
                     let device = &isthmus.settings.translator.device;
                     return Err(Failure::run_time(format!("the device {device} is gone")));
                 }
-                Some(_) => {}
+                Some(Event::LinkGone(_) | Event::LinkChanged(_) | Event::RoutesChanged | Event::AddressesChanged) => {}
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },
             () = isthmus.slow.failed() => {

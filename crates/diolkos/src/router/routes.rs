@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use diolkos_sys::fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::{Mode, Networks, Settings};
@@ -68,6 +69,16 @@ impl Routes {
         match settings.translator.mode {
             Mode::Nat64 => "nat64",
             Mode::Clat | Mode::Siit => "siit",
+        }
+    }
+
+    /// As the fast path has them.
+    pub fn destinations(&self) -> Destinations {
+        let v4 = self.v4.iter().map(|net| (net.network(), net.prefix_len()));
+        let v6 = self.v6.iter().map(|net| (net.network(), net.prefix_len()));
+        Destinations {
+            v4: v4.collect(),
+            v6: v6.collect(),
         }
     }
 

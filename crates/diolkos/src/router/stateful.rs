@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use diolkos_core::config::nat64::Nat64Config;
-use diolkos_sys::fastpath::{FastPath, Nat64Path, Nat64Rules, Prepared};
+use diolkos_sys::fastpath::{FastPath, Inline, Nat64Path, Nat64Rules, Prepared};
 use diolkos_sys::tun::Queue;
 
 use super::{misconfigured, rules};
@@ -36,6 +36,7 @@ impl Stateful {
         settings: &Settings,
         config: &Nat64Config,
         index: u32,
+        inline: &[Inline],
         queue: Queue,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
@@ -43,7 +44,8 @@ impl Stateful {
         let max_sessions = config.limits.sessions;
         let fast = accelerate::start(t, |attach| {
             let rules = of(config, index, max_sessions);
-            Nat64Path::start(&rules, attach, &t.device, random()).map_err(accelerate::failure)
+            let site = accelerate::site(t, attach, inline);
+            Nat64Path::start(&rules, site, random()).map_err(accelerate::failure)
         })?;
         let sessions = fast.as_ref().map(Nat64Path::sessions);
         let controller =

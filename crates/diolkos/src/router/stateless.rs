@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use diolkos_core::{Config, Translator};
-use diolkos_sys::fastpath::{Eam, Prepared, SiitPath, SiitRules};
+use diolkos_sys::fastpath::{Eam, Inline, Prepared, SiitPath, SiitRules};
 
+use super::routes::Routes;
 use super::{misconfigured, rules};
 use crate::accelerate;
 use crate::config::Settings;
@@ -29,11 +30,13 @@ impl Stateless {
         settings: &Settings,
         config: &Config,
         index: u32,
+        inline: &[Inline],
     ) -> Result<(Stateless, Arc<dyn Engine>), Failure> {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let t = &settings.translator;
         let fast = accelerate::start(t, |attach| {
-            SiitPath::start(&of(config, index), attach, &t.device, random())
+            let site = accelerate::site(t, attach, inline);
+            SiitPath::start(&of(settings, config, index), site, random())
                 .map_err(accelerate::failure)
         })?;
         Ok((Stateless { fast }, Arc::new(translator)))
@@ -52,7 +55,7 @@ impl Stateless {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let program = match &self.fast {
             Some(fast) => Some(
-                fast.prepare(&of(config, index))
+                fast.prepare(&of(settings, config, index))
                     .map_err(accelerate::failure)?,
             ),
             None => None,
@@ -73,7 +76,7 @@ impl Stateless {
 }
 
 /// What the fast path is told: the same as the slow path, in its own words.
-fn of(config: &Config, tun_ifindex: u32) -> SiitRules {
+fn of(settings: &Settings, config: &Config, tun_ifindex: u32) -> SiitRules {
     let eam = config.eam.iter().map(|eam| Eam {
         v4: (eam.v4.network(), eam.v4.prefix_len()),
         v6: (eam.v6.network(), eam.v6.prefix_len()),
@@ -82,5 +85,6 @@ fn of(config: &Config, tun_ifindex: u32) -> SiitRules {
         rules: rules::of(config, tun_ifindex),
         pref64: rules::pref64(config),
         eam: eam.collect(),
+        routes: Routes::of(settings).destinations(),
     }
 }

@@ -8,7 +8,7 @@ use diolkos_core::csum::Sum;
 use diolkos_core::{Config, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 use diolkos_sys::fastpath::testrun::TestRun;
 use diolkos_sys::fastpath::{
-    self, ClatRules, FastPathError, Nat64Rules, Rules, Sessions, SiitRules,
+    self, ClatRules, Destinations, FastPathError, Nat64Rules, Rules, Sessions, SiitRules,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -212,6 +212,7 @@ impl Setup {
             rules,
             pref64: config.pref64.iter().map(|&p| self.pref64(p)).collect(),
             eam: config.eam.iter().map(eam).collect(),
+            routes: Destinations::default(),
         })
     }
 }

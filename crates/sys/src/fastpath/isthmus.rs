@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One program at the TUN device of a router (`bpf/isthmus.h`): put there, and replaced while packets pass.
+//! The programs of a router (`bpf/isthmus.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
+//! packets pass.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,54 +9,100 @@ use libbpf_rs::{MapHandle, OpenMapMut};
 use super::load::{failed, keep};
 use super::{handle, Attach, FastPath, FastPathError, Hook, Side};
 
-/// A program at its place, and the maps that another one goes on with. Dropped, it is off.
+/// Where packets are translated before any routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inline {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// It has Ethernet headers; otherwise it carries bare IP.
+    pub is_ethernet: bool,
+}
+
+/// Where a router's fast path goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// tcx or clsact.
+    pub attach: Attach,
+    /// Tells our filters from those of another instance; the same at every start.
+    pub instance: &'a str,
+    /// Besides the TUN device.
+    pub inline: &'a [Inline],
+}
+
+/// Programs at their places, and the maps that others go on with. Dropped, they are off.
 #[derive(Debug)]
 pub(super) struct Isthmus {
     pub(super) path: FastPath,
-    program: &'static str,
+    /// Of each hook, in their order.
+    places: Vec<Place>,
     ipv4_ids: MapHandle,
 }
 
-/// A program that is loaded and waits for its place.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Device,
+    Ethernet,
+    BareIp,
+}
+
+/// Programs that are loaded and wait for their places.
 #[derive(Debug)]
-pub struct Prepared(OwnedFd);
+pub struct Prepared {
+    device: OwnedFd,
+    ethernet: OwnedFd,
+    bare_ip: OwnedFd,
+}
 
 impl Prepared {
-    pub(super) fn new(program: BorrowedFd<'_>) -> Result<Prepared, FastPathError> {
-        Ok(Prepared(keep(program)?))
+    pub(super) fn new(
+        [device, ethernet, bare_ip]: [BorrowedFd<'_>; 3],
+    ) -> Result<Prepared, FastPathError> {
+        Ok(Prepared {
+            device: keep(device)?,
+            ethernet: keep(ethernet)?,
+            bare_ip: keep(bare_ip)?,
+        })
+    }
+
+    fn at(&self, place: Place) -> BorrowedFd<'_> {
+        match place {
+            Place::Device => self.device.as_fd(),
+            Place::Ethernet => self.ethernet.as_fd(),
+            Place::BareIp => self.bare_ip.as_fd(),
+        }
     }
 }
 
 impl Isthmus {
-    /// Attaches the program behind whatever is attached already. `instance` tells our filters from those of another
-    /// instance and is the same at every start.
+    /// Attaches the programs behind whatever is attached already.
     pub(super) fn attach(
-        (name, program): (&'static str, BorrowedFd<'_>),
+        programs: &Prepared,
         tun_ifindex: u32,
-        attach: Attach,
-        instance: &str,
+        site: Site<'_>,
         maps: [&dyn AsMap; 2],
     ) -> Result<Isthmus, FastPathError> {
         let [fates, ipv4_ids] = maps;
-        let program = keep(program)?;
-        let mut path = FastPath::new(fates.handle()?);
-        let hook = Hook::attach(
-            program.as_fd(),
-            tun_ifindex,
-            Side::Egress,
-            attach,
-            handle(instance),
-        );
-        path.hooks
-            .push(hook.map_err(|source| FastPathError::Attach {
-                program: name,
-                source,
-            })?);
-        Ok(Isthmus {
-            path,
-            program: name,
+        let mut isthmus = Isthmus {
+            path: FastPath::new(fates.handle()?),
+            places: Vec::new(),
             ipv4_ids: ipv4_ids.handle()?,
-        })
+        };
+        let handle = handle(site.instance);
+        let device = (Place::Device, tun_ifindex, Side::Egress);
+        let inline = site.inline.iter().map(|inline| match inline.is_ethernet {
+            true => (Place::Ethernet, inline.ifindex, Side::Ingress),
+            false => (Place::BareIp, inline.ifindex, Side::Ingress),
+        });
+        for (place, ifindex, side) in std::iter::once(device).chain(inline) {
+            let hook = Hook::attach(programs.at(place), ifindex, side, site.attach, handle);
+            let hook = hook.map_err(|source| FastPathError::Attach {
+                program: place.name(),
+                source,
+            })?;
+            isthmus.path.hooks.push(hook);
+            isthmus.places.push(place);
+        }
+        Ok(isthmus)
     }
 
     /// Lets an object that is not loaded yet count where this one does.
@@ -70,16 +117,27 @@ impl Isthmus {
             .map_err(|e| failed("share the counters", &e))
     }
 
-    /// Puts a program in the place of the one that is there. Each packet meets one of them.
+    /// Puts programs in the places of those that are there. Each packet meets one of them.
     pub(super) fn swap(&mut self, prepared: &Prepared) -> Result<(), FastPathError> {
-        self.path
-            .hooks
-            .iter_mut()
-            .try_for_each(|hook| hook.replace(prepared.0.as_fd()))
-            .map_err(|source| FastPathError::Attach {
-                program: self.program,
-                source,
-            })
+        for (hook, place) in self.path.hooks.iter_mut().zip(&self.places) {
+            hook.replace(prepared.at(*place))
+                .map_err(|source| FastPathError::Attach {
+                    program: place.name(),
+                    source,
+                })?;
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// As the programs are called.
+    fn name(self) -> &'static str {
+        match self {
+            Place::Device => "egress",
+            Place::Ethernet => "ingress",
+            Place::BareIp => "ingress_raw",
+        }
     }
 }
 

@@ -24,10 +24,10 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
-pub use isthmus::Prepared;
+pub use isthmus::{Inline, Prepared, Site};
 pub use nat64::{Nat64Path, Nat64Rules};
 pub use session::{Session, Sessions};
-pub use siit::{Eam, SiitPath, SiitRules};
+pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
 

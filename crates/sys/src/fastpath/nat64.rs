@@ -7,12 +7,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, OpenObject};
+#[cfg(feature = "testrun")]
+use libbpf_rs::MapHandle;
+use libbpf_rs::OpenObject;
 
-use super::isthmus::{AsMap, Isthmus, Prepared};
+use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{failed, fill_pref64, fill_rules, listen, no_data, seed};
-use super::{Attach, FastPath, FastPathError, Pref64, Rules, Sessions};
-use crate::skel::nat64::{Nat64SkelBuilder, OpenNat64Skel};
+use super::{FastPath, FastPathError, Pref64, Rules, Sessions};
+use crate::skel::nat64::{Nat64Skel, Nat64SkelBuilder, OpenNat64Skel};
 
 /// What the program of a NAT64 needs to know; see `struct diolkos_nat64` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +35,12 @@ pub struct Nat64Path {
 }
 
 impl Nat64Path {
-    /// Loads the program with these rules and without sessions, and attaches it behind whatever is attached already.
-    /// `instance` tells our filters from those of another instance and is the same at every start;
+    /// Loads the program with these rules and without sessions, and attaches it behind whatever is attached already,
+    /// at the TUN device and inline where the site says.
     /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
     pub fn start(
         rules: &Nat64Rules,
-        attach: Attach,
-        instance: &str,
+        site: Site<'_>,
         random: u64,
     ) -> Result<Nat64Path, FastPathError> {
         let mut storage = MaybeUninit::uninit();
@@ -50,10 +51,9 @@ impl Nat64Path {
         let maps = &loaded.maps;
         Ok(Nat64Path {
             isthmus: Isthmus::attach(
-                ("nat64_egress", loaded.progs.nat64_egress.as_fd()),
+                &prepared(&loaded)?,
                 rules.rules.tun_ifindex,
-                attach,
-                instance,
+                site,
                 [&maps.fates, &maps.ipv4_ids],
             )?,
             sessions: Arc::new(Sessions {
@@ -80,7 +80,7 @@ impl Nat64Path {
             .and_then(|()| maps.inward.reuse_fd(self.sessions.inward.as_fd()))
             .map_err(|e| failed("share the sessions", &e))?;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
-        Prepared::new(loaded.progs.nat64_egress.as_fd())
+        prepared(&loaded)
     }
 
     /// Puts the prepared program in the place of the one that is there. Each packet meets one of them.
@@ -95,6 +95,15 @@ impl Deref for Nat64Path {
     fn deref(&self) -> &FastPath {
         &self.isthmus.path
     }
+}
+
+fn prepared(loaded: &Nat64Skel<'_>) -> Result<Prepared, FastPathError> {
+    let programs = &loaded.progs;
+    Prepared::new([
+        programs.nat64_egress.as_fd(),
+        programs.nat64_ingress.as_fd(),
+        programs.nat64_ingress_raw.as_fd(),
+    ])
 }
 
 /// The object with its rules, before the kernel sees it.

@@ -10,9 +10,9 @@ use std::os::fd::AsFd;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
-use super::isthmus::{Isthmus, Prepared};
+use super::isthmus::{Isthmus, Prepared, Site};
 use super::load::{failed, fill_pref64, fill_rules, listen, masked6, no_data, seed};
-use super::{Attach, FastPath, FastPathError, Pref64, Rules};
+use super::{FastPath, FastPathError, Pref64, Rules};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
 /// What the program of a SIIT needs to know; see `struct diolkos_siit` in `bpf/abi.h`.
@@ -24,6 +24,17 @@ pub struct SiitRules {
     pub pref64: Vec<Pref64>,
     /// The explicit address mapping table (RFC 7757). No network occurs twice.
     pub eam: Vec<Eam>,
+    /// What the kernel routes to the TUN device, for the programs that are inline.
+    pub routes: Destinations,
+}
+
+/// Networks and their lengths in bits; zero beyond them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Destinations {
+    /// Of IPv4.
+    pub v4: Vec<(Ipv4Addr, u8)>,
+    /// Of IPv6.
+    pub v6: Vec<(Ipv6Addr, u8)>,
 }
 
 /// One mapping. Networks are zero beyond their lengths, and the IPv6 suffix is at least as long as the IPv4 suffix.
@@ -40,23 +51,21 @@ pub struct Eam {
 pub struct SiitPath(Isthmus);
 
 impl SiitPath {
-    /// Loads the program with these rules and attaches it behind whatever is attached already.
-    /// `instance` tells our filters from those of another instance and is the same at every start;
+    /// Loads the program with these rules and attaches it behind whatever is attached already,
+    /// at the TUN device and inline where the site says.
     /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
     pub fn start(
         rules: &SiitRules,
-        attach: Attach,
-        instance: &str,
+        site: Site<'_>,
         random: u64,
     ) -> Result<SiitPath, FastPathError> {
         let mut storage = MaybeUninit::uninit();
         let loaded = load(open(&mut storage, rules)?, rules)?;
         seed(&loaded.maps.ipv4_ids, random)?;
         Ok(SiitPath(Isthmus::attach(
-            ("siit_egress", loaded.progs.siit_egress.as_fd()),
+            &prepared(&loaded)?,
             rules.rules.tun_ifindex,
-            attach,
-            instance,
+            site,
             [&loaded.maps.fates, &loaded.maps.ipv4_ids],
         )?))
     }
@@ -69,7 +78,7 @@ impl SiitPath {
         let maps = &mut open.maps;
         self.0.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         let loaded = load(open, rules)?;
-        Prepared::new(loaded.progs.siit_egress.as_fd())
+        prepared(&loaded)
     }
 
     /// Puts the prepared program in the place of the one that is there. Each packet meets one of them.
@@ -84,6 +93,15 @@ impl Deref for SiitPath {
     fn deref(&self) -> &FastPath {
         &self.0.path
     }
+}
+
+fn prepared(loaded: &SiitSkel<'_>) -> Result<Prepared, FastPathError> {
+    let programs = &loaded.progs;
+    Prepared::new([
+        programs.siit_egress.as_fd(),
+        programs.siit_ingress.as_fd(),
+        programs.siit_ingress_raw.as_fd(),
+    ])
 }
 
 /// The object with its rules, before the kernel sees it.
@@ -106,12 +124,16 @@ pub(super) fn open<'object>(
     siit.v4_lens = lengths(&mut siit.v4_len, rules.eam.iter().map(|eam| eam.v4.1));
     siit.v6_lens = lengths(&mut siit.v6_len, rules.eam.iter().map(|eam| eam.v6.1));
 
-    let size = rules.eam.len().max(1) as u32;
-    open.maps
-        .eamt_by_v4
-        .set_max_entries(size)
-        .and_then(|()| open.maps.eamt_by_v6.set_max_entries(size))
-        .map_err(|e| failed("size the table", &e))?;
+    let maps = &mut open.maps;
+    for (map, entries) in [
+        (&mut maps.eamt_by_v4, rules.eam.len()),
+        (&mut maps.eamt_by_v6, rules.eam.len()),
+        (&mut maps.routes4, rules.routes.v4.len()),
+        (&mut maps.routes6, rules.routes.v6.len()),
+    ] {
+        map.set_max_entries(entries.max(1) as u32)
+            .map_err(|e| failed("size the tables", &e))?;
+    }
     Ok(open)
 }
 
@@ -138,6 +160,12 @@ pub(super) fn load<'object>(
     rules: &SiitRules,
 ) -> Result<SiitSkel<'object>, FastPathError> {
     let loaded = open.load().map_err(|e| failed("load", &e))?;
+    for (network, len) in &rules.routes.v4 {
+        route(&loaded.maps.routes4, *len, &network.octets())?;
+    }
+    for (network, len) in &rules.routes.v6 {
+        route(&loaded.maps.routes6, *len, &network.octets())?;
+    }
     fill(&loaded.maps.eamt_by_v4, &rules.eam, |eam, keys, values| {
         keys.extend(eam.v4.0.octets());
         keys.extend(u32::from(eam.v4.1).to_ne_bytes());
@@ -151,6 +179,14 @@ pub(super) fn load<'object>(
         values.extend(eam.longer().to_ne_bytes());
     })?;
     Ok(loaded)
+}
+
+/// `struct diolkos_route4` and `struct diolkos_route6`.
+fn route(map: &MapMut<'_>, len: u8, network: &[u8]) -> Result<(), FastPathError> {
+    let mut key = u32::from(len).to_ne_bytes().to_vec();
+    key.extend(network);
+    map.update(&key, &[1], MapFlags::ANY)
+        .map_err(|e| failed("fill the routes", &e))
 }
 
 impl Eam {
