@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What translation between IPv6 and IPv4 means: the complete stateless translator of RFC 7915.
+//! What translation between IPv6 and IPv4 means: the complete stateless translator of RFC 7915, and
+//! the stateful one of RFC 6146.
 //!
 //! Nothing here reads a socket, a clock or a source of randomness; the caller passes them in
 //! ([`Env`]). A packet is translated in the buffer in which it arrived: headers are rewritten in
@@ -18,6 +19,8 @@
 //!   to 5.4, RFC 4884, RFC 6791).
 //! * `frag`: one packet into several.
 //! * [`xlat`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
+//! * [`nat64`]: the same path with state (RFC 6146): addresses and ports come from [`session`], which
+//!   takes them from the [`pool`].
 //! * [`verdict`]: the one list of all reasons for which a packet is refused.
 //!
 //! ```
@@ -55,12 +58,16 @@ pub mod config;
 pub mod csum;
 mod frag;
 mod icmp;
+pub mod nat64;
 pub mod packet;
+pub mod pool;
+pub mod session;
 pub mod verdict;
 pub mod wire;
 pub mod xlat;
 
 pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
+pub use nat64::Nat64;
 pub use packet::{Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, HEADROOM};
 pub use verdict::{Reason, Verdict};
 pub use xlat::Translator;

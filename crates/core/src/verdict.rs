@@ -13,6 +13,9 @@ pub enum Verdict {
     /// It was translated, and everything to be sent went to the [`crate::Outbox`]; the
     /// [`crate::Packet`] holds nothing of use.
     Emitted,
+    /// It was kept, and leaves or is refused later: a fragment before the first of its packet, or a
+    /// SYN from the IPv4 side that nobody has asked for. Only a NAT64 says this.
+    Held,
     /// It was refused. An ICMP error about it may have gone to the [`crate::Outbox`].
     Drop(Reason),
 }
@@ -32,6 +35,8 @@ pub enum Group {
     Size,
     /// An ICMP message without a counterpart.
     Icmp,
+    /// The tables of a NAT64 do not know it, or have no room for it.
+    State,
     /// The fast path leaves it to the slow path.
     Decline,
 }
@@ -113,6 +118,23 @@ reasons! {
         IcmpInnerNested "icmp_inner_nested" "The packet inside an ICMP error is itself an ICMP error.";
         IcmpInnerUnmapped "icmp_inner_unmapped" "An address inside an ICMP error has no counterpart.";
         IcmpExtension "icmp_extension" "The length field of an ICMP error with extensions points beyond the message.";
+    }
+    State {
+        TransportUnknown "transport_unknown" "A transport protocol for which a NAT64 has no table.";
+        SourceInPrefix "source_in_prefix" "The source is an IPv4 address in a translation prefix; such a packet would go round in circles.";
+        NoBinding "no_binding" "No node has a binding for the IPv4 destination.";
+        NoConnection "no_connection" "A TCP packet that begins no connection, from a node without a binding.";
+        Filtered "filtered" "The node behind the binding has not sent to this source, and the filtering depends on addresses.";
+        PoolExhausted "pool_exhausted" "No IPv4 address and port is free.";
+        SessionLimit "session_limit" "There are as many sessions as there may be.";
+        BindingLimit "binding_limit" "There are as many bindings as there may be.";
+        SourceSessionLimit "source_session_limit" "The source has as many sessions as it may have.";
+        SourceBindingLimit "source_binding_limit" "The source has as many bindings as it may have.";
+        SynLimit "syn_limit" "As many SYNs from the IPv4 side are kept as may be.";
+        SynUnanswered "syn_unanswered" "A SYN from the IPv4 side that was kept, and that the node did not answer in time.";
+        FragmentLimit "fragment_limit" "As many fragments are kept, or fragmented packets followed, as may be.";
+        FragmentSourceLimit "fragment_source_limit" "As many fragments of the source are kept as may be.";
+        FragmentTimeout "fragment_timeout" "A fragment that was kept, and the first of its packet did not come in time.";
     }
     Decline {
         DeclineHeader "decline_header" "IPv4 options, IPv6 extension headers or a header that does not look right.";

@@ -109,6 +109,14 @@ impl Mapper {
         Ok(prefix.embed(addr))
     }
 
+    /// Does the address lie in a translation prefix?
+    #[inline]
+    pub fn holds(&self, addr: Ipv6Addr) -> bool {
+        self.pref64
+            .iter()
+            .any(|prefix| prefix.extract(addr).is_some())
+    }
+
     /// Is the node behind us, known by an explicit mapping?
     #[inline]
     pub fn is_explicit(&self, addr: Ipv4Addr) -> bool {

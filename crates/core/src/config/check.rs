@@ -210,6 +210,14 @@ impl Problems {
     }
 }
 
+pub(super) fn is_unicast4(net: Ipv4Net) -> bool {
+    net.prefix_len() >= 4 && kind_of_ipv4(net.network()) == Kind::Unicast
+}
+
+pub(super) fn is_unicast6(net: Ipv6Net) -> bool {
+    net.prefix_len() >= 8 && kind_of_ipv6(net.network()) == Kind::Unicast
+}
+
 fn overlap4(a: &Ipv4Net, b: &Ipv4Net) -> bool {
     a.contains(b) || b.contains(a)
 }

@@ -2,6 +2,7 @@
 //! What the operator says, and whether it contradicts itself.
 
 mod check;
+pub mod nat64;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;

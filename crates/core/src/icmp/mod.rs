@@ -22,8 +22,9 @@ mod rate;
 mod table;
 mod through;
 
+pub(crate) use inner::{parse_ipv4 as parse_quoted_ipv4, parse_ipv6 as parse_quoted_ipv6};
 pub(crate) use own::Answer;
-pub(crate) use through::LARGEST_ERROR;
+pub(crate) use through::{Ends, LARGEST_ERROR};
 
 use crate::addr::Mapper;
 use crate::config::Config;
@@ -50,6 +51,16 @@ pub(crate) struct Icmp {
 }
 
 impl Icmp {
+    /// A source for an error from an IPv4 router that may not stand in the prefix.
+    pub fn stand_in_ipv6(&self, router: Ipv4Addr) -> Option<Ipv6Addr> {
+        self.pool6.stand_in(router)
+    }
+
+    /// A source for an error from an IPv6 router.
+    pub fn stand_in_ipv4(&self, router: Ipv6Addr) -> Ipv4Addr {
+        self.pool4.stand_in(router)
+    }
+
     pub fn new(config: &Config, mapper: &Mapper) -> Icmp {
         let icmp = &config.icmp;
         let address4 = icmp

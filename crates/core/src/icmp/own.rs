@@ -24,6 +24,13 @@ pub(crate) enum Answer {
     SourceRouteFailed,
     /// Parameter Problem, erroneous header field, at this byte.
     ErroneousField(u32),
+    /// Host or address unreachable: there is no binding, or no room for one (RFC 6146 section 3.5).
+    AddressUnreachable,
+    /// Port unreachable: nobody answered (RFC 6146 section 3.5.2.2).
+    PortUnreachable,
+    /// A transport that a NAT64 does not know (RFC 6146 section 3.4): protocol unreachable, in IPv6
+    /// port unreachable.
+    TransportUnknown,
 }
 
 /// Bytes of the longest ICMPv4 error that a router originates (RFC 1812 section 4.3.2.3).
@@ -74,6 +81,9 @@ impl Icmp {
             Answer::TooBig(mtu) => (v4::UNREACHABLE, 4, mtu.min(usize::from(u16::MAX)) as u32),
             Answer::SourceRouteFailed => (v4::UNREACHABLE, 5, 0),
             Answer::ErroneousField(at) => (v4::PARAMETER_PROBLEM, 0, at << 24),
+            Answer::AddressUnreachable => (v4::UNREACHABLE, 1, 0),
+            Answer::PortUnreachable => (v4::UNREACHABLE, 3, 0),
+            Answer::TransportUnknown => (v4::UNREACHABLE, 2, 0),
         };
         let mut error = [0; LARGEST_ICMPV4];
         let len = quote(&mut error, IPV4_LEN, packet);
@@ -120,6 +130,8 @@ impl Icmp {
             Answer::Prohibited => (v6::UNREACHABLE, 1, 0),
             Answer::TooBig(mtu) => (v6::PACKET_TOO_BIG, 0, mtu as u32),
             Answer::ErroneousField(at) => (v6::PARAMETER_PROBLEM, 0, at),
+            Answer::AddressUnreachable => (v6::UNREACHABLE, 3, 0),
+            Answer::PortUnreachable | Answer::TransportUnknown => (v6::UNREACHABLE, 4, 0),
         };
         let mut error = [0; LARGEST_ICMPV6];
         let len = quote(&mut error, IPV6_LEN, packet);

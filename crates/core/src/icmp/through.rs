@@ -12,7 +12,7 @@ use crate::packet::Checksum;
 use crate::verdict::Reason;
 use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
 pub(crate) const LARGEST_ERROR: usize = 1280;
@@ -25,6 +25,16 @@ pub(super) const LARGEST_WITHOUT_DF: usize = 1260;
 /// configuration of the translation prefix it used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hairpin(pub u8);
+
+/// Addresses of an error, and of the packet that it quotes (source, destination).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ends<A> {
+    pub src: A,
+    pub dst: A,
+    pub inner: (A, A),
+    /// The source stands in for a router without an address, and the error will leave with it.
+    pub stands_in: bool,
+}
 
 /// What an error says before translation.
 struct Error<'a> {
@@ -88,6 +98,49 @@ impl Icmp {
         hairpin: Option<Hairpin>,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
+        let addresses = |quoted: &Ipv4| {
+            let inner_src = mapper
+                .to_ipv6(quoted.src)
+                .map_err(|_| Reason::IcmpInnerUnmapped)?
+                .0;
+            let inner_dst = match hairpin {
+                // The sender knew its peer by the prefix (RFC 7757 section 4.2).
+                Some(Hairpin(prefix)) => mapper.embed(prefix, quoted.dst),
+                None => mapper.to_ipv6(quoted.dst).map(|(addr, _)| addr),
+            }
+            .map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let dst = mapper
+                .to_ipv6(ip.dst)
+                .map_err(|why| why.reason(Reason::DestinationUnmapped))?
+                .0;
+            let src = match hairpin {
+                Some(Hairpin(prefix)) if ip.src == quoted.dst => mapper.embed(prefix, ip.src),
+                _ => mapper.to_ipv6(ip.src).map(|(addr, _)| addr),
+            };
+            let stands_in = src.is_err();
+            let src = src
+                .ok()
+                .or_else(|| self.pool6.stand_in(ip.src))
+                .ok_or(Reason::SourceUnmapped)?;
+            Ok(Ends {
+                src,
+                dst,
+                inner: (inner_src, inner_dst),
+                stands_in,
+            })
+        };
+        self.to_ipv6_between((ip, hop_limit), packet, checksum, addresses, out)
+    }
+
+    /// The same, where `addresses` says the addresses, given the quoted header.
+    pub fn to_ipv6_between(
+        &self,
+        (ip, hop_limit): (&Ipv4, u8),
+        packet: &[u8],
+        checksum: Checksum,
+        addresses: impl FnOnce(&Ipv4) -> Result<Ends<Ipv6Addr>, Reason>,
+        out: &mut [u8; LARGEST_ERROR],
+    ) -> Result<usize, Reason> {
         let message = &packet[ip.header_len..];
         let error = Error::read(
             message,
@@ -98,38 +151,12 @@ impl Icmp {
         let quoted = inner::parse_ipv4(error.quote)?;
         let head = table::to_icmpv6(error.head, quoted.total_len, self.mtus())?;
 
-        let inner_src = mapper
-            .to_ipv6(quoted.src)
-            .map_err(|_| Reason::IcmpInnerUnmapped)?
-            .0;
-        let inner_dst = match hairpin {
-            // The sender knew its peer by the prefix (RFC 7757 section 4.2).
-            Some(Hairpin(prefix)) => mapper.embed(prefix, quoted.dst),
-            None => mapper.to_ipv6(quoted.dst).map(|(addr, _)| addr),
-        }
-        .map_err(|_| Reason::IcmpInnerUnmapped)?;
-        let dst = mapper
-            .to_ipv6(ip.dst)
-            .map_err(|why| why.reason(Reason::DestinationUnmapped))?
-            .0;
-        let src = match hairpin {
-            Some(Hairpin(prefix)) if ip.src == quoted.dst => mapper.embed(prefix, ip.src),
-            _ => mapper.to_ipv6(ip.src).map(|(addr, _)| addr),
-        };
-        let src = src
-            .ok()
-            .or_else(|| self.pool6.stand_in(ip.src))
-            .ok_or(Reason::SourceUnmapped)?;
-
+        let Ends {
+            src, dst, inner, ..
+        } = addresses(&quoted)?;
         let class = self.class_out(quoted.tos);
         let body_at = IPV6_LEN + ICMP_LEN;
-        let full = inner::to_ipv6(
-            &quoted,
-            error.quote,
-            class,
-            (inner_src, inner_dst),
-            &mut out[body_at..],
-        )?;
+        let full = inner::to_ipv6(&quoted, error.quote, class, inner, &mut out[body_at..])?;
         let field = quote::length_field_of_icmpv6(head.icmp_type);
         let len = body_at
             + finish(
@@ -167,29 +194,57 @@ impl Icmp {
         checksum: Checksum,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<(usize, Option<Hairpin>), Reason> {
+        let mut hairpin = None;
+        let addresses = |quoted: &Ipv6| {
+            let (inner_src, via) = mapper
+                .to_ipv4(quoted.src)
+                .map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (inner_dst, _) = mapper
+                .to_ipv4(quoted.dst)
+                .map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (dst, _) = mapper
+                .to_ipv4(ip.dst)
+                .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
+            let dst = legal_destination(dst)?;
+            let src = mapper.to_ipv4(ip.src).ok().map(|(addr, _)| addr);
+            let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
+            hairpin = match via {
+                Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
+                _ => None,
+            };
+            Ok(Ends {
+                src: src.unwrap_or_else(|| self.pool4.stand_in(ip.src)),
+                dst,
+                inner: (inner_src, inner_dst),
+                stands_in: src.is_none() && hairpin.is_none(),
+            })
+        };
+        let message = (packet, message_at);
+        let len = self.to_ipv4_between((ip, ttl, id), message, checksum, addresses, out)?;
+        Ok((len, hairpin))
+    }
+
+    /// The same, where `addresses` says the addresses, given the quoted header.
+    pub fn to_ipv4_between(
+        &self,
+        (ip, ttl, id): (&Ipv6, u8, u16),
+        (packet, message_at): (&[u8], usize),
+        checksum: Checksum,
+        addresses: impl FnOnce(&Ipv6) -> Result<Ends<Ipv4Addr>, Reason>,
+        out: &mut [u8; LARGEST_ERROR],
+    ) -> Result<usize, Reason> {
         let message = &packet[message_at..];
         let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, message.len());
         let error = Error::read(message, pseudo, checksum, quote::length_field_of_icmpv6)?;
         let (quoted, chain) = inner::parse_ipv6(error.quote)?;
         let head = table::to_icmpv4(error.head, chain.fragment.is_some(), self.mtus())?;
 
-        let (inner_src, via) = mapper
-            .to_ipv4(quoted.src)
-            .map_err(|_| Reason::IcmpInnerUnmapped)?;
-        let (inner_dst, _) = mapper
-            .to_ipv4(quoted.dst)
-            .map_err(|_| Reason::IcmpInnerUnmapped)?;
-        let (dst, _) = mapper
-            .to_ipv4(ip.dst)
-            .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
-        let dst = legal_destination(dst)?;
-        let src = mapper.to_ipv4(ip.src).ok().map(|(addr, _)| addr);
-        let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
-        let hairpin = match via {
-            Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
-            _ => None,
-        };
-
+        let Ends {
+            src,
+            dst,
+            inner,
+            stands_in,
+        } = addresses(&quoted)?;
         let tos = self.class_out(quoted.traffic_class);
         let body_at = IPV4_LEN + ICMP_LEN;
         let room = LARGEST_WITHOUT_DF.min(self.mtu4) - body_at;
@@ -198,13 +253,13 @@ impl Icmp {
             &chain,
             error.quote,
             tos,
-            (inner_src, inner_dst),
+            inner,
             &mut out[body_at..],
         )?;
         let field = quote::length_field_of_icmpv4(head.icmp_type);
         // Who gets the error as IPv4 learns the router's name from it.
         let named = match field {
-            Some(field) if src.is_none() && hairpin.is_none() && self.name_routers => {
+            Some(field) if stands_in && self.name_routers => {
                 Named::new(ip.src, error.extensions, room.min(field.room))
             }
             _ => None,
@@ -229,7 +284,7 @@ impl Icmp {
             fragment_offset: 0,
             ttl,
             protocol: protocol::ICMPV4,
-            src: src.unwrap_or_else(|| self.pool4.stand_in(ip.src)),
+            src,
             dst,
         };
         header.emit(out);
@@ -238,7 +293,7 @@ impl Icmp {
             ICMP_CHECKSUM_AT,
             csum::Sum::default(),
         );
-        Ok((len, hairpin))
+        Ok(len)
     }
 }
 

@@ -6,7 +6,7 @@
 //! source is embedded in the prefix that the sender used for its peer, whatever mapping it has of
 //! its own, so that the answer comes back through us.
 
-use super::payload::{self, Kind, Payload};
+use super::payload::{self, Kind, Numbers, Payload};
 use super::{Refusal, Translator};
 use crate::csum::Sum;
 use crate::icmp::Answer;
@@ -14,7 +14,7 @@ use crate::packet::Packet;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::ICMP_CHECKSUM_AT;
 use crate::wire::{protocol, Chain, Fragment, Ipv6, FRAGMENT_LEN, IPV6_LEN};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Sends the packet back to IPv6, from `src` in translation prefix number `prefix` to the node that
 /// is `dst`.
@@ -35,6 +35,17 @@ pub(super) fn turn(
         .to_ipv6(dst)
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
+    send(t, (ip, hop_limit, chain), (src, dst, None), carried, packet)
+}
+
+/// Sends the packet back to IPv6, between these addresses, and with other ports if they are given.
+pub(crate) fn send(
+    t: &Translator,
+    (ip, hop_limit, chain): (&Ipv6, u8, &Chain),
+    (src, dst, numbers): (Ipv6Addr, Ipv6Addr, Option<Numbers>),
+    carried: &Payload,
+    packet: &mut Packet<'_>,
+) -> Result<Verdict, Refusal> {
     // An atomic fragment is no fragment in IPv4, and comes back without Fragment header.
     let fragment = chain.fragment.filter(|fragment| !fragment.is_atomic());
     let header_len = IPV6_LEN + if fragment.is_some() { FRAGMENT_LEN } else { 0 };
@@ -44,6 +55,9 @@ pub(super) fn turn(
 
     let offload = packet.offload;
     let bytes = &mut packet.bytes_mut()[chain.payload_at..];
+    if let Some(numbers) = numbers {
+        payload::renumber(bytes, carried.kind, offload, numbers);
+    }
     let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
     let new = Sum::default().ipv6(src).ipv6(dst);
     match carried.kind {

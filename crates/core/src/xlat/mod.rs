@@ -19,10 +19,10 @@
 //! is answered once if it must not be fragmented; otherwise it is cut into its segments first, and
 //! those into fragments, for no device would do both.
 
-mod hairpin;
-mod payload;
-mod v4to6;
-mod v6to4;
+pub(crate) mod hairpin;
+pub(crate) mod payload;
+pub(crate) mod v4to6;
+pub(crate) mod v6to4;
 
 use crate::addr::special::Kind;
 use crate::addr::Mapper;
@@ -40,7 +40,7 @@ use crate::verdict::{Reason, Verdict};
 pub struct Translator {
     mapper: Mapper,
     clat: bool,
-    icmp: Icmp,
+    pub(crate) icmp: Icmp,
     lowest_ipv6_mtu: usize,
     mtu4: usize,
     mtu6: usize,
@@ -116,10 +116,10 @@ impl Translator {
 
 /// A packet is not translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Refusal {
-    reason: Reason,
+pub(crate) struct Refusal {
+    pub reason: Reason,
     /// What its sender is told. Only packets that still are as they were received are answered.
-    answer: Answer,
+    pub answer: Answer,
 }
 
 impl From<Reason> for Refusal {
@@ -142,7 +142,7 @@ impl From<Reason> for Refusal {
 }
 
 impl Reason {
-    fn answered(self, answer: Answer) -> Refusal {
+    pub(crate) fn answered(self, answer: Answer) -> Refusal {
         Refusal {
             reason: self,
             answer,
@@ -153,7 +153,7 @@ impl Reason {
 /// "If a translator gets an illegal source address [...] the translator SHOULD silently discard the
 /// packet" (RFC 7915 sections 4.1 and 5.1).
 #[inline]
-fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
+pub(crate) fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
     match (src, dst) {
         (Kind::Unicast, Kind::Unicast) => Ok(()),
         (Kind::Unicast, Kind::Multicast) => Err(Reason::Multicast),
@@ -164,7 +164,7 @@ fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
 
 /// One hop further: we are a router (RFC 7915 sections 4.1 and 5.1).
 #[inline]
-fn hop(limit: u8) -> Result<u8, Refusal> {
+pub(crate) fn hop(limit: u8) -> Result<u8, Refusal> {
     if limit <= 1 {
         return Err(Reason::HopLimit.answered(Answer::TimeExceeded));
     }
@@ -182,7 +182,7 @@ fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> 
 
 /// How a packet goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fit {
+pub(crate) enum Fit {
     Whole,
     /// In fragments of at most so many bytes, headers included.
     Cut(usize),

@@ -11,14 +11,14 @@ use zerocopy::FromBytes;
 
 /// One of the two families, where only the name matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 /// What is carried. Small, like all that goes from stage to stage, so that it travels in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC
     /// 768, RFC 3828).
     Checksummed { at: u8, never_zero: bool },
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 
 /// The transport part of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Payload {
+pub(crate) struct Payload {
     pub kind: Kind,
     largest: u32,
 }
@@ -49,7 +49,7 @@ impl Payload {
 
 /// Looks at the transport part `bytes` of a packet of `family`.
 #[inline]
-pub(super) fn inspect(
+pub(crate) fn inspect(
     family: Family,
     number: u8,
     bytes: &[u8],
@@ -167,7 +167,7 @@ fn inspect_offloaded(
 
 /// Brings the checksum at byte `at` from one pseudo-header to another.
 #[inline]
-pub(super) fn carry_over(
+pub(crate) fn carry_over(
     bytes: &mut [u8],
     at: usize,
     never_zero: bool,
@@ -189,10 +189,47 @@ pub(super) fn carry_over(
     csum::set_field(bytes, at, after);
 }
 
+/// The ports that a NAT64 gives a packet; of an echo message the identifier is `src`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Numbers {
+    pub src: u16,
+    pub dst: u16,
+}
+
+/// Writes other ports, or another identifier, and keeps the checksum right. A fragment without
+/// transport header has none.
+#[inline]
+pub(crate) fn renumber(bytes: &mut [u8], kind: Kind, offload: Offload, numbers: Numbers) {
+    let (at, len, checksum_at, never_zero) = match kind {
+        Kind::Checksummed { at, never_zero } => (0, 4, Some(usize::from(at)), never_zero),
+        Kind::UdpZeroChecksum => (0, 4, None, false),
+        Kind::Echo(_) => (4, 2, Some(ICMP_CHECKSUM_AT), false),
+        Kind::IcmpError | Kind::Opaque => return,
+    };
+    let [src, dst] = [numbers.src, numbers.dst].map(u16::to_be_bytes);
+    let new = [src[0], src[1], dst[0], dst[1]];
+    let field = &mut bytes[at..at + len];
+    if *field == new[..len] {
+        return;
+    }
+    let old_sum = csum::sum(field);
+    field.copy_from_slice(&new[..len]);
+    // The seed of a partial checksum does not cover them.
+    if let (Some(at), Checksum::Complete) = (checksum_at, offload.checksum) {
+        let checksum = csum::update(csum::field(bytes, at), old_sum, csum::sum(&new[..len]));
+        let checksum = if never_zero {
+            csum::never_zero(checksum)
+        } else {
+            checksum
+        };
+        csum::set_field(bytes, at, checksum);
+    }
+}
+
 /// Makes an echo message one of the other family, whose type is `new_type`. Only ICMPv6 has a
 /// pseudo-header; the other's is nothing.
 #[inline]
-pub(super) fn rewrite_echo(
+pub(crate) fn rewrite_echo(
     message: &mut [u8],
     new_type: u8,
     offload: Offload,
@@ -224,7 +261,7 @@ fn right_zero(message: &mut [u8]) {
 }
 
 /// Completes a partial checksum, for a packet that the device will not see whole.
-pub(super) fn complete(bytes: &mut [u8], kind: Kind, offload: Offload) {
+pub(crate) fn complete(bytes: &mut [u8], kind: Kind, offload: Offload) {
     let (at, never_zero) = match kind {
         Kind::Checksummed { at, never_zero } => (usize::from(at), never_zero),
         Kind::Echo(_) => (ICMP_CHECKSUM_AT, false),

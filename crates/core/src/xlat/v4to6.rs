@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv4 to IPv6 (RFC 7915 section 4).
 
-use super::payload::{self, Family, Kind, Payload};
+use super::payload::{self, Family, Kind, Numbers, Payload};
 use super::{hop, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
 use crate::config::UdpZeroChecksum;
@@ -34,9 +34,39 @@ pub(super) fn translate(
         return error(t, &ip, hop_limit, packet);
     }
     let (src, dst) = map(t, &ip)?;
-    let fit = fit(t, &ip, &carried, packet.offload)?;
+    let addresses = (src, dst, None);
+    let what = (next_header, &carried);
+    send(t, packet, env, out, (&ip, hop_limit), what, addresses)
+}
+
+/// Sends the packet on as one of IPv6, between these addresses, and with other ports if they are
+/// given.
+#[inline(always)]
+pub(crate) fn send(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    (ip, hop_limit): (&Ipv4, u8),
+    (next_header, carried): (u8, &Payload),
+    (src, dst, numbers): (Ipv6Addr, Ipv6Addr, Option<Numbers>),
+) -> Result<Verdict, Refusal> {
+    let fit = fit(t, ip, carried, packet.offload)?;
+    if let Some(numbers) = numbers {
+        let offload = packet.offload;
+        let bytes = &mut packet.bytes_mut()[ip.header_len..];
+        payload::renumber(bytes, carried.kind, offload, numbers);
+    }
     if fit == Fit::Segments {
-        return segments(t, &ip, packet, env, out);
+        return segments(
+            t,
+            (ip, hop_limit),
+            next_header,
+            (src, dst),
+            packet,
+            env,
+            out,
+        );
     }
 
     let header_len = if fit == Fit::Whole && !ip.is_fragment() {
@@ -47,7 +77,7 @@ pub(super) fn translate(
     if !packet.has_room(ip.header_len, header_len) {
         return Err(Reason::Headroom.into());
     }
-    rewrite_payload(packet, &ip, carried.kind, src, dst);
+    rewrite_payload(packet, ip, carried.kind, src, dst);
     let header = Ipv6 {
         traffic_class: t.class_out(ip.tos),
         flow_label: 0,
@@ -70,7 +100,7 @@ pub(super) fn translate(
                 last: true,
             };
             packet.replace_front(ip.header_len, header_len);
-            fragment_headers(packet.bytes_mut(), &ip, &header, piece);
+            fragment_headers(packet.bytes_mut(), ip, &header, piece);
             Ok(Verdict::Forward)
         }
         Fit::Cut(largest) => {
@@ -87,7 +117,7 @@ pub(super) fn translate(
                 largest - header_len,
                 out,
                 |bytes, piece| {
-                    fragment_headers(bytes, &ip, &header, piece);
+                    fragment_headers(bytes, ip, &header, piece);
                 },
             );
             Ok(Verdict::Emitted)
@@ -97,7 +127,7 @@ pub(super) fn translate(
 
 /// The header, if a router may forward what it says; padding of the link is cut off.
 #[inline]
-fn receive(packet: &mut Packet<'_>) -> Result<Ipv4, Refusal> {
+pub(crate) fn receive(packet: &mut Packet<'_>) -> Result<Ipv4, Refusal> {
     let ip = Ipv4::parse_packet(packet.bytes())?;
     packet.truncate(ip.total_len);
     match legal(kind_of_ipv4(ip.src), kind_of_ipv4(ip.dst)) {
@@ -139,7 +169,7 @@ fn is_error(ip: &Ipv4, packet: &Packet<'_>) -> bool {
 
 /// What the packet carries, if it can be carried over.
 #[inline]
-fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
+pub(crate) fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     let part = Part::of(ip.fragment_offset, ip.more_fragments);
     let bytes = &packet.bytes()[ip.header_len..];
     let carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
@@ -196,7 +226,12 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
 
 /// RFC 7915 section 4.1. Of a packet that stands for several, one segment must fit.
 #[inline]
-fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result<Fit, Refusal> {
+pub(crate) fn fit(
+    t: &Translator,
+    ip: &Ipv4,
+    carried: &Payload,
+    offload: Offload,
+) -> Result<Fit, Refusal> {
     let headers = IPV6_LEN + if ip.is_fragment() { FRAGMENT_LEN } else { 0 };
     let largest = headers + carried.largest();
     if ip.dont_fragment {
@@ -221,9 +256,13 @@ fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result
 
 /// The segments of a packet that stands for several, one by one on the same path, each to be
 /// fragmented.
+#[cold]
+#[inline(never)]
 fn segments(
     t: &Translator,
-    ip: &Ipv4,
+    (ip, hop_limit): (&Ipv4, u8),
+    next_header: u8,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
     packet: &mut Packet<'_>,
     env: &mut impl Env,
     out: &mut impl Outbox,
@@ -244,7 +283,11 @@ fn segments(
         csum::pseudo_ipv4(ip.src, ip.dst, ip.protocol, len)
     };
     frag::segments(packet, ip.header_len, gso, IPV4_LEN, head, |segment| {
-        if translate(t, segment, env, out)? == Verdict::Forward {
+        let ip = receive(segment)?;
+        let carried = carried(t, &ip, segment)?;
+        let what = (next_header, &carried);
+        let addresses = (src, dst, None);
+        if send(t, segment, env, out, (&ip, hop_limit), what, addresses)? == Verdict::Forward {
             out.emit(segment.bytes(), segment.offload);
         }
         Ok(())

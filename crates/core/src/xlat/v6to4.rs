@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv6 to IPv4 (RFC 7915 section 5).
 
-use super::payload::{self, Family, Kind, Payload};
+use super::payload::{self, Family, Kind, Numbers, Payload};
 use super::{hairpin, hop, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
 use crate::addr::Via;
@@ -74,9 +74,46 @@ fn carry(
             return hairpin::turn(t, (ip, ttl, chain), prefix, (src, dst), &carried, packet);
         }
     }
-    let fit = fit(t, packet, chain, &carried)?;
+    let addresses = (src, dst, None);
+    send(
+        t,
+        packet,
+        env,
+        out,
+        (ip, ttl, chain),
+        (ipv4_protocol, &carried),
+        addresses,
+    )
+}
+
+/// Sends the packet on as one of IPv4, between these addresses, and with other ports if they are
+/// given.
+#[inline(always)]
+pub(crate) fn send(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    (ip, ttl, chain): (&Ipv6, u8, &Chain),
+    (ipv4_protocol, carried): (u8, &Payload),
+    (src, dst, numbers): (Ipv4Addr, Ipv4Addr, Option<Numbers>),
+) -> Result<Verdict, Refusal> {
+    let fit = fit(t, packet, chain, carried)?;
+    if let Some(numbers) = numbers {
+        let offload = packet.offload;
+        let bytes = &mut packet.bytes_mut()[chain.payload_at..];
+        payload::renumber(bytes, carried.kind, offload, numbers);
+    }
     if fit == Fit::Segments {
-        return segments(t, ip, chain, packet, env, out);
+        return segments(
+            t,
+            (ip, ttl, chain),
+            ipv4_protocol,
+            (src, dst),
+            packet,
+            env,
+            out,
+        );
     }
 
     rewrite_payload(packet, ip, chain, carried.kind, src, dst);
@@ -133,7 +170,7 @@ fn carry(
 
 /// The header, if a router may forward what it says; padding of the link is cut off.
 #[inline]
-fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
+pub(crate) fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
     let ip = Ipv6::parse_packet(packet.bytes())?;
     packet.truncate(IPV6_LEN + ip.payload_len);
     legal(kind_of_ipv6(ip.src), kind_of_ipv6(ip.dst))?;
@@ -143,7 +180,7 @@ fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
 /// The extension headers: ignored, except the Fragment header and a routing header that is not yet
 /// at its end (RFC 7915 section 5.1).
 #[inline]
-fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
+pub(crate) fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
     let chain = Chain::walk(packet.bytes(), ip.next_header).ok_or(Reason::ExtensionChain)?;
     if let Some(at) = chain.segments_left_at {
         return Err(Reason::RoutingSegmentsLeft.answered(Answer::ErroneousField(at)));
@@ -164,7 +201,7 @@ fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
 
 /// What the packet carries, if it can be carried over.
 #[inline]
-fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
+pub(crate) fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     let part = chain.fragment.map_or(Part::Whole, |fragment| {
         Part::of(fragment.offset, fragment.more)
     });
@@ -235,7 +272,7 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
 
 /// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.
 #[inline]
-fn fit(
+pub(crate) fn fit(
     t: &Translator,
     packet: &Packet<'_>,
     chain: &Chain,
@@ -263,10 +300,13 @@ fn fit(
 }
 
 /// The segments of a packet that stands for several, one by one on the same path.
+#[cold]
+#[inline(never)]
 fn segments(
     t: &Translator,
-    ip: &Ipv6,
-    chain: &Chain,
+    (ip, ttl, chain): (&Ipv6, u8, &Chain),
+    ipv4_protocol: u8,
+    (src, dst): (Ipv4Addr, Ipv4Addr),
     packet: &mut Packet<'_>,
     env: &mut impl Env,
     out: &mut impl Outbox,
@@ -284,7 +324,12 @@ fn segments(
         csum::pseudo_ipv6(ip.src, ip.dst, chain.protocol, len)
     };
     frag::segments(packet, chain.payload_at, gso, IPV6_LEN, head, |segment| {
-        if translate(t, segment, env, out)? == Verdict::Forward {
+        let ip = receive(segment)?;
+        let chain = Chain::empty(ip.next_header).ok_or(Reason::ExtensionChain)?;
+        let carried = carried(&chain, segment)?;
+        let received = (&ip, ttl, &chain);
+        let what = (ipv4_protocol, &carried);
+        if send(t, segment, env, out, received, what, (src, dst, None))? == Verdict::Forward {
             out.emit(segment.bytes(), segment.offload);
         }
         Ok(())

@@ -157,6 +157,7 @@ impl Summary {
             Fate::Skipped => self.skipped += 1,
             Fate::Judged(Verdict::Forward) => self.forwarded += 1,
             Fate::Judged(Verdict::Emitted) => self.emitted += 1,
+            Fate::Judged(Verdict::Held) => {}
             Fate::Judged(Verdict::Drop(reason)) => *self.dropped.entry(reason).or_default() += 1,
         }
     }

@@ -216,6 +216,7 @@ impl Reader {
                 }
             }
             Verdict::Emitted => self.tally.translated(direction, len),
+            Verdict::Held => {} // It is counted when it leaves, or is dropped.
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
                 tracing::trace!(reason = reason.name(), len, "dropped");

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the IPv4 side.
+
+use super::fragment::{Held, Key, Later};
+use super::{refusal, tuple, Nat64, Random};
+use crate::config::nat64::{Endpoint4, Protocol};
+use crate::packet::{Outbox, Packet};
+use crate::session::{Inbound, Inward, Watcher};
+use crate::verdict::{Reason, Verdict};
+use crate::wire::{next_header_of, protocol, Part};
+use crate::xlat::payload::{Kind, Numbers};
+use crate::xlat::{hop, v4to6, Refusal};
+
+impl Nat64 {
+    pub(super) fn inbound(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        held: &mut Vec<Held>,
+    ) -> Result<Verdict, Refusal> {
+        let ip = v4to6::receive(packet)?;
+        let hop_limit = hop(ip.ttl)?;
+        let next_header = next_header_of(ip.protocol)?;
+        let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).map_err(refusal)?;
+        let carried = v4to6::carried(&self.translator, &ip, packet)?;
+        if carried.kind == Kind::IcmpError {
+            return self.error_from_ipv4((&ip, hop_limit), packet);
+        }
+        // The source must have a place in IPv6, whatever the tables say.
+        self.mapper()
+            .embed(0, ip.src)
+            .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+
+        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let bytes = &packet.bytes()[ip.header_len..];
+        let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
+            Some(numbers) if part == Part::First => {
+                *held = self.fragments.first(Key::v4(&ip), numbers, env.now());
+                numbers
+            }
+            Some(numbers) => numbers,
+            None => match self
+                .fragments
+                .later(Key::v4(&ip), packet.bytes(), env.now())?
+            {
+                Later::Known(numbers) => numbers,
+                Later::Held => return Ok(Verdict::Held),
+            },
+        };
+        v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
+        let arriving = Inbound {
+            protocol,
+            v4: Endpoint4 {
+                addr: ip.dst,
+                port: numbers.dst,
+            },
+            peer: Endpoint4 {
+                addr: ip.src,
+                port: tuple::peer_port(protocol, numbers.src),
+            },
+            segment: tuple::segment_of(protocol, &packet.bytes()[ip.header_len..], part),
+            bytes: packet.bytes(),
+        };
+        let inward = self
+            .state
+            .inbound(env.now(), &arriving, watcher)
+            .map_err(|reason| silent_for_tcp(protocol, reason))?;
+        let Inward::Node(node, prefix) = inward else {
+            return Ok(Verdict::Held);
+        };
+        let src = self
+            .mapper()
+            .embed(prefix, ip.src)
+            .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+        let numbers = Numbers {
+            src: match protocol {
+                Protocol::Icmp => node.port,
+                Protocol::Tcp | Protocol::Udp => numbers.src,
+            },
+            dst: node.port,
+        };
+        v4to6::send(
+            &self.translator,
+            packet,
+            env,
+            out,
+            (&ip, hop_limit),
+            (next_header, &carried),
+            (src, node.addr, Some(numbers)),
+        )
+    }
+}
+
+/// TCP packets to nobody are "silently discarded" (RFC 6146 section 3.5.2.2).
+fn silent_for_tcp(protocol: Protocol, reason: Reason) -> Refusal {
+    match (protocol, reason) {
+        (Protocol::Tcp, Reason::NoBinding) => reason.into(),
+        _ => refusal(reason),
+    }
+}

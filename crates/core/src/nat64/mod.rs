@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The stateful translator (RFC 6146): the headers of RFC 7915, between addresses and ports that the
+//! tables give.
+//!
+//! Stages of a packet, the same in both directions; each may refuse it:
+//!
+//! 1. What the stateless translator does first ([`crate::xlat`]): receive, hop, payload. ICMP errors
+//!    go their own way from here ([`error`]).
+//! 2. [`tuple`]: protocol and ports. Of a later fragment, those of the first ([`fragment`]).
+//! 3. Fit: what is too big is answered before it becomes state.
+//! 4. [`crate::session`]: binding and session. A packet to one of our own IPv4 addresses goes through
+//!    the tables twice and turns back to IPv6 (section 3.8, [`outbound`]).
+//! 5. What the stateless translator does last: rewrite, and leave.
+//!
+//! [`probe`] makes the packets that are sent because a time is over.
+
+mod error;
+mod fragment;
+mod inbound;
+mod outbound;
+mod probe;
+mod tuple;
+
+use crate::addr::Mapper;
+use crate::config::nat64::Nat64Config;
+use crate::config::ConfigError;
+use crate::icmp::Answer;
+use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
+use crate::session::{Due, State, Watcher};
+use crate::verdict::{Reason, Verdict};
+use crate::xlat::{Refusal, Translator};
+use fragment::{Fragments, Held};
+
+/// Time, identifications, and numbers that nobody can guess.
+pub trait Random: Env {
+    /// 64 bits from a generator that is fit for secrets: they decide on ports (RFC 6056).
+    fn random(&mut self) -> u64;
+}
+
+/// A complete stateful NAT64.
+#[derive(Debug)]
+pub struct Nat64 {
+    translator: Translator,
+    config: Nat64Config,
+    state: State,
+    fragments: Fragments,
+}
+
+impl Nat64 {
+    /// Fails if the configuration contradicts itself; the error names the keys. `secret` is random,
+    /// and nobody's to know.
+    pub fn new(config: &Nat64Config, secret: [u64; 4]) -> Result<Nat64, ConfigError> {
+        let config = with_defaults(config);
+        config.check()?;
+        Ok(Nat64 {
+            translator: Translator::new(&config.translator)?,
+            state: State::new(&config, secret),
+            fragments: Fragments::new(&config, [secret[2], secret[3]]),
+            config,
+        })
+    }
+
+    /// Follows another configuration; what it still allows goes on ([`State::reconfigure`]). With an
+    /// error nothing has changed. It looks at every entry of the tables.
+    pub fn reconfigure(
+        &mut self,
+        config: &Nat64Config,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), ConfigError> {
+        let config = with_defaults(config);
+        config.check()?;
+        self.translator = Translator::new(&config.translator)?;
+        self.state.reconfigure(&config, watcher);
+        self.fragments.reconfigure(&config);
+        self.config = config;
+        Ok(())
+    }
+
+    /// Translates one packet to the other family, or back to its own; which one it comes from, its
+    /// version says. As [`Translator::translate`] does, except that it may be [`Verdict::Held`].
+    ///
+    /// `watcher` hears what happens to the tables.
+    pub fn translate(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+    ) -> Verdict {
+        let mut held = Vec::new();
+        let verdict = match self.path(packet, env, out, watcher, &mut held) {
+            Ok(verdict) => verdict,
+            Err(Refusal { reason, answer }) => {
+                let icmp = &self.translator.icmp;
+                icmp.originate(answer, packet.bytes(), env, out);
+                Verdict::Drop(reason)
+            }
+        };
+        if held.is_empty() {
+            return verdict;
+        }
+        self.release(verdict, packet, held, env, out, watcher)
+    }
+
+    fn path(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        held: &mut Vec<Held>,
+    ) -> Result<Verdict, Refusal> {
+        match packet.bytes().first().map(|byte| byte >> 4) {
+            Some(4) => self.inbound(packet, env, out, watcher, held),
+            Some(6) => self.outbound(packet, env, out, watcher, held),
+            Some(_) => Err(Reason::NotIp.into()),
+            None => Err(Reason::Truncated.into()),
+        }
+    }
+
+    /// A first fragment has come, with this verdict: what had to wait for it goes the same way,
+    /// behind it.
+    #[cold]
+    fn release(
+        &mut self,
+        verdict: Verdict,
+        first: &Packet<'_>,
+        held: Vec<Held>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+    ) -> Verdict {
+        match verdict {
+            Verdict::Forward => out.emit(first.bytes(), first.offload),
+            Verdict::Emitted => {}
+            Verdict::Held => return verdict,
+            Verdict::Drop(reason) => {
+                held.iter().for_each(|_| watcher.dropped(reason));
+                return verdict;
+            }
+        }
+        for fragment in held {
+            let mut buffer = vec![0; HEADROOM];
+            buffer.extend_from_slice(&fragment);
+            let end = buffer.len();
+            let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
+            match self.translate(&mut packet, env, out, watcher) {
+                Verdict::Forward => out.emit(packet.bytes(), packet.offload),
+                Verdict::Emitted | Verdict::Held => {}
+                Verdict::Drop(reason) => watcher.dropped(reason),
+            }
+        }
+        Verdict::Emitted
+    }
+
+    /// Ends what has expired, looking at no more than `budget` entries, and sends what is to be sent
+    /// about it: probes, and errors about SYNs that nobody answered. True if nothing else has
+    /// expired.
+    ///
+    /// To be called once a second or more often. With a small budget, the gap that it makes between
+    /// packets is small however much expires at once.
+    pub fn expire(
+        &mut self,
+        budget: usize,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+    ) -> bool {
+        let now = env.now();
+        let Nat64 {
+            translator: t,
+            state,
+            fragments,
+            ..
+        } = self;
+        for _ in 0..fragments.expire(now) {
+            watcher.dropped(Reason::FragmentTimeout);
+        }
+        state.expire(now, budget, watcher, |due| match due {
+            Due::Probe(session) => probe::send(t.mapper(), &session, out),
+            Due::Unanswered(syn) => t.icmp.originate(Answer::PortUnreachable, syn, env, out),
+        })
+    }
+
+    /// Bindings and sessions.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Bindings and sessions, for the operator, for stored state, and for the fast path.
+    pub fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    /// The addresses of the IPv4 side in IPv6.
+    pub fn mapper(&self) -> &Mapper {
+        self.translator.mapper()
+    }
+
+    /// The configuration, with every default that depends on others.
+    pub fn config(&self) -> &Nat64Config {
+        &self.config
+    }
+
+    /// Fragments that wait for the first of their packet.
+    pub fn held_fragments(&self) -> usize {
+        self.fragments.held()
+    }
+}
+
+/// Our own errors come from an address of the pool, unless something else is configured.
+fn with_defaults(config: &Nat64Config) -> Nat64Config {
+    let mut config = config.clone();
+    let icmp = &mut config.translator.icmp;
+    if icmp.address4.is_none() && icmp.source_pool4.is_empty() {
+        let of_pool = config.pool4.first().map(|part| part.net.network());
+        let of_binding = config.bindings.first().map(|binding| binding.v4.addr);
+        icmp.address4 = of_pool.or(of_binding);
+    }
+    config
+}
+
+/// A refusal of the tables, and what its sender is told (RFC 6146 sections 3.4 and 3.5). The rest is
+/// told what the stateless translator tells.
+fn refusal(reason: Reason) -> Refusal {
+    match reason {
+        Reason::NoBinding
+        | Reason::PoolExhausted
+        | Reason::SessionLimit
+        | Reason::BindingLimit
+        | Reason::SourceSessionLimit
+        | Reason::SourceBindingLimit => reason.answered(Answer::AddressUnreachable),
+        Reason::Filtered => reason.answered(Answer::Prohibited),
+        Reason::TransportUnknown => reason.answered(Answer::TransportUnknown),
+        _ => reason.into(),
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The pool of IPv4 transport addresses (pool4): who gets which address and port.
+//!
+//! Stages of an allocation:
+//!
+//! 1. An address. The same source always begins at the same one (RFC 4787 REQ-2, "paired"), by a
+//!    keyed hash of its address; only when that has no free port left is the next one taken.
+//! 2. [`allocate`]: a port of it.
+//! 3. [`block`]: the port is taken, until it is released.
+//!
+//! All of it takes the same time however full the pool is. [`lease`] lends ports to others.
+
+mod allocate;
+mod block;
+mod lease;
+
+pub use lease::Lease;
+
+use crate::config::nat64::{Endpoint4, Pool4, Protocol};
+use allocate::Wish;
+use block::Block;
+use lease::Leases;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+
+/// What became of a claim to a certain address and port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// It is the claimant's, and must be released.
+    Taken,
+    /// Somebody has it.
+    Occupied,
+    /// The pool does not have it, and does not care.
+    Elsewhere,
+}
+
+/// Who asks for a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Applicant {
+    /// The table.
+    pub protocol: Protocol,
+    /// The node.
+    pub source: Ipv6Addr,
+    /// The port or query identifier that it uses itself.
+    pub port: u16,
+    /// Where the port before it (its RTP to this RTCP) is bound, if it is: the next one is tried
+    /// first (RFC 4787 section 4.2.3, contiguity).
+    pub neighbour: Option<Endpoint4>,
+}
+
+/// The ports of one address.
+#[derive(Debug)]
+struct Address {
+    addr: Ipv4Addr,
+    /// Made when the first port of a protocol is asked for: two bits for each port of it.
+    blocks: [Option<Block>; 3],
+}
+
+/// The pool.
+#[derive(Debug)]
+pub struct Pool {
+    parts: Vec<Pool4>,
+    /// In rising order.
+    addresses: Vec<Address>,
+    /// For each protocol, one bit for each address that has a free port.
+    with_free: [Vec<u64>; 3],
+    leases: Leases,
+    preserve_ports: bool,
+    key: [u64; 2],
+}
+
+impl Pool {
+    /// A pool of nothing but free ports. `key` is secret, and random.
+    pub fn new(parts: &[Pool4], preserve_ports: bool, key: [u64; 2]) -> Pool {
+        let mut addrs: Vec<Ipv4Addr> = parts
+            .iter()
+            .flat_map(|part| {
+                let first = part.net.network().to_bits();
+                (first..=part.net.broadcast().to_bits()).map(Ipv4Addr::from_bits)
+            })
+            .collect();
+        addrs.sort_unstable();
+        addrs.dedup();
+        let words = addrs.len().div_ceil(64);
+        let mut pool = Pool {
+            parts: parts.to_vec(),
+            addresses: Vec::new(),
+            with_free: [(); 3].map(|()| vec![0; words]),
+            leases: Leases::new(),
+            preserve_ports,
+            key,
+        };
+        for (at, &addr) in addrs.iter().enumerate() {
+            for protocol in Protocol::ALL {
+                if ranges(parts, protocol, addr).next().is_some() {
+                    pool.with_free[protocol.index()][at / 64] |= 1 << (at % 64);
+                }
+            }
+            pool.addresses.push(Address {
+                addr,
+                blocks: [None, None, None],
+            });
+        }
+        pool
+    }
+
+    /// The secret that it was made with.
+    pub(crate) fn key(&self) -> [u64; 2] {
+        self.key
+    }
+
+    /// Every address, in rising order.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        self.addresses.iter().map(|address| address.addr)
+    }
+
+    /// Is it one of its addresses?
+    pub fn contains(&self, addr: Ipv4Addr) -> bool {
+        self.position(addr).is_some()
+    }
+
+    /// The address at which a source begins.
+    pub fn address_of(&self, source: Ipv6Addr) -> Option<Ipv4Addr> {
+        let at = self.begin(source)?;
+        Some(self.addresses[at].addr)
+    }
+
+    /// A free address and port, which is now the applicant's; None if there is none.
+    pub fn allocate(
+        &mut self,
+        applicant: Applicant,
+        mut random: impl FnMut() -> u64,
+    ) -> Option<Endpoint4> {
+        let Applicant {
+            protocol,
+            port: own,
+            neighbour,
+            ..
+        } = applicant;
+        let mut at = self.next_with_free(protocol, self.begin(applicant.source)?)?;
+        let mut best = self.preserve_ports.then_some(own);
+        if let Some(neighbour) = neighbour {
+            let beside = neighbour.port.checked_add(1);
+            let position = self.position(neighbour.addr);
+            if let (Some(port), Some(position)) = (beside, position) {
+                if self.block(protocol, position).is_free(port) {
+                    (at, best) = (position, Some(port));
+                }
+            }
+        }
+        let wish = Wish {
+            protocol,
+            port: own,
+            best,
+        };
+        let block = self.block(protocol, at);
+        let port = allocate::choose(block, wish, &mut random)?;
+        block.take(port);
+        self.note_free(protocol, at);
+        let addr = self.addresses[at as usize].addr;
+        Some(Endpoint4 { addr, port })
+    }
+
+    /// Claims this address and port, for a binding that the operator or an earlier run made.
+    pub fn claim(&mut self, protocol: Protocol, v4: Endpoint4) -> Claim {
+        let Some(at) = self.position(v4.addr) else {
+            return Claim::Elsewhere;
+        };
+        let block = self.block(protocol, at);
+        if !block.is_pooled(v4.port) {
+            return Claim::Elsewhere;
+        }
+        if !block.is_free(v4.port) {
+            return Claim::Occupied;
+        }
+        block.take(v4.port);
+        self.note_free(protocol, at);
+        Claim::Taken
+    }
+
+    /// Gives back what [`Pool::allocate`], [`Pool::claim`] or [`Pool::take_leased`] gave.
+    pub fn release(&mut self, protocol: Protocol, v4: Endpoint4) {
+        if let Some(at) = self.position(v4.addr) {
+            self.block(protocol, at).put_back(v4.port);
+            self.note_free(protocol, at);
+        }
+    }
+
+    /// Free ports of a protocol, on all addresses. It looks at every address.
+    pub fn free_ports(&self, protocol: Protocol) -> u64 {
+        let free = |address: &Address| match &address.blocks[protocol.index()] {
+            Some(block) => u64::from(block.free_ports()),
+            None => u64::from(self.make_block(protocol, address.addr).free_ports()),
+        };
+        self.addresses.iter().map(free).sum()
+    }
+
+    fn begin(&self, source: Ipv6Addr) -> Option<usize> {
+        let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
+        hasher.write(&source.octets());
+        hasher
+            .finish()
+            .checked_rem(self.addresses.len() as u64)
+            .map(|at| at as usize)
+    }
+
+    /// The first address from `start` on, around, that has a free port.
+    fn next_with_free(&self, protocol: Protocol, start: usize) -> Option<u32> {
+        let words = &self.with_free[protocol.index()];
+        let first = words[start / 64] & (!0 << (start % 64));
+        let found = |word: usize, bits: u64| {
+            (bits != 0).then(|| (word * 64) as u32 + bits.trailing_zeros())
+        };
+        found(start / 64, first).or_else(|| {
+            let after = start / 64 + 1..words.len();
+            after
+                .chain(0..=start / 64)
+                .find_map(|word| found(word, words[word]))
+        })
+    }
+
+    fn position(&self, addr: Ipv4Addr) -> Option<u32> {
+        let found = self
+            .addresses
+            .binary_search_by_key(&addr, |address| address.addr);
+        found.ok().map(|at| at as u32)
+    }
+
+    fn block(&mut self, protocol: Protocol, at: u32) -> &mut Block {
+        let addr = self.addresses[at as usize].addr;
+        if self.addresses[at as usize].blocks[protocol.index()].is_none() {
+            let made = self.make_block(protocol, addr);
+            self.addresses[at as usize].blocks[protocol.index()] = Some(made);
+        }
+        self.addresses[at as usize].blocks[protocol.index()]
+            .as_mut()
+            .expect("made just now")
+    }
+
+    fn make_block(&self, protocol: Protocol, addr: Ipv4Addr) -> Block {
+        Block::new(ranges(&self.parts, protocol, addr))
+    }
+
+    /// Notes whether an address still has a free port.
+    fn note_free(&mut self, protocol: Protocol, at: u32) {
+        let has_free = self.block(protocol, at).free_ports() > 0;
+        let word = &mut self.with_free[protocol.index()][at as usize / 64];
+        let bit = 1 << (at % 64);
+        if has_free {
+            *word |= bit;
+        } else {
+            *word &= !bit;
+        }
+    }
+}
+
+/// The ports of a protocol that the configuration gives to an address. They may overlap.
+fn ranges(
+    parts: &[Pool4],
+    protocol: Protocol,
+    addr: Ipv4Addr,
+) -> impl Iterator<Item = RangeInclusive<u16>> + '_ {
+    let least = u16::from(protocol != Protocol::Icmp);
+    parts
+        .iter()
+        .filter(move |part| part.net.contains(&addr) && part.protocols.contains(&protocol))
+        .map(move |part| *part.ports.start().max(&least)..=*part.ports.end())
+        .filter(|ports| !ports.is_empty())
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every change of the tables: the only place where entries begin, change and end, so that counts,
+//! limits, permissions, pool and watchers always agree.
+
+use super::bib::Origin;
+use super::event::{BindingView, Event, SessionView, Watcher};
+use super::tcp::{Segment, SessionState, Side};
+use super::timer::Millis;
+use super::{table, Outbound, State};
+use crate::config::nat64::{Binding, Endpoint4};
+use crate::pool::{Applicant, Claim};
+use crate::verdict::Reason;
+use std::time::Duration;
+
+impl State {
+    /// A binding for a node that has none, of a port that the pool gives.
+    pub(super) fn open_binding(
+        &mut self,
+        packet: &Outbound,
+        random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<u32, Reason> {
+        let limits = self.config.limits;
+        if self.sessions.len() >= limits.sessions {
+            return Err(Reason::SessionLimit);
+        }
+        if self.bib.len() >= limits.bindings {
+            return Err(Reason::BindingLimit);
+        }
+        let at = self.sources.enter(packet.v6.addr);
+        let source = &self.sources[at];
+        let refused = if source.sessions >= limits.sessions_per_source {
+            Some(Reason::SourceSessionLimit)
+        } else if source.bindings >= limits.bindings_per_source {
+            Some(Reason::SourceBindingLimit)
+        } else {
+            None
+        };
+        let allocated = match refused {
+            Some(reason) => Err(reason),
+            None => self
+                .pool
+                .allocate(self.applicant(packet), random)
+                .ok_or(Reason::PoolExhausted),
+        };
+        match allocated {
+            Ok(v4) => {
+                let binding = Binding {
+                    protocol: packet.protocol,
+                    v4,
+                    v6: packet.v6,
+                };
+                Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
+            }
+            Err(reason) => {
+                self.sources.leave(at);
+                Err(reason)
+            }
+        }
+    }
+
+    fn applicant(&self, packet: &Outbound) -> Applicant {
+        use crate::config::nat64::Protocol;
+        let v6 = packet.v6;
+        // RTP has an even port, and RTCP the next (RFC 3550 section 11).
+        let neighbour = (packet.protocol == Protocol::Udp && v6.port % 2 == 1)
+            .then(|| crate::config::nat64::Endpoint6 {
+                port: v6.port - 1,
+                ..v6
+            })
+            .and_then(|rtp| self.v4_of(Protocol::Udp, rtp))
+            .filter(|rtp| rtp.port % 2 == 0);
+        Applicant {
+            protocol: packet.protocol,
+            source: v6.addr,
+            port: v6.port,
+            neighbour,
+        }
+    }
+
+    /// A binding that somebody else decided on. Both sides must be unbound. False if the pool has
+    /// given the port away, or lent it.
+    pub(super) fn insert_binding(
+        &mut self,
+        binding: Binding,
+        origin: Origin,
+        watcher: &mut impl Watcher,
+    ) -> bool {
+        let pooled = match self.pool.claim(binding.protocol, binding.v4) {
+            Claim::Taken => true,
+            Claim::Elsewhere => false,
+            Claim::Occupied => return false,
+        };
+        self.add_binding(binding, origin, pooled, watcher);
+        true
+    }
+
+    pub(super) fn add_binding(
+        &mut self,
+        binding: Binding,
+        origin: Origin,
+        pooled: bool,
+        watcher: &mut impl Watcher,
+    ) -> u32 {
+        let source = self.sources.enter(binding.v6.addr);
+        self.sources[source].bindings += 1;
+        let at = self.bib.insert(binding, origin, pooled, source);
+        watcher.event(Event::BindingOpened(binding));
+        at
+    }
+
+    /// Ends a binding, and all its sessions before it.
+    pub(super) fn close_binding(&mut self, at: u32, watcher: &mut impl Watcher) {
+        while self.bib[at].sessions > 0 {
+            let session = self.bib[at].first;
+            let view = self.session_view(session);
+            let ended = self.sessions.remove(&mut self.bib, session);
+            self.note_closed(ended.bib, ended.peer, view, watcher);
+        }
+        let entry = self.bib.remove(at);
+        if entry.pooled {
+            self.pool.release(entry.protocol, entry.v4);
+        }
+        self.sources[entry.source].bindings -= 1;
+        self.sources.leave(entry.source);
+        watcher.event(Event::BindingClosed(entry.binding()));
+    }
+
+    /// "When all the STEs associated with a BIB entry are deleted, the BIB entry is deleted", unless
+    /// it was not made by a packet.
+    pub(super) fn close_binding_if_idle(&mut self, at: u32, watcher: &mut impl Watcher) {
+        let entry = &self.bib[at];
+        if entry.sessions == 0 && entry.origin == Origin::Dynamic {
+            self.close_binding(at, watcher);
+        }
+    }
+
+    /// A session of a binding with a peer, if the limits allow it.
+    ///
+    /// From the IPv4 side a source can be given half of the sessions it may have, for it cannot help
+    /// what is sent to it; the rest it can always open itself.
+    pub(super) fn open_session(
+        &mut self,
+        bib: u32,
+        peer: (Endpoint4, u8),
+        state: SessionState,
+        last: Millis,
+        side: Side,
+        watcher: &mut impl Watcher,
+    ) -> Result<u32, Reason> {
+        let limits = &self.config.limits;
+        if self.sessions.len() >= limits.sessions {
+            return Err(Reason::SessionLimit);
+        }
+        let of_source = match side {
+            Side::V6 => limits.sessions_per_source,
+            Side::V4 => limits.sessions_per_source.div_ceil(2),
+        };
+        if self.sources[self.bib[bib].source].sessions >= of_source {
+            return Err(Reason::SourceSessionLimit);
+        }
+        Ok(self.add_session(bib, peer, state, last, watcher))
+    }
+
+    pub(super) fn add_session(
+        &mut self,
+        bib: u32,
+        peer: (Endpoint4, u8),
+        state: SessionState,
+        last: Millis,
+        watcher: &mut impl Watcher,
+    ) -> u32 {
+        let source = self.bib[bib].source;
+        self.sources[source].sessions += 1;
+        if let Some(permissions) = &mut self.permissions {
+            permissions.add(bib, peer.0.addr);
+        }
+        let deadline = last + table::millis_of(state.lifetime(), &self.config.timeouts);
+        let at = self
+            .sessions
+            .insert(&mut self.bib, bib, peer, (state, last, deadline));
+        watcher.event(Event::SessionOpened(self.session_view(at)));
+        at
+    }
+
+    /// What is left to do when a session has been taken out of its table.
+    pub(super) fn note_closed(
+        &mut self,
+        bib: u32,
+        peer: Endpoint4,
+        view: SessionView,
+        watcher: &mut impl Watcher,
+    ) {
+        let source = self.bib[bib].source;
+        self.sources[source].sessions -= 1;
+        if let Some(permissions) = &mut self.permissions {
+            permissions.remove(bib, peer.addr);
+        }
+        watcher.event(Event::SessionClosed(view));
+    }
+
+    /// A packet of a session that exists.
+    pub(super) fn pass(
+        &mut self,
+        at: u32,
+        side: Side,
+        segment: Segment,
+        prefix: Option<u8>,
+        watcher: &mut impl Watcher,
+    ) {
+        let now = self.clock.now();
+        let session = &mut self.sessions[at];
+        let (state, renewed) = session.state.after(side, segment);
+        let before = (session.state, session.prefix);
+        session.state = state;
+        session.prefix = prefix.unwrap_or(session.prefix);
+        let changed = before != (session.state, session.prefix);
+        if renewed {
+            session.last = now;
+        }
+        if before.0.lifetime() != state.lifetime() {
+            self.hasten(at);
+        }
+        if changed {
+            watcher.event(Event::SessionChanged(self.session_view(at)));
+        }
+    }
+
+    /// Has a session looked at when its deadline has passed, which may be earlier than before.
+    fn hasten(&mut self, at: u32) {
+        let deadline = self.deadline(at);
+        self.sessions.hasten(at, deadline);
+    }
+
+    pub(super) fn deadline(&self, at: u32) -> Millis {
+        let session = &self.sessions[at];
+        session.last + table::millis_of(session.state.lifetime(), &self.config.timeouts)
+    }
+
+    pub(super) fn session_view(&self, at: u32) -> SessionView {
+        let session = &self.sessions[at];
+        let remaining = self.deadline(at).saturating_sub(self.clock.now());
+        SessionView {
+            binding: self.bib[session.bib].binding(),
+            peer: session.peer,
+            prefix: session.prefix,
+            state: session.state,
+            remaining: Duration::from_millis(remaining),
+        }
+    }
+
+    pub(super) fn binding_view(&self, at: u32) -> BindingView {
+        let entry = &self.bib[at];
+        BindingView {
+            binding: entry.binding(),
+            origin: entry.origin,
+            sessions: entry.sessions,
+        }
+    }
+}

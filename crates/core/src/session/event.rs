@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tables tell whoever keeps a copy of them (the fast path's maps, a log), and what they ask.
+
+use super::bib::Origin;
+use super::tcp::SessionState;
+use crate::config::nat64::{Binding, Endpoint4};
+use crate::verdict::Reason;
+use std::time::Duration;
+
+/// A binding, for output and for stored state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindingView {
+    /// Protocol and both ends.
+    pub binding: Binding,
+    /// Who made it.
+    pub origin: Origin,
+    /// Its sessions.
+    pub sessions: u32,
+}
+
+/// A session, for output, stored state and the fast path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionView {
+    /// Protocol and both ends of the node.
+    pub binding: Binding,
+    /// The IPv4 node; with ICMP, port 0.
+    pub peer: Endpoint4,
+    /// The place in the configuration of the prefix in which the node sees the peer.
+    pub prefix: u8,
+    /// The state.
+    pub state: SessionState,
+    /// How long it will live without another packet.
+    pub remaining: Duration,
+}
+
+impl SessionView {
+    /// May the fast path translate it, except for packets with SYN, FIN or RST?
+    pub fn is_for_fast_path(&self) -> bool {
+        self.state.is_steady()
+    }
+}
+
+/// A change of the tables. A session's events come after its binding's beginning and before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A binding was made.
+    BindingOpened(Binding),
+    /// A binding has ended. All its sessions have.
+    BindingClosed(Binding),
+    /// A session has begun.
+    SessionOpened(SessionView),
+    /// The state of a session, or the prefix by which its peer is known, has changed.
+    SessionChanged(SessionView),
+    /// A session has ended.
+    SessionClosed(SessionView),
+}
+
+/// Hears of changes, and knows of packets that the tables did not see.
+pub trait Watcher {
+    /// The tables have changed. It is called in the order of the changes.
+    fn event(&mut self, event: Event);
+
+    /// A session is about to expire: when did a packet last use it, on the clock of the caller?
+    /// None if nobody but the tables has seen any.
+    fn last_seen(&mut self, session: &SessionView) -> Option<Duration>;
+
+    /// A packet that was held ([`crate::Verdict::Held`]) has been dropped.
+    fn dropped(&mut self, reason: Reason);
+}
+
+/// Nobody watches.
+impl Watcher for () {
+    fn event(&mut self, _: Event) {}
+
+    fn last_seen(&mut self, _: &SessionView) -> Option<Duration> {
+        None
+    }
+
+    fn dropped(&mut self, _: Reason) {}
+}

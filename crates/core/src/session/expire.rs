@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The end of what has not been used for too long.
+
+use super::event::{Event, SessionView, Watcher};
+use super::table;
+use super::tcp::SessionState;
+use super::State;
+use crate::verdict::Reason;
+use std::time::Duration;
+
+/// Something to be sent because a time is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due<'a> {
+    /// An established TCP session has been silent for `TCP_EST`: ask whether it still is one (RFC
+    /// 6146 section 3.5.2.2, state ESTABLISHED).
+    Probe(SessionView),
+    /// A SYN from the IPv4 side, of which this is the beginning, was not answered: tell its sender.
+    Unanswered(&'a [u8]),
+}
+
+impl State {
+    /// Ends what has expired at the time `now`, but looks at no more than `budget` entries. True if
+    /// that was all: nothing else has expired. Sessions may live up to a second longer than they
+    /// have to.
+    pub fn expire(
+        &mut self,
+        now: Duration,
+        budget: usize,
+        watcher: &mut impl Watcher,
+        mut due: impl FnMut(Due<'_>),
+    ) -> bool {
+        let now = self.clock.advance(now);
+        for _ in 0..budget {
+            if let Some(syn) = self.syns.expire(now) {
+                watcher.dropped(Reason::SynUnanswered);
+                due(Due::Unanswered(&syn));
+            } else if let Some(at) = self.sessions.pop(now) {
+                self.look_at(at, watcher, &mut due);
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A session that is on no list: it ends, or waits again.
+    fn look_at(&mut self, at: u32, watcher: &mut impl Watcher, due: &mut impl FnMut(Due<'_>)) {
+        let now = self.clock.now();
+        let lifetime = self.sessions[at].state.lifetime();
+        let timeout = table::millis_of(lifetime, &self.config.timeouts);
+        if self.sessions[at].last + timeout <= now && self.sessions[at].state.is_steady() {
+            // Only a steady session is refreshed by packets that we do not see.
+            if let Some(stamp) = watcher.last_seen(&self.session_view(at)) {
+                let seen = self.clock.convert(stamp);
+                let session = &mut self.sessions[at];
+                session.last = session.last.max(seen);
+            }
+        }
+        let deadline = self.sessions[at].last + timeout;
+        if deadline > now {
+            self.sessions.hang_up(at, deadline);
+            return;
+        }
+        if self.sessions[at].state == SessionState::Established {
+            let session = &mut self.sessions[at];
+            session.state = SessionState::Trans;
+            session.last = now;
+            let deadline = self.deadline(at);
+            self.sessions.hang_up(at, deadline);
+            let view = self.session_view(at);
+            watcher.event(Event::SessionChanged(view));
+            due(Due::Probe(view));
+            return;
+        }
+        let view = self.session_view(at);
+        let ended = self.sessions.remove_popped(&mut self.bib, at);
+        self.note_closed(ended.bib, ended.peer, view, watcher);
+        self.close_binding_if_idle(ended.bib, watcher);
+    }
+}

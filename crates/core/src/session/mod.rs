@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state of a NAT64 (RFC 6146): bindings, sessions, and what a packet does to them.
+//!
+//! Stages of a packet, [`State::outbound`] from the IPv6 side and [`State::inbound`] from the other:
+//!
+//! 1. [`bib`]: the binding of the node. From the IPv6 side, a new one if it has none.
+//! 2. [`filter`]: may the peer send to it?
+//! 3. [`table`]: the session with the peer, or a new one if the [`limit`]s allow it. A SYN that
+//!    nobody asked for is kept in [`syn`].
+//! 4. [`tcp`]: the state after the packet.
+//! 5. [`timer`]: how long the session lives from now on.
+//! 6. [`event`]: who keeps a copy of the tables is told.
+//!
+//! Time and randomness are arguments. Nothing here grows without a limit, nothing takes longer
+//! because much is there, and [`State::expire`] can be stopped after any number of sessions.
+//!
+//! Entries are numbered and stand in [`slab`]s; [`key`] has the hash tables of the numbers.
+
+mod bib;
+mod change;
+mod event;
+mod expire;
+mod filter;
+pub(crate) mod key;
+mod limit;
+mod operate;
+mod reload;
+mod slab;
+mod syn;
+mod table;
+mod tcp;
+pub(crate) mod timer;
+
+pub use bib::Origin;
+pub use event::{BindingView, Event, SessionView, Watcher};
+pub use expire::Due;
+pub use operate::BindError;
+pub use tcp::{Lifetime, Segment, SessionState, Side};
+
+use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol};
+use crate::pool::Pool;
+use crate::verdict::Reason;
+use bib::Bib;
+use filter::Permissions;
+use key::Keys;
+use limit::Sources;
+use std::time::Duration;
+use syn::Syns;
+use table::Sessions;
+use timer::Clock;
+
+/// A packet from the IPv6 side.
+#[derive(Clone, Copy, Debug)]
+pub struct Outbound {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// The node.
+    pub v6: Endpoint6,
+    /// The peer, as the IPv4 side knows it; with ICMP, port 0.
+    pub peer: Endpoint4,
+    /// By which prefix the node knows the peer.
+    pub prefix: u8,
+    /// What it means to a TCP session.
+    pub segment: Segment,
+}
+
+/// A packet from the IPv4 side.
+#[derive(Clone, Copy, Debug)]
+pub struct Inbound<'a> {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Where it goes, as the IPv4 side knows it.
+    pub v4: Endpoint4,
+    /// The peer; with ICMP, port 0.
+    pub peer: Endpoint4,
+    /// What it means to a TCP session.
+    pub segment: Segment,
+    /// All of it, as it was received: a SYN may have to be kept.
+    pub bytes: &'a [u8],
+}
+
+/// Where a packet from the IPv4 side goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inward {
+    /// To this node, which knows the peer by this prefix.
+    Node(Endpoint6, u8),
+    /// Nowhere yet: it is kept.
+    Held,
+}
+
+/// How many entries there are of each kind.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Bindings.
+    pub bindings: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// IPv6 prefixes that have any of these.
+    pub sources: u32,
+    /// SYNs from the IPv4 side that are kept.
+    pub held_syns: usize,
+    /// Peers' addresses by binding, if filtering depends on them.
+    pub permissions: u32,
+}
+
+/// Bindings, sessions, and the pool.
+#[derive(Debug)]
+pub struct State {
+    config: Nat64Config,
+    pool: Pool,
+    bib: Bib,
+    sessions: Sessions,
+    sources: Sources,
+    permissions: Option<Permissions>,
+    syns: Syns,
+    clock: Clock,
+    keys: Keys,
+}
+
+impl State {
+    /// With the bindings of the configuration, which must have been checked. `secret` is random, and
+    /// nobody's to know: addresses of the pool and places in the tables depend on it.
+    pub fn new(config: &Nat64Config, secret: [u64; 4]) -> State {
+        let [pool0, pool1, key0, key1] = secret;
+        let keys = Keys([key0, key1]);
+        let dependent = config.filtering == Filtering::AddressDependent;
+        let mut state = State {
+            config: config.clone(),
+            pool: Pool::new(&config.pool4, config.port_preservation, [pool0, pool1]),
+            bib: Bib::new(keys),
+            sessions: Sessions::new(keys),
+            sources: Sources::new(keys, config.limits.source_prefix_len),
+            permissions: dependent.then(|| Permissions::new(keys)),
+            syns: Syns::new(keys, config.limits.held_syns),
+            clock: Clock::new(),
+            keys,
+        };
+        for &binding in &config.bindings {
+            // The configuration has been checked: nothing is bound twice.
+            state.insert_binding(binding, Origin::Configured, &mut ());
+        }
+        state
+    }
+
+    /// A packet from the IPv6 side at the time `now`. Returns where it comes from, as the IPv4 side
+    /// sees it (RFC 6146 sections 3.5.1 to 3.5.3).
+    pub fn outbound(
+        &mut self,
+        now: Duration,
+        packet: &Outbound,
+        random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<Endpoint4, Reason> {
+        let now = self.clock.advance(now);
+        let opens = packet.protocol != Protocol::Tcp || packet.segment == Segment::Syn;
+        let bib = match self.bib.find_v6(packet.protocol, packet.v6) {
+            Some(bib) => bib,
+            // "If there is no corresponding entry in the TCP BIB, the packet is discarded."
+            None if !opens => return Err(Reason::NoConnection),
+            None => self.open_binding(packet, random, watcher)?,
+        };
+        let v4 = self.bib[bib].v4;
+        if let Some(at) = self.sessions.find(bib, packet.peer) {
+            self.pass(at, Side::V6, packet.segment, Some(packet.prefix), watcher);
+        } else if opens {
+            let state = match packet.protocol {
+                Protocol::Udp => SessionState::Udp,
+                Protocol::Icmp => SessionState::Icmp,
+                Protocol::Tcp if self.syns.take((v4, packet.peer)) => SessionState::Established,
+                Protocol::Tcp => SessionState::V6Init,
+            };
+            let peer = (packet.peer, packet.prefix);
+            let opened = self.open_session(bib, peer, state, now, Side::V6, watcher);
+            if let Err(reason) = opened {
+                self.close_binding_if_idle(bib, watcher);
+                return Err(reason);
+            }
+        }
+        Ok(v4)
+    }
+
+    /// A packet from the IPv4 side at the time `now`. Returns where it goes.
+    pub fn inbound(
+        &mut self,
+        now: Duration,
+        packet: &Inbound<'_>,
+        watcher: &mut impl Watcher,
+    ) -> Result<Inward, Reason> {
+        let now = self.clock.advance(now);
+        let is_syn = packet.protocol == Protocol::Tcp && packet.segment == Segment::Syn;
+        let Some(bib) = self.bib.find_v4(packet.protocol, packet.v4) else {
+            return if is_syn && self.pool.contains(packet.v4.addr) {
+                self.keep_syn(packet, now)
+            } else {
+                Err(Reason::NoBinding)
+            };
+        };
+        let v6 = self.bib[bib].v6;
+        if let Some(at) = self.sessions.find(bib, packet.peer) {
+            self.pass(at, Side::V4, packet.segment, None, watcher);
+            return Ok(Inward::Node(v6, self.sessions[at].prefix));
+        }
+        if !self.permits(bib, packet.peer) {
+            return if is_syn {
+                self.keep_syn(packet, now)
+            } else {
+                Err(Reason::Filtered)
+            };
+        }
+        let state = match packet.protocol {
+            Protocol::Udp => SessionState::Udp,
+            Protocol::Icmp => SessionState::Icmp,
+            Protocol::Tcp if is_syn => SessionState::V4Init,
+            // "If there is a corresponding entry in the TCP BIB, the packet SHOULD be translated and
+            // forwarded"; no session begins.
+            Protocol::Tcp => return Ok(Inward::Node(v6, 0)),
+        };
+        self.open_session(bib, (packet.peer, 0), state, now, Side::V4, watcher)?;
+        Ok(Inward::Node(v6, 0))
+    }
+
+    /// How the IPv4 side sees a node's port, if it is bound. Nothing changes.
+    pub fn v4_of(&self, protocol: Protocol, v6: Endpoint6) -> Option<Endpoint4> {
+        self.bib.find_v6(protocol, v6).map(|at| self.bib[at].v4)
+    }
+
+    /// Whose port it is, if the IPv4 node `peer` may send there, and the prefix by which that node is
+    /// known. Nothing changes.
+    pub fn v6_of(
+        &self,
+        protocol: Protocol,
+        v4: Endpoint4,
+        peer: Endpoint4,
+    ) -> Result<(Endpoint6, u8), Reason> {
+        let bib = self.bib.find_v4(protocol, v4).ok_or(Reason::NoBinding)?;
+        let prefix = match self.sessions.find(bib, peer) {
+            Some(at) => self.sessions[at].prefix,
+            None if self.permits(bib, peer) => 0,
+            None => return Err(Reason::Filtered),
+        };
+        Ok((self.bib[bib].v6, prefix))
+    }
+
+    /// Is it an address to which the IPv4 side sends: of the pool, or of a binding of the operator?
+    pub fn is_ours(&self, protocol: Protocol, v4: Endpoint4) -> bool {
+        self.pool.contains(v4.addr) || self.bib.find_v4(protocol, v4).is_some()
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The pool, to lend ports of it.
+    pub fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// How many entries there are.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            bindings: self.bib.len(),
+            sessions: self.sessions.len(),
+            sources: self.sources.len(),
+            held_syns: self.syns.len(),
+            permissions: self.permissions.as_ref().map_or(0, Permissions::len),
+        }
+    }
+
+    /// Bytes on the heap of bindings, sessions and what finds them, without the pool.
+    pub fn memory(&self) -> usize {
+        self.bib.memory()
+            + self.sessions.memory()
+            + self.sources.memory()
+            + self.permissions.as_ref().map_or(0, Permissions::memory)
+    }
+
+    fn permits(&self, bib: u32, peer: Endpoint4) -> bool {
+        match &self.permissions {
+            None => true,
+            Some(permissions) => permissions.permits(bib, peer.addr),
+        }
+    }
+
+    /// "The NAT64 stores the SYN packet in memory" (RFC 6146 section 3.5.2.2).
+    fn keep_syn(&mut self, packet: &Inbound<'_>, now: timer::Millis) -> Result<Inward, Reason> {
+        let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as timer::Millis;
+        let key = (packet.v4, packet.peer);
+        if self.syns.keep(key, packet.bytes, deadline) {
+            Ok(Inward::Held)
+        } else {
+            Err(Reason::SynLimit)
+        }
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is done to the tables from outside: the operator's bindings, output, stored state, and
+//! sessions that the fast path has opened by itself.
+
+use super::bib::Origin;
+use super::event::{BindingView, SessionView, Watcher};
+use super::table;
+use super::State;
+use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use crate::verdict::Reason;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a binding cannot be made, or ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BindError {
+    /// It contradicts itself or the configuration: the rest of a sentence.
+    Contradiction(String),
+    /// The IPv4 side of it is bound to another node.
+    Taken(Endpoint6),
+    /// The node's port is bound already, to this.
+    Bound(Endpoint4),
+    /// The port is lent to the fast path.
+    Leased,
+    /// There are as many bindings as there may be.
+    Limit,
+    /// There is no such binding.
+    NotFound,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::Contradiction(why) => f.write_str(why),
+            BindError::Taken(v6) => write!(f, "the IPv4 address and port are bound to {v6}"),
+            BindError::Bound(v4) => write!(f, "the IPv6 address and port are bound to {v4}"),
+            BindError::Leased => f.write_str("the port is reserved for the fast path"),
+            BindError::Limit => f.write_str("there are as many bindings as there may be"),
+            BindError::NotFound => f.write_str("there is no such binding"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {}
+
+impl State {
+    /// Makes a binding that lasts until it is ended. One that a packet made, of the same two sides,
+    /// becomes one of the operator's.
+    pub fn bind(&mut self, binding: Binding, watcher: &mut impl Watcher) -> Result<(), BindError> {
+        if let Some(why) = binding.contradiction(&self.config.translator) {
+            return Err(BindError::Contradiction(why));
+        }
+        if let Some(at) = self.find_both(binding)? {
+            let entry = &mut self.bib[at];
+            if entry.origin == Origin::Dynamic {
+                entry.origin = Origin::Operator;
+            }
+            return Ok(());
+        }
+        if self.bib.len() >= self.config.limits.bindings {
+            return Err(BindError::Limit);
+        }
+        if self.insert_binding(binding, Origin::Operator, watcher) {
+            Ok(())
+        } else {
+            Err(BindError::Leased)
+        }
+    }
+
+    /// Ends a binding, whoever made it, and its sessions. The configuration brings its own back with
+    /// the next start or reload.
+    pub fn unbind(
+        &mut self,
+        protocol: Protocol,
+        v4: Endpoint4,
+        watcher: &mut impl Watcher,
+    ) -> Result<Binding, BindError> {
+        let at = self.bib.find_v4(protocol, v4).ok_or(BindError::NotFound)?;
+        let binding = self.bib[at].binding();
+        self.close_binding(at, watcher);
+        Ok(binding)
+    }
+
+    /// The entry that is just this binding; an error if one of its sides is bound otherwise.
+    fn find_both(&self, binding: Binding) -> Result<Option<u32>, BindError> {
+        let Binding { protocol, v4, v6 } = binding;
+        let by_v4 = self.bib.find_v4(protocol, v4);
+        if let Some(at) = by_v4.filter(|&at| self.bib[at].v6 != v6) {
+            return Err(BindError::Taken(self.bib[at].v6));
+        }
+        match self.bib.find_v6(protocol, v6) {
+            Some(at) if self.bib[at].v4 != v4 => Err(BindError::Bound(self.bib[at].v4)),
+            _ => Ok(by_v4),
+        }
+    }
+
+    /// All bindings, in no order.
+    pub fn bindings(&self) -> impl Iterator<Item = BindingView> + '_ {
+        self.bib.iter().map(|(at, _)| self.binding_view(at))
+    }
+
+    /// All sessions, in no order.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionView> + '_ {
+        self.sessions.iter().map(|(at, _)| self.session_view(at))
+    }
+
+    /// Brings back a binding that [`State::bindings`] gave, in this run or an earlier one. Bindings of
+    /// packets come back with their sessions.
+    pub fn restore_binding(
+        &mut self,
+        view: &BindingView,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), BindError> {
+        match view.origin {
+            Origin::Operator => self.bind(view.binding, watcher),
+            Origin::Configured | Origin::Dynamic => Ok(()),
+        }
+    }
+
+    /// Brings back a session that [`State::sessions`] gave, in this run or an earlier one, with its
+    /// binding. `now` is the time at which it has `remaining` left.
+    ///
+    /// What the configuration no longer allows does not come back: a port that is not in the pool, a
+    /// prefix that is gone, more than the limits.
+    pub fn restore_session(
+        &mut self,
+        view: &SessionView,
+        now: Duration,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), Reason> {
+        self.clock.advance(now);
+        self.bring_in(view, false, watcher)
+    }
+
+    /// The fast path has opened a session, with a leased port if the node had no binding. On an error
+    /// the session is not to be used, and a leased port is free again.
+    pub fn adopt(
+        &mut self,
+        view: &SessionView,
+        now: Duration,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), Reason> {
+        self.clock.advance(now);
+        self.bring_in(view, true, watcher)
+    }
+
+    fn bring_in(
+        &mut self,
+        view: &SessionView,
+        leased: bool,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), Reason> {
+        let binding = view.binding;
+        let Binding { protocol, v4, v6 } = binding;
+        // From here on the port is a binding's, or nobody's.
+        let leased = leased && self.pool.take_leased(protocol, v4.addr, v4.port);
+        let found = match self.find_both(binding) {
+            Ok(found) => found,
+            Err(_) => {
+                if leased {
+                    self.pool.release(protocol, v4);
+                }
+                return Err(Reason::NoBinding);
+            }
+        };
+        let at = match found {
+            Some(at) => at,
+            None => match self.room_for(binding, view) {
+                Ok(()) if leased => self.add_binding(binding, Origin::Dynamic, true, watcher),
+                Ok(()) => self.claim_binding(binding, watcher)?,
+                Err(reason) => {
+                    if leased {
+                        self.pool.release(protocol, v4);
+                    }
+                    return Err(reason);
+                }
+            },
+        };
+        debug_assert_eq!(self.bib[at].v6, v6);
+        if usize::from(view.prefix) >= self.config.translator.pref64.len() {
+            self.close_binding_if_idle(at, watcher);
+            return Err(Reason::DestinationUnmapped);
+        }
+        if self.sessions.find(at, view.peer).is_some() {
+            return Ok(());
+        }
+        let timeout = table::millis_of(view.state.lifetime(), &self.config.timeouts);
+        let remaining = (view.remaining.as_millis() as u64).min(timeout);
+        let last = (self.clock.now() + remaining).saturating_sub(timeout);
+        let peer = (view.peer, view.prefix);
+        let side = super::Side::V6;
+        match self.open_session(at, peer, view.state, last, side, watcher) {
+            Ok(_) => Ok(()),
+            Err(reason) => {
+                self.close_binding_if_idle(at, watcher);
+                Err(reason)
+            }
+        }
+    }
+
+    /// A dynamic binding of a port that is free in the pool.
+    fn claim_binding(
+        &mut self,
+        binding: Binding,
+        watcher: &mut impl Watcher,
+    ) -> Result<u32, Reason> {
+        match self.pool.claim(binding.protocol, binding.v4) {
+            crate::pool::Claim::Taken => {
+                Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
+            }
+            _ => Err(Reason::PoolExhausted),
+        }
+    }
+
+    fn room_for(&mut self, binding: Binding, view: &SessionView) -> Result<(), Reason> {
+        if binding.contradiction(&self.config.translator).is_some() {
+            return Err(Reason::SourceIllegal);
+        }
+        let is_tcp = binding.protocol == Protocol::Tcp;
+        let of_protocol = match view.state {
+            super::SessionState::Udp => binding.protocol == Protocol::Udp,
+            super::SessionState::Icmp => binding.protocol == Protocol::Icmp,
+            _ => is_tcp,
+        };
+        if !of_protocol {
+            return Err(Reason::TransportUnknown);
+        }
+        let limits = &self.config.limits;
+        if self.bib.len() >= limits.bindings {
+            return Err(Reason::BindingLimit);
+        }
+        let at = self.sources.enter(binding.v6.addr);
+        let full = self.sources[at].bindings >= limits.bindings_per_source;
+        self.sources.leave(at);
+        if full {
+            return Err(Reason::SourceBindingLimit);
+        }
+        Ok(())
+    }
+}

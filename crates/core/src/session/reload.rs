@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Another configuration for tables that are full: what it still allows goes on.
+
+use super::bib::Origin;
+use super::event::Watcher;
+use super::filter::Permissions;
+use super::limit::Sources;
+use super::State;
+use crate::config::nat64::{Filtering, Nat64Config};
+use crate::pool::{Claim, Pool};
+use std::collections::HashSet;
+
+impl State {
+    /// Follows another configuration, which must have been checked. It looks at every entry.
+    ///
+    /// A binding of packets goes on if its port is in the new pool, one of the operator in any case,
+    /// one of the configuration if the new one has it too. A new binding of the configuration ends
+    /// those that are in its way. A session goes on if the prefix of its peer does. Limits hold for
+    /// what begins from now on. Leases end: the caller has taken them back.
+    pub fn reconfigure(&mut self, config: &Nat64Config, watcher: &mut impl Watcher) {
+        let pool_key = self.pool.key();
+        let old_prefixes = std::mem::take(&mut self.config.translator.pref64);
+        self.config = config.clone();
+        self.close_sessions_of_lost_prefixes(&old_prefixes, watcher);
+        self.close_bindings_in_the_way(watcher);
+        self.pool = Pool::new(&config.pool4, config.port_preservation, pool_key);
+        self.claim_again(watcher);
+        for &binding in &config.bindings {
+            match self.bib.find_v4(binding.protocol, binding.v4) {
+                Some(at) => self.bib[at].origin = Origin::Configured,
+                None => {
+                    self.insert_binding(binding, Origin::Configured, watcher);
+                }
+            }
+        }
+        self.count_sources_again();
+        self.count_permissions_again();
+        self.syns.set_limit(config.limits.held_syns);
+    }
+
+    /// Sessions know prefixes by their place in the list.
+    fn close_sessions_of_lost_prefixes(
+        &mut self,
+        old: &[ipnet::Ipv6Net],
+        watcher: &mut impl Watcher,
+    ) {
+        let new = &self.config.translator.pref64;
+        if old == new {
+            return;
+        }
+        let places: Vec<Option<u8>> = old
+            .iter()
+            .map(|prefix| {
+                new.iter()
+                    .position(|other| other == prefix)
+                    .map(|at| at as u8)
+            })
+            .collect();
+        let all: Vec<u32> = self.sessions.iter().map(|(at, _)| at).collect();
+        for at in all {
+            let session = &mut self.sessions[at];
+            match places[usize::from(session.prefix)] {
+                Some(place) => session.prefix = place,
+                None => {
+                    let view = self.session_view(at);
+                    let ended = self.sessions.remove(&mut self.bib, at);
+                    self.note_closed(ended.bib, ended.peer, view, watcher);
+                    self.close_binding_if_idle(ended.bib, watcher);
+                }
+            }
+        }
+    }
+
+    /// Bindings that the configuration had and has no more, and those that hold one side of a binding
+    /// that it has now.
+    fn close_bindings_in_the_way(&mut self, watcher: &mut impl Watcher) {
+        let configured: HashSet<_, super::key::Keys> = {
+            let mut set = HashSet::with_hasher(self.keys);
+            set.extend(self.config.bindings.iter().copied());
+            set
+        };
+        let mut lost: Vec<u32> = Vec::new();
+        for (at, entry) in self.bib.iter() {
+            let gone = entry.origin == Origin::Configured && !configured.contains(&entry.binding());
+            let into_prefix = entry
+                .binding()
+                .contradiction(&self.config.translator)
+                .is_some();
+            if gone || into_prefix {
+                lost.push(at);
+            }
+        }
+        for binding in &self.config.bindings {
+            let by_v4 = self.bib.find_v4(binding.protocol, binding.v4);
+            let by_v6 = self.bib.find_v6(binding.protocol, binding.v6);
+            if by_v4 != by_v6 {
+                lost.extend(by_v4.into_iter().chain(by_v6));
+            }
+        }
+        lost.sort_unstable();
+        lost.dedup();
+        for at in lost {
+            self.close_binding(at, watcher);
+        }
+    }
+
+    /// Claims the ports of all bindings in a pool that has just been made.
+    fn claim_again(&mut self, watcher: &mut impl Watcher) {
+        let mut lost = Vec::new();
+        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
+        for at in all {
+            let entry = &mut self.bib[at];
+            // No two bindings have the same port: it is free, or not in the pool.
+            entry.pooled = self.pool.claim(entry.protocol, entry.v4) == Claim::Taken;
+            if !entry.pooled && entry.origin == Origin::Dynamic {
+                lost.push(at);
+            }
+        }
+        for at in lost {
+            self.close_binding(at, watcher);
+        }
+    }
+
+    /// A source may be another prefix now.
+    fn count_sources_again(&mut self) {
+        let mut sources = Sources::new(self.keys, self.config.limits.source_prefix_len);
+        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
+        for at in all {
+            let entry = &mut self.bib[at];
+            entry.source = sources.enter(entry.v6.addr);
+            let source = &mut sources[entry.source];
+            source.bindings += 1;
+            source.sessions += entry.sessions;
+        }
+        self.sources = sources;
+    }
+
+    fn count_permissions_again(&mut self) {
+        let dependent = self.config.filtering == Filtering::AddressDependent;
+        if dependent == self.permissions.is_some() {
+            return;
+        }
+        self.permissions = dependent.then(|| {
+            let mut permissions = Permissions::new(self.keys);
+            for (_, session) in self.sessions.iter() {
+                permissions.add(session.bib, session.peer.addr);
+            }
+            permissions
+        });
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Entries of one kind, named by 32-bit numbers, in chunks: to grow never moves what is there, so it
+//! takes no longer with four million entries than with four.
+
+use std::ops::{Index, IndexMut};
+
+/// No entry.
+pub const NONE: u32 = u32::MAX;
+
+const CHUNK: usize = 4096;
+
+#[derive(Debug)]
+enum Place<T> {
+    /// The next vacant place.
+    Vacant(u32),
+    Used(T),
+}
+
+/// Entries named by numbers. A number is used again after its entry was removed.
+#[derive(Debug)]
+pub struct Slab<T> {
+    chunks: Vec<Vec<Place<T>>>,
+    vacant: u32,
+    len: u32,
+}
+
+impl<T> Slab<T> {
+    /// Without entries.
+    pub fn new() -> Slab<T> {
+        Slab {
+            chunks: Vec::new(),
+            vacant: NONE,
+            len: 0,
+        }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Adds an entry; returns its number.
+    pub fn insert(&mut self, value: T) -> u32 {
+        self.len += 1;
+        if self.vacant != NONE {
+            let at = self.vacant;
+            let place = self.place_mut(at);
+            if let Place::Vacant(next) = std::mem::replace(place, Place::Used(value)) {
+                self.vacant = next;
+            }
+            return at;
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let chunks = self.chunks.len();
+        let chunk = &mut self.chunks[chunks - 1];
+        chunk.push(Place::Used(value));
+        ((chunks - 1) * CHUNK + chunk.len() - 1) as u32
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn remove(&mut self, at: u32) -> T {
+        let vacant = self.vacant;
+        let place = std::mem::replace(self.place_mut(at), Place::Vacant(vacant));
+        match place {
+            Place::Used(value) => {
+                self.vacant = at;
+                self.len -= 1;
+                value
+            }
+            Place::Vacant(_) => panic!("entry {at} removed twice"),
+        }
+    }
+
+    /// Every entry with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let places = self.chunks.iter().flatten().enumerate();
+        places.filter_map(|(at, place)| match place {
+            Place::Used(value) => Some((at as u32, value)),
+            Place::Vacant(_) => None,
+        })
+    }
+
+    /// Bytes on the heap.
+    pub fn memory(&self) -> usize {
+        let places: usize = self.chunks.iter().map(Vec::capacity).sum();
+        places * size_of::<Place<T>>() + self.chunks.capacity() * size_of::<Vec<Place<T>>>()
+    }
+
+    fn place_mut(&mut self, at: u32) -> &mut Place<T> {
+        &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+    }
+}
+
+impl<T> Index<u32> for Slab<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, at: u32) -> &T {
+        match &self.chunks[at as usize / CHUNK][at as usize % CHUNK] {
+            Place::Used(value) => value,
+            Place::Vacant(_) => panic!("no entry {at}"),
+        }
+    }
+}
+
+impl<T> IndexMut<u32> for Slab<T> {
+    #[inline]
+    fn index_mut(&mut self, at: u32) -> &mut T {
+        match self.place_mut(at) {
+            Place::Used(value) => value,
+            Place::Vacant(_) => panic!("no entry {at}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_used_again_and_entries_stay_where_they_are() {
+        let mut slab = Slab::new();
+        let numbers: Vec<u32> = (0..10_000u64).map(|value| slab.insert(value)).collect();
+        assert_eq!(numbers, (0..10_000).collect::<Vec<_>>());
+        for at in (0..10_000).step_by(3) {
+            assert_eq!(slab.remove(at), u64::from(at));
+        }
+        assert_eq!(slab.len(), 6666);
+        assert_eq!(slab[4], 4);
+        assert!(slab.iter().all(|(at, &value)| u64::from(at) == value));
+        assert_eq!(slab.iter().count(), 6666);
+        let again: Vec<u32> = (0..3334).map(|_| slab.insert(0)).collect();
+        assert!(again.iter().all(|at| at % 3 == 0));
+        assert_eq!(slab.insert(0), 10_000);
+    }
+}
