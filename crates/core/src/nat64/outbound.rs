@@ -109,7 +109,15 @@ impl Nat64 {
             .outbound(now, &passing, || env.random(), watcher)
             .map_err(refusal)?;
         if turns {
-            return self.turn(received, protocol, (v4, ours), packet, env, watcher);
+            let to = Endpoint4 {
+                // An ICMP query takes its identifier along.
+                port: match protocol {
+                    Protocol::Icmp => v4.port,
+                    Protocol::Tcp | Protocol::Udp => numbers.dst,
+                },
+                ..ours
+            };
+            return self.turn(received, protocol, (v4, to), packet, env, watcher);
         }
         let numbers = Numbers {
             src: v4.port,

@@ -59,8 +59,21 @@ impl Block {
             words: [[0; WORDS / 64]; 2],
             free_ports: 0,
         };
-        for port in ranges.flatten() {
-            block.pooled[usize::from(port) / 64] |= 1 << (port % 64);
+        for ports in ranges.filter(|ports| !ports.is_empty()) {
+            let (low, high) = (*ports.start(), *ports.end());
+            for word in usize::from(low) / 64..=usize::from(high) / 64 {
+                let from = if word == usize::from(low) / 64 {
+                    low % 64
+                } else {
+                    0
+                };
+                let to = if word == usize::from(high) / 64 {
+                    high % 64
+                } else {
+                    63
+                };
+                block.pooled[word] |= !0 << from & !0 >> (63 - to);
+            }
         }
         for (word, &ports) in block.pooled.clone().iter().enumerate() {
             block.put(word, ports);
@@ -192,6 +205,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_block_has_the_ports_of_its_ranges(
+            ranges in prop::collection::vec((any::<u16>(), any::<u16>()), 0..4), near in any::<u16>(),
+        ) {
+            let ranges: Vec<_> = ranges.iter().map(|&(a, b)| a.min(b)..=a.max(b)).collect();
+            let block = Block::new(ranges.iter().cloned());
+            let edges = ranges.iter().flat_map(|r| [*r.start(), *r.end()]);
+            for port in edges.flat_map(|p| [p, p.wrapping_add(1), p.wrapping_sub(1)]).chain([near]) {
+                let expected = ranges.iter().any(|ports| ports.contains(&port));
+                prop_assert_eq!((block.is_pooled(port), block.is_free(port)), (expected, expected));
+            }
+        }
+
         #[test]
         fn a_search_finds_what_looking_at_every_port_finds(
             taken in prop::collection::vec(1000u16..1300, 0..400),

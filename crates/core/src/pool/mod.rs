@@ -121,6 +121,17 @@ impl Pool {
         self.position(addr).is_some()
     }
 
+    /// Does this address and port belong to it, free or not?
+    pub fn covers(&self, protocol: Protocol, v4: Endpoint4) -> bool {
+        let Some(at) = self.position(v4.addr) else {
+            return false;
+        };
+        match &self.addresses[at as usize].blocks[protocol.index()] {
+            Some(block) => block.is_pooled(v4.port),
+            None => ranges(&self.parts, protocol, v4.addr).any(|ports| ports.contains(&v4.port)),
+        }
+    }
+
     /// The address at which a source begins.
     pub fn address_of(&self, source: Ipv6Addr) -> Option<Ipv4Addr> {
         let at = self.begin(source)?;
@@ -192,7 +203,7 @@ impl Pool {
     pub fn free_ports(&self, protocol: Protocol) -> u64 {
         let free = |address: &Address| match &address.blocks[protocol.index()] {
             Some(block) => u64::from(block.free_ports()),
-            None => u64::from(self.make_block(protocol, address.addr).free_ports()),
+            None => count(ranges(&self.parts, protocol, address.addr).collect()),
         };
         self.addresses.iter().map(free).sum()
     }
@@ -268,4 +279,18 @@ fn ranges(
         .filter(move |part| part.net.contains(&addr) && part.protocols.contains(&protocol))
         .map(move |part| *part.ports.start().max(&least)..=*part.ports.end())
         .filter(|ports| !ports.is_empty())
+}
+
+/// Ports in ranges that may overlap.
+fn count(mut ranges: Vec<RangeInclusive<u16>>) -> u64 {
+    ranges.sort_unstable_by_key(|ports| *ports.start());
+    let mut counted = 0;
+    let mut next = 0;
+    for ports in ranges {
+        let start = u32::from(*ports.start()).max(next);
+        let end = u32::from(*ports.end()) + 1;
+        counted += u64::from(end.saturating_sub(start));
+        next = next.max(end);
+    }
+    counted
 }

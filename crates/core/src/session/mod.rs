@@ -189,7 +189,7 @@ impl State {
         let now = self.clock.advance(now);
         let is_syn = packet.protocol == Protocol::Tcp && packet.segment == Segment::Syn;
         let Some(bib) = self.bib.find_v4(packet.protocol, packet.v4) else {
-            return if is_syn && self.pool.contains(packet.v4.addr) {
+            return if is_syn && self.pool.covers(packet.protocol, packet.v4) {
                 self.keep_syn(packet, now)
             } else {
                 Err(Reason::NoBinding)
@@ -241,9 +241,13 @@ impl State {
         Ok((self.bib[bib].v6, prefix))
     }
 
-    /// Is it an address to which the IPv4 side sends: of the pool, or of a binding of the operator?
+    /// Is it an address and port of a node behind us, or may it become one: of the pool, or of a
+    /// binding of the operator? With ICMP the address alone decides.
     pub fn is_ours(&self, protocol: Protocol, v4: Endpoint4) -> bool {
-        self.pool.contains(v4.addr) || self.bib.find_v4(protocol, v4).is_some()
+        match protocol {
+            Protocol::Icmp if self.pool.contains(v4.addr) => true,
+            _ => self.pool.covers(protocol, v4) || self.bib.find_v4(protocol, v4).is_some(),
+        }
     }
 
     /// The pool.

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bindings of the operator, stored state, leases, and another configuration.
+
+use crate::world::*;
+use diolkos_core::config::nat64::{Binding, Filtering, Protocol};
+use diolkos_core::session::{BindError, Event, Inward, Origin, Segment, SessionState, SessionView};
+use diolkos_core::Reason;
+use std::collections::HashSet;
+use std::time::Duration;
+
+const UDP: Protocol = Protocol::Udp;
+const TCP: Protocol = Protocol::Tcp;
+const OTHER: Segment = Segment::Other;
+const PEER: &str = "192.0.2.1:53";
+
+#[test]
+fn a_static_binding_works_both_ways_and_stays() {
+    let node = e6("2001:db8::5", 80);
+    let mut config = config();
+    config.bindings = vec![
+        binding(TCP, "203.0.113.1:8080", node),
+        binding(UDP, "198.51.100.1:53", node),
+    ];
+    let mut t = Tables::new(&config);
+    assert_eq!(
+        t.inward(TCP, e4("203.0.113.1:8080"), PEER, Segment::Syn),
+        Ok(Inward::Node(node, 0))
+    );
+    assert_eq!(t.only(), Some(SessionState::V4Init));
+    assert_eq!(
+        t.inward(UDP, e4("198.51.100.1:53"), PEER, OTHER),
+        Ok(Inward::Node(node, 0)),
+        "outside of the pool"
+    );
+    assert_eq!(
+        t.out(TCP, node, "192.0.2.7:7", Segment::Syn),
+        Ok(e4("203.0.113.1:8080"))
+    );
+    t.wait(10_000.0);
+    assert_eq!((t.sessions(), t.state.counts().bindings), (0, 2));
+    // The pool does not give the port away.
+    for n in 0..64_511u32 {
+        let node = e6(&format!("2001:db8:{:x}:{:x}::1", n >> 8, n & 0xff), 80);
+        let v4 = t.out(TCP, node, PEER, Segment::Syn).unwrap();
+        assert_ne!(v4, e4("203.0.113.1:8080"));
+    }
+}
+
+#[test]
+fn bindings_at_run_time() {
+    let mut t = Tables::new(&config());
+    let node = e6("2001:db8::5", 80);
+    let wanted = binding(TCP, "203.0.113.1:8080", node);
+    t.state.bind(wanted, &mut t.watch).unwrap();
+    t.state.bind(wanted, &mut t.watch).unwrap();
+    assert_eq!(t.watch.events, [Event::BindingOpened(wanted)]);
+    let other = binding(TCP, "203.0.113.1:8080", e6("2001:db8::6", 80));
+    assert_eq!(t.state.bind(other, &mut ()), Err(BindError::Taken(node)));
+    let other = binding(TCP, "203.0.113.1:8081", node);
+    assert_eq!(
+        t.state.bind(other, &mut ()),
+        Err(BindError::Bound(wanted.v4))
+    );
+    let wrong = binding(TCP, "203.0.113.1:8081", e6("2001:db8:64::1", 1));
+    assert!(matches!(
+        t.state.bind(wrong, &mut ()),
+        Err(BindError::Contradiction(_))
+    ));
+
+    t.inward(TCP, wanted.v4, PEER, Segment::Syn).unwrap();
+    t.watch.events.clear();
+    assert_eq!(t.state.unbind(TCP, wanted.v4, &mut t.watch), Ok(wanted));
+    assert!(matches!(
+        t.watch.events[..],
+        [Event::SessionClosed(_), Event::BindingClosed(_)]
+    ));
+    assert!(t.is_empty());
+    assert_eq!(
+        t.state.unbind(TCP, wanted.v4, &mut ()),
+        Err(BindError::NotFound)
+    );
+}
+
+#[test]
+fn a_binding_of_packets_can_be_made_to_stay() {
+    let mut t = Tables::new(&config());
+    let node = e6("2001:db8::5", 80);
+    let v4 = t.out(UDP, node, PEER, OTHER).unwrap();
+    let wanted = Binding {
+        protocol: UDP,
+        v4,
+        v6: node,
+    };
+    t.state.bind(wanted, &mut ()).unwrap();
+    t.wait(301.0);
+    assert_eq!((t.sessions(), t.state.counts().bindings), (0, 1));
+    assert_eq!(t.out(UDP, node, PEER, OTHER), Ok(v4));
+}
+
+fn some_sessions(t: &mut Tables) -> Vec<SessionView> {
+    for n in 1..50u16 {
+        let node = e6("2001:db8::1", n);
+        t.out(UDP, node, PEER, OTHER).unwrap();
+        t.out(Protocol::Icmp, node, "192.0.2.1:0", OTHER).unwrap();
+        let v4 = t.out(TCP, node, PEER, Segment::Syn).unwrap();
+        if n % 2 == 0 {
+            t.inward(TCP, v4, PEER, Segment::Syn).unwrap();
+        }
+        t.wait(1.0);
+    }
+    sorted(t)
+}
+
+fn sorted(t: &Tables) -> Vec<SessionView> {
+    let mut views: Vec<_> = t.state.sessions().collect();
+    views.sort_by_key(|view| (view.binding.protocol, view.binding.v6, view.peer));
+    views
+}
+
+#[test]
+fn state_goes_through_a_restart() {
+    let mut before = Tables::new(&config());
+    let stay = binding(TCP, "203.0.113.1:1024", e6("2001:db8::7", 7));
+    before.state.bind(stay, &mut ()).unwrap();
+    let stored = some_sessions(&mut before);
+    let bindings: Vec<_> = before.state.bindings().collect();
+
+    let mut after = Tables::new(&config());
+    after.now = Duration::from_secs(3);
+    for view in &bindings {
+        after.state.restore_binding(view, &mut after.watch).unwrap();
+    }
+    for view in &stored {
+        after
+            .state
+            .restore_session(view, after.now, &mut after.watch)
+            .unwrap();
+    }
+    assert_eq!(sorted(&after), stored);
+    assert_eq!(
+        after.state.counts().bindings,
+        before.state.counts().bindings
+    );
+    let origins = after
+        .state
+        .bindings()
+        .filter(|b| b.origin == Origin::Operator);
+    assert_eq!(origins.count(), 1);
+    assert_eq!(
+        after.state.pool().free_ports(UDP),
+        before.state.pool().free_ports(UDP)
+    );
+    // What remained of their lives remains.
+    for _ in 0..300 {
+        before.wait(1.0);
+        after.wait(1.0);
+        assert!(
+            before.sessions().abs_diff(after.sessions()) <= 3,
+            "up to a second apart"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_longer_allowed_does_not_come_back() {
+    let mut before = Tables::new(&config());
+    let stored = some_sessions(&mut before);
+    let mut narrow = config();
+    narrow.pool4[0].protocols = vec![TCP];
+    narrow.limits.sessions = 20;
+    let mut after = Tables::new(&narrow);
+    let results: Vec<_> = stored
+        .iter()
+        .map(|view| {
+            after
+                .state
+                .restore_session(view, after.now, &mut after.watch)
+        })
+        .collect();
+    assert_eq!(after.sessions(), 20);
+    assert!(after
+        .state
+        .sessions()
+        .all(|view| view.binding.protocol == TCP));
+    assert!(results.contains(&Err(Reason::PoolExhausted)));
+    assert!(results.contains(&Err(Reason::SessionLimit)));
+    // Nor does nonsense.
+    let mut wrong = stored[0];
+    wrong.prefix = 9;
+    assert!(after
+        .state
+        .restore_session(&wrong, after.now, &mut ())
+        .is_err());
+    wrong = stored[0];
+    wrong.state = SessionState::Icmp;
+    wrong.binding.v6 = e6("2001:db8::99", 1);
+    assert!(after
+        .state
+        .restore_session(&wrong, after.now, &mut ())
+        .is_err());
+    assert_eq!(after.state.counts().bindings, 20);
+}
+
+#[test]
+fn the_fast_path_opens_a_session_on_a_leased_port() {
+    let mut t = Tables::new(&config());
+    let address = "203.0.113.1".parse().unwrap();
+    let free = t.state.pool().free_ports(UDP);
+    let lease = t.state.pool_mut().lease(UDP, address, 7).unwrap();
+    let mut ports = lease.iter();
+    let mut opened = |state, n| SessionView {
+        binding: Binding {
+            protocol: UDP,
+            v4: diolkos_core::config::nat64::Endpoint4 {
+                addr: address,
+                port: ports.next().unwrap(),
+            },
+            v6: e6("2001:db8::1", n),
+        },
+        peer: e4(PEER),
+        prefix: 0,
+        state,
+        remaining: Duration::from_secs(300),
+    };
+    let good = opened(SessionState::Udp, 1);
+    t.state.adopt(&good, t.now, &mut t.watch).unwrap();
+    assert_eq!(t.state.counts().bindings, 1);
+    assert!(matches!(
+        t.watch.events[..],
+        [Event::BindingOpened(_), Event::SessionOpened(_)]
+    ));
+    // The node has a binding already: the second port is free again.
+    let mut twice = opened(SessionState::Udp, 1);
+    assert!(t.state.adopt(&twice, t.now, &mut ()).is_err());
+    // A further peer of the first port.
+    twice = good;
+    twice.peer = e4("192.0.2.2:1");
+    t.state.adopt(&twice, t.now, &mut ()).unwrap();
+    assert_eq!(t.sessions(), 2);
+    // A port that was not leased, and is somebody's.
+    let mut stolen = opened(SessionState::Udp, 2);
+    stolen.binding.v4 = good.binding.v4;
+    assert!(t.state.adopt(&stolen, t.now, &mut ()).is_err());
+
+    t.state.pool_mut().give_back(&lease, !0);
+    assert_eq!(t.state.pool().free_ports(UDP), free - 1);
+    t.wait(301.0);
+    assert!(t.is_empty());
+    assert_eq!(t.state.pool().free_ports(UDP), free);
+}
+
+#[test]
+fn another_configuration_keeps_what_it_allows() {
+    let kept_static = binding(TCP, "203.0.113.1:2001", e6("2001:db8::5", 1));
+    let lost_static = binding(TCP, "203.0.113.1:2002", e6("2001:db8::6", 1));
+    let by_operator = binding(TCP, "203.0.113.1:2003", e6("2001:db8::7", 1));
+    let mut old = config();
+    old.bindings = vec![kept_static, lost_static];
+    let mut t = Tables::new(&old);
+    t.state.bind(by_operator, &mut ()).unwrap();
+    for v4 in ["203.0.113.1:2001", "203.0.113.1:2002", "203.0.113.1:2003"] {
+        t.inward(TCP, e4(v4), PEER, Segment::Syn).unwrap();
+    }
+    let mut nodes = vec![];
+    for n in 1..200 {
+        let node = e6("2001:db8::1", n);
+        nodes.push((node, t.out(UDP, node, PEER, OTHER).unwrap()));
+    }
+
+    let mut new = old.clone();
+    new.bindings = vec![
+        kept_static,
+        binding(UDP, &nodes[0].1.to_string(), e6("2001:db8::9", 9)),
+    ];
+    new.pool4[0].ports = 1024..=32767;
+    new.filtering = Filtering::AddressDependent;
+    t.watch.events.clear();
+    t.state.reconfigure(&new, &mut t.watch);
+
+    let stays = |v4: &diolkos_core::config::nat64::Endpoint4| v4.port <= 32767;
+    let expected: HashSet<_> = nodes[1..].iter().filter(|(_, v4)| stays(v4)).collect();
+    let udp: Vec<_> = t
+        .state
+        .bindings()
+        .filter(|b| b.binding.protocol == UDP && b.origin == Origin::Dynamic)
+        .map(|b| (b.binding.v6, b.binding.v4))
+        .collect();
+    assert_eq!(udp.iter().collect::<HashSet<_>>(), expected);
+    assert!(expected.len() > 50 && expected.len() < 150);
+    let tcp: HashSet<_> = t
+        .state
+        .bindings()
+        .filter(|b| b.binding.protocol == TCP)
+        .map(|b| b.binding)
+        .collect();
+    assert_eq!(tcp, HashSet::from([kept_static, by_operator]));
+    assert_eq!(
+        t.state.v4_of(UDP, e6("2001:db8::9", 9)),
+        Some(nodes[0].1),
+        "the new binding of the configuration has taken its place"
+    );
+    let closed = t
+        .watch
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::BindingClosed(_)))
+        .count();
+    assert_eq!(closed, 199 - expected.len() + 1);
+    // Filtering follows, with the permissions of sessions that were there.
+    let &(node, v4) = expected.iter().next().unwrap();
+    assert_eq!(t.inward(UDP, *v4, PEER, OTHER), Ok(Inward::Node(*node, 0)));
+    assert_eq!(
+        t.inward(UDP, *v4, "192.0.2.2:1", OTHER),
+        Err(Reason::Filtered)
+    );
+    t.wait(301.0);
+    assert_eq!(t.sessions(), 0);
+    assert_eq!(t.state.counts().permissions, 0);
+    assert_eq!(
+        t.state.pool().free_ports(UDP),
+        32768 - 1024 - u64::from(stays(&nodes[0].1))
+    );
+}
+
+#[test]
+fn a_prefix_that_moves_takes_its_sessions_along_and_one_that_goes_ends_them() {
+    let mut t = Tables::new(&config());
+    let node = e6("2001:db8::1", 1);
+    for (prefix, peer) in [(0, "192.0.2.1:1"), (1, "192.0.2.2:1")] {
+        let packet = diolkos_core::session::Outbound {
+            protocol: UDP,
+            v6: node,
+            peer: e4(peer),
+            prefix,
+            segment: OTHER,
+        };
+        t.state.outbound(t.now, &packet, random(), &mut ()).unwrap();
+    }
+    let mut new = config();
+    new.translator.pref64.remove(0);
+    t.state.reconfigure(&new, &mut ());
+    let left: Vec<_> = t.state.sessions().collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!((left[0].peer, left[0].prefix), (e4("192.0.2.2:1"), 0));
+    t.wait(301.0);
+    assert!(t.is_empty());
+}
+
+#[test]
+fn another_source_prefix_counts_again() {
+    let mut t = Tables::new(&config());
+    for n in 1..=4 {
+        t.out(UDP, e6(&format!("2001:db8::{n}"), 1), PEER, OTHER)
+            .unwrap();
+    }
+    assert_eq!(t.state.counts().sources, 1);
+    let mut new = config();
+    new.limits.source_prefix_len = 128;
+    t.state.reconfigure(&new, &mut ());
+    assert_eq!(t.state.counts().sources, 4);
+    t.wait(301.0);
+    assert!(t.is_empty());
+}

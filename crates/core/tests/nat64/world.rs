@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Pool4, Protocol};
+use diolkos_core::nat64::Random;
+use diolkos_core::session::{
+    Due, Event, Inbound, Inward, Outbound, Segment, SessionState, SessionView, State, Watcher,
+};
+use diolkos_core::{Config, Env, Nat64, Offload, Outbox, Packet, Reason, Verdict, HEADROOM};
+use std::collections::HashMap;
+use std::time::Duration;
+
+pub const SECRET: [u64; 4] = [1, 2, 3, 4];
+
+pub fn config() -> Nat64Config {
+    Nat64Config {
+        translator: Config {
+            pref64: vec![
+                "2001:db8:64::/96".parse().unwrap(),
+                "2001:db8:65::/96".parse().unwrap(),
+            ],
+            ..Config::default()
+        },
+        pool4: vec![Pool4 {
+            net: "203.0.113.1/32".parse().unwrap(),
+            ports: 1024..=65535,
+            protocols: Protocol::ALL.to_vec(),
+        }],
+        ..Nat64Config::default()
+    }
+}
+
+pub fn e4(text: &str) -> Endpoint4 {
+    let (addr, port) = text.rsplit_once(':').unwrap();
+    Endpoint4 {
+        addr: addr.parse().unwrap(),
+        port: port.parse().unwrap(),
+    }
+}
+
+pub fn e6(addr: &str, port: u16) -> Endpoint6 {
+    Endpoint6 {
+        addr: addr.parse().unwrap(),
+        port,
+    }
+}
+
+pub fn binding(protocol: Protocol, v4: &str, v6: Endpoint6) -> Binding {
+    Binding {
+        protocol,
+        v4: e4(v4),
+        v6,
+    }
+}
+
+pub fn random() -> impl FnMut() -> u64 {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
+
+/// Keeps every event, and knows what the fast path would have seen.
+#[derive(Default)]
+pub struct Watch {
+    pub events: Vec<Event>,
+    pub dropped: Vec<Reason>,
+    pub stamps: HashMap<(Binding, Endpoint4), Duration>,
+}
+
+impl Watcher for Watch {
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn last_seen(&mut self, session: &SessionView) -> Option<Duration> {
+        self.stamps.get(&(session.binding, session.peer)).copied()
+    }
+
+    fn dropped(&mut self, reason: Reason) {
+        self.dropped.push(reason);
+    }
+}
+
+/// What became due, without borrowing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sent {
+    Probe(Binding),
+    Unanswered(Vec<u8>),
+}
+
+/// Tables, and a clock.
+pub struct Tables {
+    pub state: State,
+    pub now: Duration,
+    pub watch: Watch,
+    random: Box<dyn FnMut() -> u64>,
+}
+
+impl Tables {
+    pub fn new(config: &Nat64Config) -> Tables {
+        config.check().unwrap();
+        Tables {
+            state: State::new(config, SECRET),
+            now: Duration::from_secs(1_000_000),
+            watch: Watch::default(),
+            random: Box::new(random()),
+        }
+    }
+
+    pub fn out(
+        &mut self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        peer: &str,
+        segment: Segment,
+    ) -> Result<Endpoint4, Reason> {
+        let packet = Outbound {
+            protocol,
+            v6,
+            peer: e4(peer),
+            prefix: 0,
+            segment,
+        };
+        self.state
+            .outbound(self.now, &packet, &mut self.random, &mut self.watch)
+    }
+
+    pub fn inward(
+        &mut self,
+        protocol: Protocol,
+        v4: Endpoint4,
+        peer: &str,
+        segment: Segment,
+    ) -> Result<Inward, Reason> {
+        let packet = Inbound {
+            protocol,
+            v4,
+            peer: e4(peer),
+            segment,
+            bytes: b"the packet",
+        };
+        self.state.inbound(self.now, &packet, &mut self.watch)
+    }
+
+    pub fn wait(&mut self, seconds: f64) -> Vec<Sent> {
+        self.now += Duration::from_secs_f64(seconds);
+        self.expire(usize::MAX).1
+    }
+
+    pub fn expire(&mut self, budget: usize) -> (bool, Vec<Sent>) {
+        let mut sent = vec![];
+        let done = self.state.expire(self.now, budget, &mut self.watch, |due| {
+            sent.push(match due {
+                Due::Probe(view) => Sent::Probe(view.binding),
+                Due::Unanswered(bytes) => Sent::Unanswered(bytes.to_vec()),
+            })
+        });
+        (done, sent)
+    }
+
+    pub fn sessions(&self) -> u32 {
+        self.state.counts().sessions
+    }
+
+    /// The state of the only session.
+    pub fn only(&self) -> Option<SessionState> {
+        let states: Vec<_> = self.state.sessions().map(|view| view.state).collect();
+        assert!(states.len() <= 1);
+        states.first().copied()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let counts = self.state.counts();
+        counts == Default::default()
+    }
+}
+
+/// A whole NAT64, and a clock.
+pub struct Router {
+    pub nat64: Nat64,
+    pub now: Duration,
+    pub watch: Watch,
+    env: Chance,
+}
+
+struct Chance {
+    now: Duration,
+    next_id: u16,
+    random: Box<dyn FnMut() -> u64>,
+}
+
+impl Env for Chance {
+    fn now(&mut self) -> Duration {
+        self.now
+    }
+    fn ipv4_id(&mut self) -> u16 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
+    }
+}
+
+impl Random for Chance {
+    fn random(&mut self) -> u64 {
+        (self.random)()
+    }
+}
+
+struct Sink<'a>(&'a mut Vec<Vec<u8>>);
+
+impl Outbox for Sink<'_> {
+    fn emit(&mut self, packet: &[u8], _offload: Offload) {
+        self.0.push(packet.to_vec());
+    }
+}
+
+impl Router {
+    pub fn new(change: impl FnOnce(&mut Nat64Config)) -> Router {
+        let mut config = config();
+        change(&mut config);
+        Router {
+            nat64: Nat64::new(&config, SECRET).unwrap(),
+            now: Duration::from_secs(1_000_000),
+            watch: Watch::default(),
+            env: Chance {
+                now: Duration::ZERO,
+                next_id: 0,
+                random: Box::new(random()),
+            },
+        }
+    }
+
+    /// The verdict, and everything that left, in its order.
+    pub fn give(&mut self, bytes: &[u8]) -> (Verdict, Vec<Vec<u8>>) {
+        self.give_offloaded(bytes, Offload::default())
+    }
+
+    pub fn give_offloaded(&mut self, bytes: &[u8], offload: Offload) -> (Verdict, Vec<Vec<u8>>) {
+        let mut buffer = vec![0xaa; HEADROOM];
+        buffer.extend_from_slice(bytes);
+        let mut packet = Packet::new(&mut buffer, HEADROOM, HEADROOM + bytes.len(), offload);
+        let mut sent = Vec::new();
+        self.env.now = self.now;
+        let verdict = self.nat64.translate(
+            &mut packet,
+            &mut self.env,
+            &mut Sink(&mut sent),
+            &mut self.watch,
+        );
+        if verdict == Verdict::Forward {
+            sent.push(packet.bytes().to_vec());
+        }
+        (verdict, sent)
+    }
+
+    /// What comes out of a packet that is forwarded.
+    pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let (verdict, mut sent) = self.give(bytes);
+        assert_eq!((verdict, sent.len()), (Verdict::Forward, 1));
+        sent.remove(0)
+    }
+
+    /// The error that a refused packet is answered with, if it is.
+    pub fn refuse(&mut self, bytes: &[u8]) -> (Reason, Option<Vec<u8>>) {
+        let (verdict, mut sent) = self.give(bytes);
+        match verdict {
+            Verdict::Drop(reason) => (reason, sent.pop()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn wait(&mut self, seconds: f64) -> Vec<Vec<u8>> {
+        self.now += Duration::from_secs_f64(seconds);
+        self.env.now = self.now;
+        let mut sent = Vec::new();
+        let mut out = Sink(&mut sent);
+        assert!(self
+            .nat64
+            .expire(usize::MAX, &mut self.env, &mut out, &mut self.watch));
+        sent
+    }
+}
