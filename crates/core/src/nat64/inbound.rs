@@ -93,7 +93,7 @@ impl Nat64 {
     }
 }
 
-/// TCP packets to nobody are "silently discarded" (RFC 6146 section 3.5.2.2).
+/// TCP packets to nobody are discarded silently (RFC 6146 section 3.5.2.2).
 fn silent_for_tcp(protocol: Protocol, reason: Reason) -> Refusal {
     match (protocol, reason) {
         (Protocol::Tcp, Reason::NoBinding) => reason.into(),

@@ -34,8 +34,8 @@ impl Nat64 {
     ) -> Result<Verdict, Refusal> {
         let ip = v6to4::receive(packet)?;
         let ttl = hop(ip.hop_limit)?;
-        // "If the source address of the packet contains the Pref64::/n, the packet is dropped, to
-        // prevent hairpinning loops" (RFC 6146 section 3.5).
+        // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that
+        // contains the Pref64::/n" (RFC 6146 section 3.5), or they could go round in circles.
         if self.mapper().holds(ip.src) {
             return Err(Reason::SourceInPrefix.into());
         }

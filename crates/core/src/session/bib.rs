@@ -99,13 +99,8 @@ impl Bib {
             origin,
             pooled,
         });
-        let (entries, keys) = (&self.entries, self.keys);
-        self.by_v6.insert(keys.v6(protocol, v6), at, |at| {
-            keys.v6(entries[at].protocol, entries[at].v6)
-        });
-        self.by_v4.insert(keys.v4(protocol, v4), at, |at| {
-            keys.v4(entries[at].protocol, entries[at].v4)
-        });
+        self.by_v6.insert(self.keys.v6(protocol, v6), at);
+        self.by_v4.insert(self.keys.v4(protocol, v4), at);
         at
     }
 

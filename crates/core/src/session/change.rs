@@ -126,8 +126,7 @@ impl State {
         watcher.event(Event::BindingClosed(entry.binding()));
     }
 
-    /// "When all the STEs associated with a BIB entry are deleted, the BIB entry is deleted", unless
-    /// it was not made by a packet.
+    /// A binding that a packet made ends with its last session (RFC 6146 section 3.1).
     pub(super) fn close_binding_if_idle(&mut self, at: u32, watcher: &mut impl Watcher) {
         let entry = &self.bib[at];
         if entry.sessions == 0 && entry.origin == Origin::Dynamic {

@@ -46,10 +46,7 @@ impl Permissions {
             peer,
             sessions: 1,
         });
-        let (permissions, keys) = (&self.permissions, self.keys);
-        self.by_peer.insert(hash(&keys, bib, peer), at, |at| {
-            hash(&keys, permissions[at].bib, permissions[at].peer)
-        });
+        self.by_peer.insert(hash(&self.keys, bib, peer), at);
     }
 
     /// A session with the peer ends.

@@ -2,7 +2,11 @@
 //! Keyed hashes of what the tables are searched by, and the tables of entry numbers.
 //!
 //! Addresses and ports come from anybody, so the hash is SipHash with a secret key: nobody can make
-//! entries that collide. A table is 256 shards, so that a growing one has few entries to move.
+//! entries that collide.
+//!
+//! A growing table moves all that it has, which must not take long. So it is 256 shards, which do not
+//! grow at the same moment, and half of each hash is kept: to move a number, what it stands for need
+//! not be looked at.
 
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use hashbrown::HashTable;
@@ -66,7 +70,21 @@ const SHARDS: usize = 256;
 /// Finds numbers of entries by a hash of what they hold.
 #[derive(Debug)]
 pub struct Table {
-    shards: Vec<HashTable<u32>>,
+    shards: Vec<HashTable<Slot>>,
+}
+
+/// The number of an entry, and the lower half of its hash; the upper half chose the shard.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    at: u32,
+}
+
+impl Slot {
+    /// A hash of 64 bits for the table, which looks at the lowest and the highest ones.
+    fn spread(&self) -> u64 {
+        u64::from(self.hash) << 32 | u64::from(self.hash)
+    }
 }
 
 impl Table {
@@ -80,19 +98,23 @@ impl Table {
     /// The number with this hash that `is_it`.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.shards[shard(hash)]
-            .find(hash, |&at| is_it(at))
-            .copied()
+        let wanted = slot(hash, 0);
+        let found = self.shards[shard(hash)].find(wanted.spread(), |slot| {
+            slot.hash == wanted.hash && is_it(slot.at)
+        });
+        found.map(|slot| slot.at)
     }
 
-    /// Adds a number that is not there. `hash_of` says the hash of the others.
-    pub fn insert(&mut self, hash: u64, at: u32, hash_of: impl Fn(u32) -> u64) {
-        self.shards[shard(hash)].insert_unique(hash, at, |&at| hash_of(at));
+    /// Adds a number that is not there.
+    pub fn insert(&mut self, hash: u64, at: u32) {
+        let slot = slot(hash, at);
+        self.shards[shard(hash)].insert_unique(slot.spread(), slot, Slot::spread);
     }
 
     /// Takes a number out.
     pub fn remove(&mut self, hash: u64, at: u32) {
-        if let Ok(entry) = self.shards[shard(hash)].find_entry(hash, |&other| other == at) {
+        let spread = slot(hash, at).spread();
+        if let Ok(entry) = self.shards[shard(hash)].find_entry(spread, |slot| slot.at == at) {
             entry.remove();
         }
     }
@@ -100,11 +122,17 @@ impl Table {
     /// Bytes on the heap.
     pub fn memory(&self) -> usize {
         let shards: usize = self.shards.iter().map(HashTable::allocation_size).sum();
-        shards + self.shards.capacity() * size_of::<HashTable<u32>>()
+        shards + self.shards.capacity() * size_of::<HashTable<Slot>>()
     }
 }
 
-/// Bits of the hash that a shard does not look at: it takes the lowest and the seven highest.
+fn slot(hash: u64, at: u32) -> Slot {
+    Slot {
+        hash: hash as u32,
+        at,
+    }
+}
+
 fn shard(hash: u64) -> usize {
-    (hash >> 40) as usize % SHARDS
+    (hash >> 32) as usize % SHARDS
 }

@@ -51,10 +51,7 @@ impl Sources {
             sessions: 0,
             bindings: 0,
         });
-        let (sources, keys) = (&self.sources, self.keys);
-        self.by_prefix.insert(hash, at, |at| {
-            keys.prefix(u128::from_be_bytes(sources[at].prefix))
-        });
+        self.by_prefix.insert(hash, at);
         at
     }
 

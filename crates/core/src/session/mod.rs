@@ -155,7 +155,7 @@ impl State {
         let opens = packet.protocol != Protocol::Tcp || packet.segment == Segment::Syn;
         let bib = match self.bib.find_v6(packet.protocol, packet.v6) {
             Some(bib) => bib,
-            // "If there is no corresponding entry in the TCP BIB, the packet is discarded."
+            // RFC 6146 section 3.5.2.2, state CLOSED: any other packet is discarded.
             None if !opens => return Err(Reason::NoConnection),
             None => self.open_binding(packet, random, watcher)?,
         };
@@ -211,8 +211,8 @@ impl State {
             Protocol::Udp => SessionState::Udp,
             Protocol::Icmp => SessionState::Icmp,
             Protocol::Tcp if is_syn => SessionState::V4Init,
-            // "If there is a corresponding entry in the TCP BIB, the packet SHOULD be translated and
-            // forwarded"; no session begins.
+            // RFC 6146 section 3.5.2.2, state CLOSED: with a binding, any other packet is let
+            // through; no session begins.
             Protocol::Tcp => return Ok(Inward::Node(v6, 0)),
         };
         self.open_session(bib, (packet.peer, 0), state, now, Side::V4, watcher)?;
@@ -286,7 +286,7 @@ impl State {
         }
     }
 
-    /// "The NAT64 stores the SYN packet in memory" (RFC 6146 section 3.5.2.2).
+    /// The packet is stored, in case of a simultaneous open (RFC 6146 section 3.5.2.2).
     fn keep_syn(&mut self, packet: &Inbound<'_>, now: timer::Millis) -> Result<Inward, Reason> {
         let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as timer::Millis;
         let key = (packet.v4, packet.peer);

@@ -102,10 +102,7 @@ impl Sessions {
         if first != NONE {
             self.sessions[first].siblings.previous = at;
         }
-        let (sessions, keys) = (&self.sessions, self.keys);
-        self.by_peer.insert(keys.numbered(bib, peer), at, |at| {
-            keys.numbered(sessions[at].bib, sessions[at].peer)
-        });
+        self.by_peer.insert(self.keys.numbered(bib, peer), at);
         self.wheel.add(&mut self.sessions, at, deadline);
         at
     }

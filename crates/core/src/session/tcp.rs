@@ -152,7 +152,7 @@ impl SessionState {
             // Of the timeout, the RFC says nothing when the first FIN comes.
             (Established, Side::V4, Fin) => (V4FinRcv, false),
             (Established, Side::V6, Fin) => (V6FinRcv, false),
-            // "since it is uncertain whether the packet will be accepted" by its receiver.
+            // Whether its receiver accepts it, a translator cannot know: what follows will tell.
             (Established, _, Rst) => (Trans, true),
             (Established, _, _) => (Established, true),
 

@@ -55,16 +55,19 @@ fn step() -> impl Strategy<Value = Step> {
     let protocol = || prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => Just(2)];
     let segment = || prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => Just(2), 2 => Just(3)];
     let port = || FIRST_PORT..=LAST_PORT + 1;
+    // Some of them often, so that connections go through all their states.
+    let node = || prop_oneof![4 => Just(0u8), 1 => 0..9u8];
+    let peer = || prop_oneof![4 => Just(0u8), 1 => 0..4u8];
     prop_oneof![
-        8 => (protocol(), 0..9u8, 0..4u8, segment()).prop_map(|(protocol, node, peer, segment)| {
+        8 => (protocol(), node(), peer(), segment()).prop_map(|(protocol, node, peer, segment)| {
             Step::Out { protocol, node, peer, segment }
         }),
-        8 => (protocol(), port(), 0..4u8, segment()).prop_map(|(protocol, port, peer, segment)| {
+        8 => (protocol(), port(), peer(), segment()).prop_map(|(protocol, port, peer, segment)| {
             Step::In { protocol, port, peer, segment }
         }),
         3 => prop_oneof![0..8u32, 50..70u32, 230..310u32, 7400..7500u32, 0..100_000u32]
             .prop_map(|seconds| Step::Wait { seconds }),
-        1 => (protocol(), port(), 0..9u8)
+        1 => (protocol(), port(), node())
             .prop_map(|(protocol, port, node)| Step::Bind { protocol, port, node }),
         1 => (protocol(), port()).prop_map(|(protocol, port)| Step::Unbind { protocol, port }),
         1 => (any::<bool>(), any::<bool>())
