@@ -180,7 +180,7 @@ impl Default for Limits {
 }
 
 /// Everything that a stateful NAT64 depends on.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Nat64Config {
     /// What holds for every translator. A NAT64 has no mapping table (`eam`) and is no CLAT.
     pub translator: Config,
@@ -197,20 +197,6 @@ pub struct Nat64Config {
     pub timeouts: Timeouts,
     /// Limits.
     pub limits: Limits,
-}
-
-impl Default for Nat64Config {
-    fn default() -> Self {
-        Nat64Config {
-            translator: Config::default(),
-            pool4: Vec::new(),
-            bindings: Vec::new(),
-            filtering: Filtering::default(),
-            port_preservation: false,
-            timeouts: Timeouts::default(),
-            limits: Limits::default(),
-        }
-    }
 }
 
 /// Addresses of the largest pool: each costs a bit in every table of it.

@@ -38,7 +38,7 @@ pub fn send(mapper: &Mapper, session: &SessionView, out: &mut impl Outbox) {
     let tcp = &mut packet[IPV6_LEN..];
     tcp[..2].copy_from_slice(&session.peer.port.to_be_bytes());
     tcp[2..4].copy_from_slice(&node.port.to_be_bytes());
-    tcp[12] = (TCP_LEN / 4 << 4) as u8;
+    tcp[12] = ((TCP_LEN / 4) << 4) as u8;
     tcp[13] = ACK;
     let pseudo = csum::pseudo_ipv6(src, node.addr, protocol::TCP, TCP_LEN);
     csum::fill_in(tcp, TCP_CHECKSUM_AT, pseudo);

@@ -70,7 +70,7 @@ fn draw(
         }
         // 16 bits each; a range is a power of two but for the part above 1023, where the error of
         // 1 in 64 does not help anybody to guess.
-        drawn = range.start() + ((bits & 0xffff) * len >> 16) as u16;
+        drawn = range.start() + (((bits & 0xffff) * len) >> 16) as u16;
         if parity != Parity::Any && !fits(drawn) {
             drawn ^= 1;
         }

@@ -9,7 +9,7 @@ pub struct Row {
     pub text: String,
     /// The mark, in tables of demands.
     pub mark: Option<String>,
-    /// What the last cell names: vectors, `*` for any characters, or paths.
+    /// What the last cell names: vectors, `*` for any characters, paths, or tests.
     pub names: Vec<String>,
 }
 
@@ -56,6 +56,21 @@ fn row(line: &str) -> Row {
         mark,
         names,
     }
+}
+
+/// Is it the name of a test, and not of a vector?
+pub fn is_test(name: &str) -> bool {
+    name.contains("::")
+}
+
+/// Is there a test of this name: a function of an integration test, or of a module?
+pub fn test_exists(name: &str) -> bool {
+    let (module, function) = name.rsplit_once("::").expect("`is_test` says so");
+    let file = format!("{}.rs", module.replace("::", "/"));
+    ["tests/nat64", "tests", "src"].iter().any(|folder| {
+        let path = root().join("crates/core").join(folder).join(&file);
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("fn {function}(")))
+    })
 }
 
 /// Is it the path of a file, and not the name of a vector?

@@ -293,6 +293,7 @@ fn the_conformance_tables_name_every_vector_and_no_other() {
         );
         for name in &row.names {
             let exists = match conformance::is_path(name) {
+                _ if conformance::is_test(name) => conformance::test_exists(name),
                 true => file::root().join(name).exists(),
                 false => vectors
                     .iter()
