@@ -147,7 +147,7 @@ impl<'a> Packet<'a> {
 /// Time and randomness, which the translator does not have by itself.
 pub trait Env {
     /// Time since any fixed moment; it never goes back. A stateless translator asks for it only when
-    /// an ICMP error is about to be originated, a NAT64 once for each packet.
+    /// an ICMP error is about to be originated, a NAT64 with every packet.
     fn now(&mut self) -> Duration;
     /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1).
     /// Should not repeat soon.

@@ -2,19 +2,14 @@
 //! Which port of an address a new binding gets.
 //!
 //! Wishes, the strongest first: the port itself, if ports are to be preserved; the range below or
-//! above 1024 (RFC 6146 sections 3.5.1.1 and 3.5.2.3); the parity (RFC 4787 REQ-4). Among the ports
-//! that are left the choice is random (RFC 6056 section 3.3.2: a few draws, and if all of them are
-//! taken, the next free port after the last).
+//! above 1024 (RFC 6146 sections 3.5.1.1 and 3.5.2.3); the parity (RFC 4787 REQ-4). Of the free ports
+//! that are left each is as likely as any other (RFC 6056 section 3.3), however few they are.
 
-use super::block::{Block, Parity};
+use super::block::{Block, Class, Parity};
 use crate::config::nat64::Protocol;
-use std::ops::RangeInclusive;
 
 /// The first port that is not well-known.
 const FIRST_USER_PORT: u16 = 1024;
-
-/// So many ports are drawn before the next free one is taken.
-const DRAWS: u32 = 8;
 
 /// What a new binding wants.
 #[derive(Clone, Copy, Debug)]
@@ -35,51 +30,30 @@ pub fn choose(block: &Block, wish: Wish, mut random: impl FnMut() -> u64) -> Opt
     if let Some(best) = wish.best.filter(|&best| block.is_free(best)) {
         return Some(best);
     }
-    let well_known = 0..=FIRST_USER_PORT - 1;
-    let user = FIRST_USER_PORT..=u16::MAX;
     let parity = Parity::of(wish.port);
-    match wish.protocol {
-        Protocol::Icmp => draw(block, 0..=u16::MAX, Parity::Any, &mut random),
-        Protocol::Tcp | Protocol::Udp => {
-            let (own, other) = if wish.port < FIRST_USER_PORT {
-                (well_known, user)
-            } else {
-                (user, well_known)
-            };
-            draw(block, own.clone(), parity, &mut random)
-                .or_else(|| draw(block, own, Parity::Any, &mut random))
-                .or_else(|| draw(block, other.clone(), parity, &mut random))
-                .or_else(|| draw(block, other, Parity::Any, &mut random))
+    let kinds = match wish.protocol {
+        Protocol::Icmp => return draw(block, Class::All, Parity::Any, &mut random),
+        Protocol::Tcp | Protocol::Udp if wish.port < FIRST_USER_PORT => {
+            [Class::WellKnown, Class::User]
         }
-    }
+        Protocol::Tcp | Protocol::Udp => [Class::User, Class::WellKnown],
+    };
+    kinds.into_iter().find_map(|class| {
+        draw(block, class, parity, &mut random)
+            .or_else(|| draw(block, class, Parity::Any, &mut random))
+    })
 }
 
 fn draw(
     block: &Block,
-    range: RangeInclusive<u16>,
+    class: Class,
     parity: Parity,
     random: &mut impl FnMut() -> u64,
 ) -> Option<u16> {
-    let len = u64::from(range.end() - range.start()) + 1;
-    let fits = |port: u16| parity == Parity::Any || Parity::of(port) == parity;
-    let mut bits = random();
-    let mut drawn = *range.start();
-    for at in 0..DRAWS {
-        if at == DRAWS / 2 {
-            bits = random();
-        }
-        // 16 bits each; a range is a power of two but for the part above 1023, where the error of
-        // 1 in 64 does not help anybody to guess.
-        drawn = range.start() + (((bits & 0xffff) * len) >> 16) as u16;
-        if parity != Parity::Any && !fits(drawn) {
-            drawn ^= 1;
-        }
-        bits >>= 16;
-        if block.is_free(drawn) {
-            return Some(drawn);
-        }
-    }
-    block.find(&range, drawn, parity)
+    let free = u64::from(block.free_of(class, parity));
+    // With 64 bits, no port is more likely than another by anything that could be measured.
+    let n = random().checked_rem(free)?;
+    block.nth_free(class, parity, n as u32)
 }
 
 #[cfg(test)]
@@ -149,18 +123,27 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_spread_over_the_whole_range() {
-        let block = Block::new([1024..=65535].into_iter());
-        let mut random = random();
-        let mut buckets = [0u32; 63];
-        for _ in 0..63_000 {
-            let port = choose(&block, wish(Protocol::Icmp, 7), &mut random).unwrap();
-            buckets[usize::from(port - 1024) / 1024] += 1;
+    fn every_free_port_is_equally_likely() {
+        // A narrow range, and one that is far away, with gaps where ports are taken.
+        let mut block = Block::new([2000..=2063, 50_000..=50_063].into_iter());
+        for port in (2000..2064)
+            .chain(50_000..50_064)
+            .filter(|port| port % 4 > 1)
+        {
+            block.take(port);
         }
-        // The first free port after the ones below 1024, which are not in the pool, comes up more often.
+        let mut random = random();
+        let mut counts = std::collections::HashMap::<u16, u32>::new();
+        for n in 0..64_000 {
+            let wish = wish(Protocol::Udp, 5000 + n % 2);
+            *counts
+                .entry(choose(&block, wish, &mut random).unwrap())
+                .or_default() += 1;
+        }
+        assert_eq!(counts.len(), 64);
         assert!(
-            buckets.iter().all(|count| (800..1300).contains(count)),
-            "{buckets:?}"
+            counts.values().all(|count| (800..1200).contains(count)),
+            "{counts:?}"
         );
     }
 }

@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ports of one protocol on one address: which of them are free.
 //!
-//! One bit for each port, and above them one bit for each word of 64 ports that has a free even one,
-//! or a free odd one. So the next free port is found in a few steps however full the block is.
+//! One bit for each port, and for each 1024 ports the number of free even and odd ones. So the n-th
+//! free port of a kind is found in a few steps however full the block is, and a random n makes every
+//! free port equally likely.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 const WORDS: usize = 65536 / 64;
+/// Words of a group.
+const GROUP: usize = 1024 / 64;
+const GROUPS: usize = WORDS / GROUP;
 const EVEN: u64 = 0x5555_5555_5555_5555;
 
-/// Which ports a search may find.
+/// Which ports are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// All.
+    All,
+    /// Those below 1024: the first group.
+    WellKnown,
+    /// The others.
+    User,
+}
+
+impl Class {
+    fn groups(self) -> Range<usize> {
+        match self {
+            Class::All => 0..GROUPS,
+            Class::WellKnown => 0..1,
+            Class::User => 1..GROUPS,
+        }
+    }
+}
+
+/// Which of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parity {
     /// Even or odd.
@@ -45,8 +70,8 @@ pub struct Block {
     free: Box<[u64; WORDS]>,
     /// Those that belong to the pool, free or not.
     pooled: Box<[u64; WORDS]>,
-    /// Words with a free even port, and those with a free odd one.
-    words: [[u64; WORDS / 64]; 2],
+    /// Free even ports of each group, and odd ones.
+    groups: [[u16; 2]; GROUPS],
     free_ports: u32,
 }
 
@@ -56,7 +81,7 @@ impl Block {
         let mut block = Block {
             free: Box::new([0; WORDS]),
             pooled: Box::new([0; WORDS]),
-            words: [[0; WORDS / 64]; 2],
+            groups: [[0; 2]; GROUPS],
             free_ports: 0,
         };
         for ports in ranges.filter(|ports| !ports.is_empty()) {
@@ -111,7 +136,9 @@ impl Block {
         debug_assert_eq!(self.free[word] & ports, ports);
         self.free[word] &= !ports;
         self.free_ports -= ports.count_ones();
-        self.summarise(word);
+        let [even, odd] = &mut self.groups[word / GROUP];
+        *even -= (ports & EVEN).count_ones() as u16;
+        *odd -= (ports & !EVEN).count_ones() as u16;
     }
 
     /// Frees a port of the pool that was taken.
@@ -125,58 +152,46 @@ impl Block {
         debug_assert_eq!(self.pooled[word] & ports, ports);
         self.free[word] |= ports;
         self.free_ports += ports.count_ones();
-        self.summarise(word);
+        let [even, odd] = &mut self.groups[word / GROUP];
+        *even += (ports & EVEN).count_ones() as u16;
+        *odd += (ports & !EVEN).count_ones() as u16;
     }
 
-    fn summarise(&mut self, word: usize) {
-        for (words, parity) in self.words.iter_mut().zip([EVEN, !EVEN]) {
-            let bit = 1 << (word % 64);
-            if self.free[word] & parity != 0 {
-                words[word / 64] |= bit;
-            } else {
-                words[word / 64] &= !bit;
+    /// How many ports of a kind are free.
+    pub fn free_of(&self, class: Class, parity: Parity) -> u32 {
+        class
+            .groups()
+            .map(|group| self.in_group(group, parity))
+            .sum()
+    }
+
+    /// The free port of a kind that has `n` others before it.
+    pub fn nth_free(&self, class: Class, parity: Parity, mut n: u32) -> Option<u16> {
+        let group = class.groups().find(|&group| {
+            let free = self.in_group(group, parity);
+            let is_here = n < free;
+            n -= if is_here { 0 } else { free };
+            is_here
+        })?;
+        for word in group * GROUP..(group + 1) * GROUP {
+            let mut ports = self.free[word] & parity.mask();
+            let free = ports.count_ones();
+            if n < free {
+                (0..n).for_each(|_| ports &= ports - 1);
+                return Some((word * 64) as u16 + ports.trailing_zeros() as u16);
             }
-        }
-    }
-
-    /// The first free port of `range` at or after `from`, or else before it.
-    pub fn find(&self, range: &RangeInclusive<u16>, from: u16, parity: Parity) -> Option<u16> {
-        let (&low, &high) = (range.start(), range.end());
-        let from = from.clamp(low, high);
-        self.first(from, high, parity)
-            .or_else(|| self.first(low, from, parity))
-    }
-
-    /// The first free port from `low` to `high`, both of which may be it.
-    fn first(&self, low: u16, high: u16, parity: Parity) -> Option<u16> {
-        let word = usize::from(low) / 64;
-        let in_word = |word: usize, mask: u64| {
-            let ports = self.free[word] & parity.mask() & mask;
-            (ports != 0).then(|| (word * 64) as u16 + ports.trailing_zeros() as u16)
-        };
-        let found = in_word(word, !0 << (low % 64)).or_else(|| {
-            let next = self.next_word(word + 1, parity)?;
-            in_word(next, !0)
-        });
-        found.filter(|&port| port <= high)
-    }
-
-    /// The first word at or after `word` that has a free port.
-    fn next_word(&self, word: usize, parity: Parity) -> Option<usize> {
-        let words = |at: usize| match parity {
-            Parity::Any => self.words[0][at] | self.words[1][at],
-            Parity::Even => self.words[0][at],
-            Parity::Odd => self.words[1][at],
-        };
-        let mut mask = !0u64 << (word % 64);
-        for at in word / 64..WORDS / 64 {
-            let found = words(at) & mask;
-            if found != 0 {
-                return Some(at * 64 + found.trailing_zeros() as usize);
-            }
-            mask = !0;
+            n -= free;
         }
         None
+    }
+
+    fn in_group(&self, group: usize, parity: Parity) -> u32 {
+        let [even, odd] = self.groups[group].map(u32::from);
+        match parity {
+            Parity::Any => even + odd,
+            Parity::Even => even,
+            Parity::Odd => odd,
+        }
     }
 }
 
@@ -186,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_free_port_is_found_from_everywhere() {
+    fn the_last_free_port_is_found() {
         let mut block = Block::new([0..=65535].into_iter());
         for port in 0..=65535 {
             if port != 40_001 {
@@ -194,14 +209,12 @@ mod tests {
             }
         }
         assert_eq!(block.free_ports(), 1);
-        for from in [0, 39_999, 40_001, 40_002, 65_535] {
-            assert_eq!(block.find(&(0..=65535), from, Parity::Odd), Some(40_001));
-            assert_eq!(block.find(&(0..=65535), from, Parity::Any), Some(40_001));
-            assert_eq!(block.find(&(0..=65535), from, Parity::Even), None);
-            assert_eq!(block.find(&(0..=40_000), from, Parity::Any), None);
-        }
+        assert_eq!(block.nth_free(Class::User, Parity::Odd, 0), Some(40_001));
+        assert_eq!(block.nth_free(Class::All, Parity::Any, 0), Some(40_001));
+        assert_eq!(block.nth_free(Class::All, Parity::Even, 0), None);
+        assert_eq!(block.nth_free(Class::WellKnown, Parity::Any, 0), None);
         block.take(40_001);
-        assert_eq!(block.find(&(0..=65535), 7, Parity::Any), None);
+        assert_eq!(block.nth_free(Class::All, Parity::Any, 0), None);
     }
 
     proptest! {
@@ -219,22 +232,29 @@ mod tests {
         }
 
         #[test]
-        fn a_search_finds_what_looking_at_every_port_finds(
-            taken in prop::collection::vec(1000u16..1300, 0..400),
-            low in 990u16..1310, len in 0u16..300, from in any::<u16>(), parity in 0..3,
+        fn the_nth_free_port_is_the_one_that_looking_at_every_port_finds(
+            taken in prop::collection::vec(900u16..1300, 0..400),
+            n in 0u32..200, class in 0..3, parity in 0..3,
         ) {
-            let mut block = Block::new([1000..=1280].into_iter());
+            let mut block = Block::new([950..=1280].into_iter());
             for port in taken {
                 if block.is_free(port) {
                     block.take(port);
                 }
             }
-            let high = low + len;
+            let class = [Class::All, Class::WellKnown, Class::User][class as usize];
             let parity = [Parity::Any, Parity::Even, Parity::Odd][parity as usize];
-            let start = from.clamp(low, high);
-            let fits = |port: &u16| block.is_free(*port) && (parity == Parity::Any || Parity::of(*port) == parity);
-            let expected = (start..=high).chain(low..start).find(fits);
-            prop_assert_eq!(block.find(&(low..=high), from, parity), expected);
+            let ports = match class {
+                Class::All => 0..=u16::MAX,
+                Class::WellKnown => 0..=1023,
+                Class::User => 1024..=u16::MAX,
+            };
+            let fits = |port: &u16| {
+                block.is_free(*port) && (parity == Parity::Any || Parity::of(*port) == parity)
+            };
+            let free: Vec<u16> = ports.filter(fits).collect();
+            prop_assert_eq!(block.free_of(class, parity) as usize, free.len());
+            prop_assert_eq!(block.nth_free(class, parity, n), free.get(n as usize).copied());
         }
     }
 }

@@ -118,7 +118,8 @@ pub struct State {
 }
 
 impl State {
-    /// With the bindings of the configuration, which must have been checked. `secret` is random, and
+    /// With the bindings of the configuration, which must have been checked; nobody is told of these,
+    /// [`State::bindings`] has them. `secret` is random, and
     /// nobody's to know: addresses of the pool and places in the tables depend on it.
     pub fn new(config: &Nat64Config, secret: [u64; 4]) -> State {
         let [pool0, pool1, key0, key1] = secret;
@@ -166,7 +167,7 @@ impl State {
             let state = match packet.protocol {
                 Protocol::Udp => SessionState::Udp,
                 Protocol::Icmp => SessionState::Icmp,
-                Protocol::Tcp if self.syns.take((v4, packet.peer)) => SessionState::Established,
+                Protocol::Tcp if self.syns.holds((v4, packet.peer)) => SessionState::Established,
                 Protocol::Tcp => SessionState::V6Init,
             };
             let peer = (packet.peer, packet.prefix);
@@ -174,6 +175,9 @@ impl State {
             if let Err(reason) = opened {
                 self.close_binding_if_idle(bib, watcher);
                 return Err(reason);
+            }
+            if state == SessionState::Established {
+                self.syns.remove((v4, packet.peer));
             }
         }
         Ok(v4)

@@ -59,9 +59,14 @@ impl Syns {
         true
     }
 
-    /// The node has answered: was there a SYN?
-    pub fn take(&mut self, key: Key) -> bool {
-        !self.kept.is_empty() && self.kept.remove(&key).is_some()
+    /// Is such a SYN kept?
+    pub fn holds(&self, key: Key) -> bool {
+        !self.kept.is_empty() && self.kept.contains_key(&key)
+    }
+
+    /// The node has answered it.
+    pub fn remove(&mut self, key: Key) {
+        self.kept.remove(&key);
     }
 
     /// A SYN whose time is over.

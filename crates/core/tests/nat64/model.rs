@@ -262,18 +262,18 @@ impl Model {
             Protocol::Tcp => {
                 let kept = self
                     .syns
-                    .iter_mut()
+                    .iter()
                     .find(|syn| syn.2 && syn.1 == (binding.v4, peer));
                 match kept {
-                    Some(syn) => {
-                        syn.2 = false;
-                        SessionState::Established
-                    }
+                    Some(_) => SessionState::Established,
                     None => SessionState::V6Init,
                 }
             }
         };
         self.room_for_session(v6, Side::V6)?;
+        for syn in &mut self.syns {
+            syn.2 &= state != SessionState::Established || syn.1 != (binding.v4, peer);
+        }
         if found.is_none() {
             self.bindings.push((binding, Origin::Dynamic));
         }

@@ -5,6 +5,7 @@
 mod conformance;
 mod file;
 
+use diolkos_core::verdict::Group;
 use diolkos_core::{Env, Offload, Outbox, Packet, Reason, Translator, HEADROOM};
 use file::{Bytes, File, Vector, Verdict};
 use std::collections::BTreeSet;
@@ -264,13 +265,28 @@ fn every_reason_of_the_slow_path_is_shown() {
     let missing: Vec<_> = Reason::ALL
         .iter()
         .filter(|reason| {
-            reason.group() != diolkos_core::verdict::Group::Decline
+            !matches!(reason.group(), Group::Decline | Group::State)
                 && !WITHOUT_VECTOR.contains(reason)
         })
         .map(|reason| reason.name())
         .filter(|name| !shown.contains(*name))
         .collect();
     assert!(missing.is_empty(), "no vector shows {missing:?}");
+}
+
+/// A vector holds one packet, and no tables; tests of the stateful translator name these.
+#[test]
+fn every_reason_of_the_tables_is_tested() {
+    let folder = file::root().join("crates/core/tests/nat64");
+    let texts: String = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    for reason in Reason::ALL {
+        if reason.group() == Group::State {
+            assert!(texts.contains(&format!("Reason::{reason:?}")), "{reason}");
+        }
+    }
 }
 
 #[test]
