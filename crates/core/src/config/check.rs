@@ -6,7 +6,7 @@ use crate::addr::rfc6052::{PREFIX_LENGTHS, U_OCTET};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, Kind};
 use ipnet::{Ipv4Net, Ipv6Net};
 
-pub(super) fn problems(config: &Config) -> Vec<Problem> {
+pub(in crate::config) fn problems(config: &Config) -> Vec<Problem> {
     let mut found = Problems(Vec::new());
     found.pref64(config);
     found.eam(config);
@@ -210,11 +210,11 @@ impl Problems {
     }
 }
 
-pub(super) fn is_unicast4(net: Ipv4Net) -> bool {
+pub(in crate::config) fn is_unicast4(net: Ipv4Net) -> bool {
     net.prefix_len() >= 4 && kind_of_ipv4(net.network()) == Kind::Unicast
 }
 
-pub(super) fn is_unicast6(net: Ipv6Net) -> bool {
+pub(in crate::config) fn is_unicast6(net: Ipv6Net) -> bool {
     net.prefix_len() >= 8 && kind_of_ipv6(net.network()) == Kind::Unicast
 }
 

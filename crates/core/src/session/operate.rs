@@ -104,6 +104,20 @@ impl State {
         self.sessions.iter().map(|(at, _)| self.session_view(at))
     }
 
+    /// Sessions in parts, so that packets can pass between them: looks at `places` places of the table
+    /// from `first` on, which is 0 at the beginning. Returns the sessions there, and where to go on,
+    /// or None at the end. A session that is there all the while is seen once.
+    pub fn sessions_from(&self, first: u32, places: usize) -> (Vec<SessionView>, Option<u32>) {
+        let mut views = Vec::new();
+        let mut next = None;
+        for (at, session) in self.sessions.iter_from(first).take(places) {
+            views.extend(session.map(|_| self.session_view(at)));
+            next = Some(at + 1);
+        }
+        let end = self.sessions.iter_from(next.unwrap_or(0)).next().is_none();
+        (views, next.filter(|_| !end))
+    }
+
     /// Brings back a binding that [`State::bindings`] gave, in this run or an earlier one. Bindings of
     /// packets come back with their sessions.
     pub fn restore_binding(

@@ -78,10 +78,18 @@ impl<T> Slab<T> {
 
     /// Every entry with its number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let places = self.chunks.iter().flatten().enumerate();
-        places.filter_map(|(at, place)| match place {
-            Place::Used(value) => Some((at as u32, value)),
-            Place::Vacant(_) => None,
+        self.iter_from(0)
+            .filter_map(|(at, value)| Some((at, value?)))
+    }
+
+    /// Every place from this one on, with its number and what is there.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&T>)> {
+        let first = first as usize;
+        let chunks = self.chunks.iter().skip(first / CHUNK);
+        let places = chunks.flatten().skip(first % CHUNK);
+        (first as u32..).zip(places).map(|(at, place)| match place {
+            Place::Used(value) => (at, Some(value)),
+            Place::Vacant(_) => (at, None),
         })
     }
 
@@ -134,6 +142,12 @@ mod tests {
         assert_eq!(slab[4], 4);
         assert!(slab.iter().all(|(at, &value)| u64::from(at) == value));
         assert_eq!(slab.iter().count(), 6666);
+        let from: Vec<u32> = slab.iter_from(9998).map(|(at, _)| at).collect();
+        assert_eq!(from, [9998, 9999]);
+        assert_eq!(
+            slab.iter_from(4095).find_map(|(_, value)| value),
+            Some(&4096)
+        );
         let again: Vec<u32> = (0..3334).map(|_| slab.insert(0)).collect();
         assert!(again.iter().all(|at| at % 3 == 0));
         assert_eq!(slab.insert(0), 10_000);

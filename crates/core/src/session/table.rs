@@ -152,6 +152,10 @@ impl Sessions {
         self.sessions.iter()
     }
 
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&Session>)> {
+        self.sessions.iter_from(first)
+    }
+
     pub fn memory(&self) -> usize {
         self.sessions.memory() + self.by_peer.memory() + self.wheel.memory()
     }

@@ -2,13 +2,15 @@
 //! The stateful translator, in virtual time.
 //!
 //! * `udp`, `tcp`, `limits`, `operate`: the tables alone ([`diolkos_core::session`]).
-//! * `model`: the tables against a model that is too simple to be wrong.
+//! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
 //! * `packets`, `errors`, `fragments`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
+//! * `robust`: packets that nobody should send, long sequences of them.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod agreement;
 mod errors;
 mod fragments;
 mod hairpin;
@@ -16,6 +18,7 @@ mod limits;
 mod model;
 mod operate;
 mod packets;
+mod robust;
 mod tcp;
 mod udp;
 mod world;

@@ -162,6 +162,39 @@ fn state_goes_through_a_restart() {
 }
 
 #[test]
+fn sessions_are_read_in_parts_while_packets_pass() {
+    let mut t = Tables::new(&config());
+    for n in 1..=6000u32 {
+        let node = e6(&format!("2001:db8:0:{:x}::1", n / 3000), (n % 3000) as u16);
+        t.out(UDP, node, PEER, OTHER).unwrap();
+    }
+    let before: HashSet<_> = t.state.sessions().map(|view| view.binding).collect();
+    let mut seen = vec![];
+    let mut next = Some(0);
+    let mut ended = HashSet::new();
+    while let Some(first) = next {
+        let (views, then) = t.state.sessions_from(first, 500);
+        assert!(views.len() <= 500);
+        seen.extend(views.iter().map(|view| view.binding));
+        next = then;
+        // One ends and another begins between any two parts.
+        let gone = *before.iter().find(|b| !ended.contains(*b)).unwrap();
+        t.state.unbind(UDP, gone.v4, &mut ()).unwrap();
+        ended.insert(gone);
+        let new = e6("2001:db8:0:9::1", 1 + ended.len() as u16);
+        t.out(UDP, new, PEER, OTHER).unwrap();
+    }
+    let unique: HashSet<_> = seen.iter().copied().collect();
+    assert_eq!(unique.len(), seen.len());
+    let stayed: HashSet<_> = before.difference(&ended).copied().collect();
+    assert!(stayed.is_subset(&unique));
+    assert_eq!(
+        Tables::new(&config()).state.sessions_from(0, 10),
+        (vec![], None)
+    );
+}
+
+#[test]
 fn what_is_no_longer_allowed_does_not_come_back() {
     let mut before = Tables::new(&config());
     let stored = some_sessions(&mut before);

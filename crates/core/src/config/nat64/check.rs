@@ -1,211 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator says of a stateful NAT64 (RFC 6146), beyond what holds for every translator.
+//! The contradictions that [`Nat64Config::check`] looks for, in the order of the keys.
 
-use super::{check, Config, ConfigError, Problem};
-use ipnet::Ipv4Net;
-use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::RangeInclusive;
+use super::{Binding, Config, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES, MAX_TIMEOUT};
+use crate::config::check::{is_unicast4, is_unicast6, problems};
+use crate::config::{ConfigError, Problem};
 use std::time::Duration;
-
-/// A transport with a binding table of its own (RFC 6146 section 3.1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// ICMP queries (echo); the identifier stands for the port.
-    Icmp,
-}
-
-impl Protocol {
-    /// Every protocol, in the order of its index.
-    pub const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp];
-
-    /// Index into an array of three.
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The name that configuration and output use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-            Protocol::Icmp => "icmp",
-        }
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// An IPv4 transport address; with ICMP, an address and a query identifier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Endpoint4 {
-    /// The node.
-    pub addr: Ipv4Addr,
-    /// Port or query identifier.
-    pub port: u16,
-}
-
-/// An IPv6 transport address; with ICMP, an address and a query identifier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Endpoint6 {
-    /// The node.
-    pub addr: Ipv6Addr,
-    /// Port or query identifier.
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.addr, self.port)
-    }
-}
-
-impl fmt::Display for Endpoint6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}]:{}", self.addr, self.port)
-    }
-}
-
-/// A part of the pool of IPv4 transport addresses.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pool4 {
-    /// Its addresses, all of the network.
-    pub net: Ipv4Net,
-    /// Its ports or query identifiers. Port 0 of TCP and UDP is never used.
-    pub ports: RangeInclusive<u16>,
-    /// For which protocols.
-    pub protocols: Vec<Protocol>,
-}
-
-/// A binding that the operator made: packets pass in both directions without anybody having begun.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Binding {
-    /// Of which table.
-    pub protocol: Protocol,
-    /// As the IPv4 side sees the node. Need not lie in the pool.
-    pub v4: Endpoint4,
-    /// The node.
-    pub v6: Endpoint6,
-}
-
-/// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum Filtering {
-    /// From everybody.
-    #[default]
-    EndpointIndependent,
-    /// From IPv4 addresses to which the node behind the binding has sent.
-    AddressDependent,
-}
-
-/// How long a session lives without a packet (RFC 6146 section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Timeouts {
-    /// `UDP_DEFAULT`.
-    pub udp: Duration,
-    /// `TCP_EST`.
-    pub tcp_established: Duration,
-    /// `TCP_TRANS`.
-    pub tcp_transitory: Duration,
-    /// `TCP_INCOMING_SYN`: how long a SYN from the IPv4 side is kept without an answer.
-    pub tcp_incoming_syn: Duration,
-    /// `ICMP_DEFAULT`.
-    pub icmp: Duration,
-    /// `FRAGMENT_MIN`: how long the fragments of one packet may take.
-    pub fragments: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Timeouts {
-            udp: Duration::from_secs(5 * 60),
-            tcp_established: Duration::from_secs(2 * 3600 + 4 * 60),
-            tcp_transitory: Duration::from_secs(4 * 60),
-            tcp_incoming_syn: Duration::from_secs(6),
-            icmp: Duration::from_secs(60),
-            fragments: Duration::from_secs(2),
-        }
-    }
-}
-
-/// The longest timeout.
-pub const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// How much state there may be: in total, and for one source, which is an IPv6 prefix.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Sessions.
-    pub sessions: u32,
-    /// Bindings, those of the operator included.
-    pub bindings: u32,
-    /// Sessions of one source. Of these, half can be opened from the IPv4 side.
-    pub sessions_per_source: u32,
-    /// Bindings of one source.
-    pub bindings_per_source: u32,
-    /// Bits of the prefix that is one source.
-    pub source_prefix_len: u8,
-    /// SYNs from the IPv4 side that are kept at a time. 0: none; they are dropped.
-    pub held_syns: u32,
-    /// Fragments that wait for the first of their packet, at a time.
-    pub held_fragments: u32,
-    /// The same, with one source.
-    pub held_fragments_per_source: u32,
-    /// Packets whose fragments are being followed, at a time.
-    pub fragmented_packets: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            sessions: 4_000_000,
-            bindings: 4_000_000,
-            sessions_per_source: 65_536,
-            bindings_per_source: 32_768,
-            source_prefix_len: 64,
-            held_syns: 4096,
-            held_fragments: 1024,
-            held_fragments_per_source: 64,
-            fragmented_packets: 16_384,
-        }
-    }
-}
-
-/// Everything that a stateful NAT64 depends on.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Nat64Config {
-    /// What holds for every translator. A NAT64 has no mapping table (`eam`) and is no CLAT.
-    pub translator: Config,
-    /// The pool. The same address may stand in it several times, with other ports or protocols.
-    pub pool4: Vec<Pool4>,
-    /// Bindings of the operator.
-    pub bindings: Vec<Binding>,
-    /// Who may send to a binding.
-    pub filtering: Filtering,
-    /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). What
-    /// others can then guess is only as good as the node's choice.
-    pub port_preservation: bool,
-    /// Timeouts.
-    pub timeouts: Timeouts,
-    /// Limits.
-    pub limits: Limits,
-}
-
-/// Addresses of the largest pool: each costs a bit in every table of it.
-pub const MAX_POOL_ADDRESSES: u64 = 1 << 16;
 
 impl Nat64Config {
     /// Looks for contradictions, those of the part for every translator first.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let mut problems = check::problems(&self.translator);
+        let mut problems = problems(&self.translator);
         let mut add = |key: String, message: String| problems.push(Problem { key, message });
         if self.translator.pref64.is_empty() {
             add("pref64".into(), "a NAT64 needs a prefix".into());
@@ -247,7 +51,7 @@ impl Nat64Config {
                         part.net
                     ),
                 );
-            } else if !check::is_unicast4(part.net) {
+            } else if !is_unicast4(part.net) {
                 add(format!("{key}.net"), format!("{} is not unicast", part.net));
             }
             if part.ports.is_empty() {
@@ -339,16 +143,13 @@ impl Nat64Config {
     }
 }
 
-/// Entries of the largest table.
-pub const MAX_ENTRIES: u32 = 1 << 30;
-
 impl Binding {
     /// Why it cannot be, if so, as the rest of a sentence.
     pub fn contradiction(&self, config: &Config) -> Option<String> {
-        if !check::is_unicast4(self.v4.addr.into()) {
+        if !is_unicast4(self.v4.addr.into()) {
             return Some(format!("{} is not unicast", self.v4.addr));
         }
-        if !check::is_unicast6(self.v6.addr.into()) {
+        if !is_unicast6(self.v6.addr.into()) {
             return Some(format!("{} is not unicast", self.v6.addr));
         }
         if let Some(prefix) = config.pref64.iter().find(|p| p.contains(&self.v6.addr)) {
@@ -362,6 +163,7 @@ impl Binding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::nat64::{Endpoint4, Endpoint6, Pool4};
 
     fn config() -> Nat64Config {
         Nat64Config {
