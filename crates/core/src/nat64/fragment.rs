@@ -54,15 +54,6 @@ impl Key {
     }
 }
 
-/// What is known of a later fragment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Later {
-    /// The ports of its packet, as the first fragment had them.
-    Known(Numbers),
-    /// Nothing yet: it waits.
-    Held,
-}
-
 /// One packet that comes in fragments.
 #[derive(Debug)]
 struct Followed {
@@ -150,14 +141,20 @@ impl Fragments {
         Vec::new()
     }
 
-    /// Another fragment has come: `bytes`, whole.
-    pub fn later(&mut self, key: Key, bytes: &[u8], now: Duration) -> Result<Later, Reason> {
+    /// Another fragment has come: `bytes`, whole. Returns the ports that the first one had; if it has
+    /// not come yet, None, and the fragment is held.
+    pub fn later(
+        &mut self,
+        key: Key,
+        bytes: &[u8],
+        now: Duration,
+    ) -> Result<Option<Numbers>, Reason> {
         let now = self.clock.advance(now);
         match self.packets.get(&key) {
             Some(Followed {
                 numbers: Some(numbers),
                 ..
-            }) => return Ok(Later::Known(*numbers)),
+            }) => return Ok(Some(*numbers)),
             None if self.packets.len() >= self.max_packets => return Err(Reason::FragmentLimit),
             _ => {}
         }
@@ -181,7 +178,7 @@ impl Fragments {
         if let Some(packet) = self.packets.get_mut(&key) {
             packet.held.push(bytes.into());
         }
-        Ok(Later::Held)
+        Ok(None)
     }
 
     /// Forgets packets whose time is over; returns how many fragments had waited in vain.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the IPv4 side.
 
-use super::fragment::{Held, Key, Later};
+use super::fragment::{Held, Key};
 use super::{refusal, tuple, Nat64, Random};
 use crate::config::nat64::{Endpoint4, Protocol};
 use crate::packet::{Outbox, Packet};
@@ -33,21 +33,20 @@ impl Nat64 {
             .embed(0, ip.src)
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
 
+        let now = env.now();
         let part = Part::of(ip.fragment_offset, ip.more_fragments);
         let bytes = &packet.bytes()[ip.header_len..];
+        let segment = tuple::segment_of(protocol, bytes, part);
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
             Some(numbers) if part == Part::First => {
-                *held = self.fragments.first(Key::v4(&ip), numbers, env.now());
-                numbers
+                *held = self.fragments.first(Key::v4(&ip), numbers, now);
+                Some(numbers)
             }
-            Some(numbers) => numbers,
-            None => match self
-                .fragments
-                .later(Key::v4(&ip), packet.bytes(), env.now())?
-            {
-                Later::Known(numbers) => numbers,
-                Later::Held => return Ok(Verdict::Held),
-            },
+            Some(numbers) => Some(numbers),
+            None => self.fragments.later(Key::v4(&ip), packet.bytes(), now)?,
+        };
+        let Some(numbers) = numbers else {
+            return Ok(Verdict::Held);
         };
         v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
         let arriving = Inbound {
@@ -60,12 +59,12 @@ impl Nat64 {
                 addr: ip.src,
                 port: tuple::peer_port(protocol, numbers.src),
             },
-            segment: tuple::segment_of(protocol, &packet.bytes()[ip.header_len..], part),
+            segment,
             bytes: packet.bytes(),
         };
         let inward = self
             .state
-            .inbound(env.now(), &arriving, watcher)
+            .inbound(now, &arriving, watcher)
             .map_err(|reason| silent_for_tcp(protocol, reason))?;
         let Inward::Node(node, prefix) = inward else {
             return Ok(Verdict::Held);

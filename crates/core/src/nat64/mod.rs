@@ -5,14 +5,14 @@
 //! Stages of a packet, the same in both directions; each may refuse it:
 //!
 //! 1. What the stateless translator does first ([`crate::xlat`]): receive, hop, payload. ICMP errors
-//!    go their own way from here ([`error`]).
-//! 2. [`tuple`]: protocol and ports. Of a later fragment, those of the first ([`fragment`]).
+//!    go their own way from here (`error`).
+//! 2. `tuple`: protocol and ports. Of a later fragment, those of the first (`fragment`).
 //! 3. Fit: what is too big is answered before it becomes state.
 //! 4. [`crate::session`]: binding and session. A packet to one of our own IPv4 addresses goes through
-//!    the tables twice and turns back to IPv6 (section 3.8, [`outbound`]).
+//!    the tables twice and turns back to IPv6 (section 3.8, `outbound`).
 //! 5. What the stateless translator does last: rewrite, and leave.
 //!
-//! [`probe`] makes the packets that are sent because a time is over.
+//! `probe` makes the packets that are sent because a time is over.
 
 mod error;
 mod fragment;

@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the IPv6 side, to IPv4 or back.
 
-use super::fragment::{Held, Key, Later};
+use super::fragment::{Held, Key};
 use super::{refusal, tuple, Nat64, Random};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
 use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use crate::packet::{Outbox, Packet};
-use crate::session::{Inbound, Inward, Outbound, Watcher};
+use crate::session::{Inbound, Inward, Outbound, Segment, Watcher};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv6, Part};
 use crate::xlat::payload::{Kind, Numbers, Payload};
 use crate::xlat::{hairpin, hop, legal, v6to4, Refusal};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
-/// A packet of which the stateless stages have nothing against.
+/// A packet against which the stateless stages have nothing.
 struct Received<'a> {
     ip: &'a Ipv6,
     ttl: u8,
     chain: &'a Chain,
     carried: &'a Payload,
+    part: Part,
+    protocol: Protocol,
+    /// The prefix of its destination.
     prefix: u8,
 }
 
@@ -33,12 +37,12 @@ impl Nat64 {
         held: &mut Vec<Held>,
     ) -> Result<Verdict, Refusal> {
         let ip = v6to4::receive(packet)?;
-        let ttl = hop(ip.hop_limit)?;
         // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that
         // contains the Pref64::/n" (RFC 6146 section 3.5), or they could go round in circles.
         if self.mapper().holds(ip.src) {
             return Err(Reason::SourceInPrefix.into());
         }
+        let ttl = hop(ip.hop_limit)?;
         let chain = match Chain::empty(ip.next_header) {
             Some(chain) => chain,
             None => v6to4::follow(packet, &ip)?,
@@ -55,41 +59,22 @@ impl Nat64 {
             ttl,
             chain: &chain,
             carried: &carried,
+            part: chain.fragment.map_or(Part::Whole, |fragment| {
+                Part::of(fragment.offset, fragment.more)
+            }),
+            protocol,
             prefix,
         };
 
-        let part = chain.fragment.map_or(Part::Whole, |fragment| {
-            Part::of(fragment.offset, fragment.more)
-        });
-        let bytes = &packet.bytes()[chain.payload_at..];
-        let numbers = match (
-            tuple::numbers_of(carried.kind, bytes, part)?,
-            chain.fragment,
-        ) {
-            (Some(numbers), Some(fragment)) if part == Part::First => {
-                let key = Key::v6(&ip, fragment.id, chain.protocol);
-                *held = self.fragments.first(key, numbers, env.now());
-                numbers
-            }
-            (Some(numbers), _) => numbers,
-            (None, fragment) => {
-                let id = fragment.map_or(0, |fragment| fragment.id);
-                let key = Key::v6(&ip, id, chain.protocol);
-                match self.fragments.later(key, packet.bytes(), env.now())? {
-                    Later::Known(numbers) => numbers,
-                    Later::Held => return Ok(Verdict::Held),
-                }
-            }
+        let now = env.now();
+        let Some(numbers) = self.numbers_of_ipv6(&received, packet, now, held)? else {
+            return Ok(Verdict::Held);
         };
-        let peer = Endpoint4 {
+        let to = Endpoint4 {
             addr: dst,
-            port: tuple::peer_port(protocol, numbers.dst),
-        };
-        let ours = Endpoint4 {
             port: numbers.dst,
-            ..peer
         };
-        let turns = self.state.is_ours(protocol, ours);
+        let turns = self.state.is_ours(protocol, to);
         if !turns {
             v6to4::fit(&self.translator, packet, &chain, &carried)?;
         }
@@ -99,28 +84,22 @@ impl Nat64 {
                 addr: ip.src,
                 port: numbers.src,
             },
-            peer,
+            peer: Endpoint4 {
+                port: tuple::peer_port(protocol, to.port),
+                ..to
+            },
             prefix,
-            segment: tuple::segment_of(protocol, &packet.bytes()[chain.payload_at..], part),
+            segment: received.segment(packet),
         };
-        let now = env.now();
-        let v4 = self
+        let from = self
             .state
             .outbound(now, &passing, || env.random(), watcher)
             .map_err(refusal)?;
         if turns {
-            let to = Endpoint4 {
-                // An ICMP query takes its identifier along.
-                port: match protocol {
-                    Protocol::Icmp => v4.port,
-                    Protocol::Tcp | Protocol::Udp => numbers.dst,
-                },
-                ..ours
-            };
-            return self.turn(received, protocol, (v4, to), packet, env, watcher);
+            return self.turn(&received, (from, to), packet, now, watcher);
         }
         let numbers = Numbers {
-            src: v4.port,
+            src: from.port,
             dst: numbers.dst,
         };
         v6to4::send(
@@ -130,8 +109,30 @@ impl Nat64 {
             out,
             (&ip, ttl, &chain),
             (ipv4_protocol, &carried),
-            (v4.addr, dst, Some(numbers)),
+            (from.addr, dst, Some(numbers)),
         )
+    }
+
+    /// The ports of a packet, or of the first fragment of it; None if that is still to come. If this
+    /// is the first, those that waited for it come into `held`.
+    fn numbers_of_ipv6(
+        &mut self,
+        received: &Received<'_>,
+        packet: &Packet<'_>,
+        now: Duration,
+        held: &mut Vec<Held>,
+    ) -> Result<Option<Numbers>, Reason> {
+        let bytes = &packet.bytes()[received.chain.payload_at..];
+        let numbers = tuple::numbers_of(received.carried.kind, bytes, received.part)?;
+        let Some(fragment) = received.chain.fragment.filter(|f| !f.is_atomic()) else {
+            return Ok(numbers);
+        };
+        let key = Key::v6(received.ip, fragment.id, received.chain.protocol);
+        match numbers {
+            Some(numbers) => *held = self.fragments.first(key, numbers, now),
+            None => return self.fragments.later(key, packet.bytes(), now),
+        }
+        Ok(numbers)
     }
 
     /// The IPv4 address of the destination, and the prefix that it stands in.
@@ -152,37 +153,30 @@ impl Nat64 {
     /// them.
     fn turn(
         &mut self,
-        received: Received<'_>,
-        protocol: Protocol,
+        received: &Received<'_>,
         (from, to): (Endpoint4, Endpoint4),
         packet: &mut Packet<'_>,
-        env: &mut impl Random,
+        now: Duration,
         watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
-        let Received {
-            ip,
-            ttl,
-            chain,
-            carried,
-            prefix,
-        } = received;
-        let part = chain.fragment.map_or(Part::Whole, |fragment| {
-            Part::of(fragment.offset, fragment.more)
-        });
-        let segment = tuple::segment_of(protocol, &packet.bytes()[chain.payload_at..], part);
+        let is_query = received.protocol == Protocol::Icmp;
         let arriving = Inbound {
-            protocol,
-            v4: to,
+            protocol: received.protocol,
+            v4: Endpoint4 {
+                // An ICMP query takes its identifier along.
+                port: if is_query { from.port } else { to.port },
+                ..to
+            },
             peer: Endpoint4 {
-                port: tuple::peer_port(protocol, from.port),
+                port: tuple::peer_port(received.protocol, from.port),
                 ..from
             },
-            segment,
+            segment: received.segment(packet),
             bytes: packet.bytes(),
         };
         let inward = self
             .state
-            .inbound(env.now(), &arriving, watcher)
+            .inbound(now, &arriving, watcher)
             .map_err(refusal)?;
         let Inward::Node(node, known_by) = inward else {
             return Ok(Verdict::Held);
@@ -191,25 +185,25 @@ impl Nat64 {
         let src = self
             .mapper()
             .embed(known_by, from.addr)
-            .or_else(|_| self.mapper().embed(prefix, from.addr))
+            .or_else(|_| self.mapper().embed(received.prefix, from.addr))
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
-        let numbers = match protocol {
-            Protocol::Icmp => Numbers {
-                src: node.port,
-                dst: node.port,
-            },
-            Protocol::Tcp | Protocol::Udp => Numbers {
-                src: from.port,
-                dst: node.port,
-            },
+        let numbers = Numbers {
+            src: if is_query { node.port } else { from.port },
+            dst: node.port,
         };
-        let addresses = (src, node.addr, Some(numbers));
         hairpin::send(
             &self.translator,
-            (ip, ttl, chain),
-            addresses,
-            carried,
+            (received.ip, received.ttl, received.chain),
+            (src, node.addr, Some(numbers)),
+            received.carried,
             packet,
         )
+    }
+}
+
+impl Received<'_> {
+    fn segment(&self, packet: &Packet<'_>) -> Segment {
+        let bytes = &packet.bytes()[self.chain.payload_at..];
+        tuple::segment_of(self.protocol, bytes, self.part)
     }
 }

@@ -5,10 +5,10 @@
 //!
 //! 1. An address. The same source always begins at the same one (RFC 4787 REQ-2, "paired"), by a
 //!    keyed hash of its address; only when that has no free port left is the next one taken.
-//! 2. [`allocate`]: a port of it.
-//! 3. [`block`]: the port is taken, until it is released.
+//! 2. `allocate`: a port of it.
+//! 3. `block`: the port is taken, until it is released.
 //!
-//! All of it takes the same time however full the pool is. [`lease`] lends ports to others.
+//! All of it takes the same time however full the pool is. `lease` lends ports to others.
 
 mod allocate;
 mod block;

@@ -3,18 +3,18 @@
 //!
 //! Stages of a packet, [`State::outbound`] from the IPv6 side and [`State::inbound`] from the other:
 //!
-//! 1. [`bib`]: the binding of the node. From the IPv6 side, a new one if it has none.
-//! 2. [`filter`]: may the peer send to it?
-//! 3. [`table`]: the session with the peer, or a new one if the [`limit`]s allow it. A SYN that
-//!    nobody asked for is kept in [`syn`].
-//! 4. [`tcp`]: the state after the packet.
-//! 5. [`timer`]: how long the session lives from now on.
-//! 6. [`event`]: who keeps a copy of the tables is told.
+//! 1. `bib`: the binding of the node. From the IPv6 side, a new one if it has none.
+//! 2. `filter`: may the peer send to it?
+//! 3. `table`: the session with the peer, or a new one if the `limit`s allow it. A SYN that
+//!    nobody asked for is kept in `syn`.
+//! 4. `tcp`: the state after the packet.
+//! 5. `timer`: how long the session lives from now on.
+//! 6. `event`: who keeps a copy of the tables is told.
 //!
 //! Time and randomness are arguments. Nothing here grows without a limit, nothing takes longer
 //! because much is there, and [`State::expire`] can be stopped after any number of sessions.
 //!
-//! Entries are numbered and stand in [`slab`]s; [`key`] has the hash tables of the numbers.
+//! Entries are numbered and stand in `slab`s; `key` has the hash tables of the numbers.
 
 mod bib;
 mod change;

@@ -42,7 +42,7 @@ impl Sender {
     }
 
     /// From one of a few nodes, to a peer or to the pool.
-    fn from_ipv6(&mut self) -> Vec<u8> {
+    fn of_ipv6(&mut self) -> Vec<u8> {
         let node = format!("2001:db8:{}::1", self.below(3));
         let peer = ["192.0.2.33", "192.0.2.34", "203.0.113.1"][self.below(3)];
         let dst = format!("2001:db8:6{}::{peer}", 4 + self.below(2));
@@ -65,7 +65,7 @@ impl Sender {
         packet.bytes()
     }
 
-    fn from_ipv4(&mut self) -> Vec<u8> {
+    fn of_ipv4(&mut self) -> Vec<u8> {
         let peer = ["192.0.2.33", "192.0.2.34", "192.0.2.35"][self.below(3)];
         let ports = (2000 + self.below(12) as u16, 2000 + self.below(12) as u16);
         let (protocol, l4) = self.transport(ports.0, ports.1, false);
@@ -88,7 +88,7 @@ impl Sender {
     /// Something that left comes back: as an error about it, or as it is with its ends exchanged.
     fn echoed(&mut self) -> Vec<u8> {
         let Some(packet) = self.recent() else {
-            return self.from_ipv6();
+            return self.of_ipv6();
         };
         let len = (28 + self.below(200)).min(packet.len());
         let is_v6 = packet[0] >> 4 == 6;
@@ -218,8 +218,8 @@ fn storm(change: impl FnOnce(&mut Nat64Config)) {
     let mut forwarded = 0;
     for step in 0..STEPS {
         let mut packet = match sender.below(5) {
-            0 | 1 => sender.from_ipv6(),
-            2 | 3 => sender.from_ipv4(),
+            0 | 1 => sender.of_ipv6(),
+            2 | 3 => sender.of_ipv4(),
             _ => sender.echoed(),
         };
         let is_spoilt = sender.below(3) == 0;
