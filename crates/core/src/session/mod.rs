@@ -245,6 +245,18 @@ impl State {
         Ok((self.bib[bib].v6, prefix))
     }
 
+    /// The session of a node's port with a peer (with ICMP, port 0), for a fast path that has lost it.
+    pub fn session(
+        &self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        peer: Endpoint4,
+    ) -> Option<SessionView> {
+        let bib = self.bib.find_v6(protocol, v6)?;
+        let at = self.sessions.find(bib, peer)?;
+        Some(self.session_view(at))
+    }
+
     /// Is it an address and port of a node behind us, or may it become one: of the pool, or of a
     /// binding of the operator? With ICMP the address alone decides.
     pub fn is_ours(&self, protocol: Protocol, v4: Endpoint4) -> bool {

@@ -137,6 +137,11 @@ fn state_goes_through_a_restart() {
             .unwrap();
     }
     assert_eq!(sorted(&after), stored);
+    for view in &stored {
+        let Binding { protocol, v6, .. } = view.binding;
+        assert_eq!(after.state.session(protocol, v6, view.peer), Some(*view));
+        assert_eq!(after.state.session(protocol, v6, e4("1.2.3.4:5")), None);
+    }
     assert_eq!(
         after.state.counts().bindings,
         before.state.counts().bindings
