@@ -8,8 +8,8 @@ use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Watcher};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{next_header_of, protocol, Part};
-use crate::xlat::payload::{Kind, Numbers};
-use crate::xlat::{hop, v4to6, Refusal};
+use crate::xlat::payload::{self, Kind, Numbers};
+use crate::xlat::{hop, leave, v4to6, Fit, Refusal};
 
 impl Nat64 {
     pub(super) fn inbound(
@@ -48,7 +48,7 @@ impl Nat64 {
         let Some(numbers) = numbers else {
             return Ok(Verdict::Held);
         };
-        v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
+        let fit = v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
         let arriving = Inbound {
             protocol,
             v4: Endpoint4 {
@@ -80,15 +80,27 @@ impl Nat64 {
             },
             dst: node.port,
         };
-        v4to6::send(
-            &self.translator,
-            packet,
-            env,
-            out,
-            (&ip, hop_limit),
-            (next_header, &carried),
-            (src, node.addr, Some(numbers)),
-        )
+        let offload = packet.offload;
+        payload::renumber(
+            &mut packet.bytes_mut()[ip.header_len..],
+            carried.kind,
+            offload,
+            numbers,
+        );
+        let t = &self.translator;
+        let addresses = (src, node.addr);
+        if fit == Fit::Segments {
+            return v4to6::segments(&ip, packet, |segment| {
+                let ip = v4to6::receive(segment)?;
+                let carried = v4to6::carried(t, &ip, segment)?;
+                let fit = v4to6::fit(t, &ip, &carried, segment.offload)?;
+                let what = (next_header, &carried, fit);
+                let verdict = v4to6::send(t, segment, out, (&ip, hop_limit), what, addresses)?;
+                leave(verdict, segment, out)
+            });
+        }
+        let what = (next_header, &carried, fit);
+        v4to6::send(t, packet, out, (&ip, hop_limit), what, addresses)
     }
 }
 

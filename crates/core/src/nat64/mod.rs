@@ -184,7 +184,12 @@ impl Nat64 {
         match verdict {
             Verdict::Forward => out.emit(first.bytes(), first.offload),
             Verdict::Emitted => {}
-            Verdict::Held => return verdict,
+            // A SYN that nobody has asked for is kept; what belongs to it is not.
+            Verdict::Held => {
+                held.iter()
+                    .for_each(|_| watcher.dropped(Reason::SynUnanswered));
+                return verdict;
+            }
             Verdict::Drop(reason) => {
                 held.iter().for_each(|_| watcher.dropped(reason));
                 return verdict;

@@ -10,8 +10,8 @@ use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Outbound, Segment, Watcher};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv6, Part};
-use crate::xlat::payload::{Kind, Numbers, Payload};
-use crate::xlat::{hairpin, hop, legal, v6to4, Refusal};
+use crate::xlat::payload::{self, Kind, Numbers, Payload};
+use crate::xlat::{hairpin, hop, leave, legal, v6to4, Fit, Refusal};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -75,9 +75,10 @@ impl Nat64 {
             port: numbers.dst,
         };
         let turns = self.state.is_ours(protocol, to);
-        if !turns {
-            v6to4::fit(&self.translator, packet, &chain, &carried)?;
-        }
+        let fit = match turns {
+            true => Fit::Whole, // The other way has another size.
+            false => v6to4::fit(&self.translator, packet, &chain, &carried)?,
+        };
         let passing = Outbound {
             protocol,
             v6: Endpoint6 {
@@ -98,19 +99,34 @@ impl Nat64 {
         if turns {
             return self.turn(&received, (from, to), packet, now, watcher);
         }
+        let offload = packet.offload;
         let numbers = Numbers {
             src: from.port,
-            dst: numbers.dst,
+            dst: to.port,
         };
-        v6to4::send(
-            &self.translator,
-            packet,
-            env,
-            out,
-            (&ip, ttl, &chain),
-            (ipv4_protocol, &carried),
-            (from.addr, dst, Some(numbers)),
-        )
+        payload::renumber(
+            &mut packet.bytes_mut()[chain.payload_at..],
+            carried.kind,
+            offload,
+            numbers,
+        );
+        let t = &self.translator;
+        let addresses = (from.addr, to.addr);
+        if fit == Fit::Segments {
+            return v6to4::segments(&ip, &chain, packet, |segment| {
+                let ip = v6to4::receive(segment)?;
+                let chain = Chain::empty(ip.next_header).ok_or(Reason::ExtensionChain)?;
+                let carried = v6to4::carried(&chain, segment)?;
+                let fit = v6to4::fit(t, segment, &chain, &carried)?;
+                let received = (&ip, ttl, &chain);
+                let what = (ipv4_protocol, &carried, fit);
+                let verdict = v6to4::send(t, segment, env, out, received, what, addresses);
+                leave(verdict, segment, out)
+            });
+        }
+        let received = (&ip, ttl, &chain);
+        let what = (ipv4_protocol, &carried, fit);
+        Ok(v6to4::send(t, packet, env, out, received, what, addresses))
     }
 
     /// The ports of a packet, or of the first fragment of it; None if that is still to come. If this

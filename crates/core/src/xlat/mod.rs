@@ -94,7 +94,7 @@ impl Translator {
         out: &mut impl Outbox,
     ) -> Result<Verdict, Refusal> {
         match packet.bytes().first().map(|byte| byte >> 4) {
-            Some(4) => v4to6::translate(self, packet, env, out),
+            Some(4) => v4to6::translate(self, packet, out),
             Some(6) => v6to4::translate(self, packet, env, out),
             Some(_) => Err(Reason::NotIp.into()),
             None => Err(Reason::Truncated.into()),
@@ -176,6 +176,18 @@ pub(crate) fn hop(limit: u8) -> Result<u8, Refusal> {
 fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> Result<(), Reason> {
     if more && len % 8 != 0 || header_len + usize::from(offset) * 8 + len > usize::from(u16::MAX) {
         return Err(Reason::FragmentMalformed);
+    }
+    Ok(())
+}
+
+/// One of several packets has this verdict: if it stands in `packet`, it leaves now.
+pub(crate) fn leave(
+    verdict: Verdict,
+    packet: &Packet<'_>,
+    out: &mut impl Outbox,
+) -> Result<(), Refusal> {
+    if verdict == Verdict::Forward {
+        out.emit(packet.bytes(), packet.offload);
     }
     Ok(())
 }

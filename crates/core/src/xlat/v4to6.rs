@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv4 to IPv6 (RFC 7915 section 4).
 
-use super::payload::{self, Family, Kind, Numbers, Payload};
-use super::{hop, legal, place_in_datagram, Fit, Refusal, Translator};
+use super::payload::{self, Family, Kind, Payload};
+use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
-use crate::packet::{Checksum, Env, Offload, Outbox, Packet};
+use crate::packet::{Checksum, Offload, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
@@ -20,7 +20,6 @@ use std::net::Ipv6Addr;
 pub(super) fn translate(
     t: &Translator,
     packet: &mut Packet<'_>,
-    env: &mut impl Env,
     out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
@@ -34,41 +33,26 @@ pub(super) fn translate(
         return error(t, &ip, hop_limit, packet);
     }
     let (src, dst) = map(t, &ip)?;
-    let addresses = (src, dst, None);
-    let what = (next_header, &carried);
-    send(t, packet, env, out, (&ip, hop_limit), what, addresses)
+    let fit = fit(t, &ip, &carried, packet.offload)?;
+    if fit == Fit::Segments {
+        return segments(&ip, packet, |segment| {
+            leave(translate(t, segment, out)?, segment, out)
+        });
+    }
+    let what = (next_header, &carried, fit);
+    send(t, packet, out, (&ip, hop_limit), what, (src, dst))
 }
 
-/// Sends the packet on as one of IPv6, between these addresses, and with other ports if they are
-/// given.
+/// Sends a packet that fits on as one of IPv6, between these addresses.
 #[inline(always)]
 pub(crate) fn send(
     t: &Translator,
     packet: &mut Packet<'_>,
-    env: &mut impl Env,
     out: &mut impl Outbox,
     (ip, hop_limit): (&Ipv4, u8),
-    (next_header, carried): (u8, &Payload),
-    (src, dst, numbers): (Ipv6Addr, Ipv6Addr, Option<Numbers>),
+    (next_header, carried, fit): (u8, &Payload, Fit),
+    (src, dst): (Ipv6Addr, Ipv6Addr),
 ) -> Result<Verdict, Refusal> {
-    let fit = fit(t, ip, carried, packet.offload)?;
-    if let Some(numbers) = numbers {
-        let offload = packet.offload;
-        let bytes = &mut packet.bytes_mut()[ip.header_len..];
-        payload::renumber(bytes, carried.kind, offload, numbers);
-    }
-    if fit == Fit::Segments {
-        return segments(
-            t,
-            (ip, hop_limit),
-            next_header,
-            (src, dst),
-            packet,
-            env,
-            out,
-        );
-    }
-
     let header_len = if fit == Fit::Whole && !ip.is_fragment() {
         IPV6_LEN
     } else {
@@ -254,18 +238,14 @@ pub(crate) fn fit(
     }
 }
 
-/// The segments of a packet that stands for several, one by one on the same path, each to be
-/// fragmented.
+/// The segments of a packet that stands for several, one by one, each with a header like that of the
+/// packet, given to `send`.
 #[cold]
 #[inline(never)]
-fn segments(
-    t: &Translator,
-    (ip, hop_limit): (&Ipv4, u8),
-    next_header: u8,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
+pub(crate) fn segments(
+    ip: &Ipv4,
     packet: &mut Packet<'_>,
-    env: &mut impl Env,
-    out: &mut impl Outbox,
+    send: impl FnMut(&mut Packet<'_>) -> Result<(), Refusal>,
 ) -> Result<Verdict, Refusal> {
     let Some(gso) = packet.offload.gso else {
         return Err(Reason::OffloadMismatch.into());
@@ -282,17 +262,8 @@ fn segments(
         .emit(bytes);
         csum::pseudo_ipv4(ip.src, ip.dst, ip.protocol, len)
     };
-    frag::segments(packet, ip.header_len, gso, IPV4_LEN, head, |segment| {
-        let ip = receive(segment)?;
-        let carried = carried(t, &ip, segment)?;
-        let what = (next_header, &carried);
-        let addresses = (src, dst, None);
-        if send(t, segment, env, out, (&ip, hop_limit), what, addresses)? == Verdict::Forward {
-            out.emit(segment.bytes(), segment.offload);
-        }
-        Ok(())
-    })
-    .map_err(|refusal: Refusal| refusal.reason.answered(Answer::Silence))?;
+    frag::segments(packet, ip.header_len, gso, IPV4_LEN, head, send)
+        .map_err(|refusal| refusal.reason.answered(Answer::Silence))?;
     Ok(Verdict::Emitted)
 }
 

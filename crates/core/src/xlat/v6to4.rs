@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv6 to IPv4 (RFC 7915 section 5).
 
-use super::payload::{self, Family, Kind, Numbers, Payload};
-use super::{hairpin, hop, legal, place_in_datagram, Fit, Refusal, Translator};
+use super::payload::{self, Family, Kind, Payload};
+use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
 use crate::addr::Via;
 use crate::csum::{self, Sum};
@@ -74,20 +74,25 @@ fn carry(
             return hairpin::turn(t, (ip, ttl, chain), prefix, (src, dst), &carried, packet);
         }
     }
-    let addresses = (src, dst, None);
-    send(
+    let fit = fit(t, packet, chain, &carried)?;
+    if fit == Fit::Segments {
+        return segments(ip, chain, packet, |segment| {
+            leave(translate(t, segment, env, out)?, segment, out)
+        });
+    }
+    let what = (ipv4_protocol, &carried, fit);
+    Ok(send(
         t,
         packet,
         env,
         out,
         (ip, ttl, chain),
-        (ipv4_protocol, &carried),
-        addresses,
-    )
+        what,
+        (src, dst),
+    ))
 }
 
-/// Sends the packet on as one of IPv4, between these addresses, and with other ports if they are
-/// given.
+/// Sends a packet that fits on as one of IPv4, between these addresses.
 #[inline(always)]
 pub(crate) fn send(
     t: &Translator,
@@ -95,27 +100,9 @@ pub(crate) fn send(
     env: &mut impl Env,
     out: &mut impl Outbox,
     (ip, ttl, chain): (&Ipv6, u8, &Chain),
-    (ipv4_protocol, carried): (u8, &Payload),
-    (src, dst, numbers): (Ipv4Addr, Ipv4Addr, Option<Numbers>),
-) -> Result<Verdict, Refusal> {
-    let fit = fit(t, packet, chain, carried)?;
-    if let Some(numbers) = numbers {
-        let offload = packet.offload;
-        let bytes = &mut packet.bytes_mut()[chain.payload_at..];
-        payload::renumber(bytes, carried.kind, offload, numbers);
-    }
-    if fit == Fit::Segments {
-        return segments(
-            t,
-            (ip, ttl, chain),
-            ipv4_protocol,
-            (src, dst),
-            packet,
-            env,
-            out,
-        );
-    }
-
+    (ipv4_protocol, carried, fit): (u8, &Payload, Fit),
+    (src, dst): (Ipv4Addr, Ipv4Addr),
+) -> Verdict {
     rewrite_payload(packet, ip, chain, carried.kind, src, dst);
     let may_fragment =
         chain.fragment.is_some() || IPV4_LEN + carried.largest() <= LARGEST_WITHOUT_DF;
@@ -144,7 +131,7 @@ pub(crate) fn send(
         Fit::Whole | Fit::Segments => {
             packet.replace_front(chain.payload_at, IPV4_LEN);
             header.emit(packet.bytes_mut());
-            Ok(Verdict::Forward)
+            Verdict::Forward
         }
         Fit::Cut(largest) => {
             let offload = packet.offload;
@@ -163,7 +150,7 @@ pub(crate) fn send(
                     fragment_header(bytes, &header, piece);
                 },
             );
-            Ok(Verdict::Emitted)
+            Verdict::Emitted
         }
     }
 }
@@ -299,17 +286,15 @@ pub(crate) fn fit(
     Ok(Fit::Whole)
 }
 
-/// The segments of a packet that stands for several, one by one on the same path.
+/// The segments of a packet that stands for several, one by one, each with a header like that of the
+/// packet, given to `send`.
 #[cold]
 #[inline(never)]
-fn segments(
-    t: &Translator,
-    (ip, ttl, chain): (&Ipv6, u8, &Chain),
-    ipv4_protocol: u8,
-    (src, dst): (Ipv4Addr, Ipv4Addr),
+pub(crate) fn segments(
+    ip: &Ipv6,
+    chain: &Chain,
     packet: &mut Packet<'_>,
-    env: &mut impl Env,
-    out: &mut impl Outbox,
+    send: impl FnMut(&mut Packet<'_>) -> Result<(), Refusal>,
 ) -> Result<Verdict, Refusal> {
     let Some(gso) = packet.offload.gso else {
         return Err(Reason::TooLong.into());
@@ -323,18 +308,8 @@ fn segments(
         .emit(bytes);
         csum::pseudo_ipv6(ip.src, ip.dst, chain.protocol, len)
     };
-    frag::segments(packet, chain.payload_at, gso, IPV6_LEN, head, |segment| {
-        let ip = receive(segment)?;
-        let chain = Chain::empty(ip.next_header).ok_or(Reason::ExtensionChain)?;
-        let carried = carried(&chain, segment)?;
-        let received = (&ip, ttl, &chain);
-        let what = (ipv4_protocol, &carried);
-        if send(t, segment, env, out, received, what, (src, dst, None))? == Verdict::Forward {
-            out.emit(segment.bytes(), segment.offload);
-        }
-        Ok(())
-    })
-    .map_err(|refusal: Refusal| refusal.reason.answered(Answer::Silence))?;
+    frag::segments(packet, chain.payload_at, gso, IPV6_LEN, head, send)
+        .map_err(|refusal| refusal.reason.answered(Answer::Silence))?;
     Ok(Verdict::Emitted)
 }
 

@@ -159,6 +159,23 @@ fn if_the_first_is_refused_so_are_the_others() {
 }
 
 #[test]
+fn what_belongs_to_a_syn_that_is_kept_is_not() {
+    let mut w = Router::new(|_| {});
+    let whole = packet4(PEER, POOL, 6, tcp_of(4000, 5000, SYN, &pattern(44)));
+    let piece = |from: usize, to: usize, more| V4 {
+        id: 9,
+        flags_and_offset: more | (from / 8) as u16,
+        l4: whole.l4[from..to].to_vec(),
+        ..whole.clone()
+    };
+    assert_eq!(w.give(&piece(32, 64, 0).bytes()).0, Verdict::Held);
+    assert_eq!(w.give(&piece(0, 32, MF).bytes()).0, Verdict::Held);
+    assert_eq!(w.watch.dropped, [Reason::SynUnanswered]);
+    assert_eq!(w.nat64.held_fragments(), 0);
+    assert_eq!(w.wait(6.0).len(), 1);
+}
+
+#[test]
 fn floods_find_bounds() {
     let mut w = Router::new(|config| {
         config.limits.held_fragments = 10;

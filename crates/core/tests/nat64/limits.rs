@@ -2,7 +2,7 @@
 //! Limits: in total, and for one source.
 
 use crate::world::*;
-use diolkos_core::config::nat64::{Limits, Protocol};
+use diolkos_core::config::nat64::{Filtering, Limits, Protocol};
 use diolkos_core::session::{Inward, Segment};
 use diolkos_core::Reason;
 
@@ -148,4 +148,36 @@ fn a_flood_from_many_sources() {
     assert!(t.is_empty());
     let pool = t.state.pool();
     assert_eq!(pool.free_ports(Protocol::Tcp), 64512);
+}
+
+/// Bytes of a session with its binding. There are as many as make the hash tables as empty as four
+/// million do: a 64th of them.
+fn bytes_of_a_session(change: impl FnOnce(&mut Limits, &mut Filtering), sources: u32) -> usize {
+    let mut config = config();
+    config.pool4[0].net = "203.0.113.0/29".parse().unwrap();
+    change(&mut config.limits, &mut config.filtering);
+    let mut t = Tables::new(&config);
+    let nothing = t.state.memory();
+    let sessions = 4_000_000 / 64;
+    for n in 0..sessions {
+        let node = diolkos_core::config::nat64::Endpoint6 {
+            addr: std::net::Ipv6Addr::from_bits(
+                (0x2001_0db8 << 96) + (u128::from(n % sources) << 64) + u128::from(n),
+            ),
+            port: 5000,
+        };
+        t.out(UDP, node, "192.0.2.1:53", OTHER).unwrap();
+        t.watch.events.clear();
+    }
+    (t.state.memory() - nothing) / sessions as usize
+}
+
+#[test]
+fn memory_of_a_session() {
+    let few = bytes_of_a_session(|_, _| {}, 1000);
+    assert!(few <= 140, "{few}");
+    let each_its_own = bytes_of_a_session(|_, _| {}, u32::MAX);
+    assert!(each_its_own <= 190, "{each_its_own}");
+    let filtered = bytes_of_a_session(|_, f| *f = Filtering::AddressDependent, 1000);
+    assert!(filtered <= 180, "{filtered}");
 }
