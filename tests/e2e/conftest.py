@@ -50,6 +50,8 @@ def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
 
 
 DATAPATHS = ["tc", "tun", "clsact"]
+# A router's packets can also be translated at its interfaces.
+ROUTER_DATAPATHS = [*DATAPATHS, "inline"]
 
 
 @pytest.fixture(params=DATAPATHS)

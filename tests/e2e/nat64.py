@@ -33,12 +33,6 @@ class Nat64Network(SiitNetwork):
         super().__post_init__()
         self.configure(CONFIG)
 
-    def configure(self, text: str) -> None:
-        """Write the configuration that is read next; the datapath is that of the test."""
-        if self.datapath == "clsact":
-            text = text.replace('mode = "nat64"', 'mode = "nat64"\nhook = "clsact"')
-        self.config.write_text(text)
-
     def shown(self, what: str) -> list[dict]:
         """Sessions or bindings."""
         text = self.run(self.translator, str(self.program), "show", what, "--json").stdout

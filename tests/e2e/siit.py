@@ -55,8 +55,9 @@ class SiitNetwork(Network):
 
     def configure(self, text: str) -> None:
         """Write the configuration that is read next; the datapath is that of the test."""
-        if self.datapath == "clsact":
-            text = text.replace('mode = "siit"', 'mode = "siit"\nhook = "clsact"')
+        keys = {"clsact": 'hook = "clsact"', "inline": 'placement = "inline"\ninterfaces = ["b4", "b6"]'}
+        if self.datapath in keys:
+            text = text.replace("[translator]\n", f"[translator]\n{keys[self.datapath]}\n")
         self.config.write_text(text)
 
     def build(self) -> None:
@@ -95,7 +96,7 @@ class SiitNetwork(Network):
         """Start diolkos in the translator and wait until it is ready."""
         log = self.scratch / f"log-{len(self.running)}"
         if self.datapath != "auto":
-            options = ("--datapath", {"clsact": "tc"}.get(self.datapath, self.datapath), *options)
+            options = ("--datapath", {"tun": "tun"}.get(self.datapath, "tc"), *options)
         with log.open("w") as sink:
             arguments = [str(self.program), command, "--config", str(self.config), *options]
             process = self.start(self.translator, *arguments, stderr=sink, stdout=sink)

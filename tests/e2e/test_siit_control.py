@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATAPATHS, program
+from conftest import ROUTER_DATAPATHS, program
 from siit import CONFIG, TRANSLATOR6, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_faults import MISSING, NO_BPF, NO_ROOT, RUN_TIME, USAGE, one_sentence
 from test_siit_traffic import TCP_CLIENT, TCP_SERVER, discover, listen
@@ -84,7 +84,7 @@ def test_check_prints_every_key_and_reads_its_own_print(tmp_path: Path, text: st
     assert check(tmp_path, printed)[1] == printed
 
 
-@pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
+@pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_it_leaves_nothing(siit: SiitNetwork, how: signal.Signals) -> None:
     """Forwarding is switched on for both families while it runs, and put back; after a kill by the next start."""
@@ -145,7 +145,7 @@ def test_what_cannot_start(siit: SiitNetwork) -> None:
     assert siit.leftovers() == []
 
 
-@pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
+@pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_reload_changes_what_is_translated(siit: SiitNetwork) -> None:
     """A mapping appears and goes again, and its route with it."""
     siit.ip(siit.v6, "address", "add", f"{V6}3/128", "dev", "a0", "nodad")
@@ -164,7 +164,7 @@ def test_reload_changes_what_is_translated(siit: SiitNetwork) -> None:
     assert "192.0.2.3" not in siit.run(siit.translator, "ip", "route", "show", "dev", "diolkos0").stdout
 
 
-@pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
+@pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_reload_changes_the_mtu(siit: SiitNetwork) -> None:
     """The device follows both ways, and path MTU discovery finds the new limit."""
     siit.siit()
@@ -180,7 +180,7 @@ def test_reload_changes_the_mtu(siit: SiitNetwork) -> None:
     assert device() == 9000
 
 
-@pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
+@pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_reload_loses_nothing(siit: SiitNetwork) -> None:
     """Configurations change under a transfer and a fast ping; every echo is answered and nothing is dropped."""
     siit.siit()
@@ -233,7 +233,7 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
     assert "a CLAT does not reload" in one_sentence(message)
 
 
-@pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
+@pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_the_device_vanishes(siit: SiitNetwork) -> None:
     """The program says so and ends with 1."""
     running = siit.siit()

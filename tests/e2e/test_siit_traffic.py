@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import DATAPATHS
+from conftest import ROUTER_DATAPATHS
 from pyroute2.netns import create_socket
 from scapy.layers.inet import ICMP, IP
 from siit import (
@@ -25,7 +25,7 @@ from siit import (
     SiitNetwork,
 )
 
-pytestmark = pytest.mark.parametrize("siit", DATAPATHS, indirect=True)
+pytestmark = pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 
 UDP_ECHO = """
 import socket, sys
@@ -203,8 +203,8 @@ def test_traceroute_from_ipv4(siit: SiitNetwork) -> None:
             probe.sendto(b"trace", (V6_MAPPED, 33434))
         packet = IP(raw.recv(1500))
         heard.append((packet[ICMP].type, packet[ICMP].code, packet.src))
-    hops = [TRANSLATOR4, "192.0.0.8", "192.0.0.8"]
-    assert heard == [(11, 0, hop) for hop in hops] + [(3, 3, V6_MAPPED)]
+    hops = in_order(siit, [TRANSLATOR4, "192.0.0.8", "192.0.0.8"])
+    assert heard[: len(hops) + 1] == [(11, 0, hop) for hop in hops] + [(3, 3, V6_MAPPED)]
 
 
 def test_traceroute_from_ipv6(siit: SiitNetwork) -> None:
@@ -218,8 +218,13 @@ def test_traceroute_from_ipv6(siit: SiitNetwork) -> None:
             probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
             probe.sendto(b"trace", (V4_IN_IPV6, 33434))
         heard.append(next_error(raw))
-    hops = [TRANSLATOR6, TRANSLATOR6, TRANSLATOR4_IN_IPV6]
-    assert heard == [(3, 0, hop) for hop in hops] + [(1, 4, V4_IN_IPV6)]
+    hops = in_order(siit, [TRANSLATOR6, TRANSLATOR6, TRANSLATOR4_IN_IPV6])
+    assert heard[: len(hops) + 1] == [(3, 0, hop) for hop in hops] + [(1, 4, V4_IN_IPV6)]
+
+
+def in_order(net: SiitNetwork, hops: list[str]) -> list[str]:
+    """Router, translator, router. Inline a packet is routed once, and the translator is no hop of its own."""
+    return [hops[0], hops[2]] if net.datapath == "inline" else hops
 
 
 def next_error(raw: socket.socket) -> tuple[int, int, str]:
