@@ -30,6 +30,8 @@ pub fn parse(
         Some(settings) => settings,
         None => whole(text, name)?,
     };
+    settings.no_translator =
+        settings.dns64.is_some() && settings.eam.is_empty() && !has_translator(text);
     adjust(&mut settings);
     let objections = settings.objections();
     if objections.is_empty() {
@@ -57,6 +59,12 @@ fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
             e.message().replace('\n', " ")
         ))
     })
+}
+
+/// Sections that only a translator has a use for; `[log]` is everybody's.
+fn has_translator(text: &str) -> bool {
+    let sections = text.parse::<toml::Table>().unwrap_or_default();
+    sections.keys().any(|key| key != "dns64" && key != "log")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! file (→ pieces, if it is long) → settings → objections → translation (as `diolkos-core` takes it)
 
 mod auto;
+mod dns64;
 mod file;
 mod network;
 mod objections;
@@ -23,6 +24,7 @@ use crate::failure::Failure;
 use network::network_or_node;
 
 pub use auto::{Mtu, Networks, V4Address, V6Address};
+pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
 pub use translation::{has_icmpv6_source, Found};
 
@@ -40,8 +42,13 @@ pub struct Settings {
     pub clat: Clat,
     /// The routes that lead to a SIIT (RFC 7915).
     pub siit: Siit,
+    /// The DNS64 (RFC 6147), which may also be alone.
+    pub dns64: Option<Dns64>,
     /// What is logged.
     pub log: Log,
+    /// The file has a section `[dns64]` and none of a translator.
+    #[serde(skip)]
+    pub no_translator: bool,
 }
 
 /// What the program is.
@@ -310,6 +317,8 @@ struct Print<'a> {
     clat: Option<&'a Clat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     siit: Option<&'a Siit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns64: Option<&'a Dns64>,
     log: &'a Log,
 }
 
@@ -317,14 +326,21 @@ impl Settings {
     /// TOML with every key that means something in this mode.
     pub fn canonical(&self) -> Result<String, Failure> {
         let mode = self.translator.mode;
-        toml::to_string(&Print {
-            translator: &self.translator,
-            eam: (mode == Mode::Siit).then_some(&self.eam),
-            icmp: &self.icmp,
-            clat: (mode == Mode::Clat).then_some(&self.clat),
-            siit: (mode == Mode::Siit).then_some(&self.siit),
-            log: &self.log,
-        })
-        .map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
+        let text = match self.dns64_alone() {
+            Some(dns64) => toml::to_string(&dns64::Print {
+                dns64,
+                log: &self.log,
+            }),
+            None => toml::to_string(&Print {
+                translator: &self.translator,
+                eam: (mode == Mode::Siit).then_some(&self.eam),
+                icmp: &self.icmp,
+                clat: (mode == Mode::Clat).then_some(&self.clat),
+                siit: (mode == Mode::Siit).then_some(&self.siit),
+                dns64: self.dns64.as_ref(),
+                log: &self.log,
+            }),
+        };
+        text.map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
     }
 }

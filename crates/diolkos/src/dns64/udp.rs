@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Clients that ask by UDP: many datagrams are read at once, and each is answered from the address it was sent to.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::desk::{Desk, Scratch, Transport, Waiter};
+use super::tally::Fate;
+
+/// Datagrams read with one system call, at most.
+const BATCH: usize = 16;
+/// The kernel may hand over several datagrams of one sender as one, so each buffer holds the longest.
+const BUFFER: usize = 1 << 16;
+
+/// A socket that tells to which address a datagram was sent, and sends from it.
+pub struct Datagrams {
+    socket: UdpSocket,
+    state: UdpSocketState,
+}
+
+/// Where an answer has to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Return {
+    /// The client.
+    client: SocketAddr,
+    /// Our address, as the client knows it.
+    own: Option<IpAddr>,
+}
+
+impl Datagrams {
+    /// Prepares a bound socket.
+    pub fn new(socket: UdpSocket) -> io::Result<Datagrams> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        Ok(Datagrams { socket, state })
+    }
+
+    /// Sends an answer, or not: a client asks again.
+    pub fn send(&self, to: Return, answer: &[u8]) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: to.client,
+            ecn: None,
+            contents: answer,
+            segment_size: None,
+            src_ip: to.own,
+        };
+        self.state
+            .try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+}
+
+/// Answers until the task ends.
+pub async fn serve(datagrams: Rc<Datagrams>, desk: Rc<Desk>) {
+    let mut buffers = vec![vec![0; BUFFER]; BATCH];
+    let mut metas = [RecvMeta::default(); BATCH];
+    let mut scratch = Scratch::default();
+    loop {
+        let read = {
+            let mut slices: Vec<IoSliceMut> =
+                buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+            let receive = || {
+                let socket = UdpSockRef::from(&datagrams.socket);
+                datagrams.state.recv(socket, &mut slices, &mut metas)
+            };
+            datagrams.socket.async_io(Interest::READABLE, receive).await
+        };
+        let read = match read {
+            Ok(read) => read,
+            // An ICMP error about an earlier answer.
+            Err(error) => {
+                tracing::debug!("a datagram could not be read: {error}");
+                tokio::task::yield_now().await;
+                continue;
+            }
+        };
+        for (buffer, meta) in buffers.iter().zip(&metas).take(read) {
+            for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                let to = Return {
+                    client: meta.addr,
+                    own: meta.dst_ip,
+                };
+                let waiter = || Waiter::Datagram(datagrams.clone(), to);
+                let by = Transport::Udp;
+                if desk.take(datagram, meta.addr.ip(), by, &mut scratch, waiter)
+                    && datagrams.send(to, &scratch.answer).is_err()
+                {
+                    desk.tally.count(Fate::SendFailed);
+                }
+            }
+        }
+        // Others have work to do too.
+        tokio::task::yield_now().await;
+    }
+}
