@@ -80,15 +80,21 @@ pub struct Clat {
 
 /// Options of `dns64`; each goes before the same key of a configuration file.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: diolkos dns64 --listen [::1]:5353 --upstream 192.0.2.53 --pref64 64:ff9b::/96\n\
+#[command(
+    after_help = "Example: diolkos dns64 --listen [::1]:5353 --upstream 192.0.2.53 --pref64 64:ff9b::/96\n\
                         Ports below 1024 need CAP_NET_BIND_SERVICE; nothing else needs a privilege.\n\
-                        Counters: diolkos show counters --device dns64")]
+                        Counters: diolkos show counters --device dns64"
+)]
 pub struct Dns64 {
     /// Where to listen, by UDP and TCP; may be given several times [default: [::1]:53 and 127.0.0.1:53]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Vec<SocketAddr>,
     /// A recursive resolver to ask, the preferred one first; may be given several times [port: 53]
-    #[arg(long, value_name = "ADDRESS[:PORT]", required_unless_present = "config")]
+    #[arg(
+        long,
+        value_name = "ADDRESS[:PORT]",
+        required_unless_present = "config"
+    )]
     pub upstream: Vec<Resolver>,
     /// Translation prefix (RFC 6052); may be given several times [default: 64:ff9b::/96]
     #[arg(long, value_name = "PREFIX")]

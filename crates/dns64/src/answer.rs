@@ -225,8 +225,7 @@ mod tests {
     fn one_record() -> Answer {
         Answer {
             counts: [1, 0, 0],
-            sections: bytes("c00c 001c 0001 0000012c 0010 0064ff9b0000000000000000c0000221")
-                .into(),
+            sections: bytes("c00c 001c 0001 0000012c 0010 0064ff9b0000000000000000c0000221").into(),
             ttls: [6].into(),
             authentic: true,
             ..Answer::empty(ResponseCode::NoError, Origin::Passed, 300)

@@ -70,8 +70,7 @@ impl<'m> Chain<'m> {
     fn step(&mut self) -> Result<Option<Name>, Endless> {
         let here = self.end.clone();
         let answers = || self.message.section(Section::Answer);
-        let dname =
-            answers().find(|r| r.rtype == DNAME && r.name != here && r.name.zone_of(&here));
+        let dname = answers().find(|r| r.rtype == DNAME && r.name != here && r.name.zone_of(&here));
         let cname = answers().find(|r| r.rtype == RecordType::CNAME && r.name == here);
         if let Some(dname) = dname {
             self.take(dname);
@@ -96,9 +95,8 @@ impl<'m> Chain<'m> {
 
     /// A record, and the signatures over it if the client wanted any.
     fn take(&mut self, record: &'m Record) {
-        let signs = |r: &&Record| {
-            r.name == record.name && self.message.covered(r) == Some(record.rtype)
-        };
+        let signs =
+            |r: &&Record| r.name == record.name && self.message.covered(r) == Some(record.rtype);
         self.ttl = self.ttl.min(record.ttl);
         self.links.push(Link::Record(record));
         let signatures = self.message.section(Section::Answer).filter(signs);

@@ -75,6 +75,9 @@ mod tests {
         assert!(!says(&reply("b.example", 28, 0, [&[], &[], &[]])));
         assert!(!says(&reply("a.example", 1, 0, [&[], &[], &[]])));
         assert!(!says(&query("a.example", 28, 0x0100, None)));
-        assert!(!says(&bytes("0000 8180 0000 0000 0000 0000")), "no question");
+        assert!(
+            !says(&bytes("0000 8180 0000 0000 0000 0000")),
+            "no question"
+        );
     }
 }

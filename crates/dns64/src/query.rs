@@ -126,7 +126,10 @@ impl Query {
 
     /// The longest answer that may go to the client by UDP, bytes, where our own limit is `most`.
     pub fn udp_limit(&self, most: u16) -> usize {
-        usize::from(self.edns.map_or(CLASSIC_UDP, |edns| edns.udp_size.min(most)))
+        usize::from(
+            self.edns
+                .map_or(CLASSIC_UDP, |edns| edns.udp_size.min(most)),
+        )
     }
 }
 

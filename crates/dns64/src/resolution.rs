@@ -211,13 +211,10 @@ impl Resolution {
     /// If the reply without validation is a good one, it is validation that fails, and the client gets SERVFAIL (RFC 6147
     /// section 5.5). Otherwise the server is one that cannot answer AAAA questions (section 5.1.2, RFC 4074).
     fn validation(&mut self, first: Option<Answer>, reply: Option<&Message<'_>>) -> Step {
-        let good = |m: &Message<'_>| {
-            matches!(m.rcode(), ResponseCode::NoError | ResponseCode::NXDomain)
-        };
+        let good =
+            |m: &Message<'_>| matches!(m.rcode(), ResponseCode::NoError | ResponseCode::NXDomain);
         match reply {
-            Some(message) if good(message) => {
-                Step::Done(first.unwrap_or_else(Answer::failure))
-            }
+            Some(message) if good(message) => Step::Done(first.unwrap_or_else(Answer::failure)),
             _ => self.ask_a(None, None),
         }
     }
@@ -275,7 +272,12 @@ impl Resolution {
         }
         builder.copy_section(message, Section::Authority)?;
         builder.copy_section(message, Section::Additional)?;
-        let answer = builder.finish(policy, ResponseCode::NoError, Origin::Synthesised, Says::There);
+        let answer = builder.finish(
+            policy,
+            ResponseCode::NoError,
+            Origin::Synthesised,
+            Says::There,
+        );
         Ok(Step::Done(answer))
     }
 
@@ -323,7 +325,10 @@ impl Resolution {
         };
         let own = self.taken == 0
             && message.question_end == HEADER + written_length(&self.question)
-            && message.question.as_ref().is_some_and(|q| q.name == self.question.name);
+            && message
+                .question
+                .as_ref()
+                .is_some_and(|q| q.name == self.question.name);
         if own {
             if let Some(answer) = Answer::copy(policy, message, says) {
                 return Ok(answer);

@@ -65,7 +65,11 @@ fn aaaa(qname: &'static str) -> Case {
 
 impl Case {
     fn resolve(&self, replies: &[Option<Vec<u8>>]) -> Outcome {
-        let flags = if self.checking_disabled { 0x0110 } else { 0x0100 };
+        let flags = if self.checking_disabled {
+            0x0110
+        } else {
+            0x0100
+        };
         let mut asking = query(self.qname, self.qtype, flags, Some((4096, self.dnssec_ok)));
         let class_at = 12 + wire_name(self.qname).len() + 2;
         asking[class_at..class_at + 2].copy_from_slice(&self.class.to_be_bytes());
@@ -176,7 +180,11 @@ fn code(qname: &str, qtype: u16, code: u8) -> Option<Vec<u8>> {
 }
 
 fn h1_a() -> Option<Vec<u8>> {
-    some("h1.example", A, &[rr("h1.example", A, 300, &v4("192.0.2.1"))])
+    some(
+        "h1.example",
+        A,
+        &[rr("h1.example", A, 300, &v4("192.0.2.1"))],
+    )
 }
 
 const H1: &str = "h1.example. 300 28 2001:db8:64::c000:201";
@@ -209,7 +217,10 @@ fn real_aaaa_records_are_untouched() {
     assert_eq!(outcome.asked, ["h2.example. AAAA"]);
     assert_eq!(
         outcome.answers(),
-        ["h2.example. 77 28 2001:db8::2", "h2.example. 77 28 2001:db8::3"]
+        [
+            "h2.example. 77 28 2001:db8::2",
+            "h2.example. 77 28 2001:db8::3"
+        ]
     );
     assert_eq!(outcome.answer.origin, Origin::Passed);
 }
@@ -233,8 +244,7 @@ fn name_error_is_passed_on() {
 #[test]
 fn other_errors_count_as_empty() {
     for rcode in [1, 4, 5] {
-        let outcome =
-            aaaa("h1.example").resolve(&[code("h1.example", AAAA, rcode), h1_a()]);
+        let outcome = aaaa("h1.example").resolve(&[code("h1.example", AAAA, rcode), h1_a()]);
         assert_eq!(outcome.asked, ["h1.example. AAAA", "h1.example. A"]);
         assert_eq!(outcome.answers(), [H1], "RCODE {rcode}");
     }
@@ -302,10 +312,8 @@ fn excluded_records_are_left_out_beside_others() {
 #[test]
 fn excluded_records_are_never_returned() {
     let records = [rr("h2.example", AAAA, 77, &v6("::ffff:192.0.2.1"))];
-    let outcome = aaaa("h2.example").resolve(&[
-        some("h2.example", AAAA, &records),
-        none("h2.example", A),
-    ]);
+    let outcome =
+        aaaa("h2.example").resolve(&[some("h2.example", AAAA, &records), none("h2.example", A)]);
     assert!(outcome.answers().is_empty());
     assert_eq!(outcome.code(), ResponseCode::NoError);
 }
@@ -342,7 +350,12 @@ fn cname_chain_that_breaks_off_is_followed() {
     ]);
     assert_eq!(
         outcome.asked,
-        ["www.example. AAAA", "h1.example. AAAA", "www.example. A", "h1.example. A"]
+        [
+            "www.example. AAAA",
+            "h1.example. AAAA",
+            "www.example. A",
+            "h1.example. A"
+        ]
     );
     assert_eq!(outcome.answers(), ["www.example. 60 5 h1.example.", H1]);
 }
@@ -357,7 +370,10 @@ fn cname_chain_to_a_real_aaaa_record_is_followed() {
     ]);
     assert_eq!(
         outcome.answers(),
-        ["www.example. 60 5 h2.example.", "h2.example. 77 28 2001:db8::2"]
+        [
+            "www.example. 60 5 h2.example.",
+            "h2.example. 77 28 2001:db8::2"
+        ]
     );
 }
 
@@ -494,7 +510,11 @@ fn every_record_and_every_prefix_gives_one() {
 
 fn ttl_with(authority: &[Vec<u8>], a_ttl: u32) -> u32 {
     let denied = reply("h1.example", AAAA, 0, [&[], authority, &[]]);
-    let found = some("h1.example", A, &[rr("h1.example", A, a_ttl, &v4("192.0.2.1"))]);
+    let found = some(
+        "h1.example",
+        A,
+        &[rr("h1.example", A, a_ttl, &v4("192.0.2.1"))],
+    );
     let outcome = aaaa("h1.example").resolve(&[Some(denied), found]);
     let line = outcome.answers().remove(0);
     let ttl = line.split(' ').nth(1).map(str::parse);
@@ -505,7 +525,11 @@ fn ttl_with(authority: &[Vec<u8>], a_ttl: u32) -> u32 {
 fn ttl_is_the_lesser_of_a_and_soa() {
     assert_eq!(ttl_with(&[soa("example", 3600, 3600)], 300), 300);
     assert_eq!(ttl_with(&[soa("example", 120, 3600)], 300), 120);
-    assert_eq!(ttl_with(&[soa("example", 3600, 60)], 300), 60, "MINIMUM, RFC 2308");
+    assert_eq!(
+        ttl_with(&[soa("example", 3600, 60)], 300),
+        60,
+        "MINIMUM, RFC 2308"
+    );
 }
 
 #[test]
@@ -533,8 +557,7 @@ fn the_well_known_prefix_carries_no_private_address() {
 
 // --- 5.3.1: PTR
 
-const H1_REVERSE: &str =
-    "1.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
+const H1_REVERSE: &str = "1.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
 
 fn ptr(qname: &'static str) -> Case {
     Case {
@@ -576,7 +599,12 @@ fn ptr_does_not_make_a_chain_longer() {
             60,
             &wire_name("1.0-25.2.0.192.in-addr.arpa"),
         ),
-        rr("1.0-25.2.0.192.in-addr.arpa", PTR, 300, &wire_name("h1.example")),
+        rr(
+            "1.0-25.2.0.192.in-addr.arpa",
+            PTR,
+            300,
+            &wire_name("h1.example"),
+        ),
     ];
     let outcome = ptr(H1_REVERSE).resolve(&[some("1.2.0.192.in-addr.arpa", PTR, &records)]);
     assert_eq!(
@@ -612,7 +640,11 @@ fn ptr_of_ipv4only_arpa_asks_nobody() {
 
 #[test]
 fn other_questions_are_passed_on() {
-    for (qtype, data) in [(A, v4("192.0.2.1")), (TXT, vec![1, 65]), (65280, vec![1, 2, 3])] {
+    for (qtype, data) in [
+        (A, v4("192.0.2.1")),
+        (TXT, vec![1, 65]),
+        (65280, vec![1, 2, 3]),
+    ] {
         let case = Case {
             qtype,
             ..aaaa("h1.example")
@@ -629,11 +661,22 @@ fn authority_and_additional_are_copied_and_not_synthesised() {
     let authority = rr("example", NS, 300, &wire_name("ns.example"));
     let additional = rr("ns.example", A, 300, &v4("192.0.2.53"));
     let address = rr("h1.example", A, 300, &v4("192.0.2.1"));
-    let found = reply("h1.example", A, 0, [&[address], &[authority], &[additional]]);
+    let found = reply(
+        "h1.example",
+        A,
+        0,
+        [&[address], &[authority], &[additional]],
+    );
     let outcome = aaaa("h1.example").resolve(&[none("h1.example", AAAA), Some(found)]);
     assert_eq!(outcome.answers(), [H1]);
-    assert_eq!(outcome.section(Section::Authority), ["example. 300 2 ns.example."]);
-    assert_eq!(outcome.section(Section::Additional), ["ns.example. 300 1 192.0.2.53"]);
+    assert_eq!(
+        outcome.section(Section::Authority),
+        ["example. 300 2 ns.example."]
+    );
+    assert_eq!(
+        outcome.section(Section::Additional),
+        ["ns.example. 300 1 192.0.2.53"]
+    );
 }
 
 #[test]
@@ -652,24 +695,39 @@ fn names_in_copied_records_are_written_in_full() {
     assert_eq!(message.data(ns), wire_name("ns.example"));
     let mx = authority.next().expect("the MX record");
     assert_eq!(u16::from(mx.rtype), MX);
-    assert_eq!(message.data(mx), [&[0, 10][..], &wire_name("h1.example")].concat());
+    assert_eq!(
+        message.data(mx),
+        [&[0, 10][..], &wire_name("h1.example")].concat()
+    );
 }
 
 // --- 5.4: the response
 
 #[test]
 fn opt_records_belong_to_one_hop() {
-    let opt = [&[0][..], &OPT.to_be_bytes(), &[4, 208, 0, 0, 0, 0, 0, 4, 0, 10, 0, 0]].concat();
+    let opt = [
+        &[0][..],
+        &OPT.to_be_bytes(),
+        &[4, 208, 0, 0, 0, 0, 0, 4, 0, 10, 0, 0],
+    ]
+    .concat();
     let real = rr("h2.example", AAAA, 77, &v6("2001:db8::2"));
     let after = rr("ns.example", A, 300, &v4("192.0.2.53"));
-    for additional in [vec![opt.clone()], vec![opt.clone(), after.clone()], vec![after, opt]] {
+    for additional in [
+        vec![opt.clone()],
+        vec![opt.clone(), after.clone()],
+        vec![after, opt],
+    ] {
         let found = reply("h2.example", AAAA, 0, [&[real.clone()], &[], &additional]);
         let outcome = aaaa("h2.example").resolve(&[Some(found)]);
         let message = outcome.parsed();
         let opts = message.records.iter().filter(|r| u16::from(r.rtype) == OPT);
         assert_eq!(opts.count(), 1, "our own");
         assert_eq!(outcome.answers(), ["h2.example. 77 28 2001:db8::2"]);
-        assert_eq!(outcome.section(Section::Additional).len(), additional.len() - 1);
+        assert_eq!(
+            outcome.section(Section::Additional).len(),
+            additional.len() - 1
+        );
     }
 }
 
@@ -727,19 +785,25 @@ fn cd_or_do_alone_allow_synthesis() {
 
 #[test]
 fn synthetic_records_are_not_authentic() {
-    let outcome = dnssec(DO, false).resolve(&[
-        validated(none("h1.example", AAAA)),
-        validated(h1_a()),
-    ]);
+    let outcome =
+        dnssec(DO, false).resolve(&[validated(none("h1.example", AAAA)), validated(h1_a())]);
     assert!(!outcome.ad());
-    let real = some("h1.example", AAAA, &[rr("h1.example", AAAA, 77, &v6("2001:db8::2"))]);
+    let real = some(
+        "h1.example",
+        AAAA,
+        &[rr("h1.example", AAAA, 77, &v6("2001:db8::2"))],
+    );
     let outcome = dnssec(DO, false).resolve(&[validated(real)]);
     assert!(outcome.ad(), "what is passed on stays so");
 }
 
 #[test]
 fn ad_is_not_set_for_who_does_not_understand_it() {
-    let real = some("h1.example", AAAA, &[rr("h1.example", AAAA, 77, &v6("2001:db8::2"))]);
+    let real = some(
+        "h1.example",
+        AAAA,
+        &[rr("h1.example", AAAA, 77, &v6("2001:db8::2"))],
+    );
     let outcome = dnssec(false, false).resolve(&[validated(real)]);
     assert!(!outcome.ad());
 }
@@ -761,7 +825,10 @@ fn signatures_of_what_is_gone_are_gone() {
     let outcome = case.resolve(&[none("www.example", AAAA), some("www.example", A, &found)]);
     let answers = outcome.answers();
     assert_eq!(answers.len(), 3, "{answers:?}");
-    assert!(answers[1].starts_with("www.example. 300 46 "), "that of the CNAME record stays");
+    assert!(
+        answers[1].starts_with("www.example. 300 46 "),
+        "that of the CNAME record stays"
+    );
     assert_eq!(answers[2], H1);
 }
 
@@ -772,10 +839,8 @@ fn h1_record() -> Vec<u8> {
 #[test]
 fn a_denial_that_does_not_validate_is_a_failure() {
     for dnssec_ok in [false, DO] {
-        let outcome = dnssec(dnssec_ok, false).resolve(&[
-            code("h1.example", AAAA, 2),
-            none("h1.example", AAAA),
-        ]);
+        let outcome = dnssec(dnssec_ok, false)
+            .resolve(&[code("h1.example", AAAA, 2), none("h1.example", AAAA)]);
         assert_eq!(outcome.asked, ["h1.example. AAAA", "h1.example. AAAA +cd"]);
         assert_eq!(outcome.code(), ResponseCode::ServFail, "and no A question");
     }

@@ -13,10 +13,7 @@ use crate::policy::{Policy, Says};
 use crate::wire::Question;
 
 /// RFC 7050 section 8.2.
-const ADDRESSES: [Ipv4Addr; 2] = [
-    Ipv4Addr::new(192, 0, 0, 170),
-    Ipv4Addr::new(192, 0, 0, 171),
-];
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
 /// TTL of what is there, seconds, as in the public zone.
 const TTL: u32 = 86400;
 /// TTL of a denial, and with it of synthetic records, seconds (RFC 6303 section 3).
@@ -77,7 +74,13 @@ pub const REVERSE_TTL: u32 = TTL;
 fn denial(mut builder: Builder, policy: &Policy, apex: &Name, code: ResponseCode) -> Answer {
     // As an empty zone of RFC 6303 section 3.
     let nobody = known(&[b"nobody", b"invalid"]);
-    builder.authority(apex, DENIAL, apex, &nobody, [1, 3600, 1200, 604_800, DENIAL]);
+    builder.authority(
+        apex,
+        DENIAL,
+        apex,
+        &nobody,
+        [1, 3600, 1200, 604_800, DENIAL],
+    );
     let answer = builder.finish(policy, code, Origin::Local, Says::Nothing(Some(DENIAL)));
     Answer {
         authoritative: true,
@@ -136,7 +139,8 @@ mod tests {
         let answer = ask("IPv4only.ARPA", RecordType::A).expect("it is ours");
         assert!(answer.authoritative);
         assert_eq!(answer.counts, [2, 0, 0]);
-        let expected = "c00c 0001 0001 00015180 0004 c00000aa c00c 0001 0001 00015180 0004 c00000ab";
+        let expected =
+            "c00c 0001 0001 00015180 0004 c00000aa c00c 0001 0001 00015180 0004 c00000ab";
         assert_eq!(*answer.sections, bytes(expected));
     }
 
@@ -161,13 +165,19 @@ mod tests {
         let policy = Policy::new(Rules::default());
         let question = Question::internet(name("ipv4only.arpa"), RecordType::AAAA);
         let answer = answer(&policy, &question, false).expect("it is ours");
-        assert_eq!((answer.code, answer.counts), (ResponseCode::NoError, [0, 1, 0]));
+        assert_eq!(
+            (answer.code, answer.counts),
+            (ResponseCode::NoError, [0, 1, 0])
+        );
     }
 
     #[test]
     fn ipv4only_arpa_other_types_are_empty() {
         let answer = ask("ipv4only.arpa", RecordType::MX).expect("it is ours");
-        assert_eq!((answer.code, answer.counts), (ResponseCode::NoError, [0, 1, 0]));
+        assert_eq!(
+            (answer.code, answer.counts),
+            (ResponseCode::NoError, [0, 1, 0])
+        );
         assert_eq!(answer.lifetime, DENIAL);
         let mut soa = soa("ipv4only.arpa", DENIAL, DENIAL);
         soa.truncate(crate::testing::wire_name("ipv4only.arpa").len() + 8);
@@ -188,8 +198,8 @@ mod tests {
     #[test]
     fn ipv4only_arpa_reverse() {
         for host in ["170", "171"] {
-            let answer = ask(&format!("{host}.0.0.192.in-addr.arpa"), RecordType::PTR)
-                .expect("it is ours");
+            let answer =
+                ask(&format!("{host}.0.0.192.in-addr.arpa"), RecordType::PTR).expect("it is ours");
             let expected = "c00c 000c 0001 00015180 000f 08 697076346f6e6c79 04 61727061 00";
             assert_eq!(*answer.sections, bytes(expected));
         }

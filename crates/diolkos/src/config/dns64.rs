@@ -83,12 +83,9 @@ impl Default for Dns64 {
             exclude6: default_exclude6(),
             exclude4: default_exclude4(),
             allow_private_with_wkp: false,
-            clients: vec![
-                IpNet::V6(Ipv6Net::default()),
-                IpNet::V4(Ipv4Net::default()),
-            ],
-            rate: 1000,
-            burst: 1000,
+            clients: vec![IpNet::V6(Ipv6Net::default()), IpNet::V4(Ipv4Net::default())],
+            rate: 500,
+            burst: 500,
             udp_size: SAFE_UDP,
             timeout_ms: 1500,
             tries: 2,
@@ -183,7 +180,10 @@ impl Dns64 {
         }
         for (at, address) in self.listen.iter().enumerate() {
             if self.listen[..at].contains(address) {
-                object(&format!("listen[{at}]"), format!("{address} is there twice"));
+                object(
+                    &format!("listen[{at}]"),
+                    format!("{address} is there twice"),
+                );
             }
         }
         if self.upstream.is_empty() {

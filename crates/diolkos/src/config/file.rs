@@ -147,6 +147,28 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_a_dns64_shows_the_defaults() {
+        let settings = parse(examples()[3], "README.md", |_| ()).expect("it is right");
+        let mut dns64 = settings.dns64.expect("there is one");
+        assert_eq!(dns64.upstream.len(), 1, "it has no default");
+        dns64.upstream.clear();
+        dns64.range.clear();
+        assert_eq!(dns64, crate::config::Dns64::default());
+    }
+
+    #[test]
+    fn a_dns64_is_alone_where_nothing_speaks_of_a_translator() {
+        let dns64 = "[dns64]\nupstream = [\"192.0.2.53\"]\n[log]\nlevel = \"warn\"\n";
+        let settings = parse(dns64, "x.toml", |_| ()).expect("it needs no translator");
+        assert!(settings.dns64_alone().is_some());
+        let beside = format!("{dns64}[translator]\ninterfaces = [\"eth0\"]\n");
+        let settings = parse(&beside, "x.toml", |_| ()).expect("both are right");
+        assert!(settings.dns64.is_some() && settings.dns64_alone().is_none());
+        let print = settings.canonical().expect("settings are TOML");
+        assert!(print.contains("[translator]") && print.contains("[dns64]"));
+    }
+
+    #[test]
     fn errors_point_at_the_place() {
         let cases = [
             (

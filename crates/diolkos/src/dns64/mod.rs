@@ -28,7 +28,9 @@ use listen::Bound;
 /// Runs until a signal comes, and then succeeds.
 pub async fn run(settings: Settings) -> Result<(), Failure> {
     let Some(dns64) = settings.dns64.clone() else {
-        return Err(Failure::usage("dns64: the configuration has no such section"));
+        return Err(Failure::usage(
+            "dns64: the configuration has no such section",
+        ));
     };
     LocalSet::new().run_until(serve(settings, dns64)).await
 }

@@ -142,7 +142,11 @@ mod tests {
             .collect();
         assert_eq!(
             happened,
-            ["dns64.cache_hit", "dns64.answer.synthesised", "dns64.upstream.unexpected"]
+            [
+                "dns64.cache_hit",
+                "dns64.answer.synthesised",
+                "dns64.upstream.unexpected"
+            ]
         );
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use diolkos_dns64::{Ask, Message};
 use hickory_proto::op::ResponseCode;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::config::Dns64;
@@ -25,6 +26,8 @@ use udp::Ports;
 
 /// A resolver that did not answer is asked last for so long.
 const PENALTY: Duration = Duration::from_secs(10);
+/// Connections to resolvers at the same time; who comes later waits, within the time of its try.
+const CONNECTIONS: usize = 64;
 
 /// The resolvers.
 pub struct Upstream {
@@ -33,6 +36,7 @@ pub struct Upstream {
     tries: usize,
     udp_size: u16,
     ids: Rc<Ids>,
+    connections: Semaphore,
     tally: Rc<Tally>,
 }
 
@@ -61,6 +65,7 @@ impl Upstream {
             tries: (dns64.tries as usize).max(dns64.upstream.len()),
             udp_size: dns64.udp_size,
             ids: ids.clone(),
+            connections: Semaphore::new(CONNECTIONS),
             tally,
         })
     }
@@ -107,7 +112,12 @@ impl Upstream {
     fn order(&self) -> Vec<usize> {
         let now = Instant::now();
         let mut order: Vec<usize> = (0..self.resolvers.len()).collect();
-        order.sort_by_key(|&at| self.resolvers[at].penalised.get().is_some_and(|end| end > now));
+        order.sort_by_key(|&at| {
+            self.resolvers[at]
+                .penalised
+                .get()
+                .is_some_and(|end| end > now)
+        });
         order
     }
 
@@ -125,6 +135,8 @@ impl Upstream {
         if !is_truncated(&reply) {
             return Ok(reply);
         }
+        // The semaphore is never closed.
+        let _place = self.connections.acquire().await;
         self.tally.count(Fate::UpstreamTcp);
         tcp::exchange(resolver.address, ask, self.udp_size, self.ids.next()).await
     }

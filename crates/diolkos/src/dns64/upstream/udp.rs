@@ -24,8 +24,8 @@ use super::ids::Ids;
 const PORTS: usize = 16;
 /// A port is used for so many questions, and for up to as many more, as is drawn for each.
 const USES: u16 = 64;
-/// The longest datagram, bytes.
-const LONGEST: usize = 1 << 16;
+/// The longest datagram that is ever asked for, bytes (`dns64.udp_size`).
+const LONGEST: usize = 4096;
 
 /// The ports from which one resolver is asked.
 pub struct Ports {
@@ -77,7 +77,7 @@ impl Ports {
 
     /// Asks, and waits for the answer. Whoever calls sets the time that it may take.
     pub async fn exchange(&self, ask: &Ask, udp_size: u16) -> io::Result<Vec<u8>> {
-        let port = self.port().await?;
+        let port = self.port()?;
         let (place, reply) = port.wait(ask, &self.ids);
         let mut query = Vec::with_capacity(128);
         write(ask, place.id, udp_size, &mut query);
@@ -88,7 +88,7 @@ impl Ports {
     }
 
     /// One of the ports, drawn.
-    async fn port(&self) -> io::Result<Rc<Port>> {
+    fn port(&self) -> io::Result<Rc<Port>> {
         let at = usize::from(self.ids.next()) % PORTS;
         if let Some(port) = self.use_up(at) {
             return Ok(port);
@@ -97,10 +97,11 @@ impl Ports {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let socket = UdpSocket::bind((own, 0)).await?;
-        socket.connect(self.resolver).await?;
+        let socket = std::net::UdpSocket::bind((own, 0))?;
+        socket.set_nonblocking(true)?;
+        socket.connect(self.resolver)?;
         let port = Rc::new(Port {
-            socket,
+            socket: UdpSocket::from_std(socket)?,
             waiting: RefCell::default(),
             uses_left: Cell::new(USES + self.ids.next() % USES),
             over: Notify::new(),
