@@ -121,6 +121,23 @@ def test_too_many_questions_of_one_client(dns64_network: Dns64Network) -> None:
     assert counters["limited.truncated"] >= 1
 
 
+def test_one_client_does_not_take_all_connections(dns64_network: Dns64Network) -> None:
+    """A quarter of eight is two; the third is closed, and silent ones are, after a second."""
+    net = dns64_network
+    net.unbound()
+    quick(net, "max_tcp = 8\ntcp_idle_s = 1\n")
+    code = """
+import socket, sys
+connections = [socket.create_connection((sys.argv[1], 53)) for _ in range(3)]
+connections[2].settimeout(10)
+print(connections[2].recv(1) == b"")
+print(connections[0].recv(1) == b"")
+"""
+    assert net.python(code, DNS64).split() == ["True", "True"]
+    assert net.counters()["tcp_refused"] == 1
+    assert len(net.dig("v4.example", "AAAA", "+tcp").data()) == 2
+
+
 def test_clients_and_questions_that_are_refused(dns64_network: Dns64Network) -> None:
     """Strangers, those who do not want recursion, transfers."""
     net = dns64_network

@@ -73,7 +73,7 @@ impl Limiter {
 }
 
 /// The network that counts as one client: an IPv4 address, an IPv6 /64.
-fn network(client: IpAddr) -> u64 {
+pub fn network(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(v4) => u64::from(v4.to_bits()),
         IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,

@@ -45,7 +45,7 @@ pub struct Dns64 {
     pub tries: u32,
     /// Questions that wait for upstream at the same time.
     pub max_outstanding: u32,
-    /// Connections of clients at the same time.
+    /// Connections of clients at the same time; one client has a quarter of them at most.
     pub max_tcp: u32,
     /// After so long without a question a connection is closed, seconds.
     pub tcp_idle_s: u32,

@@ -42,6 +42,9 @@ pub enum Waiter {
     Connection(mpsc::Sender<Vec<u8>>),
 }
 
+/// All who wait for the same answer, each with its own query.
+type Waiters = Vec<(Query, Waiter)>;
+
 /// Buffers that are used again and again.
 #[derive(Default)]
 pub struct Scratch {
@@ -62,7 +65,7 @@ pub struct Desk {
     clients: Vec<IpNet>,
     udp_size: u16,
     /// Who waits for an answer that is on its way, by the key of the question.
-    waiting: RefCell<HashMap<Box<[u8]>, Vec<(Query, Waiter)>>>,
+    waiting: RefCell<HashMap<Box<[u8]>, Waiters>>,
     outstanding: Cell<u32>,
     max_outstanding: u32,
     /// How long a resolution may take: several questions to upstream, each with its tries.

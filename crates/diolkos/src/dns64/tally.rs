@@ -46,7 +46,7 @@ pub enum Fate {
     Truncated,
     /// The kernel did not take an answer.
     SendFailed,
-    /// A connection was refused, since there are `max_tcp`.
+    /// A connection was refused: there are `max_tcp`, or a quarter of them are this client's.
     TcpRefused,
     /// Sent to upstream by UDP.
     UpstreamUdp,

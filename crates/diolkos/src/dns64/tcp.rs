@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Clients that ask by TCP (RFC 7766): several questions on a connection, answered as soon as each can be.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use diolkos_dns64::limit::network;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,35 +23,58 @@ const LONGEST_QUERY: usize = 4096;
 /// Answers that wait until the client has read those before them.
 const PIPELINE: usize = 32;
 
-/// How many connections there may be.
+/// How many connections there may be, in all and of one client.
 pub struct Places {
     free: Cell<u32>,
+    of_one: u32,
+    taken: RefCell<HashMap<u64, u32>>,
     idle: Duration,
 }
 
+/// Of all connections, one client may have a part of this many.
+const SHARE: u32 = 4;
+
 impl Places {
-    /// So many, each closed after so many seconds without a question.
+    /// So many in all, each closed after so many seconds without a question.
     pub fn new(places: u32, idle_s: u32) -> Places {
         Places {
             free: Cell::new(places),
+            of_one: (places / SHARE).max(1),
+            taken: RefCell::default(),
             idle: Duration::from_secs(u64::from(idle_s)),
         }
     }
 }
 
 /// A place; dropped, it is free again.
-struct Place(Rc<Places>);
+struct Place {
+    places: Rc<Places>,
+    client: u64,
+}
 
 impl Place {
-    fn take(places: &Rc<Places>) -> Option<Place> {
-        places.free.set(places.free.get().checked_sub(1)?);
-        Some(Place(places.clone()))
+    fn take(places: &Rc<Places>, client: IpAddr) -> Option<Place> {
+        let client = network(client);
+        let mut taken = places.taken.borrow_mut();
+        let of_client = taken.get(&client).copied().unwrap_or(0);
+        if places.free.get() == 0 || of_client >= places.of_one {
+            return None;
+        }
+        places.free.set(places.free.get() - 1);
+        taken.insert(client, of_client + 1);
+        let places = places.clone();
+        Some(Place { places, client })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.free.set(self.0.free.get() + 1);
+        self.places.free.set(self.places.free.get() + 1);
+        let mut taken = self.places.taken.borrow_mut();
+        match taken.get_mut(&self.client) {
+            Some(of_client) if *of_client > 1 => *of_client -= 1,
+            _ => drop(taken.remove(&self.client)),
+        }
     }
 }
 
@@ -57,11 +82,11 @@ impl Drop for Place {
 pub async fn serve(listener: TcpListener, desk: Rc<Desk>, places: Rc<Places>) {
     loop {
         match listener.accept().await {
-            Ok((stream, client)) => match Place::take(&places) {
+            Ok((stream, client)) => match Place::take(&places, client.ip()) {
                 Some(place) => {
                     let desk = desk.clone();
                     tokio::task::spawn_local(async move {
-                        let done = converse(stream, client.ip(), &desk, place.0.idle).await;
+                        let done = converse(stream, client.ip(), &desk, place.places.idle).await;
                         if let Err(error) = done {
                             tracing::debug!("a connection of {client} ended: {error}");
                         }

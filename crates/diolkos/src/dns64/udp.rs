@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -21,6 +22,8 @@ const BUFFER: usize = 1 << 16;
 pub struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
+    /// It has one address, and what it sends is from there.
+    is_bound: bool,
 }
 
 /// Where an answer has to go.
@@ -28,7 +31,7 @@ pub struct Datagrams {
 pub struct Return {
     /// The client.
     client: SocketAddr,
-    /// Our address, as the client knows it.
+    /// Our address, as the client knows it; None: the only one that the socket has.
     own: Option<IpAddr>,
 }
 
@@ -36,11 +39,20 @@ impl Datagrams {
     /// Prepares a bound socket.
     pub fn new(socket: UdpSocket) -> io::Result<Datagrams> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        Ok(Datagrams { socket, state })
+        let is_bound = !socket.local_addr()?.ip().is_unspecified();
+        Ok(Datagrams {
+            socket,
+            state,
+            is_bound,
+        })
     }
 
     /// Sends an answer, or not: a client asks again.
     pub fn send(&self, to: Return, answer: &[u8]) -> io::Result<()> {
+        if to.own.is_none() {
+            let socket = SockRef::from(&self.socket);
+            return socket.send_to(answer, &to.client.into()).map(drop);
+        }
         let transmit = Transmit {
             destination: to.client,
             ecn: None,
@@ -81,7 +93,8 @@ pub async fn serve(datagrams: Rc<Datagrams>, desk: Rc<Desk>) {
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                 let to = Return {
                     client: meta.addr,
-                    own: meta.dst_ip,
+                    // To name it makes sending dearer.
+                    own: meta.dst_ip.filter(|_| !datagrams.is_bound),
                 };
                 let waiter = || Waiter::Datagram(datagrams.clone(), to);
                 let by = Transport::Udp;
