@@ -258,17 +258,20 @@ impl Resolution {
             };
             return Ok(self.ask(Question::internet(end, RecordType::A)));
         }
+        let synthetic = synthesis::synthesise(policy, message, &chain, denial)?;
+        if synthetic.is_empty() {
+            // The answer to the original question (RFC 6147 section 5.4), unless that was an error.
+            let excluded = chain.at_end(RecordType::A).next().is_some();
+            return Ok(Step::Done(match without {
+                Some(without) => without,
+                None if excluded => Answer::empty(ResponseCode::NoError, Origin::Filtered, 0),
+                None => self.pass(policy, message)?,
+            }));
+        }
         let mut builder = self.builder();
         chain.put(&mut builder)?;
-        let made = synthesis::put(policy, message, &chain, denial, &mut builder)?;
-        if made == 0 {
-            // The answer to the original question (RFC 6147 section 5.4), unless that was an error.
-            let there_were_some = chain.at_end(RecordType::A).next().is_some();
-            return match without {
-                Some(without) => Ok(Step::Done(without)),
-                None if there_were_some => Ok(Step::Done(Answer::failure())),
-                None => Ok(Step::Done(self.pass(policy, message)?)),
-            };
+        for record in synthetic {
+            builder.address(&chain.end, record.ttl, record.address);
         }
         builder.copy_section(message, Section::Authority)?;
         builder.copy_section(message, Section::Additional)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! AAAA records out of A records (RFC 6147 section 5.1.7), and which real ones stand against it (section 5.1.4).
 
+use std::net::Ipv6Addr;
+
 use hickory_proto::rr::RecordType;
 
-use crate::build::Builder;
 use crate::chain::Chain;
 use crate::policy::Policy;
 use crate::wire::{Malformed, Message, Record};
@@ -40,22 +41,28 @@ pub fn usable<'m>(
     Ok(found)
 }
 
-/// Puts the synthetic records into an answer, and says how many. `denial`: the TTL with which the AAAA records were
+/// A synthetic record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Synthetic {
+    /// Seconds.
+    pub ttl: u32,
+    /// The IPv4 node's address in a prefix.
+    pub address: Ipv6Addr,
+}
+
+/// The synthetic records for the A records at the end of a chain. `denial`: the TTL with which the AAAA records were
 /// denied.
-pub fn put(
+pub fn synthesise(
     policy: &Policy,
     message: &Message<'_>,
     chain: &Chain<'_>,
     denial: Option<u32>,
-    builder: &mut Builder,
-) -> Result<usize, Malformed> {
-    let mut made = 0;
+) -> Result<Vec<Synthetic>, Malformed> {
+    let mut made = Vec::new();
     for record in chain.at_end(RecordType::A) {
         let ttl = record.ttl.min(denial.unwrap_or(TTL_WITHOUT_SOA));
-        for address in policy.synthesise(message.v4(record)?) {
-            builder.address(&record.name, ttl, address);
-            made += 1;
-        }
+        let addresses = policy.synthesise(message.v4(record)?);
+        made.extend(addresses.map(|address| Synthetic { ttl, address }));
     }
     Ok(made)
 }

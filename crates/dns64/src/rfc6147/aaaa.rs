@@ -248,3 +248,15 @@ fn the_well_known_prefix_carries_no_private_address() {
     assert!(outcome.answers().is_empty());
     assert_eq!(outcome.code(), ResponseCode::NoError);
 }
+
+#[test]
+fn an_error_then_excluded_a_records_is_empty() {
+    let case = Case {
+        policy: Policy::new(Rules::default()),
+        ..aaaa("h1.example")
+    };
+    let private = [rr("h1.example", A, 300, &v4("10.0.0.1"))];
+    let outcome = case.resolve(&[None, some("h1.example", A, &private)]);
+    assert_eq!(outcome.code(), ResponseCode::NoError);
+    assert!(outcome.answers().is_empty());
+}

@@ -126,3 +126,16 @@ fn dname_without_its_cname_gets_one() {
     assert_eq!(outcome.answers()[1], "h1.old.example. 60 5 h1.new.example.");
     assert_eq!(outcome.answers().len(), 3);
 }
+
+#[test]
+fn cname_chain_to_nothing_is_part_of_the_denial() {
+    let alias = rr("www.example", CNAME, 60, &wire_name("h3.example"));
+    let outcome = aaaa("www.example").resolve(&[
+        code("www.example", AAAA, 4),
+        some("www.example", A, &[alias]),
+        none("h3.example", A),
+    ]);
+    assert_eq!(outcome.answers(), ["www.example. 60 5 h3.example."]);
+    assert_eq!(outcome.section(Section::Authority).len(), 1);
+    assert_eq!(outcome.code(), ResponseCode::NoError);
+}
