@@ -70,11 +70,16 @@ pub async fn serve(datagrams: Rc<Datagrams>, desk: Rc<Desk>) {
     let mut buffers = vec![vec![0; BUFFER]; BATCH];
     let mut metas = [RecvMeta::default(); BATCH];
     let mut scratch = Scratch::default();
+    let mut is_drained = false;
     loop {
         let read = {
             let mut slices: Vec<IoSliceMut> =
                 buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
             let receive = || {
+                // There was nothing left; to wait for more takes no system call that says so.
+                if std::mem::take(&mut is_drained) {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
                 let socket = UdpSockRef::from(&datagrams.socket);
                 datagrams.state.recv(socket, &mut slices, &mut metas)
             };
@@ -105,7 +110,10 @@ pub async fn serve(datagrams: Rc<Datagrams>, desk: Rc<Desk>) {
                 }
             }
         }
-        // Others have work to do too.
-        tokio::task::yield_now().await;
+        is_drained = read < BATCH;
+        if !is_drained {
+            // Others have work to do too.
+            tokio::task::yield_now().await;
+        }
     }
 }
