@@ -55,7 +55,7 @@ $TTL 300
 UNBOUND = """
 server:
     interface: ::0
-    port: 53
+    port: {port}
     access-control: ::0/0 allow
     username: ""
     chroot: ""
@@ -63,7 +63,6 @@ server:
     pidfile: "{folder}/unbound.pid"
     use-syslog: no
     do-daemonize: no
-    val-permissive-mode: yes
     module-config: "iterator"
     local-zone: "2.0.192.in-addr.arpa." nodefault
     root-hints: ""
@@ -79,6 +78,30 @@ auth-zone:
     zonefile: "{folder}/reverse"
     for-downstream: yes
     for-upstream: yes
+"""
+
+# A second unbound, which asks the first one and validates. It believes that the zone is signed with a key that the zone
+# does not have, so that nothing in it is valid.
+VALIDATOR = f"""
+server:
+    interface: ::0
+    port: 53
+    access-control: ::0/0 allow
+    username: ""
+    chroot: ""
+    directory: "{{folder}}"
+    pidfile: "{{folder}}/validator.pid"
+    use-syslog: no
+    do-daemonize: no
+    do-not-query-localhost: no
+    root-hints: ""
+    module-config: "validator iterator"
+    trust-anchor: "example. DS 4711 13 2 {64 * "0"}"
+remote-control:
+    control-enable: no
+stub-zone:
+    name: "example."
+    stub-addr: ::1@5399
 """
 
 # A resolver that misbehaves, in a way that is its first argument; it prints a line once it listens.
@@ -149,18 +172,20 @@ class Reply:
 class Dns64Network(Network):
     """A client, a DNS64, and a resolver upstream."""
 
-    def unbound(self) -> None:
-        """Start the resolver and wait until it answers."""
+    def unbound(self, bogus: bool = False) -> None:
+        """Start the resolver and wait until it answers; where it validates, example is bogus."""
         folder = self.scratch / "unbound"
         folder.mkdir()
         (folder / "zone").write_text(ZONE)
         (folder / "reverse").write_text(REVERSE)
-        (folder / "conf").write_text(UNBOUND.format(folder=folder))
-        log = (self.scratch / "unbound.log").open("w")
+        (folder / "conf").write_text(UNBOUND.format(folder=folder, port=5399 if bogus else 53))
+        (folder / "validator").write_text(VALIDATOR.format(folder=folder))
         # Under its own path AppArmor may keep it from files that are not below /etc/unbound.
         program = shutil.copy(shutil.which("unbound") or "/usr/sbin/unbound", folder / "unbound")
-        self.start(self.server, str(program), "-d", "-c", str(folder / "conf"), stdout=log, stderr=log)
-        self.until(lambda: self.dig("v4.example", "A", server=RESOLVER).status == "NOERROR")
+        for conf in ("conf", "validator") if bogus else ("conf",):
+            log = (self.scratch / f"unbound-{conf}.log").open("w")
+            self.start(self.server, str(program), "-d", "-c", str(folder / conf), stdout=log, stderr=log)
+        self.until(lambda: self.dig("v4.example", "A", "+cdflag", server=RESOLVER).status == "NOERROR")
 
     def resolver_that(self, how: str) -> None:
         """Start a resolver that misbehaves."""

@@ -111,6 +111,18 @@ def test_validating_clients_synthesise_themselves(dns64: Dns64Network) -> None:
     assert len(dns64.dig("v4.example", "AAAA", "+cdflag").data()) == 2
 
 
+def test_what_does_not_validate_is_not_synthesised(dns64_network: Dns64Network) -> None:
+    """With a resolver that validates and finds the zone bogus; CD gets what there is."""
+    net = dns64_network
+    net.unbound(bogus=True)
+    net.dns64()
+    assert net.dig("v4.example", server=RESOLVER).status == "SERVFAIL", "that is what it says itself"
+    assert net.dig("v4.example").status == "SERVFAIL"
+    assert net.dig("v6.example", "AAAA", "+dnssec").status == "SERVFAIL"
+    assert net.counters()["answer.synthesised"] == 0
+    assert len(net.dig("v4.example", "AAAA", "+cdflag").data()) == 2
+
+
 def test_long_answers_need_tcp_on_both_sides(dns64: Dns64Network) -> None:
     """A hundred addresses do not fit into a datagram: TC, then TCP."""
     dns64.dns64()
