@@ -271,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn a_code_that_needs_edns_is_a_failure_without() {
+        let answer = Answer::empty(ResponseCode::from(1, 3), Origin::Passed, 0);
+        let mut out = Vec::new();
+        answer.write(&asked(0x0100, None), 0, 512, 1232, &mut out);
+        assert_eq!(out[3] & 0xf, 2);
+        answer.write(&asked(0x0100, Some((1232, false))), 0, 1232, 1232, &mut out);
+        assert_eq!(out[3] & 0xf, 3);
+        assert_eq!(out[out.len() - 6], 1);
+    }
+
+    #[test]
     fn refusals_have_a_header_or_nothing() {
         let mut out = Vec::new();
         let refused = |bytes: &[u8]| Query::parse(bytes).expect_err("it is none");

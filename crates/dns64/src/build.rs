@@ -16,6 +16,8 @@ use crate::wire::{Malformed, Message, Question, Record, Section, HEADER};
 
 /// Room for the OPT record, bytes.
 const OPT: usize = 11;
+/// Where a pointer can lead, which has 14 bits (RFC 1035 section 4.1.4).
+const FARTHEST: u16 = 0x3fff;
 /// Class IN.
 const IN: u16 = 1;
 
@@ -179,9 +181,9 @@ impl Builder {
             return;
         }
         let at = self.base + self.sections.len();
-        // A pointer has 14 bits (RFC 1035 section 4.1.4), and to the root it is longer than the name.
+        // To the root a pointer is longer than the name.
         self.last = match u16::try_from(at) {
-            Ok(at) if at < POINTER >> 2 && !owner.is_root() => Some((owner.clone(), at)),
+            Ok(at) if at <= FARTHEST && !owner.is_root() => Some((owner.clone(), at)),
             _ => None,
         };
         put_name(&mut self.sections, owner);
@@ -215,4 +217,33 @@ fn put_name(out: &mut Vec<u8>, name: &Name) {
         out.extend_from_slice(label);
     }
     out.push(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Rules;
+    use crate::query::Query;
+    use crate::testing::{name, query};
+
+    #[test]
+    fn names_beyond_the_reach_of_a_pointer_are_written_in_full() {
+        let asking = query("h.example", 28, 0x0100, None);
+        let asking = Query::parse(&asking).expect("it is a query");
+        let mut builder = Builder::new(&asking.question);
+        let owners = |number: usize| name(&format!("h{}.example", number / 2));
+        for number in 0..1200 {
+            builder.address(&owners(number), 60, Ipv6Addr::LOCALHOST);
+        }
+        let policy = Policy::new(Rules::default());
+        let answer = builder.finish(&policy, ResponseCode::NoError, Origin::Local, Says::There);
+        let mut out = Vec::new();
+        answer.write(&asking, 0, LONGEST, 1232, &mut out);
+        assert!(out.len() > 2 * usize::from(FARTHEST));
+        let message = Message::parse(&out).expect("it can be read");
+        assert_eq!(message.records.len(), 1200);
+        for (number, record) in message.records.iter().enumerate() {
+            assert_eq!(record.name, owners(number));
+        }
+    }
 }

@@ -148,6 +148,9 @@ mod tests {
     fn ipv4only_arpa_aaaa_of_every_prefix() {
         let answer = ask("ipv4only.arpa", RecordType::AAAA).expect("it is ours");
         assert_eq!(answer.counts, [4, 0, 0]);
+        // A synthetic record is kept no longer than a denial (RFC 6147 section 5.1.7).
+        assert_eq!(answer.lifetime, 10800);
+        assert_eq!(answer.sections[6..10], bytes("00002a30"));
         let addresses: Vec<&[u8]> = answer.sections.chunks(28).map(|rr| &rr[12..]).collect();
         assert_eq!(
             addresses,

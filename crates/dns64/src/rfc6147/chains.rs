@@ -139,3 +139,15 @@ fn cname_chain_to_nothing_is_part_of_the_denial() {
     assert_eq!(outcome.section(Section::Authority).len(), 1);
     assert_eq!(outcome.code(), ResponseCode::NoError);
 }
+
+#[test]
+fn cname_chain_is_there_once_after_a_timeout() {
+    let alias = || rr("www.example", CNAME, 60, &wire_name("h1.example"));
+    let outcome = aaaa("www.example").resolve(&[
+        some("www.example", AAAA, &[alias()]),
+        None,
+        some("www.example", A, &[alias()]),
+        h1_a(),
+    ]);
+    assert_eq!(outcome.answers(), ["www.example. 60 5 h1.example.", H1]);
+}

@@ -127,13 +127,15 @@ fn authority_and_additional_are_copied_and_not_synthesised() {
 
 #[test]
 fn names_in_copied_records_are_written_in_full() {
-    // `example NS ns.example` and an MX record whose names point into the message of upstream.
+    // An NS, an MX and an SOA record whose names point into the message of upstream.
     let mut found = reply("h1.example", A, 0, [&[], &[], &[]]);
     found[7] = 1; // one answer
-    found[9] = 2; // two authorities
+    found[9] = 3; // three authorities
     found.extend(bytes("c00c 0001 0001 0000012c 0004 c0000201"));
     found.extend(bytes("c00f 0002 0001 0000012c 0005 02 6e73 c00f"));
     found.extend(bytes("c00f 000f 0001 0000012c 0004 000a c00c"));
+    found.extend(bytes("c00f 0006 0001 0000012c 001b 02 6e73 c00f c00c"));
+    found.extend(bytes("00000001 00000e10 00000258 00015180 00000e10"));
     let outcome = aaaa("h1.example").resolve(&[none("h1.example", AAAA), Some(found)]);
     let message = outcome.parsed();
     let mut authority = message.section(Section::Authority);
@@ -145,6 +147,10 @@ fn names_in_copied_records_are_written_in_full() {
         message.data(mx),
         [&[0, 10][..], &wire_name("h1.example")].concat()
     );
+    let soa = authority.next().expect("the SOA record");
+    let names = [wire_name("ns.example"), wire_name("h1.example")].concat();
+    assert_eq!(message.data(soa)[..names.len()], names);
+    assert_eq!(message.data(soa).len(), names.len() + 20);
 }
 
 // --- 5.4: the response
