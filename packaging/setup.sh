@@ -66,6 +66,8 @@ wanted_to_run() {
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
 	want "iperf3" "command -v iperf3" "iperf3"
 	want "tayga" "command -v tayga" "tayga"
+	want "unbound" "command -v unbound" "unbound"
+	want "dig" "command -v dig" "bind9-dnsutils"
 }
 
 wanted_to_lint() {
@@ -152,7 +154,7 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3; do
+	for service in tayga iperf3 unbound; do
 		case " $* " in *" $service "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 }

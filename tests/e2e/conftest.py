@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dns64 import Dns64Network
 from network import Network
 from siit import SiitNetwork
 
@@ -42,6 +43,17 @@ def net() -> Iterator[Network]:
 def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
     """An IPv4 host, a translator's router and an IPv6 host; see `siit`. Its parameter is the datapath."""
     network = SiitNetwork(program(), datapath=getattr(request, "param", "auto"))
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def dns64_network() -> Iterator[Dns64Network]:
+    """A client, a DNS64 and a resolver; see `dns64`."""
+    network = Dns64Network(program())
     try:
         network.build()
         yield network

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command line. It is a promise to scripts.
 
-use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::nat64::Protocol;
-use crate::config::{Datapath, Level, V6Address};
+use crate::config::{Datapath, Level, Resolver, V6Address};
 
 /// Translates between IPv4 and IPv6.
 #[derive(Parser, Debug)]
@@ -32,6 +32,8 @@ pub enum Command {
     Siit(Run),
     /// Be a stateful translator for a router (RFC 6146), in the foreground
     Nat64(Run),
+    /// Be a DNS64 (RFC 6147), in the foreground: AAAA records for what has A records only
+    Dns64(Dns64),
     /// Be what a configuration file says, in the foreground
     Run(Run),
     /// Check a configuration file and print it in canonical form
@@ -80,6 +82,38 @@ pub struct Clat {
     /// Options of every translator
     #[command(flatten)]
     pub common: Common,
+}
+
+/// Options of `dns64`; each goes before the same key of a configuration file.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: diolkos dns64 --listen [::1]:5353 --upstream 192.0.2.53 --pref64 64:ff9b::/96\n\
+                        Ports below 1024 need CAP_NET_BIND_SERVICE; nothing else needs a privilege.\n\
+                        Counters: diolkos show counters --device dns64"
+)]
+pub struct Dns64 {
+    /// Where to listen, by UDP and TCP; may be given several times [default: [::1]:53 and 127.0.0.1:53]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Vec<SocketAddr>,
+    /// A recursive resolver to ask, the preferred one first; may be given several times [port: 53]
+    #[arg(
+        long,
+        value_name = "ADDRESS[:PORT]",
+        required_unless_present = "config"
+    )]
+    pub upstream: Vec<Resolver>,
+    /// Translation prefix (RFC 6052); may be given several times [default: 64:ff9b::/96]
+    #[arg(long, value_name = "PREFIX")]
+    pub pref64: Vec<Ipv6Net>,
+    /// What `show --device` calls it [default: dns64]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A configuration file for everything else
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to log [default: info]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub log: Option<Level>,
 }
 
 /// Options of `run`, `siit` and `nat64`.
@@ -173,7 +207,7 @@ pub struct Show {
     /// Also show counters that are zero
     #[arg(long)]
     pub all: bool,
-    /// TUN device of the diolkos to ask
+    /// TUN device of the diolkos to ask, or the name of a DNS64
     #[arg(long, value_name = "NAME", default_value = "diolkos0")]
     pub device: String,
 }

@@ -3,6 +3,8 @@
 //!
 //! cli → config → clat, router → (nat64, net, slow path, fast path) → control
 //!
+//! cli → config → dns64 → control
+//!
 //! cli → config → offline
 //!
 //! The program is [`main`]; `src/main.rs` only calls it, so that what reads bytes from elsewhere can also be reached
@@ -14,6 +16,7 @@ mod cli;
 mod config;
 mod control;
 mod counters;
+mod dns64;
 mod events;
 mod failure;
 mod forwarding;
@@ -56,6 +59,9 @@ pub fn main() -> ExitCode {
         }
         Command::Siit(options) => from_file(options, Some(Mode::Siit)),
         Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
+        Command::Dns64(options) => {
+            dns64_settings(options).and_then(|s| foreground(s.log.level, dns64::run(s)))
+        }
         Command::Run(options) => from_file(options, None),
         Command::Check { file } => config::load(&file, |_| ())
             .and_then(|settings| settings.canonical())
@@ -79,6 +85,7 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
         // Without an interface a file is not complete; with --uplink it is.
         Some(path) => config::load(path, |file| {
             file.translator.mode = Mode::Clat;
+            file.no_translator = false;
             if let Some(uplink) = &options.uplink {
                 file.translator.interfaces = vec![uplink.clone()];
             }
@@ -101,6 +108,38 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
     if !options.routes.is_empty() {
         settings.clat.routes = options.routes;
     }
+    first_objection(settings)
+}
+
+fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
+    let cli = &options;
+    let adjust = |settings: &mut Settings| {
+        // Whatever else the file says is for `run`.
+        settings.no_translator = true;
+        settings.log.level = cli.log.unwrap_or(settings.log.level);
+        let dns64 = settings.dns64.get_or_insert_default();
+        if let Some(name) = &cli.name {
+            dns64.name.clone_from(name);
+        }
+        if !cli.listen.is_empty() {
+            dns64.listen.clone_from(&cli.listen);
+        }
+        if !cli.upstream.is_empty() {
+            dns64.upstream.clone_from(&cli.upstream);
+        }
+        if !cli.pref64.is_empty() {
+            dns64.pref64.clone_from(&cli.pref64);
+        }
+    };
+    if let Some(path) = &options.config {
+        return config::load(path, adjust);
+    }
+    let mut settings = Settings::default();
+    adjust(&mut settings);
+    first_objection(settings)
+}
+
+fn first_objection(settings: Settings) -> Result<Settings, Failure> {
     match settings.objections().first() {
         None => Ok(settings),
         Some(objection) => Err(Failure::usage(format!(
@@ -119,15 +158,37 @@ fn common(settings: &mut Settings, options: &Common) {
 fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let read = move || {
         config::load(&options.config, |settings| {
-            settings.translator.mode = mode.unwrap_or(settings.translator.mode);
+            if let Some(mode) = mode {
+                settings.translator.mode = mode;
+                settings.no_translator = false;
+            }
             common(settings, &options.common);
         })
     };
     let settings = read()?;
     let level = settings.log.level;
+    if settings.dns64_alone().is_some() {
+        return foreground(level, dns64::run(settings));
+    }
+    // `run` does everything that the file says, and the other commands what they are called.
+    let beside = settings.dns64.is_some() && mode.is_none();
+    let beside = beside.then(|| dns64::run(settings.clone()));
     match settings.translator.mode {
-        Mode::Clat => foreground(level, clat::run(settings)),
-        Mode::Siit | Mode::Nat64 => foreground(level, router::run(settings, read)),
+        Mode::Clat => foreground(level, together(clat::run(settings), beside)),
+        Mode::Siit | Mode::Nat64 => {
+            foreground(level, together(router::run(settings, read), beside))
+        }
+    }
+}
+
+/// Both, until a signal ends both or one fails.
+async fn together(
+    translator: impl Future<Output = Result<(), Failure>>,
+    dns64: Option<impl Future<Output = Result<(), Failure>>>,
+) -> Result<(), Failure> {
+    match dns64 {
+        Some(dns64) => tokio::try_join!(translator, dns64).map(|_| ()),
+        None => translator.await,
     }
 }
 

@@ -30,6 +30,8 @@ pub fn parse(
         Some(settings) => settings,
         None => whole(text, name)?,
     };
+    settings.no_translator =
+        settings.dns64.is_some() && settings.eam.is_empty() && !has_translator(text);
     adjust(&mut settings);
     let objections = settings.objections();
     if objections.is_empty() {
@@ -57,6 +59,12 @@ fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
             e.message().replace('\n', " ")
         ))
     })
+}
+
+/// Sections that only a translator has a use for; `[log]` is everybody's.
+fn has_translator(text: &str) -> bool {
+    let sections = text.parse::<toml::Table>().unwrap_or_default();
+    sections.keys().any(|key| key != "dns64" && key != "log")
 }
 
 #[cfg(test)]
@@ -148,6 +156,28 @@ mod tests {
             refusal(&text("192.0.2", "2001:db8::")),
             "x.toml:4:6: `192.0.2` is not an IPv4 network or address"
         );
+    }
+
+    #[test]
+    fn the_example_of_a_dns64_shows_the_defaults() {
+        let settings = parse(examples()[5], "README.md", |_| ()).expect("it is right");
+        let mut dns64 = settings.dns64.expect("there is one");
+        assert_eq!(dns64.upstream.len(), 1, "it has no default");
+        dns64.upstream.clear();
+        dns64.range.clear();
+        assert_eq!(dns64, crate::config::Dns64::default());
+    }
+
+    #[test]
+    fn a_dns64_is_alone_where_nothing_speaks_of_a_translator() {
+        let dns64 = "[dns64]\nupstream = [\"192.0.2.53\"]\n[log]\nlevel = \"warn\"\n";
+        let settings = parse(dns64, "x.toml", |_| ()).expect("it needs no translator");
+        assert!(settings.dns64_alone().is_some());
+        let beside = format!("{dns64}[translator]\ninterfaces = [\"eth0\"]\n");
+        let settings = parse(&beside, "x.toml", |_| ()).expect("both are right");
+        assert!(settings.dns64.is_some() && settings.dns64_alone().is_none());
+        let print = settings.canonical().expect("settings are TOML");
+        assert!(print.contains("[translator]") && print.contains("[dns64]"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! file (→ pieces, if it is long) → settings → objections → translation (as `diolkos-core` takes it)
 
 mod auto;
+mod dns64;
 mod file;
 pub mod nat64;
 mod network;
@@ -24,6 +25,7 @@ use crate::failure::Failure;
 use network::network_or_node;
 
 pub use auto::{Mtu, Networks, V4Address, V6Address};
+pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
 pub use nat64::Nat64;
 pub use translation::{has_icmpv6_source, Found};
@@ -44,8 +46,13 @@ pub struct Settings {
     pub siit: Siit,
     /// A stateful NAT64 (RFC 6146).
     pub nat64: Nat64,
+    /// The DNS64 (RFC 6147), which may also be alone.
+    pub dns64: Option<Dns64>,
     /// What is logged.
     pub log: Log,
+    /// The file has a section `[dns64]` and none of a translator.
+    #[serde(skip)]
+    pub no_translator: bool,
 }
 
 /// What the program is.
@@ -321,6 +328,8 @@ struct Print<'a> {
     siit: Option<&'a Siit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nat64: Option<&'a Nat64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns64: Option<&'a Dns64>,
     log: &'a Log,
 }
 
@@ -328,15 +337,22 @@ impl Settings {
     /// TOML with every key that means something in this mode.
     pub fn canonical(&self) -> Result<String, Failure> {
         let mode = self.translator.mode;
-        toml::to_string(&Print {
-            translator: &self.translator,
-            eam: (mode == Mode::Siit).then_some(&self.eam),
-            icmp: &self.icmp,
-            clat: (mode == Mode::Clat).then_some(&self.clat),
-            siit: (mode == Mode::Siit).then_some(&self.siit),
-            nat64: (mode == Mode::Nat64).then_some(&self.nat64),
-            log: &self.log,
-        })
-        .map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
+        let text = match self.dns64_alone() {
+            Some(dns64) => toml::to_string(&dns64::Print {
+                dns64,
+                log: &self.log,
+            }),
+            None => toml::to_string(&Print {
+                translator: &self.translator,
+                eam: (mode == Mode::Siit).then_some(&self.eam),
+                icmp: &self.icmp,
+                clat: (mode == Mode::Clat).then_some(&self.clat),
+                siit: (mode == Mode::Siit).then_some(&self.siit),
+                nat64: (mode == Mode::Nat64).then_some(&self.nat64),
+                dns64: self.dns64.as_ref(),
+                log: &self.log,
+            }),
+        };
+        text.map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
     }
 }

@@ -26,7 +26,13 @@ impl Objection {
 impl Settings {
     /// Every rule that the settings break.
     pub fn objections(&self) -> Vec<Objection> {
-        let mut found = Vec::new();
+        let mut found = match &self.dns64 {
+            Some(dns64) => dns64.objections(),
+            None => Vec::new(),
+        };
+        if self.dns64_alone().is_some() {
+            return found;
+        }
         let t = &self.translator;
         if t.device.is_empty() {
             found.push(Objection::new(

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The section `[dns64]`: its keys, their defaults and their rules.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use diolkos_dns64::policy::{default_exclude4, default_exclude6};
+use diolkos_dns64::{Range, Rules};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::{Deserialize, Serialize};
+
+use super::objections::Objection;
+use super::{Settings, WELL_KNOWN_PREFIX};
+
+/// The DNS64 (RFC 6147).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Dns64 {
+    /// By what `diolkos show` finds it in its network namespace.
+    pub name: String,
+    /// Where clients are listened to, by UDP and TCP.
+    pub listen: Vec<SocketAddr>,
+    /// Recursive resolvers that are asked, in order of preference.
+    pub upstream: Vec<Resolver>,
+    /// Translation prefixes (RFC 6052); each gives every name an address.
+    pub pref64: Vec<Ipv6Net>,
+    /// AAAA records in these count as absent (RFC 6147 section 5.1.4).
+    pub exclude6: Vec<Ipv6Net>,
+    /// A records in these are not synthesised.
+    pub exclude4: Vec<Ipv4Net>,
+    /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
+    pub allow_private_with_wkp: bool,
+    /// Who may ask.
+    pub clients: Vec<IpNet>,
+    /// Questions per second of a client (an IPv4 address, an IPv6 /64) in the long run; 0: no limit.
+    pub rate: u32,
+    /// Questions of a client at once, after a quiet time.
+    pub burst: u32,
+    /// The longest datagram sent or asked for, bytes.
+    pub udp_size: u16,
+    /// How long one try may take, milliseconds.
+    pub timeout_ms: u32,
+    /// How often a question is sent; at least once to each upstream.
+    pub tries: u32,
+    /// Questions that wait for upstream at the same time.
+    pub max_outstanding: u32,
+    /// Connections of clients at the same time; one client has a quarter of them at most.
+    pub max_tcp: u32,
+    /// After so long without a question a connection is closed, seconds.
+    pub tcp_idle_s: u32,
+    /// Memory for answers that are kept, bytes; 0: none is kept.
+    pub cache_bytes: u64,
+    /// An answer is kept for no longer, seconds.
+    pub max_ttl_s: u32,
+    /// A denial is kept for no longer, seconds (RFC 2308 section 5).
+    pub max_negative_ttl_s: u32,
+    /// IPv4 ranges with prefixes of their own.
+    pub range: Vec<PrefixRange>,
+}
+
+/// IPv4 addresses with prefixes of their own (RFC 6147 section 5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixRange {
+    /// The addresses; the longest match decides.
+    pub v4: Ipv4Net,
+    /// Their prefixes; empty: they are not synthesised.
+    pub pref64: Vec<Ipv6Net>,
+}
+
+impl Default for Dns64 {
+    fn default() -> Dns64 {
+        let rules = Rules::default();
+        Dns64 {
+            name: "dns64".to_owned(),
+            listen: vec![
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), DNS),
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DNS),
+            ],
+            upstream: Vec::new(),
+            pref64: vec![WELL_KNOWN_PREFIX],
+            exclude6: default_exclude6(),
+            exclude4: default_exclude4(),
+            allow_private_with_wkp: false,
+            clients: vec![IpNet::V6(Ipv6Net::default()), IpNet::V4(Ipv4Net::default())],
+            rate: 500,
+            burst: 500,
+            udp_size: SAFE_UDP,
+            timeout_ms: 1500,
+            tries: 2,
+            max_outstanding: 4096,
+            max_tcp: 256,
+            tcp_idle_s: 10,
+            cache_bytes: 64 << 20,
+            max_ttl_s: rules.max_ttl,
+            max_negative_ttl_s: rules.max_negative_ttl,
+            range: Vec::new(),
+        }
+    }
+}
+
+/// The port of DNS.
+const DNS: u16 = 53;
+/// A datagram of this size is fragmented nowhere where IPv6 works, bytes (RFC 9715 section 3).
+const SAFE_UDP: u16 = 1232;
+
+/// A resolver: an address, and a port where it is not 53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Resolver(pub SocketAddr);
+
+impl FromStr for Resolver {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Resolver, String> {
+        let with_port = text.parse::<SocketAddr>().ok();
+        let without = || text.parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, DNS));
+        with_port.or_else(without).map(Resolver).ok_or_else(|| {
+            format!("`{text}` is no address of a resolver: an IP address, with a port as 192.0.2.1:53 or [2001:db8::1]:53")
+        })
+    }
+}
+
+impl TryFrom<String> for Resolver {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Resolver, String> {
+        text.parse()
+    }
+}
+
+impl From<Resolver> for String {
+    fn from(resolver: Resolver) -> String {
+        resolver.to_string()
+    }
+}
+
+impl fmt::Display for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.port() {
+            DNS => self.0.ip().fmt(f),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
+impl Dns64 {
+    /// What the answers depend on.
+    pub fn rules(&self) -> Rules {
+        let range = |range: &PrefixRange| Range {
+            v4: range.v4,
+            pref64: range.pref64.clone(),
+        };
+        Rules {
+            pref64: self.pref64.clone(),
+            ranges: self.range.iter().map(range).collect(),
+            exclude6: self.exclude6.clone(),
+            exclude4: self.exclude4.clone(),
+            allow_private_with_wkp: self.allow_private_with_wkp,
+            max_negative_ttl: self.max_negative_ttl_s,
+            max_ttl: self.max_ttl_s,
+        }
+    }
+
+    /// Every rule that the section breaks.
+    pub fn objections(&self) -> Vec<Objection> {
+        let mut found = Vec::new();
+        let mut object = |key: &str, message: String| {
+            found.push(Objection {
+                key: format!("dns64.{key}"),
+                message,
+            });
+        };
+        if self.name.is_empty() {
+            object("name", "it needs one, for its control socket".to_owned());
+        }
+        if self.listen.is_empty() {
+            object("listen", "nobody could ask".to_owned());
+        }
+        for (at, address) in self.listen.iter().enumerate() {
+            if self.listen[..at].contains(address) {
+                object(
+                    &format!("listen[{at}]"),
+                    format!("{address} is there twice"),
+                );
+            }
+        }
+        if self.upstream.is_empty() {
+            object("upstream", "there is no resolver to ask".to_owned());
+        }
+        for (at, resolver) in self.upstream.iter().enumerate() {
+            let key = format!("upstream[{at}]");
+            let ip = resolver.0.ip();
+            if ip.is_unspecified() || ip.is_multicast() || resolver.0.port() == 0 {
+                object(&key, format!("{resolver} cannot be asked"));
+            } else if self.listen.contains(&resolver.0) {
+                object(&key, format!("{resolver} is this server itself"));
+            }
+        }
+        if self.pref64.is_empty() {
+            object("pref64", "nothing could be synthesised".to_owned());
+        }
+        for (key, message) in wrong_prefixes("pref64", &self.pref64) {
+            object(&key, message);
+        }
+        for (at, range) in self.range.iter().enumerate() {
+            let key = format!("range[{at}]");
+            if range.v4.addr() != range.v4.network() {
+                object(&format!("{key}.v4"), bits_after(range.v4, range.v4.trunc()));
+            }
+            if self.range[..at].iter().any(|other| other.v4 == range.v4) {
+                object(&format!("{key}.v4"), format!("{} is there twice", range.v4));
+            }
+            for (key, message) in wrong_prefixes(&format!("{key}.pref64"), &range.pref64) {
+                object(&key, message);
+            }
+        }
+        for (at, net) in self.exclude6.iter().enumerate() {
+            if net.addr() != net.network() {
+                object(&format!("exclude6[{at}]"), bits_after(net, net.trunc()));
+            }
+        }
+        for (at, net) in self.exclude4.iter().enumerate() {
+            if net.addr() != net.network() {
+                object(&format!("exclude4[{at}]"), bits_after(net, net.trunc()));
+            }
+        }
+        for (at, net) in self.clients.iter().enumerate() {
+            if net.addr() != net.network() {
+                object(&format!("clients[{at}]"), bits_after(net, net.trunc()));
+            }
+        }
+        if self.rate > 0 && self.burst == 0 {
+            object("burst", "with 0 nobody may ask at all".to_owned());
+        }
+        for (key, value, least, most) in [
+            ("udp_size", u32::from(self.udp_size), 512, 4096),
+            ("timeout_ms", self.timeout_ms, 10, 60_000),
+            ("tries", self.tries, 1, 10),
+            ("max_outstanding", self.max_outstanding, 1, 1 << 20),
+            ("max_tcp", self.max_tcp, 1, 1 << 16),
+            ("tcp_idle_s", self.tcp_idle_s, 1, 3600),
+        ] {
+            if !(least..=most).contains(&value) {
+                object(key, format!("{value} is not between {least} and {most}"));
+            }
+        }
+        found
+    }
+}
+
+/// Prefixes that RFC 6052 section 2.2 does not know; the translation knows the rules.
+fn wrong_prefixes(key: &str, prefixes: &[Ipv6Net]) -> Vec<(String, String)> {
+    let config = diolkos_core::Config {
+        pref64: prefixes.to_vec(),
+        ..diolkos_core::Config::default()
+    };
+    let problems = config.check().err().map(|error| error.problems);
+    problems
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|problem| {
+            let index = problem.key.strip_prefix("pref64[")?;
+            Some((format!("{key}[{index}"), problem.message))
+        })
+        .collect()
+}
+
+fn bits_after(given: impl fmt::Display, meant: impl fmt::Display) -> String {
+    format!("{given} has bits set after its prefix; {meant} is meant?")
+}
+
+/// What is printed where there is no translator.
+#[derive(Serialize)]
+pub(super) struct Print<'a> {
+    pub dns64: &'a Dns64,
+    pub log: &'a super::Log,
+}
+
+impl Settings {
+    /// The section, in a file without a translator.
+    pub fn dns64_alone(&self) -> Option<&Dns64> {
+        self.dns64.as_ref().filter(|_| self.no_translator)
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every fate of a question by its name, in one list.
+
+use std::cell::Cell;
+
+use diolkos_dns64::Origin;
+
+use crate::counters::Counter;
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// A datagram of a client's.
+    QueryUdp,
+    /// A message of a client's by TCP.
+    QueryTcp,
+    /// It is no query that a resolver answers.
+    RefusedForm,
+    /// Its sender is not among `clients`.
+    RefusedClient,
+    /// It does not want recursion, and others' questions are nobody's business.
+    RefusedNotRecursive,
+    /// Its sender asks too much; nothing is sent.
+    LimitedDropped,
+    /// The same; it is told to come by TCP.
+    LimitedTruncated,
+    /// Too many questions wait for upstream.
+    Busy,
+    /// Answered from the cache.
+    CacheHit,
+    /// Not in the cache.
+    CacheMiss,
+    /// The same question is on its way already.
+    Coalesced,
+    /// Resolved: passed on as it came.
+    Passed,
+    /// Resolved: AAAA records left out.
+    Filtered,
+    /// Resolved: synthetic.
+    Synthesised,
+    /// Resolved: ipv4only.arpa and its reverse names.
+    Local,
+    /// Resolved: SERVFAIL of our own.
+    Failed,
+    /// The answer was too long for its datagram.
+    Truncated,
+    /// The kernel did not take an answer.
+    SendFailed,
+    /// A connection was refused: there are `max_tcp`, or a quarter of them are this client's.
+    TcpRefused,
+    /// Sent to upstream by UDP.
+    UpstreamUdp,
+    /// Sent to upstream by TCP, since the answer was too long.
+    UpstreamTcp,
+    /// No answer of upstream's in time.
+    UpstreamTimeout,
+    /// Upstream could not be reached, or closed the connection.
+    UpstreamUnreachable,
+    /// Upstream answered with an error, and another one was asked.
+    UpstreamError,
+    /// A datagram from upstream that answers nothing: wrong identification, wrong question, or too late.
+    UpstreamUnexpected,
+}
+
+/// The names, in the order of [`Fate`].
+const NAMES: [&str; 25] = [
+    "query_udp",
+    "query_tcp",
+    "refused.form",
+    "refused.client",
+    "refused.not_recursive",
+    "limited.dropped",
+    "limited.truncated",
+    "busy",
+    "cache_hit",
+    "cache_miss",
+    "coalesced",
+    "answer.passed",
+    "answer.filtered",
+    "answer.synthesised",
+    "answer.local",
+    "answer.failed",
+    "truncated",
+    "send_failed",
+    "tcp_refused",
+    "upstream.udp",
+    "upstream.tcp",
+    "upstream.timeout",
+    "upstream.unreachable",
+    "upstream.error",
+    "upstream.unexpected",
+];
+
+/// How often each of it happened.
+#[derive(Debug, Default)]
+pub struct Tally([Cell<u64>; NAMES.len()]);
+
+impl Tally {
+    /// It happened.
+    pub fn count(&self, fate: Fate) {
+        let cell = &self.0[fate as usize];
+        cell.set(cell.get() + 1);
+    }
+
+    /// A question was resolved.
+    pub fn resolved(&self, origin: Origin) {
+        self.count(match origin {
+            Origin::Passed => Fate::Passed,
+            Origin::Filtered => Fate::Filtered,
+            Origin::Synthesised => Fate::Synthesised,
+            Origin::Local => Fate::Local,
+            Origin::Failed => Fate::Failed,
+        });
+    }
+
+    /// All of them, for `diolkos show counters`.
+    pub fn counters(&self) -> Vec<Counter> {
+        let counter = |(name, cell): (&&str, &Cell<u64>)| Counter {
+            name: format!("dns64.{name}"),
+            packets: cell.get(),
+            bytes: None,
+        };
+        NAMES.iter().zip(&self.0).map(counter).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fate_has_its_name() {
+        let tally = Tally::default();
+        tally.count(Fate::UpstreamUnexpected);
+        tally.count(Fate::CacheHit);
+        tally.resolved(Origin::Synthesised);
+        let happened: Vec<String> = tally
+            .counters()
+            .into_iter()
+            .filter(|counter| counter.packets == 1)
+            .map(|counter| counter.name)
+            .collect();
+        assert_eq!(
+            happened,
+            [
+                "dns64.cache_hit",
+                "dns64.answer.synthesised",
+                "dns64.upstream.unexpected"
+            ]
+        );
+    }
+}

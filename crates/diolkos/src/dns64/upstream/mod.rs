@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asking the resolvers upstream: one after the other, each for a bounded time, by UDP and, where the answer is too long
+//! for that, by TCP.
+
+mod ids;
+mod tcp;
+mod udp;
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use diolkos_dns64::{Ask, Message};
+use hickory_proto::op::ResponseCode;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::config::Dns64;
+use crate::failure::Failure;
+
+use super::tally::{Fate, Tally};
+use ids::Ids;
+use udp::Ports;
+
+/// A resolver that did not answer is asked last for so long.
+const PENALTY: Duration = Duration::from_secs(10);
+/// Connections to resolvers at the same time; who comes later waits, within the time of its try.
+const CONNECTIONS: usize = 64;
+
+/// The resolvers.
+pub struct Upstream {
+    resolvers: Vec<Resolver>,
+    timeout: Duration,
+    tries: usize,
+    udp_size: u16,
+    ids: Rc<Ids>,
+    connections: Semaphore,
+    tally: Rc<Tally>,
+}
+
+/// One of them.
+struct Resolver {
+    address: SocketAddr,
+    ports: Ports,
+    /// Until then others are better.
+    penalised: Cell<Option<Instant>>,
+}
+
+impl Upstream {
+    /// Prepares to ask; nothing is sent yet.
+    pub fn new(dns64: &Dns64, tally: Rc<Tally>) -> Result<Upstream, Failure> {
+        let ids = Ids::new()
+            .map_err(|e| Failure::run_time(format!("the kernel gives no random numbers: {e}")))?;
+        let ids = Rc::new(ids);
+        let resolver = |address| Resolver {
+            address,
+            ports: Ports::new(address, ids.clone(), tally.clone()),
+            penalised: Cell::default(),
+        };
+        Ok(Upstream {
+            resolvers: dns64.upstream.iter().map(|r| resolver(r.0)).collect(),
+            timeout: Duration::from_millis(u64::from(dns64.timeout_ms)),
+            tries: (dns64.tries as usize).max(dns64.upstream.len()),
+            udp_size: dns64.udp_size,
+            ids: ids.clone(),
+            connections: Semaphore::new(CONNECTIONS),
+            tally,
+        })
+    }
+
+    /// How long a question may take at most.
+    pub fn patience(&self) -> Duration {
+        self.timeout * self.tries as u32
+    }
+
+    /// The reply to a question: of the first resolver that has one, else the error of the last; None if there is none.
+    pub async fn ask(&self, ask: &Ask) -> Option<Vec<u8>> {
+        let mut error = None;
+        let order = self.order();
+        for turn in 0..self.tries {
+            let resolver = &self.resolvers[order[turn % order.len()]];
+            let reply = match timeout(self.timeout, self.exchange(resolver, ask)).await {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(why)) => {
+                    self.tally.count(Fate::UpstreamUnreachable);
+                    self.penalise(resolver, &why.to_string());
+                    continue;
+                }
+                Err(_) => {
+                    self.tally.count(Fate::UpstreamTimeout);
+                    self.penalise(resolver, "no answer");
+                    continue;
+                }
+            };
+            resolver.penalised.set(None);
+            if !is_refusal(&reply) {
+                return Some(reply);
+            }
+            error = Some(reply);
+            // To ask the same one again would give the same.
+            if turn + 1 >= order.len() {
+                break;
+            }
+            self.tally.count(Fate::UpstreamError);
+        }
+        error
+    }
+
+    /// Resolvers in the order in which they are asked: as configured, those that did not answer lately last.
+    fn order(&self) -> Vec<usize> {
+        let now = Instant::now();
+        let mut order: Vec<usize> = (0..self.resolvers.len()).collect();
+        order.sort_by_key(|&at| {
+            self.resolvers[at]
+                .penalised
+                .get()
+                .is_some_and(|end| end > now)
+        });
+        order
+    }
+
+    fn penalise(&self, resolver: &Resolver, why: &str) {
+        let now = Instant::now();
+        let before = resolver.penalised.replace(Some(now + PENALTY));
+        if before.is_none_or(|end| end < now) {
+            tracing::warn!("the resolver {} failed: {why}", resolver.address);
+        }
+    }
+
+    async fn exchange(&self, resolver: &Resolver, ask: &Ask) -> io::Result<Vec<u8>> {
+        self.tally.count(Fate::UpstreamUdp);
+        let reply = resolver.ports.exchange(ask, self.udp_size).await?;
+        if !is_truncated(&reply) {
+            return Ok(reply);
+        }
+        // The semaphore is never closed.
+        let _place = self.connections.acquire().await;
+        self.tally.count(Fate::UpstreamTcp);
+        tcp::exchange(resolver.address, ask, self.udp_size, self.ids.next()).await
+    }
+}
+
+fn is_truncated(reply: &[u8]) -> bool {
+    const TC: u8 = 0x02;
+    reply.get(2).is_some_and(|flags| flags & TC != 0)
+}
+
+/// Would another resolver perhaps know better?
+fn is_refusal(reply: &[u8]) -> bool {
+    let code = Message::parse(reply).map_or(ResponseCode::FormErr, |message| message.rcode());
+    !matches!(code, ResponseCode::NoError | ResponseCode::NXDomain)
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An answer as it is kept, and as it goes to each client that asked.
+//!
+//! It is kept as bytes, all but header, question and OPT record, which each client has its own of. To send it is to copy
+//! it and to age its TTLs.
+
+use hickory_proto::op::{Header, ResponseCode};
+use hickory_proto::rr::RecordType;
+
+use crate::policy::{Policy, Says};
+use crate::query::{Query, Refusal, DO};
+use crate::wire::{Message, Record, HEADER};
+
+/// Length of an OPT record without options, bytes (RFC 6891 section 6.1.2).
+const OPT: usize = 11;
+/// The longest message by TCP, bytes (RFC 1035 section 4.2.2).
+pub const LONGEST: usize = 65535;
+
+/// Where an answer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From upstream, as it is.
+    Passed,
+    /// From upstream, without AAAA records that are excluded (RFC 6147 section 5.1.4).
+    Filtered,
+    /// AAAA records made of A records (RFC 6147 section 5.1.7), or a CNAME record of a PTR query (section 5.3.1).
+    Synthesised,
+    /// Of this server alone (RFC 8880).
+    Local,
+    /// There is no usable answer.
+    Failed,
+}
+
+/// An answer to a question, for every client that asks it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// RCODE.
+    pub code: ResponseCode,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// For how long it may be given again, seconds; 0: not at all.
+    pub lifetime: u32,
+    /// AA: this server is the authority.
+    pub(crate) authoritative: bool,
+    /// AD: upstream says that it has validated all of it, and nothing here has changed it.
+    pub(crate) authentic: bool,
+    /// Records in each section.
+    pub(crate) counts: [u16; 3],
+    /// The sections, as they stand behind header and question.
+    pub(crate) sections: Box<[u8]>,
+    /// Where in `sections` the TTLs stand.
+    pub(crate) ttls: Box<[u16]>,
+}
+
+impl Answer {
+    /// An answer without records.
+    pub fn empty(code: ResponseCode, origin: Origin, lifetime: u32) -> Answer {
+        Answer {
+            code,
+            origin,
+            lifetime,
+            authoritative: false,
+            authentic: false,
+            counts: [0; 3],
+            sections: Box::default(),
+            ttls: Box::default(),
+        }
+    }
+
+    /// The records of a message as they stand in it, which must be a reply to the same question. None if its OPT record
+    /// stands before others, so that they cannot be copied in one piece.
+    pub(crate) fn copy(policy: &Policy, message: &Message<'_>, says: Says) -> Option<Answer> {
+        let is_opt = |record: &Record| record.rtype == RecordType::OPT;
+        let kept = message.records.iter().take_while(|r| !is_opt(r)).count();
+        let (kept, rest) = message.records.split_at(kept);
+        if !rest.iter().all(is_opt) {
+            return None;
+        }
+        let from = message.question_end;
+        let to = kept.last().map_or(from, |record| record.data.end);
+        let mut counts = [0; 3];
+        let mut ttls = Vec::with_capacity(kept.len());
+        for record in kept {
+            counts[record.section as usize] += 1;
+            ttls.push(u16::try_from(record.ttl_at - from).ok()?);
+        }
+        let code = message.rcode();
+        let least = kept.iter().map(|record| record.ttl).min();
+        Some(Answer {
+            authentic: message.header.authentic_data(),
+            counts,
+            sections: message.bytes[from..to].into(),
+            ttls: ttls.into(),
+            ..Answer::empty(code, Origin::Passed, policy.lifetime(code, says, least))
+        })
+    }
+
+    /// There is no usable answer: SERVFAIL.
+    pub fn failure() -> Answer {
+        Answer::empty(
+            ResponseCode::ServFail,
+            Origin::Failed,
+            crate::policy::FAILURE_LIFETIME,
+        )
+    }
+
+    /// What it takes to keep it, bytes.
+    pub fn weight(&self) -> usize {
+        size_of::<Answer>() + self.sections.len() + size_of_val::<[u16]>(&self.ttls)
+    }
+
+    /// Writes it for a client, `age` seconds after it was made. What is longer than `limit` bytes is cut off whole, and
+    /// TC tells the client to come by TCP (RFC 2181 section 9). `udp_size` is the longest datagram that we take.
+    pub fn write(&self, query: &Query, age: u32, limit: usize, udp_size: u16, out: &mut Vec<u8>) {
+        let opt = if query.edns.is_some() { OPT } else { 0 };
+        let whole = HEADER + query.question_bytes.len() + self.sections.len() + opt;
+        let fits = whole <= limit;
+        let counts = if fits { self.counts } else { [0; 3] };
+        let code = self.code;
+        // The upper bits of a code have no place without an OPT record.
+        let code = match (code.high(), query.edns) {
+            (1.., None) => ResponseCode::ServFail,
+            _ => code,
+        };
+        let wants_ad = query.dnssec_ok() || query.authentic_data; // RFC 6840 section 5.8
+        out.clear();
+        let flags = Flags {
+            authoritative: self.authoritative,
+            truncated: !fits,
+            authentic: self.authentic && wants_ad && fits,
+            code: code.low(),
+        };
+        put_header(out, query, flags, counts, opt > 0);
+        out.extend_from_slice(&query.question_bytes);
+        if fits {
+            let base = out.len();
+            out.extend_from_slice(&self.sections);
+            for &at in &self.ttls {
+                age_ttl(&mut out[base + usize::from(at)..], age);
+            }
+        }
+        if let Some(edns) = query.edns {
+            let high = u32::from(code.high()) << 24;
+            let flags = if edns.dnssec_ok { DO } else { 0 };
+            put_opt(out, udp_size, high | flags);
+        }
+    }
+}
+
+/// Writes the answer to a query that is not answered as asked; false if there is none.
+pub fn write_refusal(refusal: &Refusal, udp_size: u16, out: &mut Vec<u8>) -> bool {
+    match refusal {
+        Refusal::Silence => false,
+        Refusal::Code(header, code) => {
+            put_bare_header(out, header, *code);
+            true
+        }
+        Refusal::BadVersion(query) => {
+            let answer = Answer::empty(ResponseCode::BADVERS, Origin::Failed, 0);
+            answer.write(query, 0, LONGEST, udp_size, out);
+            true
+        }
+    }
+}
+
+fn age_ttl(bytes: &mut [u8], age: u32) {
+    if let Some(ttl) = bytes.first_chunk_mut::<4>() {
+        *ttl = u32::from_be_bytes(*ttl).saturating_sub(age).to_be_bytes();
+    }
+}
+
+struct Flags {
+    authoritative: bool,
+    truncated: bool,
+    authentic: bool,
+    code: u8,
+}
+
+/// RFC 1035 section 4.1.1, RFC 4035 section 3.2. RD and CD come back as they were asked.
+fn put_header(out: &mut Vec<u8>, query: &Query, flags: Flags, counts: [u16; 3], opt: bool) {
+    const QR: u8 = 0x80;
+    const RA: u8 = 0x80;
+    let bit = |set: bool, place: u8| u8::from(set) << place;
+    out.extend_from_slice(&query.id.to_be_bytes());
+    out.push(
+        QR | bit(flags.authoritative, 2)
+            | bit(flags.truncated, 1)
+            | bit(query.recursion_desired, 0),
+    );
+    out.push(RA | bit(flags.authentic, 5) | bit(query.checking_disabled, 4) | flags.code);
+    let [answer, authority, additional] = counts;
+    for count in [1, answer, authority, additional + u16::from(opt)] {
+        out.extend_from_slice(&count.to_be_bytes());
+    }
+}
+
+/// A header alone, for a query of which nothing else is understood.
+fn put_bare_header(out: &mut Vec<u8>, header: &Header, code: ResponseCode) {
+    const QR: u8 = 0x80;
+    out.clear();
+    out.extend_from_slice(&header.id().to_be_bytes());
+    let opcode = u8::from(header.op_code()) << 3;
+    out.push(QR | opcode | u8::from(header.recursion_desired()));
+    out.push(code.low());
+    out.extend_from_slice(&[0; 8]);
+}
+
+/// RFC 6891 section 6.1.2.
+pub(crate) fn put_opt(out: &mut Vec<u8>, udp_size: u16, ttl: u32) {
+    out.extend_from_slice(&[0, 0, 41]);
+    out.extend_from_slice(&udp_size.to_be_bytes());
+    out.extend_from_slice(&ttl.to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{bytes, query};
+
+    fn asked(flags: u16, edns: Option<(u16, bool)>) -> Query {
+        Query::parse(&query("a.Example", 28, flags, edns)).expect("it is a query")
+    }
+
+    fn one_record() -> Answer {
+        Answer {
+            counts: [1, 0, 0],
+            sections: bytes("c00c 001c 0001 0000012c 0010 0064ff9b0000000000000000c0000221").into(),
+            ttls: [6].into(),
+            authentic: true,
+            ..Answer::empty(ResponseCode::NoError, Origin::Passed, 300)
+        }
+    }
+
+    #[test]
+    fn each_client_gets_its_own_case_and_the_age() {
+        let mut out = Vec::new();
+        one_record().write(&asked(0x0110, None), 100, 512, 1232, &mut out);
+        let expected = "1234 8190 0001 0001 0000 0000 01 61 07 4578616d706c65 00 001c 0001 \
+             c00c 001c 0001 000000c8 0010 0064ff9b0000000000000000c0000221";
+        assert_eq!(out, bytes(expected));
+    }
+
+    #[test]
+    fn a_client_with_edns_gets_edns_and_with_do_ad() {
+        let mut out = Vec::new();
+        one_record().write(&asked(0x0100, Some((4096, true))), 0, 1232, 1232, &mut out);
+        assert_eq!(out[2..4], bytes("81a0"), "AD");
+        assert_eq!(out[10..12], bytes("0001"));
+        assert_eq!(out[out.len() - 11..], bytes("00 0029 04d0 00008000 0000"));
+    }
+
+    #[test]
+    fn ad_is_for_those_who_ask_for_it() {
+        let mut out = Vec::new();
+        one_record().write(&asked(0x0100, None), 0, 512, 1232, &mut out);
+        assert_eq!(out[3] & 0x20, 0);
+        one_record().write(&asked(0x0120, None), 0, 512, 1232, &mut out);
+        assert_eq!(out[3] & 0x20, 0x20);
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_off_whole() {
+        let mut out = Vec::new();
+        let query = asked(0x0100, Some((512, false)));
+        one_record().write(&query, 0, 60, 1232, &mut out);
+        assert_eq!(out[2..12], bytes("8380 0001 0000 0000 0001"), "TC, no AD");
+        assert_eq!(out.len(), 12 + query.question_bytes.len() + 11);
+        one_record().write(&query, 0, 12 + 15 + 28 + 11, 1232, &mut out);
+        assert_eq!(out[2], 0x81, "what just fits is sent");
+    }
+
+    #[test]
+    fn a_code_that_needs_edns_is_a_failure_without() {
+        let answer = Answer::empty(ResponseCode::from(1, 3), Origin::Passed, 0);
+        let mut out = Vec::new();
+        answer.write(&asked(0x0100, None), 0, 512, 1232, &mut out);
+        assert_eq!(out[3] & 0xf, 2);
+        answer.write(&asked(0x0100, Some((1232, false))), 0, 1232, 1232, &mut out);
+        assert_eq!(out[3] & 0xf, 3);
+        assert_eq!(out[out.len() - 6], 1);
+    }
+
+    #[test]
+    fn refusals_have_a_header_or_nothing() {
+        let mut out = Vec::new();
+        let refused = |bytes: &[u8]| Query::parse(bytes).expect_err("it is none");
+        assert!(write_refusal(
+            &refused(&bytes("abcd 1100 0000 0000 0000 0000")),
+            1232,
+            &mut out
+        ));
+        assert_eq!(
+            out,
+            bytes("abcd 9104 0000 0000 0000 0000"),
+            "opcode 2 is not implemented"
+        );
+        assert!(!write_refusal(
+            &refused(&bytes("abcd 8000 0000 0000 0000 0000")),
+            1232,
+            &mut out
+        ));
+        let mut later = query("a", 28, 0x0100, Some((1232, false)));
+        let version = later.len() - 5;
+        later[version] = 1;
+        assert!(write_refusal(&refused(&later), 1232, &mut out));
+        assert_eq!(out[3] & 0xf, 0);
+        assert_eq!(
+            out[out.len() - 6..],
+            bytes("01 00 0000 0000"),
+            "BADVERS is 16"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers that are kept: within a bound on memory, and for no longer than their TTLs allow.
+//!
+//! Which answer has to go is decided by how often it was asked for (S3-FIFO), so that a flood of names that nobody asks
+//! for twice does not drive out those that everybody does.
+
+use std::rc::Rc;
+
+use quick_cache::unsync;
+use quick_cache::Weighter;
+
+use crate::answer::Answer;
+
+/// What the map itself takes for an answer, bytes, about.
+const OVERHEAD: usize = 96;
+
+/// What is kept under a key.
+#[derive(Clone)]
+struct Kept {
+    answer: Rc<Answer>,
+    since_s: u64,
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Box<[u8]>, Kept> for Bytes {
+    fn weight(&self, key: &Box<[u8]>, kept: &Kept) -> u64 {
+        (key.len() + kept.answer.weight() + OVERHEAD) as u64
+    }
+}
+
+/// Answers by what [`crate::Query::key`] says. Times are seconds since any one moment.
+pub struct Cache(unsync::Cache<Box<[u8]>, Kept, Bytes>);
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({} answers)", self.0.len())
+    }
+}
+
+impl Cache {
+    /// A cache of so many bytes.
+    pub fn new(bytes: u64) -> Cache {
+        const TYPICAL: u64 = 512;
+        let items = usize::try_from(bytes / TYPICAL).unwrap_or(usize::MAX);
+        Cache(unsync::Cache::with_weighter(items, bytes, Bytes))
+    }
+
+    /// The answer, if it is kept and still holds, and how old it is, seconds.
+    pub fn get(&self, key: &[u8], now_s: u64) -> Option<(Rc<Answer>, u32)> {
+        let kept = self.0.get(key)?;
+        let age = u32::try_from(now_s.saturating_sub(kept.since_s)).unwrap_or(u32::MAX);
+        (age < kept.answer.lifetime).then(|| (kept.answer.clone(), age))
+    }
+
+    /// Keeps an answer, if it may be kept.
+    pub fn put(&mut self, key: &[u8], answer: Rc<Answer>, now_s: u64) {
+        if answer.lifetime > 0 {
+            let kept = Kept {
+                answer,
+                since_s: now_s,
+            };
+            self.0.insert(key.into(), kept);
+        }
+    }
+
+    /// How many answers are kept.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Is none kept?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What they take, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.weight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Origin;
+    use hickory_proto::op::ResponseCode;
+
+    fn answer(lifetime: u32) -> Rc<Answer> {
+        Rc::new(Answer::empty(
+            ResponseCode::NoError,
+            Origin::Passed,
+            lifetime,
+        ))
+    }
+
+    #[test]
+    fn an_answer_is_kept_for_its_lifetime() {
+        let mut cache = Cache::new(1 << 20);
+        cache.put(b"a", answer(10), 100);
+        assert_eq!(cache.get(b"a", 100).map(|(_, age)| age), Some(0));
+        assert_eq!(cache.get(b"a", 109).map(|(_, age)| age), Some(9));
+        assert!(cache.get(b"a", 110).is_none());
+        assert!(cache.get(b"b", 100).is_none());
+    }
+
+    #[test]
+    fn what_may_not_be_kept_is_not() {
+        let mut cache = Cache::new(1 << 20);
+        cache.put(b"a", answer(0), 100);
+        assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut cache = Cache::new(1 << 16);
+        for number in 0..100_000u32 {
+            cache.put(&number.to_be_bytes(), answer(1000), 0);
+        }
+        assert!(cache.bytes() <= 1 << 16, "{}", cache.bytes());
+        assert!(cache.len() > 100);
+    }
+}

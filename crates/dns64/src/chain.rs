@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From one name to the next along CNAME and DNAME records (RFC 6147 section 5.1.5).
+
+use hickory_proto::rr::{Name, RecordType};
+
+use crate::build::Builder;
+use crate::wire::{Malformed, Message, Record, Section};
+
+/// A chain that is longer than this is taken for one without end.
+pub const LONGEST_CHAIN: usize = 16;
+
+/// DNAME (RFC 6672), for which hickory-proto has no name.
+const DNAME: RecordType = RecordType::Unknown(39);
+
+/// A chain without end, or one that cannot be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endless;
+
+impl From<Malformed> for Endless {
+    fn from(_: Malformed) -> Endless {
+        Endless
+    }
+}
+
+/// A step: its records, as they go into the answer.
+#[derive(Debug)]
+enum Link<'m> {
+    Record(&'m Record),
+    /// The CNAME record that a DNAME stands for where upstream has left it out (RFC 6672 section 3.1).
+    Implied {
+        owner: Name,
+        ttl: u32,
+        target: Name,
+    },
+}
+
+/// The steps that one message takes from a name, and where they end.
+#[derive(Debug)]
+pub struct Chain<'m> {
+    message: &'m Message<'m>,
+    links: Vec<Link<'m>>,
+    /// The name behind the last step; the first one if there is none.
+    pub end: Name,
+    /// Steps taken.
+    pub length: usize,
+    /// The least TTL of the records of the chain, seconds.
+    pub ttl: u32,
+}
+
+impl<'m> Chain<'m> {
+    /// Follows the answer section from a name; `taken` steps were taken in messages before.
+    pub fn follow(message: &'m Message<'m>, from: &Name, taken: usize) -> Result<Self, Endless> {
+        let mut chain = Chain {
+            message,
+            links: Vec::new(),
+            end: from.clone(),
+            length: 0,
+            ttl: u32::MAX,
+        };
+        while let Some(target) = chain.step()? {
+            chain.length += 1;
+            if taken + chain.length > LONGEST_CHAIN {
+                return Err(Endless);
+            }
+            chain.end = target;
+        }
+        Ok(chain)
+    }
+
+    fn step(&mut self) -> Result<Option<Name>, Endless> {
+        let here = self.end.clone();
+        let answers = || self.message.section(Section::Answer);
+        let dname = answers().find(|r| r.rtype == DNAME && r.name != here && r.name.zone_of(&here));
+        let cname = answers().find(|r| r.rtype == RecordType::CNAME && r.name == here);
+        if let Some(dname) = dname {
+            self.take(dname);
+        }
+        match (cname, dname) {
+            (Some(cname), _) => {
+                self.take(cname);
+                Ok(Some(self.message.target(cname)?))
+            }
+            (None, Some(dname)) => {
+                let target = substitute(&here, &dname.name, &self.message.target(dname)?)?;
+                self.links.push(Link::Implied {
+                    owner: here,
+                    ttl: dname.ttl,
+                    target: target.clone(),
+                });
+                Ok(Some(target))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// A record, and the signatures over it if the client wanted any.
+    fn take(&mut self, record: &'m Record) {
+        let signs =
+            |r: &&Record| r.name == record.name && self.message.covered(r) == Some(record.rtype);
+        self.ttl = self.ttl.min(record.ttl);
+        self.links.push(Link::Record(record));
+        let signatures = self.message.section(Section::Answer).filter(signs);
+        self.links.extend(signatures.map(Link::Record));
+    }
+
+    /// The records of a type at the end of the chain.
+    pub fn at_end(&self, rtype: RecordType) -> impl Iterator<Item = &'m Record> + '_ {
+        self.message
+            .section(Section::Answer)
+            .filter(move |r| r.rtype == rtype && r.class == 1 && r.name == self.end)
+    }
+
+    /// Puts the records of the chain into an answer.
+    pub fn put(&self, builder: &mut Builder) -> Result<(), Malformed> {
+        for link in &self.links {
+            match link {
+                Link::Record(record) => builder.copy(self.message, record)?,
+                Link::Implied { owner, ttl, target } => {
+                    builder.name(owner, RecordType::CNAME, *ttl, target);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does it break off, so that the next name has to be asked for? It does if there is neither a record of the type
+    /// that was asked for nor a word that there is none.
+    pub fn is_broken_off(&self, rtype: RecordType) -> bool {
+        self.length > 0
+            && self.message.negative_ttl().is_none()
+            && self.at_end(rtype).next().is_none()
+    }
+}
+
+/// The name with `target` in the place of its suffix `owner` (RFC 6672 section 2.2).
+fn substitute(name: &Name, owner: &Name, target: &Name) -> Result<Name, Endless> {
+    let kept = name.iter().len() - owner.iter().len();
+    let labels = name.iter().take(kept).chain(target.iter());
+    Name::from_labels(labels).map_err(|_| Endless)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{name, reply, rr};
+
+    fn follow(records: &[Vec<u8>], from: &str) -> Result<(String, usize), Endless> {
+        let bytes = reply("a.example", 28, 0, [records, &[], &[]]);
+        let message = Message::parse(&bytes).expect("it is a message");
+        let chain = Chain::follow(&message, &name(from), 0)?;
+        Ok((chain.end.to_ascii(), chain.length))
+    }
+
+    #[test]
+    fn records_are_followed_in_any_order() {
+        let records = [
+            rr("b.example", 5, 60, &name_data("c.example")),
+            rr("A.example", 5, 60, &name_data("B.example")),
+        ];
+        assert_eq!(
+            follow(&records, "a.example"),
+            Ok(("c.example.".to_owned(), 2))
+        );
+    }
+
+    #[test]
+    fn a_circle_is_endless() {
+        let records = [
+            rr("a.example", 5, 60, &name_data("b.example")),
+            rr("b.example", 5, 60, &name_data("a.example")),
+        ];
+        assert_eq!(follow(&records, "a.example"), Err(Endless));
+    }
+
+    #[test]
+    fn a_dname_replaces_the_suffix() {
+        let records = [rr("example", 39, 60, &name_data("example.net"))];
+        assert_eq!(
+            follow(&records, "x.a.example"),
+            Ok(("x.a.example.net.".to_owned(), 1))
+        );
+        // Its own name is not below it (RFC 6672 section 2.3).
+        assert_eq!(follow(&records, "example"), Ok(("example.".to_owned(), 0)));
+    }
+
+    #[test]
+    fn a_name_that_grows_too_long_is_endless() {
+        let long = [&"x".repeat(60) as &str; 4].join(".");
+        let records = [rr("example", 39, 60, &name_data(&long))];
+        assert_eq!(
+            follow(&records, &format!("{}.example", "y".repeat(60))),
+            Err(Endless)
+        );
+    }
+
+    fn name_data(text: &str) -> Vec<u8> {
+        crate::testing::wire_name(text)
+    }
+}

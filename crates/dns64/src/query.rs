@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A client's query: is it one that can be answered, and under which name is the answer kept?
+
+use hickory_proto::op::{Header, MessageType, OpCode, ResponseCode};
+use hickory_proto::rr::RecordType;
+use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
+
+use crate::wire::{question, record, Malformed, Question, Section, HEADER};
+
+/// An OPT record and one signature; more is none of a resolver's business, and each costs time.
+const MOST_ADDITIONAL: u16 = 2;
+/// A client that does not say more takes this, bytes (RFC 1035 section 4.2.1).
+pub const CLASSIC_UDP: u16 = 512;
+
+/// What the OPT record of a query says (RFC 6891).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// The longest datagram that the client takes, bytes; at least 512.
+    pub udp_size: u16,
+    /// DO: the client wants DNSSEC records (RFC 3225).
+    pub dnssec_ok: bool,
+}
+
+/// A query, and what of it goes into the answer.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Identification.
+    pub id: u16,
+    /// RD.
+    pub recursion_desired: bool,
+    /// CD: the client validates by itself (RFC 4035 section 3.2.2).
+    pub checking_disabled: bool,
+    /// AD: the client wants to know whether the answer is validated (RFC 6840 section 5.7).
+    pub authentic_data: bool,
+    /// What is asked.
+    pub question: Question,
+    /// The question section as it came; the client recognises its upper and lower case.
+    pub question_bytes: Vec<u8>,
+    /// The OPT record, if there was one.
+    pub edns: Option<Edns>,
+}
+
+/// Why a query is not answered as asked.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// No answer at all: it is a response, or too short to be anything.
+    Silence,
+    /// An answer of nothing but this header, and the question if it could be read.
+    Code(Header, ResponseCode),
+    /// The query is of a version of EDNS that does not exist yet (RFC 6891 section 6.1.3).
+    BadVersion(Box<Query>),
+}
+
+impl Query {
+    /// Reads a query.
+    pub fn parse(bytes: &[u8]) -> Result<Query, Refusal> {
+        let mut decoder = BinDecoder::new(bytes);
+        let header = Header::read(&mut decoder).map_err(|_| Refusal::Silence)?;
+        if header.message_type() == MessageType::Response {
+            return Err(Refusal::Silence);
+        }
+        let refuse = |code| Refusal::Code(header, code);
+        if header.op_code() != OpCode::Query {
+            return Err(refuse(ResponseCode::NotImp));
+        }
+        let counts = [header.answer_count(), header.name_server_count()];
+        if header.query_count() != 1
+            || counts != [0, 0]
+            || header.additional_count() > MOST_ADDITIONAL
+        {
+            return Err(refuse(ResponseCode::FormErr));
+        }
+        let format_error = |_: Malformed| refuse(ResponseCode::FormErr);
+        let question = question(&mut decoder).map_err(format_error)?;
+        let question_bytes = &bytes[HEADER..decoder.index()];
+        // Nothing stands before the name that it could point to.
+        if question_bytes.len() != written_length(&question) {
+            return Err(refuse(ResponseCode::FormErr));
+        }
+        let mut edns = None;
+        let mut version = 0;
+        for _ in 0..header.additional_count() {
+            let record = record(&mut decoder, Section::Additional).map_err(format_error)?;
+            if record.rtype == RecordType::OPT {
+                if edns.is_some() || !record.name.is_root() {
+                    return Err(refuse(ResponseCode::FormErr));
+                }
+                version = (record.ttl >> 16) as u8;
+                edns = Some(Edns {
+                    udp_size: record.class.max(CLASSIC_UDP),
+                    dnssec_ok: record.ttl & DO != 0,
+                });
+            }
+        }
+        let query = Query {
+            id: header.id(),
+            recursion_desired: header.recursion_desired(),
+            checking_disabled: header.checking_disabled(),
+            authentic_data: header.authentic_data(),
+            question,
+            question_bytes: question_bytes.to_vec(),
+            edns,
+        };
+        match version {
+            0 => Ok(query),
+            _ => Err(Refusal::BadVersion(Box::new(query))),
+        }
+    }
+
+    /// Does the client want DNSSEC records?
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.dnssec_ok)
+    }
+
+    /// What all clients that get the same answer have in common: question without case, DO and CD.
+    pub fn key(&self, key: &mut Vec<u8>) {
+        // Types and classes are numbers, in which a byte may look like a letter.
+        let (name, numbers) = self.question_bytes.split_at(self.question_bytes.len() - 4);
+        key.clear();
+        key.extend_from_slice(name);
+        // Lengths of labels are below 64 and look like no letter.
+        key.make_ascii_lowercase();
+        key.extend_from_slice(numbers);
+        key.push(u8::from(self.dnssec_ok()) | u8::from(self.checking_disabled) << 1);
+    }
+
+    /// The longest answer that may go to the client by UDP, bytes, where our own limit is `most`.
+    pub fn udp_limit(&self, most: u16) -> usize {
+        usize::from(
+            self.edns
+                .map_or(CLASSIC_UDP, |edns| edns.udp_size.min(most)),
+        )
+    }
+}
+
+/// DO in the TTL of an OPT record (RFC 6891 section 6.1.4).
+pub(crate) const DO: u32 = 1 << 15;
+
+/// Length of a question without compression, bytes.
+pub(crate) fn written_length(question: &Question) -> usize {
+    let labels: usize = question.name.iter().map(|label| label.len() + 1).sum();
+    labels + 1 + 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{bytes, query};
+    use hickory_proto::rr::DNSClass;
+
+    #[test]
+    fn a_query_is_read() {
+        let query = Query::parse(&query("wWw.example.COM", 28, 0x0110, Some((1400, true))))
+            .expect("it is a query");
+        assert_eq!((query.id, query.recursion_desired), (0x1234, true));
+        assert!(query.checking_disabled && query.dnssec_ok());
+        assert_eq!(query.question.rtype, RecordType::AAAA);
+        assert_eq!(query.question.class, DNSClass::IN);
+        assert_eq!(query.udp_limit(1232), 1232);
+        let mut key = Vec::new();
+        query.key(&mut key);
+        assert_eq!(key, b"\x03www\x07example\x03com\x00\x00\x1c\x00\x01\x03");
+    }
+
+    #[test]
+    fn case_is_for_the_name_only() {
+        // Type 65, the letter A, is HTTPS (RFC 9460); type 97 is another.
+        let (mut upper, mut lower) = (Vec::new(), Vec::new());
+        Query::parse(&query("a", 65, 0x0100, None))
+            .expect("a query")
+            .key(&mut upper);
+        Query::parse(&query("A", 97, 0x0100, None))
+            .expect("a query")
+            .key(&mut lower);
+        assert_ne!(upper, lower);
+    }
+
+    #[test]
+    fn sizes_below_512_are_512() {
+        let query = Query::parse(&query("a", 28, 0x0100, Some((100, false)))).expect("a query");
+        assert_eq!(query.udp_limit(1232), 512);
+    }
+
+    fn code(bytes: &[u8]) -> Option<ResponseCode> {
+        match Query::parse(bytes) {
+            Err(Refusal::Code(_, code)) => Some(code),
+            Err(Refusal::BadVersion(_)) => Some(ResponseCode::BADVERS),
+            Err(Refusal::Silence) => None,
+            Ok(_) => Some(ResponseCode::NoError),
+        }
+    }
+
+    #[test]
+    fn what_is_no_query_is_refused() {
+        let good = query("a", 28, 0x0100, None);
+        let with = |at: usize, byte: u8| {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            bad
+        };
+        assert_eq!(code(&good), Some(ResponseCode::NoError));
+        assert_eq!(code(&good[..11]), None, "too short for a header");
+        assert_eq!(code(&with(2, 0x81)), None, "a response");
+        assert_eq!(
+            code(&with(2, 0x11)),
+            Some(ResponseCode::NotImp),
+            "opcode STATUS"
+        );
+        for (at, byte, why) in [
+            (5, 0, "no question"),
+            (5, 2, "two questions"),
+            (7, 1, "an answer"),
+            (9, 1, "an authority"),
+            (11, 1, "an additional record that is not there"),
+            (11, 9, "many additional records"),
+            (12, 0xc0, "a pointer without a goal"),
+            (12, 40, "a label beyond the end"),
+        ] {
+            assert_eq!(code(&with(at, byte)), Some(ResponseCode::FormErr), "{why}");
+        }
+        let pointing = bytes("1234 0100 0001 0000 0000 0000 c004 001c 0001");
+        assert_eq!(
+            code(&pointing),
+            Some(ResponseCode::FormErr),
+            "a name in the header"
+        );
+    }
+
+    #[test]
+    fn one_opt_record_of_version_0() {
+        let mut later = query("a", 28, 0x0100, Some((1232, false)));
+        let version = later.len() - 5;
+        later[version] = 1;
+        assert_eq!(code(&later), Some(ResponseCode::BADVERS));
+        let mut two = query("a", 28, 0x0100, Some((1232, false)));
+        two.extend(bytes("00 0029 04d0 00000000 0000"));
+        two[11] = 2;
+        assert_eq!(code(&two), Some(ResponseCode::FormErr));
+    }
+}

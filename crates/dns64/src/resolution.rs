@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a question to its answer, step by step (RFC 6147 section 5).
+//!
+//! ours (RFC 8880)? ─► answer
+//! AAAA ─► ask AAAA ─► usable ones? ─► answer
+//!                 └─► none: ask A ─► synthesise ─► answer
+//! PTR of a synthetic address ─► ask in in-addr.arpa ─► alias ─► answer
+//! everything else ─► ask ─► answer, as it came
+//!
+//! Whoever drives it asks upstream and says what came back; it asks for nothing else and waits for nothing.
+
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::{DNSClass, Name, RecordType};
+
+use crate::answer::{Answer, Origin};
+use crate::build::Builder;
+use crate::chain::{Chain, Endless};
+use crate::policy::{Policy, Says};
+use crate::query::written_length;
+use crate::synthesis;
+use crate::wire::{Malformed, Message, Question, Section, HEADER};
+use crate::{reverse, special};
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Step {
+    /// Ask upstream this, and say what it answered.
+    Ask(Ask),
+    /// It is answered.
+    Done(Answer),
+}
+
+/// A question to upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// What to ask.
+    pub question: Question,
+    /// DO.
+    pub dnssec_ok: bool,
+    /// CD.
+    pub checking_disabled: bool,
+}
+
+/// A question on its way to its answer.
+#[derive(Debug)]
+pub struct Resolution {
+    question: Question,
+    dnssec_ok: bool,
+    checking_disabled: bool,
+    stage: Stage,
+    /// Steps of a chain taken in earlier replies.
+    taken: usize,
+    /// Records of these steps, once there are any.
+    front: Option<Builder>,
+    front_ttl: u32,
+}
+
+/// What the next reply is about.
+#[derive(Debug)]
+enum Stage {
+    Pass,
+    Aaaa(Name),
+    /// The AAAA question, asked again without validation: is it that which fails?
+    Validation(Option<Answer>),
+    A {
+        name: Name,
+        /// The answer where there are no A records either.
+        without: Option<Answer>,
+        denial: Option<u32>,
+    },
+    Reverse(Name),
+}
+
+impl Resolution {
+    /// Begins with a client's question, its DO and its CD.
+    pub fn begin(
+        policy: &Policy,
+        question: Question,
+        dnssec_ok: bool,
+        checking_disabled: bool,
+    ) -> (Resolution, Step) {
+        // RFC 6147 section 5.5: a client that sets both validates, and synthesises, by itself.
+        let synthesis = !(dnssec_ok && checking_disabled);
+        let mut resolution = Resolution {
+            stage: Stage::Pass,
+            question,
+            dnssec_ok,
+            checking_disabled,
+            taken: 0,
+            front: None,
+            front_ttl: u32::MAX,
+        };
+        let step = resolution.first(policy, synthesis);
+        (resolution, step)
+    }
+
+    fn first(&mut self, policy: &Policy, synthesis: bool) -> Step {
+        let question = &self.question;
+        if let Some(answer) = special::answer(policy, question, synthesis) {
+            return Step::Done(answer);
+        }
+        // In other classes there is no DNS64 (RFC 6147 section 5.1).
+        if !synthesis || question.class != DNSClass::IN {
+            return self.ask(question.clone());
+        }
+        if let Some(v4) = reverse::node(policy, question) {
+            if let Some(answer) = reverse::known(policy, question, v4) {
+                return Step::Done(answer);
+            }
+            let name = reverse::in_addr(v4);
+            self.stage = Stage::Reverse(name.clone());
+            return self.ask(Question::internet(name, RecordType::PTR));
+        }
+        if question.rtype == RecordType::AAAA {
+            self.stage = Stage::Aaaa(question.name.clone());
+        }
+        self.ask(question.clone())
+    }
+
+    fn ask(&self, question: Question) -> Step {
+        Step::Ask(Ask {
+            question,
+            dnssec_ok: self.dnssec_ok,
+            checking_disabled: self.checking_disabled,
+        })
+    }
+
+    /// Goes on with upstream's reply to what was asked last; None if there was none in time.
+    pub fn reply(&mut self, policy: &Policy, reply: Option<&Message<'_>>) -> Step {
+        let stage = std::mem::replace(&mut self.stage, Stage::Pass);
+        let step = match (stage, reply) {
+            (Stage::Pass, None) | (Stage::Reverse(_), None) => Ok(Step::Done(Answer::failure())),
+            (Stage::Pass, Some(message)) => match self.pass(policy, message) {
+                Ok(answer) => Ok(Step::Done(answer)),
+                Err(Malformed) => Err(Endless),
+            },
+            (Stage::Aaaa(name), reply) => self.aaaa(policy, &name, reply),
+            (Stage::Validation(first), reply) => Ok(self.validation(first, reply)),
+            (
+                Stage::A {
+                    name,
+                    without,
+                    denial,
+                },
+                reply,
+            ) => self.a(policy, &name, without, denial, reply),
+            (Stage::Reverse(name), Some(message)) => self.reverse(policy, &name, message),
+        };
+        step.unwrap_or_else(|Endless| Step::Done(Answer::failure()))
+    }
+
+    fn aaaa(
+        &mut self,
+        policy: &Policy,
+        name: &Name,
+        reply: Option<&Message<'_>>,
+    ) -> Result<Step, Endless> {
+        // No reply is a failure of the server (RFC 6147 section 5.1.3).
+        let Some(message) = reply else {
+            return Ok(self.ask_a(None, None));
+        };
+        match message.rcode() {
+            ResponseCode::NXDomain => return Ok(Step::Done(self.pass(policy, message)?)),
+            ResponseCode::NoError => {}
+            ResponseCode::ServFail if !self.checking_disabled => {
+                self.stage = Stage::Validation(Some(self.pass(policy, message)?));
+                return Ok(Step::Ask(Ask {
+                    question: Question::internet(name.clone(), RecordType::AAAA),
+                    dnssec_ok: self.dnssec_ok,
+                    checking_disabled: true,
+                }));
+            }
+            // Any other code counts as an empty answer (RFC 6147 section 5.1.2).
+            _ => return Ok(self.ask_a(None, None)),
+        }
+        let chain = Chain::follow(message, name, self.taken)?;
+        let found = synthesis::usable(policy, message, &chain)?;
+        if found.excluded == 0 && !found.usable.is_empty() {
+            return Ok(Step::Done(self.pass(policy, message)?));
+        }
+        if found.excluded == 0 && chain.is_broken_off(RecordType::AAAA) {
+            let end = chain.end.clone();
+            self.go_on(&chain)?;
+            self.stage = Stage::Aaaa(end.clone());
+            return Ok(self.ask(Question::internet(end, RecordType::AAAA)));
+        }
+        // At least one record is excluded, or there is none.
+        let without = match found.excluded {
+            0 => self.pass(policy, message)?,
+            _ => {
+                let mut builder = self.builder();
+                chain.put(&mut builder)?;
+                for record in &found.usable {
+                    builder.copy(message, record)?;
+                }
+                builder.copy_section(message, Section::Authority)?;
+                builder.copy_section(message, Section::Additional)?;
+                let says = match found.usable.is_empty() {
+                    true => Says::Nothing(message.negative_ttl()),
+                    false => Says::There,
+                };
+                builder.finish(policy, ResponseCode::NoError, Origin::Filtered, says)
+            }
+        };
+        if !found.usable.is_empty() {
+            return Ok(Step::Done(without));
+        }
+        Ok(self.ask_a(Some(without), message.negative_ttl()))
+    }
+
+    /// If the reply without validation is a good one, it is validation that fails, and the client gets SERVFAIL (RFC 6147
+    /// section 5.5). Otherwise the server is one that cannot answer AAAA questions (section 5.1.2, RFC 4074).
+    fn validation(&mut self, first: Option<Answer>, reply: Option<&Message<'_>>) -> Step {
+        let good =
+            |m: &Message<'_>| matches!(m.rcode(), ResponseCode::NoError | ResponseCode::NXDomain);
+        match reply {
+            Some(message) if good(message) => Step::Done(first.unwrap_or_else(Answer::failure)),
+            _ => self.ask_a(None, None),
+        }
+    }
+
+    /// `without`: the answer if there are no A records; where there is none, that to the A question.
+    fn ask_a(&mut self, without: Option<Answer>, denial: Option<u32>) -> Step {
+        // From the beginning again: the whole chain belongs into the answer.
+        (self.taken, self.front, self.front_ttl) = (0, None, u32::MAX);
+        let name = self.question.name.clone();
+        self.stage = Stage::A {
+            name: name.clone(),
+            without,
+            denial,
+        };
+        self.ask(Question::internet(name, RecordType::A))
+    }
+
+    fn a(
+        &mut self,
+        policy: &Policy,
+        name: &Name,
+        without: Option<Answer>,
+        denial: Option<u32>,
+        reply: Option<&Message<'_>>,
+    ) -> Result<Step, Endless> {
+        let Some(message) = reply else {
+            return Ok(Step::Done(Answer::failure()));
+        };
+        // The error is the answer (RFC 6147 section 5.1.6).
+        if message.rcode() != ResponseCode::NoError {
+            return Ok(Step::Done(self.pass(policy, message)?));
+        }
+        let chain = Chain::follow(message, name, self.taken)?;
+        if chain.is_broken_off(RecordType::A) {
+            let end = chain.end.clone();
+            self.go_on(&chain)?;
+            self.stage = Stage::A {
+                name: end.clone(),
+                without,
+                denial,
+            };
+            return Ok(self.ask(Question::internet(end, RecordType::A)));
+        }
+        let synthetic = synthesis::synthesise(policy, message, &chain, denial)?;
+        if synthetic.is_empty() {
+            // The answer to the original question (RFC 6147 section 5.4), unless that was an error.
+            let excluded = chain.at_end(RecordType::A).next().is_some();
+            return Ok(Step::Done(match without {
+                Some(without) => without,
+                None if excluded => Answer::empty(ResponseCode::NoError, Origin::Filtered, 0),
+                None => self.pass(policy, message)?,
+            }));
+        }
+        let mut builder = self.builder();
+        chain.put(&mut builder)?;
+        for record in synthetic {
+            builder.address(&chain.end, record.ttl, record.address);
+        }
+        builder.copy_section(message, Section::Authority)?;
+        builder.copy_section(message, Section::Additional)?;
+        let answer = builder.finish(
+            policy,
+            ResponseCode::NoError,
+            Origin::Synthesised,
+            Says::There,
+        );
+        Ok(Step::Done(answer))
+    }
+
+    fn reverse(
+        &mut self,
+        policy: &Policy,
+        name: &Name,
+        message: &Message<'_>,
+    ) -> Result<Step, Endless> {
+        let chain = Chain::follow(message, name, self.taken)?;
+        if message.rcode() == ResponseCode::NoError && chain.is_broken_off(RecordType::PTR) {
+            let end = chain.end.clone();
+            self.go_on(&chain)?;
+            self.stage = Stage::Reverse(end.clone());
+            return Ok(self.ask(Question::internet(end, RecordType::PTR)));
+        }
+        let answer = reverse::answer(policy, &self.question, message, &chain, self.front_ttl)?;
+        Ok(Step::Done(answer))
+    }
+
+    /// Keeps the records of a chain that breaks off.
+    fn go_on(&mut self, chain: &Chain<'_>) -> Result<(), Malformed> {
+        let mut front = self.builder();
+        chain.put(&mut front)?;
+        self.front = Some(front);
+        self.front_ttl = self.front_ttl.min(chain.ttl);
+        self.taken += chain.length;
+        Ok(())
+    }
+
+    fn builder(&mut self) -> Builder {
+        self.front
+            .take()
+            .unwrap_or_else(|| Builder::new(&self.question))
+    }
+
+    /// The reply as it came: copied as bytes if it is one to the client's own question, else written anew.
+    fn pass(&mut self, policy: &Policy, message: &Message<'_>) -> Result<Answer, Malformed> {
+        let code = message.rcode();
+        let denial = message.negative_ttl();
+        let empty = message.section(Section::Answer).next().is_none();
+        let says = match code == ResponseCode::NoError && !empty && denial.is_none() {
+            true => Says::There,
+            false => Says::Nothing(denial),
+        };
+        let own = self.taken == 0
+            && message.question_end == HEADER + written_length(&self.question)
+            && message
+                .question
+                .as_ref()
+                .is_some_and(|q| q.name == self.question.name);
+        if own {
+            if let Some(answer) = Answer::copy(policy, message, says) {
+                return Ok(answer);
+            }
+        }
+        let mut builder = self.builder();
+        for section in [Section::Answer, Section::Authority, Section::Additional] {
+            builder.copy_section(message, section)?;
+        }
+        Ok(builder.finish(policy, code, Origin::Passed, says))
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The names of synthetic addresses: PTR questions below ip6.arpa (RFC 6147 section 5.3.1, the second way).
+//!
+//! The name in ip6.arpa becomes an alias of the one in in-addr.arpa. Where that one is an alias itself (RFC 2317), ours
+//! leads to where it ends, so that the chain does not grow; where it has no PTR record, there is no alias.
+
+use std::net::Ipv4Addr;
+
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::{DNSClass, Name, RecordType};
+use ipnet::IpNet;
+
+use crate::answer::{Answer, Origin};
+use crate::build::Builder;
+use crate::chain::Chain;
+use crate::policy::{Policy, Says};
+use crate::special;
+use crate::wire::{Malformed, Message, Question, Section};
+
+/// The IPv4 node that the question is about, if it is about one with a synthetic address.
+pub fn node(policy: &Policy, question: &Question) -> Option<Ipv4Addr> {
+    if question.rtype != RecordType::PTR || question.class != DNSClass::IN {
+        return None;
+    }
+    match question.name.parse_arpa_name().ok()? {
+        IpNet::V6(address) if address.prefix_len() == 128 => policy.extract(address.addr()),
+        _ => None,
+    }
+}
+
+/// The name of an IPv4 node below in-addr.arpa (RFC 1035 section 3.5).
+pub fn in_addr(v4: Ipv4Addr) -> Name {
+    Name::from(v4)
+}
+
+/// The answer about an address of ipv4only.arpa, which nobody has to be asked for.
+pub fn known(policy: &Policy, question: &Question, v4: Ipv4Addr) -> Option<Answer> {
+    let target = special::reverse(v4)?;
+    let mut builder = Builder::new(question);
+    let in_addr = in_addr(v4);
+    let ttl = special::REVERSE_TTL;
+    builder.name(&question.name, RecordType::CNAME, ttl, &in_addr);
+    builder.name(&in_addr, RecordType::PTR, ttl, &target);
+    Some(builder.finish(policy, ResponseCode::NoError, Origin::Local, Says::There))
+}
+
+/// The answer from what upstream says about the name in in-addr.arpa.
+pub fn answer(
+    policy: &Policy,
+    question: &Question,
+    message: &Message<'_>,
+    chain: &Chain<'_>,
+    ttl_before: u32,
+) -> Result<Answer, Malformed> {
+    let mut builder = Builder::new(question);
+    let pointers: Vec<_> = chain.at_end(RecordType::PTR).collect();
+    // A denial's SOA record is of in-addr.arpa, and says nothing about the name that was asked for.
+    let code = message.rcode();
+    let says = Says::Nothing(message.negative_ttl());
+    let Some(ttl) = pointers.iter().map(|record| record.ttl).min() else {
+        return Ok(builder.finish(policy, code, Origin::Synthesised, says));
+    };
+    let ttl = ttl.min(chain.ttl).min(ttl_before);
+    builder.name(&question.name, RecordType::CNAME, ttl, &chain.end);
+    for record in pointers {
+        builder.copy(message, record)?;
+    }
+    let signatures = message.section(Section::Answer).filter(|record| {
+        record.name == chain.end && message.covered(record) == Some(RecordType::PTR)
+    });
+    for record in signatures {
+        builder.copy(message, record)?;
+    }
+    Ok(builder.finish(policy, code, Origin::Synthesised, Says::There))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Rules;
+    use crate::testing::name;
+
+    fn node_of(qname: &str) -> Option<Ipv4Addr> {
+        let policy = Policy::new(Rules {
+            pref64: vec!["2001:db8:122:344::/64".parse().expect("a prefix")],
+            ..Rules::default()
+        });
+        node(&policy, &Question::internet(name(qname), RecordType::PTR))
+    }
+
+    #[test]
+    fn addresses_in_a_prefix_or_the_well_known_one() {
+        let node = Some(Ipv4Addr::new(192, 0, 2, 33));
+        let well_known = "1.2.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa";
+        assert_eq!(node_of(well_known), node);
+        assert_eq!(node_of(&well_known.to_uppercase()), node);
+        // 2001:db8:122:344:c0:2:2100:: of RFC 6052 section 2.4.
+        let of_64 = "0.0.0.0.0.0.1.2.2.0.0.0.0.c.0.0.4.4.3.0.2.2.1.0.8.b.d.0.1.0.0.2.ip6.arpa";
+        assert_eq!(node_of(of_64), node);
+    }
+
+    #[test]
+    fn other_names_are_asked_as_they_are() {
+        for other in [
+            "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
+            "2.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa",
+            "1.2.0.192.in-addr.arpa",
+            "x.1.2.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa",
+            "www.example",
+        ] {
+            assert_eq!(node_of(other), None, "{other}");
+        }
+    }
+}
