@@ -5,6 +5,7 @@
 //! * [`vnet`]: the offload header in front of each packet on the TUN device
 //! * [`fastpath`]: loading and attaching the eBPF programs laid over it
 //! * [`packet`]: a packet socket for the neighbours' questions
+//! * [`memory`]: giving it back
 //! * [`namespace`]: which network namespace this is
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
@@ -13,6 +14,7 @@
 pub mod clock;
 pub mod event;
 pub mod fastpath;
+pub mod memory;
 pub mod namespace;
 pub mod packet;
 pub mod peer;

@@ -12,6 +12,7 @@ mod stateless;
 use diolkos_core::config::nat64::Endpoint4;
 use diolkos_core::ConfigError;
 use diolkos_sys::fastpath::{self, FastPath, Inline};
+use diolkos_sys::memory;
 use diolkos_sys::tun::Tun;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
@@ -141,6 +142,8 @@ impl Isthmus {
                 tracing::warn!("{failure}");
             }
         }
+        // Two tables were there for a while, and one may have 100 000 mappings.
+        memory::give_back();
         self.announce("reloaded");
         Ok(())
     }
