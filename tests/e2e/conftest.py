@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nat64 import Nat64Network
 from network import Network
 from siit import SiitNetwork
 
@@ -42,6 +43,17 @@ def net() -> Iterator[Network]:
 def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
     """An IPv4 host, a translator's router and an IPv6 host; see `siit`. Its parameter is the datapath."""
     network = SiitNetwork(program(), datapath=getattr(request, "param", "auto"))
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
+    """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
+    network = Nat64Network(program(), datapath=getattr(request, "param", "auto"))
     try:
         network.build()
         yield network
