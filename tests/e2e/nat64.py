@@ -9,6 +9,7 @@ link, and the IPv6 host one of another /64, which is another source.
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from network import Running
 from pyroute2.netns import create_socket
 from siit import PREF64, V4, V6, SiitNetwork
+
+# linux/in6.h
+IPV6_RECVERR = 25
 
 POOL = "192.0.2.0/29"
 # In the pool, for bindings of the operator.
@@ -58,6 +62,8 @@ class Nat64Network(SiitNetwork):
         self.ip(self.v6, "address", "add", f"{V6_OTHER}/64", "dev", "a0", "nodad")
         self.ip(self.v6, "address", "add", f"{V6_ELSEWHERE}/128", "dev", "lo")
         self.ip(self.translator, "route", "add", f"{V6_ELSEWHERE}/128", "via", V6)
+        for other in (V6_OTHER, V4_OTHER):
+            self.until(lambda to=other: self.run(self.translator, "ping", "-c1", "-W0.2", to, check=False).returncode == 0)
 
     def remove(self) -> None:
         """End what runs and remove the namespaces."""
@@ -123,6 +129,21 @@ def ask(source: socket.socket, to: tuple[str, int], answerer: socket.socket) -> 
     answer, answered_by = source.recvfrom(100)
     assert (question, answer, answered_by[:2]) == (b"question", b"answer", to)
     return peer[:2]
+
+
+def refusal(sock: socket.socket, to: tuple[str, int]) -> str:
+    """Send a datagram and wait for the ICMP error about it; its name in errno(3)."""
+    level, option = (socket.IPPROTO_IPV6, IPV6_RECVERR) if ":" in to[0] else (socket.IPPROTO_IP, socket.IP_RECVERR)
+    sock.setsockopt(level, option, 1)
+    sock.connect(to)
+    sock.send(b"refuse me")
+    try:
+        sock.recv(100)
+    except TimeoutError:
+        return "no answer"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "an answer"
 
 
 def is_pooled(address: str) -> bool:
