@@ -14,7 +14,7 @@ use crate::counters::Tally;
 use crate::random::random;
 use crate::slowpath::{Clock, Engine, Writer};
 
-/// Entries that the sweeper looks at before it lets packets pass.
+/// Entries that are looked at before packets pass again.
 const BUDGET: usize = 512;
 
 /// The tables and their copy in the fast path, one packet at a time.
@@ -65,13 +65,16 @@ impl Controller {
         swap: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), E>, ConfigError> {
         let inner = &mut *self.lock();
+        // The copy is made anew, and forgets what it has seen.
+        let state = inner.nat64.state_mut();
+        state.catch_up(0, usize::MAX, &mut inner.mirror);
         let prefixes_change = inner.nat64.config().translator.pref64 != config.translator.pref64;
         if prefixes_change {
             inner.mirror.clear(inner.nat64.state().sessions());
         }
         inner.nat64.reconfigure(config, &mut inner.mirror)?;
         let swapped = swap();
-        inner.mirror.follow(config, inner.nat64.state().sessions());
+        inner.mirror.follow(config, inner.nat64.state());
         Ok(swapped)
     }
 
@@ -96,9 +99,19 @@ impl Controller {
         self.lock().nat64.state().bindings().take(at_most).collect()
     }
 
-    /// Sessions, at most so many, in no order.
+    /// Sessions, about so many at most, in no order. Packets pass in between.
     pub fn sessions(&self, at_most: usize) -> Vec<SessionView> {
-        self.lock().nat64.state().sessions().take(at_most).collect()
+        let mut views = Vec::new();
+        let mut next = Some(0);
+        while let Some(first) = next.filter(|_| views.len() < at_most) {
+            let inner = &mut *self.lock();
+            let state = inner.nat64.state_mut();
+            state.catch_up(first, BUDGET, &mut inner.mirror);
+            let (there, after) = state.sessions_from(first, BUDGET);
+            views.extend(there);
+            next = after;
+        }
+        views
     }
 
     /// How many entries there are of each kind.

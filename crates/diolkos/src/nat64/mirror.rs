@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Nat64Config, Protocol};
-use diolkos_core::session::{Event, SessionView, Watcher};
+use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::{Session, Sessions};
 use ipnet::Ipv4Net;
@@ -45,10 +45,15 @@ impl Mirror {
         all.for_each(|session| self.remove(&session));
     }
 
-    /// Makes the copy anew, after the configuration or the bindings of the operator have changed.
-    pub fn follow(&mut self, config: &Nat64Config, all: impl Iterator<Item = SessionView>) {
+    /// Makes the copy anew, after the configuration has changed.
+    pub fn follow(&mut self, config: &Nat64Config, state: &State) {
         self.own = own_networks(config);
-        for session in all {
+        for view in state.bindings() {
+            if view.origin == Origin::Operator && !self.is_own(view.binding.v4.addr) {
+                self.own.push(view.binding.v4.addr.into());
+            }
+        }
+        for session in state.sessions() {
             self.copy(&session);
         }
     }
