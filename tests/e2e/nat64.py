@@ -19,8 +19,8 @@ from network import Running
 from pyroute2.netns import create_socket
 from siit import PREF64, V4, V6, SiitNetwork
 
-# linux/in6.h
-IPV6_RECVERR = 25
+# linux/in.h, linux/in6.h
+IP_RECVERR, IPV6_RECVERR = 11, 25
 
 POOL = "192.0.2.0/29"
 # In the pool, for bindings of the operator.
@@ -133,7 +133,7 @@ def ask(source: socket.socket, to: tuple[str, int], answerer: socket.socket) -> 
 
 def refusal(sock: socket.socket, to: tuple[str, int]) -> str:
     """Send a datagram and wait for the ICMP error about it; its name in errno(3)."""
-    level, option = (socket.IPPROTO_IPV6, IPV6_RECVERR) if ":" in to[0] else (socket.IPPROTO_IP, socket.IP_RECVERR)
+    level, option = (socket.IPPROTO_IPV6, IPV6_RECVERR) if ":" in to[0] else (socket.IPPROTO_IP, IP_RECVERR)
     sock.setsockopt(level, option, 1)
     sock.connect(to)
     sock.send(b"refuse me")
