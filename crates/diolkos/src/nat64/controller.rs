@@ -65,16 +65,19 @@ impl Controller {
         swap: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), E>, ConfigError> {
         let inner = &mut *self.lock();
-        // The copy is made anew, and forgets what it has seen.
-        let state = inner.nat64.state_mut();
-        state.catch_up(0, usize::MAX, &mut inner.mirror);
-        let prefixes_change = inner.nat64.config().translator.pref64 != config.translator.pref64;
-        if prefixes_change {
-            inner.mirror.clear(inner.nat64.state().sessions());
+        let old = &inner.nat64.config().translator.pref64;
+        let new = &config.translator.pref64;
+        // The programs know prefixes by their number.
+        let renumbered = !old.starts_with(new) && !new.starts_with(old);
+        if renumbered {
+            let state = inner.nat64.state_mut();
+            state.catch_up(0, usize::MAX, &mut inner.mirror);
+            inner.mirror.clear(state.sessions());
         }
         inner.nat64.reconfigure(config, &mut inner.mirror)?;
         let swapped = swap();
-        inner.mirror.follow(config, inner.nat64.state());
+        let state = inner.nat64.state_mut();
+        inner.mirror.follow(config, state, renumbered);
         Ok(swapped)
     }
 
@@ -99,7 +102,7 @@ impl Controller {
         self.lock().nat64.state().bindings().take(at_most).collect()
     }
 
-    /// Sessions, about so many at most, in no order. Packets pass in between.
+    /// Sessions, at most so many, in no order. Packets pass in between.
     pub fn sessions(&self, at_most: usize) -> Vec<SessionView> {
         let mut views = Vec::new();
         let mut next = Some(0);
@@ -111,6 +114,7 @@ impl Controller {
             views.extend(there);
             next = after;
         }
+        views.truncate(at_most);
         views
     }
 

@@ -45,13 +45,20 @@ impl Mirror {
         all.for_each(|session| self.remove(&session));
     }
 
-    /// Makes the copy anew, after the configuration has changed.
-    pub fn follow(&mut self, config: &Nat64Config, state: &State) {
-        self.own = own_networks(config);
-        for view in state.bindings() {
-            if view.origin == Origin::Operator && !self.is_own(view.binding.v4.addr) {
-                self.own.push(view.binding.v4.addr.into());
-            }
+    /// The configuration has changed. The copy is made anew if it was taken out, or if other addresses are ours now.
+    pub fn follow(&mut self, config: &Nat64Config, state: &mut State, cleared: bool) {
+        let operators = state
+            .bindings()
+            .filter(|view| view.origin == Origin::Operator)
+            .map(|view| view.binding.v4.addr.into());
+        let own = own_networks(config).into_iter().chain(operators);
+        let own = Ipv4Net::aggregate(&own.collect());
+        if own == self.own && !cleared {
+            return;
+        }
+        self.own = own;
+        if !cleared {
+            state.catch_up(0, usize::MAX, self);
         }
         for session in state.sessions() {
             self.copy(&session);
@@ -64,6 +71,7 @@ impl Mirror {
             return;
         }
         self.own.push(address.into());
+        self.own = Ipv4Net::aggregate(&self.own);
         for session in all.filter(|session| session.peer.addr == address) {
             self.remove(&session);
         }
