@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from network import Running
 from pyroute2.netns import create_socket
-from siit import PREF64, V4, V6, SiitNetwork
+from siit import PREF64, V6, SiitNetwork
 
 # linux/in.h, linux/in6.h
 IP_RECVERR, IPV6_RECVERR = 11, 25

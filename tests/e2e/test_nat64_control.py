@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATAPATHS
+from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, CONFIG, POOL, TRANSLATOR, V4_OTHER, V6_OTHER, Nat64Network, ask, in_ipv6
 from siit import CONFIG as SIIT_CONFIG
 from siit import PREF64, V4, V4_IN_IPV6, V6, SiitNetwork
@@ -18,7 +18,7 @@ from test_clat_faults import MISSING, NO_BPF, NO_ROOT, RUN_TIME, USAGE, one_sent
 from test_siit_control import check
 from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen
 
-all_datapaths = pytest.mark.parametrize("nat64", DATAPATHS, indirect=True)
+all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
 
 OTHER_PREF64 = "2001:db8:65::/96"
 OTHER_POOL = '[[nat64.pool4]]\naddress = "192.0.2.64/30"\n'
@@ -302,14 +302,21 @@ def test_nobody_is_there(nat64: Nat64Network) -> None:
 # --- another configuration
 
 
+def with_keys(keys: str) -> str:
+    """The configuration with keys of [nat64]."""
+    return CONFIG.replace("[[nat64", f"[nat64]\n{keys}\n[[nat64")
+
+
 CHANGES = {
     "timeouts": CONFIG + "[nat64.timeouts]\nudp = 120\ntcp_established = 8000\nicmp = 90\n",
-    "filtering": CONFIG.replace("[[nat64.pool4]]", '[nat64]\nfiltering = "address-dependent"\n[[nat64.pool4]]'),
+    "filtering": with_keys('filtering = "address-dependent"'),
     "pool-address": CONFIG + OTHER_POOL,
     "pool-order": TRANSLATOR + OTHER_POOL + CONFIG.removeprefix(TRANSLATOR),
     "prefix-added": CONFIG.replace(f'"{PREF64}"', f'"{PREF64}", "{OTHER_PREF64}"'),
     "prefix-order": CONFIG.replace(f'"{PREF64}"', f'"{OTHER_PREF64}", "{PREF64}"'),
-    "limits": CONFIG.replace("[[nat64.pool4]]", "[nat64]\nmax_sessions_per_source = 1\nsource_prefix_len = 48\n[[nat64.pool4]]"),
+    "limits": CONFIG.replace(
+        "[[nat64.pool4]]", "[nat64]\nmax_sessions_per_source = 1\nsource_prefix_len = 48\n[[nat64.pool4]]"
+    ),
     "binding": CONFIG + static("tcp", f"{BOUND}:443", f"[{V6}]:443"),
     "mtu": CONFIG.replace("pref64", "mtu4 = 1500\nmtu6 = 1500\npref64"),
 }
@@ -389,7 +396,7 @@ def test_bindings_at_a_reload(nat64: Nat64Network) -> None:
 def test_a_bound_address_outside_of_the_pool(nat64: Nat64Network) -> None:
     """A packet to it from behind the translator turns back in one hop, which only the slow path does, after a reload too."""
     elsewhere = "198.18.0.1"
-    text = CONFIG.replace("[[nat64.pool4]]", f'[nat64]\nroutes4 = ["{POOL}", "{elsewhere}/32"]\n[[nat64.pool4]]')
+    text = with_keys(f'routes4 = ["{POOL}", "{elsewhere}/32"]')
     nat64.nat64(text)
     nat64.bind("add", "udp", f"{elsewhere}:80", f"[{V6}]:8080")
     inside, other = nat64.socket(V6, 8080), nat64.socket(V6_OTHER)
@@ -407,8 +414,8 @@ def test_a_bound_address_outside_of_the_pool(nat64: Nat64Network) -> None:
         (CONFIG.replace("pref64", 'device = "other0"\npref64'), RUN_TIME, "translator.device cannot change"),
         (CONFIG.replace("pref64", "queues = 3\npref64"), RUN_TIME, "translator.queues cannot change"),
         (CONFIG.replace('"nat64"', '"siit"').split("[[nat64")[0], RUN_TIME, "translator.mode cannot change"),
-        (CONFIG.replace("[[nat64", "[nat64]\nmax_sessions = 7\n[[nat64"), RUN_TIME, "nat64.max_sessions cannot change"),
-        (CONFIG.replace("[[nat64", "[nat64]\nmetric = 7\n[[nat64"), RUN_TIME, "nat64.metric cannot change"),
+        (with_keys("max_sessions = 7"), RUN_TIME, "nat64.max_sessions cannot change"),
+        (with_keys("metric = 7"), RUN_TIME, "nat64.metric cannot change"),
         (CONFIG + "[log]\nlevel = 'debug'\n", RUN_TIME, "log.level cannot change"),
         (CONFIG.replace(POOL, "192.0.2.0/33"), USAGE, "siit.toml:7:11: "),
         (CONFIG + "[nat64.timeouts]\nicmp = 5\n", USAGE, "nat64.timeouts.icmp: 5 s is below 60 s"),
