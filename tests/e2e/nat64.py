@@ -40,6 +40,11 @@ address = "{POOL}"
 """
 
 
+def with_keys(*lines: str) -> str:
+    """The configuration with keys of [nat64]."""
+    return CONFIG.replace("[[nat64", "\n".join(["[nat64]", *lines, "[[nat64"]))
+
+
 def in_ipv6(v4: str, prefix: str = PREF64) -> str:
     """As which address the IPv6 side knows an IPv4 address (RFC 6052, /96)."""
     return str(IPv6Address(int(IPv6Network(prefix)[0]) + int(IPv4Address(v4))))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROUTER_DATAPATHS
-from nat64 import BOUND, CONFIG, POOL, TRANSLATOR, V4_OTHER, V6_OTHER, Nat64Network, ask, in_ipv6
+from nat64 import BOUND, CONFIG, POOL, TRANSLATOR, V4_OTHER, V6_OTHER, Nat64Network, ask, in_ipv6, with_keys
 from siit import CONFIG as SIIT_CONFIG
 from siit import PREF64, V4, V4_IN_IPV6, V6, SiitNetwork
 from test_clat_faults import MISSING, NO_BPF, NO_ROOT, RUN_TIME, USAGE, one_sentence
@@ -300,11 +300,6 @@ def test_nobody_is_there(nat64: Nat64Network) -> None:
 
 
 # --- another configuration
-
-
-def with_keys(keys: str) -> str:
-    """The configuration with keys of [nat64]."""
-    return CONFIG.replace("[[nat64", f"[nat64]\n{keys}\n[[nat64")
 
 
 CHANGES = {

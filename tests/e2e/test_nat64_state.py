@@ -25,6 +25,7 @@ from nat64 import (
     ask,
     in_ipv6,
     refusal,
+    with_keys,
 )
 from siit import V4, V4_IN_IPV6, V6
 from test_clat_faults import USAGE, one_sentence
@@ -35,13 +36,6 @@ all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True
 V4_OTHER_IN_IPV6 = in_ipv6(V4_OTHER)
 FLOOD = 6000
 SYN = 2
-
-
-def with_keys(*lines: str) -> str:
-    """The configuration with keys of [nat64]."""
-    return CONFIG.replace("[[nat64.pool4]]", "\n".join(["[nat64]", *lines, "[[nat64.pool4]]"]))
-
-
 ADDRESS_DEPENDENT = with_keys('filtering = "address-dependent"')
 
 
@@ -321,7 +315,7 @@ def test_a_flood_of_syns(nat64: Nat64Network, side: str) -> None:
     running = nat64.nat64(with_keys("max_sessions = 1000", "max_sessions_per_source = 400"))
     nat64.bind("add", "tcp", f"{BOUND}:8000", f"[{V6_ELSEWHERE}]:8000")
     server = listen(nat64, nat64.v4, TCP_SERVER, V4)
-    client = nat64.start(nat64.v6, sys.executable, "-c", TCP_CLIENT, V6, V4_IN_IPV6, "100", stdout=subprocess.PIPE, text=True)
+    client = nat64.start(nat64.v6, sys.executable, "-c", TCP_CLIENT, V6, V4_IN_IPV6, "200", stdout=subprocess.PIPE, text=True)
     nat64.until(lambda: nat64.states("tcp") == ["established"])
     assert client.poll() is None
     address = V6 if side == "ipv6" else V4
@@ -335,6 +329,8 @@ def test_a_flood_of_syns(nat64: Nat64Network, side: str) -> None:
             source = str(IPv4Address("203.0.113.0") + number % 256)
             to = BOUND if side == "ipv4-to-binding" else str(IPv4Address("192.0.2.2") + number % 6)
         raw.sendto(syn(source, to, 1024 + number, 8000), (to, 0))
+        if number == FLOOD * 2 // 3:
+            assert client.poll() is None, "the transfer is over before the flood"
     assert client.wait(30) == 0
     assert client.stdout.read() == server.stdout.readline()
     counters = nat64.counters()
