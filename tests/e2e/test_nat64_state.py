@@ -168,6 +168,16 @@ def test_what_cannot_be_bound(nat64: Nat64Network) -> None:
     assert nat64.shown("bindings") == before
 
 
+def test_a_binding_where_others_make_the_routes(nat64: Nat64Network) -> None:
+    """With `routes4 = []` any address can be bound: which of them lead here is the operator's to know."""
+    elsewhere = "198.18.0.1"
+    running = nat64.nat64(with_keys("routes4 = []"))
+    assert "no IPv4 route leads to diolkos0" in running.log()
+    nat64.bind("add", "udp", f"{elsewhere}:80", f"[{V6}]:8080")
+    nat64.run(nat64.translator, "ip", "route", "add", elsewhere, "dev", "diolkos0")
+    ask(nat64.socket(V4, 4000), (elsewhere, 80), nat64.socket(V6, 8080))
+
+
 def test_wrong_arguments_of_bind(nat64: Nat64Network) -> None:
     """The command line explains itself."""
     nat64.nat64()

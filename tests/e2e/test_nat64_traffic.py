@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 import subprocess
+import sys
 from ipaddress import IPv4Network
 
 import pytest
@@ -83,6 +84,20 @@ def test_many_connections_at_once(nat64: Nat64Network) -> None:
     assert nat64.drops() == {}
 
 
+def test_a_page(nat64: Nat64Network) -> None:
+    """curl gets a file of an IPv4-only web server by its address in the prefix."""
+    nat64.nat64()
+    page = nat64.scratch / "page"
+    page.write_bytes(bytes(range(256)) * 4096)
+    serve = (sys.executable, "-m", "http.server", "--bind", V4, "--directory", str(nat64.scratch), "8080")
+    nat64.start(nat64.v4, *serve, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    nat64.until(lambda: ":8080" in nat64.run(nat64.v4, "ss", "-Hltn").stdout)
+    curl = ("curl", "--silent", "--fail", "--max-time", "10", f"http://[{V4_IN_IPV6}]:8080/page")
+    for _ in range(3):
+        assert nat64.run(nat64.v6, *curl, text=False).stdout == page.read_bytes()
+    assert nat64.drops() == {}
+
+
 @pytest.mark.parametrize("reverse", [False, True], ids=["to-ipv4", "to-ipv6"])
 def test_load_in_super_packets(nat64: Nat64Network, reverse: bool) -> None:
     """iperf3 over links of 1500 bytes: what the sender's kernel left whole crosses as one packet."""
@@ -150,6 +165,9 @@ def test_hairpin(nat64: Nat64Network) -> None:
     assert any(seen == in_ipv6(str(pooled)) for pooled in IPv4Network(POOL))
     nat64.bind("add", "tcp", f"{BOUND}:4000", f"[{V6}]:4000")
     transfer(nat64, (nat64.v6, nat64.v6, V6_OTHER, in_ipv6(BOUND), V6), 4)
+    # The error about a packet that turned turns as well.
+    server.close()
+    assert refusal(client, (in_ipv6(address), port)) == "ECONNREFUSED"
     assert nat64.drops() == {}
 
 
