@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dns64 import Dns64Network
+from nat64 import Nat64Network
 from network import Network
 from siit import SiitNetwork
 
@@ -54,6 +55,17 @@ def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
 def dns64_network() -> Iterator[Dns64Network]:
     """A client, a DNS64 and a resolver; see `dns64`."""
     network = Dns64Network(program())
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
+    """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
+    network = Nat64Network(program(), datapath=getattr(request, "param", "auto"))
     try:
         network.build()
         yield network

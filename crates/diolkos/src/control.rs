@@ -26,8 +26,9 @@ use crate::nat64::{BindingRow, Entries, SessionRow};
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a new configuration may take: each route is a request to the kernel.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
+/// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
+/// kernel, and there may be many sessions.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,7 +151,7 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
 
     let exchange = |mut stream: StdStream| -> io::Result<Answer> {
         stream.set_read_timeout(Some(match request {
-            Request::Reload => RELOAD_PATIENCE,
+            Request::Reload | Request::Sessions | Request::Bindings => LONG_PATIENCE,
             _ => PATIENCE,
         }))?;
         stream.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes())?;

@@ -216,6 +216,9 @@ impl State {
         let changed = before != (session.state, session.prefix);
         if renewed {
             session.last = now;
+        } else if changed {
+            // The copy of the fast path, and what it has seen, is about to be replaced.
+            self.catch_up_with(at, before.0, watcher);
         }
         if before.0.lifetime() != state.lifetime() {
             self.hasten(at);

@@ -60,8 +60,9 @@ pub trait Watcher {
     /// The tables have changed. It is called in the order of the changes.
     fn event(&mut self, event: Event);
 
-    /// A session is about to expire: when did a packet last use it, on the clock of the caller?
-    /// None if nobody but the tables has seen any.
+    /// When did a packet last use a session, on the clock of the caller? None if nobody but the tables
+    /// has seen any. It is asked before the session expires or changes without being refreshed, and by
+    /// [`super::State::catch_up`]; afterwards the answer can be forgotten.
     fn last_seen(&mut self, session: &SessionView) -> Option<Duration>;
 
     /// A packet that was held ([`crate::Verdict::Held`]) has been dropped.

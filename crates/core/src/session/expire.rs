@@ -43,18 +43,44 @@ impl State {
         false
     }
 
+    /// Asks when packets that we have not seen have last used sessions, at `places` places of the table
+    /// from `first` on, as [`State::sessions_from`] has them. To be called before the copy of the fast
+    /// path is made anew, and before sessions are shown.
+    pub fn catch_up(&mut self, first: u32, places: usize, watcher: &mut impl Watcher) {
+        let there = self.sessions.iter_from(first).take(places);
+        let there: Vec<_> = there
+            .filter_map(|(at, session)| Some((at, session?.state)))
+            .collect();
+        for (at, state) in there {
+            self.catch_up_with(at, state, watcher);
+        }
+    }
+
+    /// Asks about a session that has been in a state until now.
+    pub(super) fn catch_up_with(
+        &mut self,
+        at: u32,
+        state: SessionState,
+        watcher: &mut impl Watcher,
+    ) {
+        // Only a steady session is refreshed by packets that we do not see.
+        if !state.is_steady() {
+            return;
+        }
+        if let Some(stamp) = watcher.last_seen(&self.session_view(at)) {
+            let seen = self.clock.convert(stamp);
+            let session = &mut self.sessions[at];
+            session.last = session.last.max(seen);
+        }
+    }
+
     /// A session that is on no list: it ends, or waits again.
     fn look_at(&mut self, at: u32, watcher: &mut impl Watcher, due: &mut impl FnMut(Due<'_>)) {
         let now = self.clock.now();
         let lifetime = self.sessions[at].state.lifetime();
         let timeout = table::millis_of(lifetime, &self.config.timeouts);
-        if self.sessions[at].last + timeout <= now && self.sessions[at].state.is_steady() {
-            // Only a steady session is refreshed by packets that we do not see.
-            if let Some(stamp) = watcher.last_seen(&self.session_view(at)) {
-                let seen = self.clock.convert(stamp);
-                let session = &mut self.sessions[at];
-                session.last = session.last.max(seen);
-            }
+        if self.sessions[at].last + timeout <= now {
+            self.catch_up_with(at, self.sessions[at].state, watcher);
         }
         let deadline = self.sessions[at].last + timeout;
         if deadline > now {

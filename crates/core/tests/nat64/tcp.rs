@@ -305,3 +305,18 @@ fn stamps_of_the_fast_path_keep_a_connection_without_probes() {
     }
     assert_eq!(c.t.wait(EST - 998.0).len(), 1);
 }
+
+#[test]
+fn a_first_fin_does_not_forget_what_the_fast_path_has_seen() {
+    let mut c = Connection::in_state(Established);
+    let view = c.t.state.sessions().next().unwrap();
+    c.t.wait(EST - 1.0);
+    c.t.watch.stamps.insert((view.binding, view.peer), c.t.now);
+    c.give(V4, Fin).unwrap();
+    // The new copy has seen nothing yet.
+    c.t.watch.stamps.clear();
+    c.t.wait(EST - 1.0);
+    assert_eq!(c.t.only(), Some(V4FinRcv));
+    c.t.wait(3.0);
+    assert_eq!(c.t.only(), None);
+}

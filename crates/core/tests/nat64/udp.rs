@@ -237,3 +237,20 @@ fn a_stamp_in_the_future_counts_as_now() {
     t.wait(302.0);
     assert!(t.is_empty());
 }
+
+#[test]
+fn what_the_fast_path_has_seen_outlives_its_copy() {
+    let mut t = Tables::new(&config());
+    let v4 = t.out(UDP, node(), "192.0.2.1:53", OTHER).unwrap();
+    let binding = binding(UDP, &v4.to_string(), node());
+    t.wait(290.0);
+    t.watch.stamps.insert((binding, e4("192.0.2.1:53")), t.now);
+    t.state.catch_up(0, usize::MAX, &mut t.watch);
+    t.watch.stamps.clear();
+    let view = t.state.sessions().next().unwrap();
+    assert_eq!(view.remaining, Duration::from_secs(300));
+    t.wait(299.0);
+    assert_eq!(t.sessions(), 1);
+    t.wait(3.0);
+    assert!(t.is_empty());
+}

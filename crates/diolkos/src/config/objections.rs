@@ -52,9 +52,6 @@ impl Settings {
         if t.placement == Placement::Inline {
             self.object_to_inline(&mut found);
         }
-        if t.mode != Mode::Nat64 && self.nat64 != Nat64::default() {
-            found.push(Objection::new("nat64", "the mode is another one"));
-        }
         found.extend(self.contradictions());
         found
     }
@@ -109,6 +106,9 @@ impl Settings {
         if self.siit != Siit::default() {
             object("siit", "the mode is \"clat\"".to_owned());
         }
+        if self.nat64 != Nat64::default() {
+            object("nat64", "the mode is \"clat\"".to_owned());
+        }
         let v4 = self.clat.v4;
         if v4.is_unspecified()
             || v4.is_loopback()
@@ -139,6 +139,9 @@ impl Settings {
         let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
         if self.clat != Clat::default() {
             object("clat", "the mode is \"siit\"".to_owned());
+        }
+        if self.nat64 != Nat64::default() {
+            object("nat64", "the mode is \"siit\"".to_owned());
         }
         object_to_routes("siit", &self.siit.routes4, &self.siit.routes6, found);
     }

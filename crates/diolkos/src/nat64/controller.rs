@@ -14,7 +14,7 @@ use crate::counters::Tally;
 use crate::random::random;
 use crate::slowpath::{Clock, Engine, Writer};
 
-/// Entries that the sweeper looks at before it lets packets pass.
+/// Entries that are looked at before packets pass again.
 const BUDGET: usize = 512;
 
 /// The tables and their copy in the fast path, one packet at a time.
@@ -65,13 +65,19 @@ impl Controller {
         swap: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), E>, ConfigError> {
         let inner = &mut *self.lock();
-        let prefixes_change = inner.nat64.config().translator.pref64 != config.translator.pref64;
-        if prefixes_change {
-            inner.mirror.clear(inner.nat64.state().sessions());
+        let old = &inner.nat64.config().translator.pref64;
+        let new = &config.translator.pref64;
+        // The programs know prefixes by their number.
+        let renumbered = !old.starts_with(new) && !new.starts_with(old);
+        if renumbered {
+            let state = inner.nat64.state_mut();
+            state.catch_up(0, usize::MAX, &mut inner.mirror);
+            inner.mirror.clear(state.sessions());
         }
         inner.nat64.reconfigure(config, &mut inner.mirror)?;
         let swapped = swap();
-        inner.mirror.follow(config, inner.nat64.state().sessions());
+        let state = inner.nat64.state_mut();
+        inner.mirror.follow(config, state, renumbered);
         Ok(swapped)
     }
 
@@ -96,9 +102,20 @@ impl Controller {
         self.lock().nat64.state().bindings().take(at_most).collect()
     }
 
-    /// Sessions, at most so many, in no order.
+    /// Sessions, at most so many, in no order. Packets pass in between.
     pub fn sessions(&self, at_most: usize) -> Vec<SessionView> {
-        self.lock().nat64.state().sessions().take(at_most).collect()
+        let mut views = Vec::new();
+        let mut next = Some(0);
+        while let Some(first) = next.filter(|_| views.len() < at_most) {
+            let inner = &mut *self.lock();
+            let state = inner.nat64.state_mut();
+            state.catch_up(first, BUDGET, &mut inner.mirror);
+            let (there, after) = state.sessions_from(first, BUDGET);
+            views.extend(there);
+            next = after;
+        }
+        views.truncate(at_most);
+        views
     }
 
     /// How many entries there are of each kind.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Nat64Config, Protocol};
-use diolkos_core::session::{Event, SessionView, Watcher};
+use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::{Session, Sessions};
 use ipnet::Ipv4Net;
@@ -45,10 +45,22 @@ impl Mirror {
         all.for_each(|session| self.remove(&session));
     }
 
-    /// Makes the copy anew, after the configuration or the bindings of the operator have changed.
-    pub fn follow(&mut self, config: &Nat64Config, all: impl Iterator<Item = SessionView>) {
-        self.own = own_networks(config);
-        for session in all {
+    /// The configuration has changed. The copy is made anew if it was taken out, or if other addresses are ours now.
+    pub fn follow(&mut self, config: &Nat64Config, state: &mut State, cleared: bool) {
+        let operators = state
+            .bindings()
+            .filter(|view| view.origin == Origin::Operator)
+            .map(|view| view.binding.v4.addr.into());
+        let own = own_networks(config).into_iter().chain(operators);
+        let own = Ipv4Net::aggregate(&own.collect());
+        if own == self.own && !cleared {
+            return;
+        }
+        self.own = own;
+        if !cleared {
+            state.catch_up(0, usize::MAX, self);
+        }
+        for session in state.sessions() {
             self.copy(&session);
         }
     }
@@ -59,6 +71,7 @@ impl Mirror {
             return;
         }
         self.own.push(address.into());
+        self.own = Ipv4Net::aggregate(&self.own);
         for session in all.filter(|session| session.peer.addr == address) {
             self.remove(&session);
         }

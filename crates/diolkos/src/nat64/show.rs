@@ -37,7 +37,7 @@ pub struct SessionRow {
     v4: String,
     peer: String,
     state: String,
-    /// Without another packet; what the fast path has seen is not known here.
+    /// Without another packet.
     expires_in_s: u64,
 }
 
@@ -85,7 +85,7 @@ impl From<&SessionView> for SessionRow {
             v6: view.binding.v6.to_string(),
             v4: view.binding.v4.to_string(),
             peer: view.peer.to_string(),
-            state: format!("{:?}", view.state),
+            state: view.state.name().to_owned(),
             expires_in_s: view.remaining.as_secs(),
         }
     }

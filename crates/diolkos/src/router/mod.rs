@@ -2,6 +2,7 @@
 //! A translator for a router, stateless (RFC 7915) or stateful (RFC 6146), from the first look at the
 //! machine to the clean machine after it: build → lead → serve (→ reload) → leave.
 
+mod addresses;
 mod crossing;
 mod reload;
 mod routes;
@@ -84,7 +85,7 @@ impl Isthmus {
     async fn build(net: &Net, settings: Settings) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
-        refuse_own_addresses(net, &settings).await?;
+        addresses::check(net, &settings).await?;
         let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
         let index = net.link(&t.device).await?.index;
         net.prepare_tun(index, device_mtu(&settings, found)).await?;
@@ -116,7 +117,7 @@ impl Isthmus {
             return Err(Failure::run_time(refusal));
         }
         let found = look_around(net, &new).await?;
-        refuse_own_addresses(net, &new).await?;
+        addresses::check(net, &new).await?;
         let next = self.crossing.prepare(&new, found, self.index)?;
         let routes = Routes::of(&new);
         let metric = Routes::metric(&new);
@@ -208,10 +209,16 @@ impl Isthmus {
             Request::Counters => self.counters(),
             Request::Sessions => self.of_state(|state| Answer::Sessions(nat64::sessions(state))),
             Request::Bindings => self.of_state(|state| Answer::Bindings(nat64::bindings(state))),
-            Request::Bind(binding) => self.of_state(|state| match state.bind(binding.into()) {
-                Ok(()) => Answer::Done,
-                Err(error) => Answer::Misconfigured(format!("not bound: {error}")),
-            }),
+            Request::Bind(binding) => {
+                let device = &self.settings.translator.device;
+                let address = *binding.v4.ip();
+                let fit = addresses::check_bound(net, device, &self.routes, address).await;
+                self.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
+                    Ok(Ok(())) => Answer::Done,
+                    Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
+                    Err(failure) => refused(&failure),
+                })
+            }
             Request::Unbind { protocol, v4 } => self.of_state(|state| {
                 let v4 = Endpoint4 {
                     addr: *v4.ip(),
@@ -235,10 +242,7 @@ impl Isthmus {
                     return Answer::Reloaded;
                 };
                 tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
-                match failure.kind {
-                    Kind::Usage => Answer::Misconfigured(failure.to_string()),
-                    _ => Answer::Failed(failure.to_string()),
-                }
+                refused(&failure)
             }
         }
     }
@@ -282,6 +286,13 @@ impl Isthmus {
     }
 }
 
+fn refused(failure: &Failure) -> Answer {
+    match failure.kind {
+        Kind::Usage => Answer::Misconfigured(failure.to_string()),
+        _ => Answer::Failed(failure.to_string()),
+    }
+}
+
 /// Finds what the settings leave to the program: as MTU that of the largest interface, from which or to which packets go,
 /// so that the kernel's own limits decide; and an address of the router's for ICMPv6 errors.
 async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
@@ -307,28 +318,6 @@ async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
         address6: net.global_address6().await?,
     };
     Ok(found)
-}
-
-/// Packets to an address of this host are this host's: they would never reach the translator, and its own connections
-/// would share their ports with the nodes behind it.
-async fn refuse_own_addresses(net: &Net, settings: &Settings) -> Result<(), Failure> {
-    if settings.translator.mode != Mode::Nat64 {
-        return Ok(());
-    }
-    let own = net.addresses4().await?;
-    let pool = settings.nat64.pool4.iter().enumerate();
-    let pool = pool.map(|(at, part)| (format!("nat64.pool4[{at}].address"), part.address.0));
-    let bound = settings.nat64.bindings.iter().enumerate();
-    let bound = bound.map(|(at, b)| (format!("nat64.static[{at}].v4"), (*b.v4.ip()).into()));
-    for (key, net) in pool.chain(bound) {
-        if let Some(address) = own.iter().find(|address| net.contains(*address)) {
-            return Err(Failure::usage(format!(
-                "{key}: {address} is an address of this host, which keeps it for its own connections: give the pool \
-                 addresses of its own, and route them here"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The interfaces at which packets are translated before any routing.

@@ -10,6 +10,8 @@ impl Nat64Config {
     /// Looks for contradictions, those of the part for every translator first.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut problems = problems(&self.translator);
+        // Without state, mappings could stand in for prefixes.
+        problems.retain(|problem| problem.key != "pref64");
         let mut add = |key: String, message: String| problems.push(Problem { key, message });
         if self.translator.pref64.is_empty() {
             add("pref64".into(), "a NAT64 needs a prefix".into());
@@ -114,9 +116,19 @@ impl Nat64Config {
         for (name, timeout, seconds, rfc) in least {
             let key = format!("nat64.timeouts.{name}");
             if timeout < Duration::from_secs(seconds) {
-                add(key, format!("{timeout:?} is below {seconds} s ({rfc})"));
+                add(
+                    key,
+                    format!("{} is below {seconds} s ({rfc})", in_seconds(timeout)),
+                );
             } else if timeout > MAX_TIMEOUT {
-                add(key, format!("{timeout:?} is above {MAX_TIMEOUT:?}"));
+                add(
+                    key,
+                    format!(
+                        "{} is above {}",
+                        in_seconds(timeout),
+                        in_seconds(MAX_TIMEOUT)
+                    ),
+                );
             }
         }
     }
@@ -134,6 +146,14 @@ impl Nat64Config {
                 );
             }
         }
+        for (name, limit) in [
+            ("max_sessions", limits.sessions),
+            ("max_sessions_per_source", limits.sessions_per_source),
+        ] {
+            if limit == 0 {
+                add(format!("nat64.{name}"), "0 lets nothing through".into());
+            }
+        }
         if limits.source_prefix_len > 128 || limits.source_prefix_len == 0 {
             add(
                 "nat64.source_prefix_len".into(),
@@ -141,6 +161,10 @@ impl Nat64Config {
             );
         }
     }
+}
+
+fn in_seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
 }
 
 impl Binding {
@@ -156,7 +180,7 @@ impl Binding {
             return Some(format!("{} lies in pref64 {prefix}", self.v6.addr));
         }
         let has_port_zero = self.v4.port == 0 || self.v6.port == 0;
-        (self.protocol != Protocol::Icmp && has_port_zero).then(|| "port 0 is none".into())
+        (self.protocol != Protocol::Icmp && has_port_zero).then(|| "port 0 cannot be bound".into())
     }
 }
 
@@ -190,10 +214,7 @@ mod tests {
     #[test]
     fn defaults_are_good_once_there_is_a_pool() {
         assert_eq!(keys(&config()), Vec::<String>::new());
-        assert_eq!(
-            keys(&Nat64Config::default()),
-            ["pref64", "pref64", "nat64.pool4"]
-        );
+        assert_eq!(keys(&Nat64Config::default()), ["pref64", "nat64.pool4"]);
     }
 
     #[test]
@@ -280,9 +301,15 @@ mod tests {
         bad.translator.clat = true;
         bad.limits.source_prefix_len = 129;
         bad.limits.sessions = u32::MAX;
+        bad.limits.sessions_per_source = 0;
         assert_eq!(
             keys(&bad),
-            ["clat", "nat64.max_sessions", "nat64.source_prefix_len"]
+            [
+                "clat",
+                "nat64.max_sessions",
+                "nat64.max_sessions_per_source",
+                "nat64.source_prefix_len"
+            ]
         );
     }
 }

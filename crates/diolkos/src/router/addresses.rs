@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which IPv4 addresses a NAT64 may give to its nodes.
+//!
+//! Packets to an address of this host are this host's: they would never reach
+//! the translator, and its own connections would share their ports with the
+//! nodes behind it. And packets to an address that no route leads to the
+//! translator go elsewhere.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+use super::routes::Routes;
+use crate::config::{Mode, Settings};
+use crate::failure::Failure;
+use crate::net::Net;
+
+/// Refuses a pool and bindings of the configuration with an address of this host.
+pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
+    if settings.translator.mode != Mode::Nat64 {
+        return Ok(());
+    }
+    let own = net.addresses4().await?;
+    let pool = settings.nat64.pool4.iter().enumerate();
+    let pool = pool.map(|(at, part)| (format!("nat64.pool4[{at}].address"), part.address.0));
+    let bound = settings.nat64.bindings.iter().enumerate();
+    let bound = bound.map(|(at, b)| (format!("nat64.static[{at}].v4"), (*b.v4.ip()).into()));
+    for (key, net) in pool.chain(bound) {
+        refuse_own(&own, &key, net)?;
+    }
+    Ok(())
+}
+
+/// Refuses an address to be bound at run time. Whoever has all routes made by others knows where they lead.
+pub async fn check_bound(
+    net: &Net,
+    device: &str,
+    routes: &Routes,
+    address: Ipv4Addr,
+) -> Result<(), Failure> {
+    refuse_own(&net.addresses4().await?, "not bound", address.into())?;
+    if routes.v4.is_empty() || routes.v4.iter().any(|net| net.contains(&address)) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "not bound: no route leads {address} to {device}: add it to nat64.routes4, and reload"
+    )))
+}
+
+fn refuse_own(own: &[Ipv4Addr], what: &str, net: Ipv4Net) -> Result<(), Failure> {
+    match own.iter().find(|address| net.contains(*address)) {
+        None => Ok(()),
+        Some(address) => Err(Failure::usage(format!(
+            "{what}: {address} is an address of this host, which keeps it for its own connections: give the pool \
+             addresses of its own, and route them here"
+        ))),
+    }
+}

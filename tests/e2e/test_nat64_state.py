@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a stateful translator remembers: mappings, filtering, bindings, connections, and how much of all this there may be."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from ipaddress import IPv4Address, IPv6Address
+
+import pytest
+from conftest import ROUTER_DATAPATHS
+from nat64 import (
+    BOUND,
+    CONFIG,
+    POOL,
+    TRANSLATOR,
+    V4_OTHER,
+    V6_ELSEWHERE,
+    V6_OTHER,
+    Nat64Network,
+    ask,
+    in_ipv6,
+    refusal,
+    with_keys,
+)
+from siit import V4, V4_IN_IPV6, V6
+from test_clat_faults import USAGE, one_sentence
+from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen, resident_kib
+
+all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
+
+V4_OTHER_IN_IPV6 = in_ipv6(V4_OTHER)
+FLOOD = 6000
+SYN = 2
+ADDRESS_DEPENDENT = with_keys('filtering = "address-dependent"')
+
+
+# --- mappings and filtering (RFC 4787, RFC 5382)
+
+
+@all_datapaths
+def test_one_mapping_for_every_peer(nat64: Nat64Network) -> None:
+    """Endpoint-independent mapping (REQ-1): a socket has one IPv4 address and port, whoever it speaks to."""
+    nat64.nat64()
+    inside = nat64.socket(V6)
+    peers = [(V4, 4000), (V4, 4001), (V4_OTHER, 4000)]
+    seen = {ask(inside, (in_ipv6(address), port), nat64.socket(address, port)) for address, port in peers}
+    assert len(seen) == 1
+    listeners = [nat64.listener(V4, 4000), nat64.listener(V4_OTHER, 4000)]
+    seen = set()
+    for listener, to in zip(listeners, (V4_IN_IPV6, V4_OTHER_IN_IPV6), strict=True):
+        nat64.connect(V6, (to, 4000), port=6000)
+        seen.add(listener.accept()[1])
+    ((address, port),) = seen
+    (tcp,) = (binding for binding in nat64.shown("bindings") if binding["protocol"] == "tcp")
+    assert (tcp["v6"], tcp["v4"], tcp["sessions"]) == (f"[{V6}]:6000", f"{address}:{port}", 2)
+
+
+@all_datapaths
+def test_who_may_answer(nat64: Nat64Network) -> None:
+    """Endpoint-independent filtering lets a stranger in; address-dependent filtering tells it that it may not."""
+    nat64.nat64()
+    inside, known, stranger = nat64.socket(V6), nat64.socket(V4, 4000), nat64.socket(V4_OTHER)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), known)
+    assert ask(stranger, mapped, inside)[0] == V4_OTHER_IN_IPV6
+    assert nat64.reload(ADDRESS_DEPENDENT) == (0, "")
+    # It has been answered, and so is none any more: another binding.
+    inside = nat64.socket(V6)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), known)
+    assert ask(nat64.socket(V4), mapped, inside)[0] == V4_IN_IPV6
+    assert refusal(nat64.socket(V4_OTHER), mapped) == "EHOSTUNREACH"
+    assert nat64.counters()["slow.drop.filtered"] == 1
+    inside.sendto(b"come in", (V4_OTHER_IN_IPV6, 4000))
+    assert ask(nat64.socket(V4_OTHER), mapped, inside)[0] == V4_OTHER_IN_IPV6
+
+
+def test_ports(nat64: Nat64Network) -> None:
+    """Parity is kept (REQ-4), RTCP stands beside RTP, a source keeps its address (REQ-2), and no port follows from another."""
+    nat64.nat64()
+    outside = nat64.socket(V4, 4000)
+    seen = {port: ask(nat64.socket(V6, port), (V4_IN_IPV6, 4000), outside) for port in range(6000, 6040)}
+    assert {port: mapped % 2 for port, (_, mapped) in seen.items()} == {port: port % 2 for port in seen}
+    assert all(seen[port + 1][1] == seen[port][1] + 1 for port in range(6000, 6040, 2))
+    assert len({address for address, _ in seen.values()}) == 1
+    steps = [seen[port + 2][1] - seen[port][1] for port in range(6000, 6038, 2)]
+    assert len(set(steps)) == len(steps)
+
+
+def test_ports_are_preserved(nat64: Nat64Network) -> None:
+    """If so configured, and as long as nobody else has the port; another gets one of the same parity."""
+    nat64.nat64(with_keys("port_preservation = true").replace(POOL, BOUND))
+    outside = nat64.socket(V4, 4000)
+    assert ask(nat64.socket(V6, 6000), (V4_IN_IPV6, 4000), outside) == (BOUND, 6000)
+    address, port = ask(nat64.socket(V6_OTHER, 6000), (V4_IN_IPV6, 4000), outside)
+    assert address == BOUND
+    assert port != 6000
+    assert port % 2 == 0
+
+
+# --- bindings of the operator
+
+
+@all_datapaths
+@pytest.mark.parametrize("how", ["configured", "operator"])
+def test_a_binding_is_reached_from_ipv4_first(nat64: Nat64Network, how: str) -> None:
+    """And the node behind it is seen there when it begins itself."""
+    bindings = [(protocol, f"{BOUND}:80", f"[{V6}]:8080") for protocol in ("udp", "tcp")]
+    text = "".join(f'[[nat64.static]]\nprotocol = "{p}"\nv4 = "{v4}"\nv6 = "{v6}"\n' for p, v4, v6 in bindings)
+    nat64.nat64(CONFIG + (text if how == "configured" else ""))
+    if how == "operator":
+        for binding in bindings:
+            nat64.bind("add", *binding)
+    shown = [{"protocol": p, "v4": v4, "v6": v6, "sessions": 0, "origin": how} for p, v4, v6 in sorted(bindings)]
+    assert sorted(nat64.shown("bindings"), key=lambda binding: binding["protocol"]) == shown
+    inside, outside = nat64.socket(V6, 8080), nat64.socket(V4, 4000)
+    assert ask(outside, (BOUND, 80), inside) == (V4_IN_IPV6, 4000)
+    assert ask(inside, (V4_IN_IPV6, 4000), outside) == (BOUND, 80)
+    listener = nat64.listener(V6, 8080)
+    nat64.connect(V4, (BOUND, 80)).sendall(b"GET")
+    accepted, peer = listener.accept()
+    assert (accepted.recv(10), peer[0]) == (b"GET", V4_IN_IPV6)
+    assert nat64.states("tcp") == ["established"]
+    assert nat64.drops() == {}
+
+
+@all_datapaths
+def test_a_binding_ends(nat64: Nat64Network) -> None:
+    """With its sessions, at once; the port is nobody's then, which a sender is told."""
+    nat64.nat64()
+    nat64.bind("add", "udp", f"{BOUND}:80", f"[{V6}]:8080")
+    inside, outside = nat64.socket(V6, 8080), nat64.socket(V4, 4000)
+    for _ in range(2):
+        ask(outside, (BOUND, 80), inside)
+    nat64.bind("del", "udp", f"{BOUND}:80")
+    assert nat64.shown("sessions") == nat64.shown("bindings") == []
+    assert refusal(outside, (BOUND, 80)) == "EHOSTUNREACH"
+    assert nat64.counters()["slow.drop.no_binding"] == 1
+
+
+def test_what_cannot_be_bound(nat64: Nat64Network) -> None:
+    """One sentence each, exit code 2, and nothing changes."""
+    nat64.nat64(with_keys("max_bindings = 2"))
+    nat64.bind("add", "tcp", f"{BOUND}:80", f"[{V6}]:80")
+    nat64.bind("add", "tcp", f"{BOUND}:80", f"[{V6}]:80")  # it is there already
+    nat64.bind("add", "icmp", f"{BOUND}:0", f"[{V6}]:0")
+    before = nat64.shown("bindings")
+    for arguments, words in (
+        (("add", "tcp", f"{BOUND}:80", f"[{V6_OTHER}]:80"), f"the IPv4 address and port are bound to [{V6}]:80"),
+        (("add", "tcp", f"{BOUND}:81", f"[{V6}]:80"), f"the IPv6 address and port are bound to {BOUND}:80"),
+        (("add", "tcp", f"{BOUND}:0", f"[{V6}]:81"), "port 0"),
+        (("add", "udp", f"{BOUND}:82", f"[{V6}]:0"), "port 0"),
+        (("add", "udp", "127.0.0.1:82", f"[{V6}]:82"), "127.0.0.1"),
+        (("add", "udp", f"{BOUND}:82", "[ff02::1]:82"), "ff02::1 is not unicast"),
+        (("add", "udp", f"{BOUND}:82", f"[{V4_IN_IPV6}]:82"), "lies in pref64 2001:db8:64::/96"),
+        (("add", "udp", "198.51.100.1:82", f"[{V6}]:82"), "198.51.100.1 is an address of this host"),
+        (("add", "udp", "203.0.113.1:82", f"[{V6}]:82"), "no route leads 203.0.113.1 to diolkos0"),
+        (("add", "udp", f"{BOUND}:82", f"[{V6}]:82"), "as many bindings as there may be"),
+        (("del", "tcp", f"{BOUND}:81"), "there is no such binding"),
+        (("del", "udp", f"{BOUND}:80"), "there is no such binding"),
+    ):
+        code, message = nat64.diolkos("bind", *arguments)
+        assert code == USAGE, (arguments, message)
+        assert words in one_sentence(message)
+    assert nat64.shown("bindings") == before
+
+
+def test_a_binding_where_others_make_the_routes(nat64: Nat64Network) -> None:
+    """With `routes4 = []` any address can be bound: which of them lead here is the operator's to know."""
+    elsewhere = "198.18.0.1"
+    running = nat64.nat64(with_keys("routes4 = []"))
+    assert "no IPv4 route leads to diolkos0" in running.log()
+    nat64.bind("add", "udp", f"{elsewhere}:80", f"[{V6}]:8080")
+    nat64.run(nat64.translator, "ip", "route", "add", elsewhere, "dev", "diolkos0")
+    ask(nat64.socket(V4, 4000), (elsewhere, 80), nat64.socket(V6, 8080))
+
+
+def test_wrong_arguments_of_bind(nat64: Nat64Network) -> None:
+    """The command line explains itself."""
+    nat64.nat64()
+    wrong = [("add", "sctp", f"{BOUND}:80", f"[{V6}]:80"), ("add", "tcp", BOUND, f"[{V6}]:80"), ("del", "tcp", f"[{V6}]:80")]
+    for arguments in wrong:
+        code, message = nat64.diolkos("bind", *arguments)
+        assert code == USAGE
+        assert "--help" in message
+
+
+# --- connections (RFC 6146 section 3.5.2.2)
+
+
+@all_datapaths
+def test_the_end_of_a_connection_is_seen(nat64: Nat64Network) -> None:
+    """Each FIN and RST moves the state, though the fast path carries what is between them."""
+    nat64.nat64()
+    listener = nat64.listener(V4, 4000)
+    inside = nat64.connect(V6, (V4_IN_IPV6, 4000))
+    outside = listener.accept()[0]
+    states = [nat64.states("tcp")]
+    inside.shutdown(socket.SHUT_WR)
+    assert outside.recv(1) == b""
+    states.append(nat64.states("tcp"))
+    # A connection that is half closed carries data the other way.
+    outside.sendall(b"more" * 1000)
+    assert len(inside.recv(4000, socket.MSG_WAITALL)) == 4000
+    outside.close()
+    assert inside.recv(1) == b""
+    states.append(nat64.states("tcp"))
+    assert states == [["established"], ["v6-fin-rcv"], ["v4-fin-v6-fin-rcv"]]
+    inside = nat64.connect(V6, (V4_IN_IPV6, 4000))
+    outside = listener.accept()[0]
+    outside.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    outside.close()
+    with pytest.raises(ConnectionResetError):
+        inside.recv(1)
+    assert sorted(nat64.states("tcp")) == ["trans", "v4-fin-v6-fin-rcv"]
+    assert nat64.drops() == {}
+
+
+def test_a_connection_that_both_sides_begin(nat64: Nat64Network) -> None:
+    """A SYN that the filter holds back is no answer; the node's own SYN meets the peer's next one."""
+    nat64.nat64(ADDRESS_DEPENDENT)
+    nat64.bind("add", "tcp", f"{BOUND}:5000", f"[{V6}]:5000")
+    outside = nat64.socket(V4, 4000, socket.SOCK_STREAM)
+    outside.setblocking(False)
+    assert outside.connect_ex((BOUND, 5000)) != 0
+    nat64.until(lambda: nat64.counters()["state.held_syns"] == 1)
+    assert nat64.shown("sessions") == []
+    inside = nat64.connect(V6, (V4_IN_IPV6, 4000), port=5000)
+    nat64.until(lambda: nat64.states("tcp") == ["established"])
+    assert nat64.counters()["state.held_syns"] == 0
+    outside.setblocking(True)
+    outside.sendall(b"hello")
+    inside.sendall(b"HELLO")
+    assert (inside.recv(10), outside.recv(10)) == (b"hello", b"HELLO")
+
+
+def test_a_connection_that_nobody_wants(nat64: Nat64Network) -> None:
+    """A SYN to a free port of the pool is kept for six seconds; then its sender is told."""
+    nat64.nat64()
+    outside = nat64.socket(V4, 0, socket.SOCK_STREAM)
+    outside.settimeout(10)
+    begin = time.monotonic()
+    with pytest.raises(ConnectionRefusedError):
+        outside.connect((BOUND, 4000))
+    assert 5.9 < time.monotonic() - begin < 8
+    counters = nat64.counters()
+    assert counters["slow.drop.syn_unanswered"] == 1
+    assert counters["state.held_syns"] == 0
+
+
+@all_datapaths
+def test_a_fragment_without_the_first(nat64: Nat64Network) -> None:
+    """It is kept for two seconds, in which the first one can come, and then dropped under its name."""
+    nat64.nat64()
+    raw = nat64.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    later = ipv4_header(socket.IPPROTO_UDP, V4, BOUND, 64, fragment=100) + bytes(64)
+    raw.sendto(later, (BOUND, 0))
+    nat64.until(lambda: nat64.counters()["slow.held"] == 1)
+    assert nat64.drops() == {}
+    nat64.until(lambda: nat64.drops() == {"slow.drop.fragment_timeout": 1}, patience=4)
+
+
+# --- limits
+
+
+@all_datapaths
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (with_keys("max_sessions = 3"), "session_limit"),
+        (with_keys("max_bindings = 3"), "binding_limit"),
+        (with_keys("max_sessions_per_source = 3"), "source_session_limit"),
+        (with_keys("max_bindings_per_source = 3"), "source_binding_limit"),
+        (f'{TRANSLATOR}[[nat64.pool4]]\naddress = "{BOUND}"\nports = "5000-5002"\n', "pool_exhausted"),
+    ],
+    ids=lambda value: value if value.isidentifier() else "",
+)
+def test_limits(nat64: Nat64Network, text: str, name: str) -> None:
+    """What is too much is counted under its name and refused by ICMP; what is there goes on."""
+    nat64.nat64(text)
+    outside = nat64.socket(V4, 4000)
+    there = [nat64.socket(address) for address in (V6, V6, V6_OTHER)]
+    seen = [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in there]
+    assert refusal(nat64.socket(V6), (V4_IN_IPV6, 4000)) == "EHOSTUNREACH"
+    assert nat64.counters()[f"slow.drop.{name}"] == 1
+    assert nat64.drops(name) == {}
+    assert [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in there] == seen
+    if name.startswith("source"):
+        ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)
+    elif name != "pool_exhausted":
+        assert refusal(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000)) == "EHOSTUNREACH"
+
+
+def test_limits_of_tcp_and_ping(nat64: Nat64Network) -> None:
+    """A connection fails at once, a ping says why."""
+    nat64.nat64(with_keys("max_sessions = 1"))
+    nat64.listener(V4, 4000)
+    nat64.connect(V6, (V4_IN_IPV6, 4000))
+    with pytest.raises(OSError, match="No route to host"):
+        nat64.connect(V6, (V4_IN_IPV6, 4000))
+    ping = nat64.run(nat64.v6, "ping", "-c1", "-W2", V4_IN_IPV6, check=False).stdout
+    assert "Address unreachable" in ping
+
+
+def test_a_stranger_takes_half_at_most(nat64: Nat64Network) -> None:
+    """From the IPv4 side a source is given half of its sessions: the rest it can open itself."""
+    nat64.nat64(with_keys("max_sessions_per_source = 10"))
+    nat64.bind("add", "udp", f"{BOUND}:4000", f"[{V6}]:4000")
+    inside = nat64.socket(V6, 4000)
+    for _ in range(5):
+        ask(nat64.socket(V4), (BOUND, 4000), inside)
+    assert refusal(nat64.socket(V4), (BOUND, 4000)) == "EHOSTUNREACH"
+    assert nat64.counters()["slow.drop.source_session_limit"] == 1
+    for port in range(4001, 4006):
+        ask(inside, (V4_IN_IPV6, port), nat64.socket(V4, port))
+
+
+@all_datapaths
+@pytest.mark.parametrize("side", ["ipv4", "ipv4-to-binding", "ipv6"])
+def test_a_flood_of_syns(nat64: Nat64Network, side: str) -> None:
+    """From thousands of sources: the tables keep their limits, the program stays small, a transfer goes on unharmed."""
+    running = nat64.nat64(with_keys("max_sessions = 1000", "max_sessions_per_source = 400"))
+    nat64.bind("add", "tcp", f"{BOUND}:8000", f"[{V6_ELSEWHERE}]:8000")
+    server = listen(nat64, nat64.v4, TCP_SERVER, V4)
+    client = nat64.start(nat64.v6, sys.executable, "-c", TCP_CLIENT, V6, V4_IN_IPV6, "200", stdout=subprocess.PIPE, text=True)
+    nat64.until(lambda: nat64.states("tcp") == ["established"])
+    assert client.poll() is None
+    address = V6 if side == "ipv6" else V4
+    raw = nat64.socket(address, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for number in range(FLOOD):
+        if side == "ipv6":
+            # Some hundred /64s with some hosts each, and each host with some ports.
+            source = str(IPv6Address("2001:db8:8::") + ((number % 600) << 64) + number % 7)
+            to = V4_IN_IPV6
+        else:
+            source = str(IPv4Address("203.0.113.0") + number % 256)
+            to = BOUND if side == "ipv4-to-binding" else str(IPv4Address("192.0.2.2") + number % 6)
+        raw.sendto(syn(source, to, 1024 + number, 8000), (to, 0))
+        if number == FLOOD * 2 // 3:
+            assert client.poll() is None, "the transfer is over before the flood"
+    assert client.wait(30) == 0
+    assert client.stdout.read() == server.stdout.readline()
+    counters = nat64.counters()
+    refused = {"ipv4": "syn_limit", "ipv4-to-binding": "source_session_limit", "ipv6": "session_limit"}[side]
+    assert counters[f"slow.drop.{refused}"] > 100, counters
+    assert nat64.drops(refused, "syn_unanswered", "no_binding", "no_connection") == {}
+    most = {"ipv4": 1, "ipv4-to-binding": 201, "ipv6": 1000}[side]
+    assert counters["state.sessions"] <= most
+    assert counters["state.held_syns"] <= 4096
+    assert resident_kib(running.process.pid) < 60 * 1024
+
+
+def syn(source: str, to: str, from_port: int, to_port: int) -> bytes:
+    """A packet that begins a connection."""
+    tcp = struct.pack("!HHIIBBHHH", from_port, to_port, int.from_bytes(os.urandom(4)), 0, 5 << 4, SYN, 8192, 0, 0)
+    if ":" in source:
+        ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
+        header = struct.pack("!IHBB", 6 << 28, len(tcp), socket.IPPROTO_TCP, 64) + ends
+    else:
+        ends = socket.inet_aton(source) + socket.inet_aton(to)
+        header = ipv4_header(socket.IPPROTO_TCP, source, to, len(tcp))
+    checksum = internet_checksum(ends + struct.pack("!II", len(tcp), socket.IPPROTO_TCP) + tcp)
+    return header + tcp[:16] + struct.pack("!H", checksum) + tcp[18:]
+
+
+def ipv4_header(protocol: int, source: str, to: str, length: int, fragment: int = 0) -> bytes:
+    """Without a checksum, which the kernel puts in; `fragment` is an offset in units of 8 bytes."""
+    ends = socket.inet_aton(source) + socket.inet_aton(to)
+    return struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 1, fragment, 64, protocol, 0) + ends
+
+
+def internet_checksum(data: bytes) -> int:
+    """RFC 1071; of an even number of bytes."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
