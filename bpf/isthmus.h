@@ -15,6 +15,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
+#include <linux/ip.h>
 #include <linux/pkt_cls.h>
 
 /* Translates, or says why not. The fate of the packet. */
@@ -45,11 +46,26 @@ static __always_inline int isthmus(struct __sk_buff *skb, __u32 l2, translate_fn
 	}
 }
 
+/* A short packet fills its Ethernet frame with zeros, which the kernel would cut off where it begins with IPv4. */
+static __always_inline void cut_padding(struct __sk_buff *skb, __u32 l2)
+{
+	__be16 tot_len_be;
+	__u32 len;
+
+	if (skb->len > l2 + ETH_ZLEN)
+		return;
+	if (bpf_skb_load_bytes(skb, l2 + __builtin_offsetof(struct iphdr, tot_len), &tot_len_be, sizeof(tot_len_be)))
+		return;
+	len = l2 + bpf_ntohs(tot_len_be);
+	if (len >= l2 + sizeof(struct iphdr) && len < skb->len)
+		bpf_skb_change_tail(skb, len, 0);
+}
+
 /* l2: 14 on Ethernet, 0 on a bare IP link. What the translation declines is counted at the device, if it comes there. */
 static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, translate_fn from_v4, translate_fn from_v6)
 {
-	__u32 len = skb->len - l2;
 	__be16 becomes_be;
+	__u32 len;
 	int fate;
 
 	if (skb->pkt_type != 0 /* PACKET_HOST */)
@@ -57,6 +73,9 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, trans
 	/* A tag with VLAN 0 is a priority and no network of its own (IEEE 802.1Q). */
 	if (skb->vlan_present && skb->vlan_tci & 0xfff)
 		return TC_ACT_UNSPEC;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		cut_padding(skb, l2);
+	len = skb->len - l2;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		fate = from_v4(skb, l2);
 		becomes_be = bpf_htons(ETH_P_IPV6);

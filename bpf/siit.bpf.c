@@ -135,6 +135,7 @@ static __always_inline int inline_from_v4(struct __sk_buff *skb, __u32 l2)
 static __always_inline int inline_from_v6(struct __sk_buff *skb, __u32 l2)
 {
 	struct diolkos_route6 to = { .len = 128 };
+	struct diolkos_route4 on = { .len = 32 };
 
 	/* A node with a mapping inside a prefix is reached by a longer route, which only the kernel knows. */
 	if (siit.eam_in_pref64)
@@ -142,6 +143,11 @@ static __always_inline int inline_from_v6(struct __sk_buff *skb, __u32 l2)
 	if (bpf_skb_load_bytes(skb, l2 + __builtin_offsetof(struct ipv6hdr, daddr), &to.addr, sizeof(to.addr)) ||
 	    !bpf_map_lookup_elem(&routes6, &to))
 		return DIOLKOS_DECLINE_ADDRESS;
+	/* Nor is one whose IPv4 address leads here translated on its way: it has an IPv6 address, and a route to it. */
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < siit.pref64s; i++) {
+		if (!addr_extract(&siit.pref64[i], &to.addr, &on.addr_be) && bpf_map_lookup_elem(&routes4, &on))
+			return DIOLKOS_DECLINE_ADDRESS;
+	}
 	return from_v6(skb, l2);
 }
 

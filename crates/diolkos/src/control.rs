@@ -26,6 +26,8 @@ use crate::nat64::{BindingRow, Entries, SessionRow};
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long whoever asked may take to read a long answer.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
 /// kernel, and there may be many sessions.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
@@ -174,6 +176,9 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
         Err(error) if hung_up(&error) => Err(Failure::missing(
             "the running diolkos answers only root and its own user: run this as root",
         )),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Failure::run_time(
+            "the running diolkos is busy and has not answered in time: try again",
+        )),
         Err(error) => Err(Failure::run_time(format!(
             "the running diolkos does not answer: {error}"
         ))),
@@ -204,7 +209,10 @@ pub async fn serve(
         Ok(request) => answer(request).await,
         Err(error) => Answer::Failed(format!("not understood: {error}")),
     };
-    write
-        .write_all(format!("{}\n", serde_json::to_string(&reply)?).as_bytes())
-        .await
+    let reply = format!("{}\n", serde_json::to_string(&reply)?);
+    // Whoever does not read must not hold up the rest of the program.
+    tokio::spawn(async move {
+        let _ = timeout(WRITE_PATIENCE, write.write_all(reply.as_bytes())).await;
+    });
+    Ok(())
 }

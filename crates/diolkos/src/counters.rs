@@ -136,7 +136,7 @@ pub fn of_state(counts: &Counts, refused: u64) -> Vec<Counter> {
         ("state.sessions", u64::from(counts.sessions)),
         ("state.sources", u64::from(counts.sources)),
         ("state.held_syns", counts.held_syns as u64),
-        ("state.not_in_fast_path", refused),
+        ("state.refused_by_fast_path", refused),
     ];
     let counter = |(name, packets): (&str, u64)| Counter {
         name: name.to_owned(),

@@ -3,7 +3,9 @@
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Clat, Found, Mode, Mtu, Nat64, Networks, Placement, Settings, Siit, V6Address};
+use super::{
+    Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Settings, Siit, V6Address,
+};
 
 /// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,12 @@ impl Settings {
     fn object_to_inline(&self, found: &mut Vec<Objection>) {
         let mut object = |key: &str, message: &str| found.push(Objection::new(key, message));
         let t = &self.translator;
+        if t.datapath == Datapath::Tun {
+            object(
+                "translator.placement",
+                "inline is a place of the tc fast path, and the datapath is \"tun\"",
+            );
+        }
         if t.mode == Mode::Clat {
             object(
                 "translator.placement",

@@ -2,6 +2,7 @@
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
@@ -16,6 +17,8 @@ use crate::slowpath::{Clock, Engine, Writer};
 
 /// Entries that are looked at before packets pass again.
 const BUDGET: usize = 512;
+/// How long it lets them.
+const BREATH: Duration = Duration::from_micros(100);
 
 /// The tables and their copy in the fast path, one packet at a time.
 pub struct Controller {
@@ -48,36 +51,46 @@ impl Controller {
     /// Ends what has expired. Packets pass in between.
     pub fn sweep(&self, env: &mut Clock, out: &mut Writer<'_>) {
         loop {
-            let inner = &mut *self.lock();
+            let mut guard = self.lock();
+            let inner = &mut *guard;
             let done = inner.nat64.expire(BUDGET, env, out, &mut inner.mirror);
             inner.count_dropped(&self.tally);
             if done {
                 return;
             }
+            // The lock is not a fair one: readers that wait for it get it only if this thread is off for a while.
+            drop(guard);
+            std::thread::sleep(BREATH);
         }
     }
 
-    /// Follows another configuration; what it still allows goes on. `swap` puts the programs with it into the place of
-    /// the old ones; until then the fast path has no sessions if it would understand them wrongly.
+    /// Follows another configuration; what it still allows goes on. `swap` puts the programs with it into the places of
+    /// the old ones; if it fails, nothing has changed. Meanwhile the fast path has no sessions if one of them would
+    /// understand the numbers of the prefixes wrongly.
     pub fn reconfigure<E>(
         &self,
         config: &Nat64Config,
         swap: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), E>, ConfigError> {
         let inner = &mut *self.lock();
-        let old = &inner.nat64.config().translator.pref64;
-        let new = &config.translator.pref64;
-        // The programs know prefixes by their number.
-        let renumbered = !old.starts_with(new) && !new.starts_with(old);
+        let old = inner.nat64.config().clone();
+        let (before, after) = (&old.translator.pref64, &config.translator.pref64);
+        let renumbered = !before.starts_with(after) && !after.starts_with(before);
         if renumbered {
             let state = inner.nat64.state_mut();
             state.catch_up(0, usize::MAX, &mut inner.mirror);
             inner.mirror.clear(state.sessions());
         }
-        inner.nat64.reconfigure(config, &mut inner.mirror)?;
         let swapped = swap();
+        let in_force = match &swapped {
+            Ok(()) => {
+                inner.nat64.reconfigure(config, &mut inner.mirror)?;
+                config
+            }
+            Err(_) => &old,
+        };
         let state = inner.nat64.state_mut();
-        inner.mirror.follow(config, state, renumbered);
+        inner.mirror.follow(in_force, state, renumbered);
         Ok(swapped)
     }
 

@@ -77,6 +77,8 @@ struct Isthmus {
     routes: Routes,
     // In the order in which they must end: nothing is led to a device that is gone.
     crossing: Crossing,
+    /// Indices of the interfaces at which packets are translated before any routing.
+    inline: Vec<u32>,
     _forwarding: Forwarding,
     slow: SlowPath,
 }
@@ -106,6 +108,7 @@ impl Isthmus {
             routes: Routes::of(&settings),
             settings,
             crossing,
+            inline: inline.iter().map(|inline| inline.ifindex).collect(),
             _forwarding: forwarding,
             slow,
         })
@@ -352,11 +355,11 @@ async fn inline(net: &Net, settings: &Settings) -> Result<Vec<Inline>, Failure> 
 }
 
 /// Takes off what a killed run left at the interfaces.
+/// They need not be those of this configuration.
 async fn clear_leftovers(net: &mut Net, settings: &Settings) -> Result<(), Failure> {
-    for name in &settings.translator.interfaces {
-        let link = net.link(name).await?;
+    for link in net.links().await? {
         if fastpath::take_off_leftovers(link.index, &settings.translator.device) {
-            tracing::info!("took the programs off {name} that a killed run left");
+            tracing::info!("took the programs off {} that a killed run left", link.name);
             net.remove_unused_clsact(link.index).await;
         }
     }
@@ -401,6 +404,11 @@ async fn serve(
                     let device = &isthmus.settings.translator.device;
                     return Err(Failure::run_time(format!("the device {device} is gone")));
                 }
+                Some(Event::LinkGone(index)) if isthmus.inline.contains(&index) => tracing::warn!(
+                    "an interface is gone at which packets were translated inline: should it come again, its packets take \
+                     the device {} until this is started again",
+                    isthmus.settings.translator.device
+                ),
                 Some(Event::LinkGone(_) | Event::LinkChanged(_) | Event::RoutesChanged | Event::AddressesChanged) => {}
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },

@@ -21,6 +21,7 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             "nat64.max_sessions",
             old.nat64.max_sessions == new.nat64.max_sessions,
         ),
+        ("dns64", old.dns64 == new.dns64),
         ("log.level", old.log == new.log),
     ];
     let (key, _) = fixed.iter().find(|(_, same)| !same)?;

@@ -87,7 +87,7 @@ impl Stateful {
     }
 
     pub fn commit(&mut self, settings: &Settings, next: Next) -> Result<(), Failure> {
-        let (fast, program) = (&mut self.fast, &next.program);
+        let (fast, program) = (&mut self.fast, next.program);
         let swap = || match (fast, program) {
             (Some(fast), Some(program)) => fast.swap(program),
             _ => Ok(()),

@@ -67,7 +67,7 @@ impl Stateless {
     }
 
     pub fn commit(&mut self, next: Next, slow: &SlowPath) -> Result<(), Failure> {
-        if let (Some(fast), Some(program)) = (&mut self.fast, &next.program) {
+        if let (Some(fast), Some(program)) = (&mut self.fast, next.program) {
             fast.swap(program).map_err(accelerate::failure)?;
         }
         slow.swap(next.translator);

@@ -2,6 +2,7 @@
 //! The programs of a router (`bpf/isthmus.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
 //! packets pass.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapHandle, OpenMapMut};
@@ -35,6 +36,8 @@ pub(super) struct Isthmus {
     pub(super) path: FastPath,
     /// Of each hook, in their order.
     places: Vec<Place>,
+    /// What is at them.
+    programs: Prepared,
     ipv4_ids: MapHandle,
 }
 
@@ -76,7 +79,7 @@ impl Prepared {
 impl Isthmus {
     /// Attaches the programs behind whatever is attached already.
     pub(super) fn attach(
-        programs: &Prepared,
+        programs: Prepared,
         tun_ifindex: u32,
         site: Site<'_>,
         maps: [&dyn AsMap; 2],
@@ -85,6 +88,7 @@ impl Isthmus {
         let mut isthmus = Isthmus {
             path: FastPath::new(fates.handle()?),
             places: Vec::new(),
+            programs,
             ipv4_ids: ipv4_ids.handle()?,
         };
         let handle = handle(site.instance);
@@ -94,7 +98,13 @@ impl Isthmus {
             false => (Place::BareIp, inline.ifindex, Side::Ingress),
         });
         for (place, ifindex, side) in std::iter::once(device).chain(inline) {
-            let hook = Hook::attach(programs.at(place), ifindex, side, site.attach, handle);
+            let hook = Hook::attach(
+                isthmus.programs.at(place),
+                ifindex,
+                side,
+                site.attach,
+                handle,
+            );
             let hook = hook.map_err(|source| FastPathError::Attach {
                 program: place.name(),
                 source,
@@ -117,17 +127,37 @@ impl Isthmus {
             .map_err(|e| failed("share the counters", &e))
     }
 
-    /// Puts programs in the places of those that are there. Each packet meets one of them.
-    pub(super) fn swap(&mut self, prepared: &Prepared) -> Result<(), FastPathError> {
-        for (hook, place) in self.path.hooks.iter_mut().zip(&self.places) {
-            hook.replace(prepared.at(*place))
-                .map_err(|source| FastPathError::Attach {
-                    program: place.name(),
-                    source,
-                })?;
+    /// Puts programs in the places of those that are there: all of them, or none. Each packet meets one of them.
+    pub(super) fn swap(&mut self, programs: Prepared) -> Result<(), FastPathError> {
+        let old = std::mem::replace(&mut self.programs, programs);
+        for at in 0..self.places.len() {
+            let Err(source) = self.put(at) else { continue };
+            let program = self.places[at].name();
+            self.programs = old;
+            for done in 0..at {
+                // What was there a moment ago fits there still.
+                let _ = self.put(done);
+            }
+            return Err(FastPathError::Attach { program, source });
         }
         Ok(())
     }
+
+    /// Puts a program to the hook where it belongs. An interface that is gone has taken its hook along.
+    fn put(&mut self, at: usize) -> io::Result<()> {
+        let place = self.places[at];
+        match self.path.hooks[at].replace(self.programs.at(place)) {
+            Err(error) if !matches!(place, Place::Device) && is_gone(&error) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOLINK | libc::ENODEV | libc::ENXIO)
+    )
 }
 
 impl Place {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of a NAT64: one program at the TUN device (`bpf/nat64.bpf.c`), and its sessions in two maps.
+//! The fast path of a NAT64: a program at the TUN device and, inline, at interfaces (`bpf/nat64.bpf.c`), and its sessions
+//! in two maps.
 
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -51,7 +52,7 @@ impl Nat64Path {
         let maps = &loaded.maps;
         Ok(Nat64Path {
             isthmus: Isthmus::attach(
-                &prepared(&loaded)?,
+                prepared(&loaded)?,
                 rules.rules.tun_ifindex,
                 site,
                 [&maps.fates, &maps.ipv4_ids],
@@ -83,8 +84,8 @@ impl Nat64Path {
         prepared(&loaded)
     }
 
-    /// Puts the prepared program in the place of the one that is there. Each packet meets one of them.
-    pub fn swap(&mut self, prepared: &Prepared) -> Result<(), FastPathError> {
+    /// Puts the prepared programs in the places of those that are there: all of them, or none.
+    pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
         self.isthmus.swap(prepared)
     }
 }

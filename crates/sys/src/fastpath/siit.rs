@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of a SIIT: one program at the TUN device (`bpf/siit.bpf.c`), and the mapping table in two maps.
+//! The fast path of a SIIT: a program at the TUN device and, inline, at interfaces (`bpf/siit.bpf.c`), and the mapping
+//! table in two maps.
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -63,7 +64,7 @@ impl SiitPath {
         let loaded = load(open(&mut storage, rules)?, rules)?;
         seed(&loaded.maps.ipv4_ids, random)?;
         Ok(SiitPath(Isthmus::attach(
-            &prepared(&loaded)?,
+            prepared(&loaded)?,
             rules.rules.tun_ifindex,
             site,
             [&loaded.maps.fates, &loaded.maps.ipv4_ids],
@@ -81,8 +82,8 @@ impl SiitPath {
         prepared(&loaded)
     }
 
-    /// Puts the prepared program in the place of the one that is there. Each packet meets one of them.
-    pub fn swap(&mut self, prepared: &Prepared) -> Result<(), FastPathError> {
+    /// Puts the prepared programs in the places of those that are there: all of them, or none.
+    pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
         self.0.swap(prepared)
     }
 }
