@@ -73,7 +73,7 @@ def at_a_glance(results: Results) -> Chapter:
         "glance",
         "Ratio to native, all systems",
         "Point: median of the ratio to native. Bar: its 95 % interval; a hollow point has none. Black line: native. "
-        "Grey band: noise floor, where it was measured.",
+        "Grey band: noise floor, where it was measured." + " Grey ring, in brackets: not trusted." * bool(results.untrusted),
         glance.alt(results),
         lambda layout: glance.draw(results, layout),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from diolkos_lab.report import chapters, clat, costs, facts, words
+from diolkos_lab.report import chapters, clat, costs, facts, grades, words
 from diolkos_lab.report.pictures import COLOURS, save
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
@@ -39,10 +39,11 @@ def write(results: Results) -> Path:
         machine=facts.machine(results.host),
         lead=words.lead(results),
         not_measured=words.not_measured(results),
+        untrusted=words.untrusted(results),
         plain=costs.table(results, results.settings[0]),
         others=[(setting_label(s), each) for s in results.settings[1:] if (each := costs.table(results, s))],
         answers=words.answers(results),
-        grades=words.GRADES,
+        grades=grades.GRADES,
         trust=words.trust(results),
         claims=chapters.verdicts(results),
         glance=glance,
