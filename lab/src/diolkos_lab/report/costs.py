@@ -34,7 +34,7 @@ def table(results: Results, setting: tuple) -> list[Cost]:
     """Native in its own units, the other native family beside it, then every translated system of a setting."""
     natives = sorted((c for c in results.cells if c.native and c.factors == setting), key=order)
     found = [_native(results, natives[0])] if natives else []
-    usual = short_label(natives[0]) if natives else ""
+    usual = baseline_label(f"native/kernel/{natives[0].family}/{natives[0].hops}") if natives else ""
     found += [_shares(results, cell, usual) for cell in natives[1:] if cell.hops == natives[0].hops]
     return found + [_cost(results, a, usual) for a in answers(results) if a.cell.factors == setting]
 
@@ -81,7 +81,7 @@ def _sure(rows: list[Row | None]) -> str:
     if doubtful:
         return "not trusted" if doubtful == len(ratios) else "not trusted in part"
     widest = half_width(rows)
-    return f"± {percent(widest)}" if widest is not None else "no interval"
+    return f"±{THIN}{percent(widest)}" if widest is not None else "no interval"
 
 
 def _marked(shown: Shown, distrusted: bool) -> Shown:

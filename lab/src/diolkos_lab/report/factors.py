@@ -25,6 +25,7 @@ class Factors:
                 if values[key] is not None:
                     seen[(*where, load, key)].add(plain(values[key]))
                     loads[key].add(load)
+        self.same_hops = len({record.get("hops") for record in [*samples, *rows]}) == 1
         every = set().union(*loads.values()) if loads else set()
         varying = sorted({where[-1] for where, values in seen.items() if len(values) > 1})
         self._of_cell = [key for key in varying if loads[key] == every]

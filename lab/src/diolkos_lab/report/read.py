@@ -39,6 +39,7 @@ class Cell:
     family: str  # what the application speaks: "ipv6" or "ipv4"
     hops: int
     factors: tuple[tuple[str, str], ...] = ()
+    alike: bool = field(default=False, compare=False)  # every path of the run has these hops, so its name leaves them out
 
     @property
     def native(self) -> bool:
@@ -282,19 +283,20 @@ def _study_name(study: dict) -> str | None:
 # ---- records
 
 
-def _cell(record: dict, factors: tuple[tuple[str, str], ...]) -> Cell:
+def _cell(record: dict, values: dict, factors: Factors) -> Cell:
     return Cell(
         system=str(record.get("system", "unknown")),
         datapath=str(record.get("datapath") or ""),
         family=str(record.get("family") or ""),
         hops=int(record.get("hops") or 1),
-        factors=factors,
+        factors=factors.of_cell(values),
+        alike=factors.same_hops,
     )
 
 
 def _trial(record: dict, factors: Factors) -> Trial:
     return Trial(
-        cell=_cell(record, factors.of_cell(record.get("factors") or {})),
+        cell=_cell(record, record.get("factors") or {}, factors),
         load=factors.load(record, record.get("factors") or {}),
         block=int(record.get("block", 1)),
         order=int(record.get("order", 0)),
@@ -321,7 +323,7 @@ def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _row(record: dict, factors: Factors) -> Row:
     return Row(
-        cell=_cell(record, factors.of_cell(record)),
+        cell=_cell(record, record, factors),
         load=factors.load(record, record),
         metric=str(record.get("metric", "")),
         unit=str(record.get("unit") or ""),
@@ -342,7 +344,7 @@ def _floor(record: dict, factors: Factors) -> Floor | None:
         return None
     named = dict(zip(("system", "datapath", "family", "hops"), subject, strict=True))
     return Floor(
-        cell=_cell({**named, "hops": int(named["hops"]) if named["hops"].isdigit() else 1}, factors.of_cell(record)),
+        cell=_cell({**named, "hops": int(named["hops"]) if named["hops"].isdigit() else 1}, record, factors),
         load=factors.load(record, record),
         metric=str(record.get("metric", "")),
         ratio=ratio,

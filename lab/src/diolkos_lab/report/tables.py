@@ -17,7 +17,7 @@ import numpy as np
 from diolkos_lab.report.facts import environment
 from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import baseline_label, label, load_label, load_order, order
+from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
 SI = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio", "rate": "1/s"}
 MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
@@ -154,8 +154,10 @@ def moments(values: np.ndarray) -> list[float | None]:
 
 
 def kind(cell: Cell) -> str:
-    """What the path is, in the thesis' words."""
-    return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else "CLAT"
+    """What the path is; "Baseline" and "CLAT" are the thesis' words."""
+    named = {"nat64": "NAT64", "masquerade": "NAT64", "siit": "SIIT", CHAIN: "464XLAT"}
+    mode = cell.datapath.split("-", maxsplit=1)[0]
+    return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else named.get(mode, "CLAT")
 
 
 # ---- what went wrong

@@ -255,7 +255,7 @@ def trust(results: Results) -> Trust:
     doubtful = distrusted / total if total else 0
     reasons = [
         _interval_sentence(results, bool(intervals)),
-        noise_sentence(found),
+        noise_sentence(found, twins=any(t.twin for t in results.measured)),
         _distrust_sentence(distrusted, failed, total),
         verdict_count(results.verdicts),
     ]
@@ -311,7 +311,10 @@ def _interval_sentence(results: Results, any_interval: bool) -> str:
     )
 
 
-def noise_sentence(found: list[Floor]) -> str:
+def noise_sentence(found: list[Floor], twins: bool = False) -> str:
+    """`twins`: a system was measured against itself, with or without a trusted result."""
+    if not found and twins:
+        return "A system was measured against itself, but no trial of it is trusted, so the noise floor is unknown."
     if not found:
         return "No A/A comparison (a system against itself) is in this folder, so the noise floor is unknown."
     highest: dict[str, float] = {}

@@ -93,7 +93,7 @@ def figure(layout: Layout, height: float, rows: int = 1, columns: int = 1, **mor
 
 
 def dashes(cell: Cell) -> object:
-    return "-" if cell.hops == 1 else (0, (4, 1.6))
+    return "-" if cell.hops == 1 or cell.alike else (0, (4, 1.6))
 
 
 def number_axis(axis, log: bool, dense: bool = True) -> None:
