@@ -40,7 +40,7 @@ def test_what_is_no_plat_is_refused(tmp_path: Path, place: str, plat: str) -> No
 def test_shipped_systems_are_valid_and_only_translators_are_plats() -> None:
     systems = definition.load_all()
     plats = {f"{name}/{key}" for name, system in systems.items() for key, path in system.datapath.items() if path.is_plat}
-    assert plats == {"diolkos/nat64-tc", "diolkos/nat64-tun", "tayga/masquerade"}
+    assert plats == {*(f"diolkos/nat64-{path}" for path in ("tc", "inline", "tun")), "tayga/masquerade"}
 
 
 def _started(tmp_path: Path, lane: Lane, system: definition.System, datapath: str, family: str) -> RunningSystem:

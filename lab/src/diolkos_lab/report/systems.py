@@ -29,6 +29,7 @@ _LOOKS = {
     ("diolkos", "tc"): Look("diolkos-tc", "#0067a5", "#58b0ee", "o"),
     ("diolkos", "tun"): Look("diolkos-tun", "#3f9bd8", "#93d0f7", "s"),
     ("diolkos", "xdp"): Look("diolkos-xdp", "#003f73", "#2f8fe0", "P"),
+    ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "8"),
     ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "H"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "v"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "^"),
@@ -46,7 +47,7 @@ LOOKS = [*_LOOKS.values(), *_SPARE]
 
 _TITLES = {"tayga": "Tayga", "tundra": "Tundra", "jool": "Jool", "nat44": "NAT44"}
 _ORDER = ["native", "diolkos", "jool", "nat44", "tundra", "tayga"]
-_DATAPATHS = ["kernel", "xdp", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
+_DATAPATHS = ["kernel", "xdp", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}

@@ -19,6 +19,7 @@ PLACEHOLDERS = {
     "config": "path of the file that `config` was written to",
     "directory": "an empty folder of the lane's own",
     "uplink": "device towards the router, where the system runs",
+    "downlink": "device towards the client, on a translator or router",
     "server_link": "device between router and server",
     "pref64": "translation prefix with its length",
     "pref64_address": "translation prefix without its length",

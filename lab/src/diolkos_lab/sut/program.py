@@ -49,6 +49,7 @@ class RunningProgram:
             "config": str(folder / "config"),
             "directory": str(folder),
             "uplink": plan.UPLINK,
+            "downlink": plan.DOWNLINK,
             "server_link": plan.SERVER_LINK,
             "pref64": str(lane.shape.pref64),
             "pref64_address": str(lane.shape.pref64.network_address),
