@@ -227,7 +227,8 @@ def cell(system, datapath, hops=1, alike=False):
 
 
 def test_every_system_of_a_study_has_a_look_and_a_name_of_its_own():
-    each = [cell("diolkos", p) for p in ("inline", "tc", "tun", "xdp", "464xlat-tc")] + [cell("nat44", "nftables"), cell("tayga", "tun")]
+    paths = ("inline", "tc", "tun", "xdp", "464xlat-tc")
+    each = [*(cell("diolkos", path) for path in paths), cell("nat44", "nftables"), cell("tayga", "tun")]
     assert len({look(c).name for c in each}) == len({short_label(c) for c in each}) == len(each)
     for mode in ("nat64", "siit"):
         assert [look(cell("diolkos", f"{mode}-{p}")).name for p in ("tc", "tun")] == ["diolkos-tc", "diolkos-tun"]
