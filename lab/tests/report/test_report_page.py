@@ -233,7 +233,7 @@ def test_what_cannot_be_trusted_stands_in_brackets_and_is_grey(tmp_path):
 @pytest.mark.usefixtures("sketched")
 def test_the_page_says_what_was_compared(tmp_path):
     page = made(tmp_path)
-    assert re.search(r"<dt>native IPv6, .*</dt><dd>The kernel forwards", page)
+    assert re.search(r"<dt>native IPv6; .*</dt><dd>The kernel forwards", page)
     assert "<dt>NAT44, 2 hops</dt>" in page
 
 

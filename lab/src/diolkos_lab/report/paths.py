@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.quantities import listing
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import order, short_label
 from diolkos_lab.report.tables import kind
@@ -28,4 +27,4 @@ def chapter(results: Results) -> Chapter:
         names = found.setdefault(kind(cell), [])
         if short_label(cell) not in names:
             names.append(short_label(cell))
-    return Chapter("paths", "What was compared", pairs=[(listing(names), KINDS[name]) for name, names in found.items()])
+    return Chapter("paths", "What was compared", pairs=[("; ".join(names), KINDS[name]) for name, names in found.items()])

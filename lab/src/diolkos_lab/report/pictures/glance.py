@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure
+from diolkos_lab.report.pictures.style import GROUND, SHADE, SOFT, Layout, figure
 from diolkos_lab.report.quantities import factor, percent
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import INK, label, load_label, look, order
@@ -91,6 +91,7 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
             va="center_baseline",
             fontsize=7.5,
             color=INK if trusted else SOFT,
+            bbox={"facecolor": GROUND, "edgecolor": "none", "pad": 0.6},
         )
     for tick in ax.get_yticklabels():
         tick.set_fontsize(8.5)
