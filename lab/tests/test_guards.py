@@ -9,7 +9,7 @@ import pytest
 from diolkos_lab.experiment.definition import Guards, Topology
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import Device, NetCounters, difference
-from diolkos_lab.run.guards import GUARDS, Evidence, judge
+from diolkos_lab.run.guards import GUARDS, Evidence, Tun, judge
 
 GIGABYTE = 10**9
 QUIET = Device(0, 0, 0, 0, 0, 0)
@@ -28,7 +28,7 @@ def _protocols(ipv6: int = 0, ipv4: int = 0, echos6: int = 0, echos4: int = 0) -
 
 TCP = Evidence(
     native=False,
-    bulk="through",
+    tuns=(Tun("through", Device(10**7, 100_000, 0, int(1.02 * GIGABYTE), 700_000, 0)),),
     server_family="ipv6",
     cores=2,
     expected_s=1.2,
@@ -40,13 +40,12 @@ TCP = Evidence(
     outside_drops=0,
     server=NetCounters({}, _protocols(ipv6=int(1.03 * GIGABYTE))),
     server_link=Device(int(1.04 * GIGABYTE), 700_000, 0, 10**7, 100_000, 0),
-    tun=Device(10**7, 100_000, 0, int(1.02 * GIGABYTE), 700_000, 0),
     reading=Reading({"throughput": 8e9, "retransmits": 500.0}, received_bytes=GIGABYTE, segments=700_000),
 )
 PING = replace(
     TCP,
     server=NetCounters({}, _protocols(echos6=100)),
-    tun=Device(0, 100, 0, 0, 100, 0),
+    tuns=(Tun("through", Device(0, 100, 0, 0, 100, 0)),),
     reading=Reading({"rtt": 1e-5, "loss": 0.0}),
 )
 
@@ -58,7 +57,8 @@ def _names(evidence: Evidence, topology: Topology | None = None) -> list[str]:
 def test_undisturbed_trials_are_trusted() -> None:
     assert _names(TCP) == []
     assert _names(PING) == []
-    assert _names(replace(TCP, bulk="past", tun=Device(5000, 50, 0, 5000, 50, 0))) == []
+    assert _names(replace(TCP, tuns=(Tun("past", Device(5000, 50, 0, 5000, 50, 0)),))) == []
+    assert _names(replace(TCP, tuns=())) == []
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,13 @@ def test_undisturbed_trials_are_trusted() -> None:
         ("clock-jump", {"clock_jump_s": -3600.0}),
         ("late", {"elapsed_s": 4.0, "busy_s": 1.5}),
         ("outside-drops", {"outside_drops": 1000}),
-        ("retransmits", {"native": True, "bulk": None, "reading": replace(TCP.reading, metrics={"retransmits": 5000.0})}),
+        ("retransmits", {"native": True, "tuns": (), "reading": replace(TCP.reading, metrics={"retransmits": 5000.0})}),
         ("link-rate", {"server_link": Device(GIGABYTE // 2, 700_000, 0, 10**7, 100_000, 0)}),
         ("wrong-path", {"server": NetCounters({}, _protocols(ipv4=GIGABYTE))}),
-        ("wrong-path", {"tun": Device(0, 0, 0, 0, 0, 0)}),
-        ("wrong-path", {"tun": None}),
-        ("wrong-path", {"bulk": "past"}),
+        ("wrong-path", {"tuns": (Tun("through", QUIET),)}),
+        ("wrong-path", {"tuns": (Tun("past", None),)}),
+        ("wrong-path", {"tuns": (Tun("past", TCP.tuns[0].device),)}),
+        ("wrong-path", {"tuns": (*TCP.tuns, Tun("through", QUIET))}),
     ],
 )
 def test_each_disturbance_is_named(guard: str, change: dict[str, Any]) -> None:
@@ -91,8 +92,17 @@ def test_receiver_above_link_rate() -> None:
 
 def test_echoes_on_the_wrong_path() -> None:
     assert _names(replace(PING, server=NetCounters({}, _protocols(echos4=100)))) == ["wrong-path"]
-    assert _names(replace(PING, tun=QUIET)) == ["wrong-path"]
-    assert _names(replace(PING, bulk="past")) == ["wrong-path"]
+    assert _names(replace(PING, tuns=(Tun("through", QUIET),))) == ["wrong-path"]
+    assert _names(replace(PING, tuns=(Tun("past", PING.tuns[0].device),))) == ["wrong-path"]
+
+
+def test_behind_a_plat_ipv4_arrives() -> None:
+    tcp = replace(TCP, server_family="ipv4")
+    assert _names(tcp) == ["wrong-path"]
+    assert _names(replace(tcp, server=NetCounters({}, _protocols(ipv4=int(1.03 * GIGABYTE))))) == []
+    ping = replace(PING, server_family="ipv4", server=NetCounters({}, _protocols(echos4=100)))
+    assert _names(ping) == []
+    assert _names(replace(ping, tuns=(Tun("through", QUIET),))) == ["wrong-path"]
 
 
 def test_a_translators_own_retransmits_are_its_price() -> None:

@@ -12,7 +12,8 @@ from diolkos_lab import conduct
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.run import session, station
 from diolkos_lab.samples import folder
-from diolkos_lab.sut import lookup, running
+from diolkos_lab.sut import lookup, program, running
+from diolkos_lab.topology import namespace
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 HERE = Path(__file__).parent
@@ -38,7 +39,7 @@ class Silent:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(running, "READY_S", 0.3)
+    monkeypatch.setattr(program, "READY_S", 0.3)
     monkeypatch.setattr(running, "REACHABLE_S", 1.5)
     monkeypatch.setattr(station, "PATIENCE_S", 1.0)
     yield
@@ -109,7 +110,7 @@ def test_a_load_that_gets_no_answer_ends(tmp_path: Path, monkeypatch: pytest.Mon
         original(self)
         if self.subject.system == "diolkos" and self._ready and not blocked:
             blocked.append(True)
-            with running.namespace.netlink(self.place) as route:
+            with namespace.netlink(self.place) as route:
                 route.link("set", index=route.link_lookup(ifname="up0")[0], state="down")
 
     monkeypatch.setattr(running.RunningSystem, "check_alive", block_after_start)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import quantile_test
 
 from diolkos_lab import studies
-from diolkos_lab.stats import comparison, rows
+from diolkos_lab.stats import comparison, rows, untrusted
 from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
+from diolkos_lab.verdict import verdicts
 
 Make = Callable[..., dict[str, Any]]
 FACTORS = (("offloads", "on"), ("seconds", 1), ("streams", 1))
@@ -160,3 +161,36 @@ def test_order_of_cells_does_not_depend_on_the_order_of_trials(record: Make) -> 
     assert Samples(lines).cells() == Samples(lines[::-1]).cells()
     names = [key.subject for key in Samples(lines).cells()]
     assert all(a <= b for a, b in pairwise(names))
+
+
+def _distrusted(line: dict[str, Any]) -> dict[str, Any]:
+    return line | {"valid": False, "distrust": [{"guard": "foreign-cpu", "detail": "…"}]}
+
+
+def test_what_has_no_trusted_figure_is_kept_apart_from_the_rows(record: Make) -> None:
+    study = studies.load("clat")
+    lines = [_distrusted(line) for line in _blocks(record, [99.0, 10.0, 20.0, 40.0], [1.0, 5.0, 12.0, 20.0])]
+    samples = Samples(lines)
+    native, tc = untrusted.entries(study, samples)[::-1]
+    assert (native["trials"], native["median"], native["ratio"]) == (3, 20.0, None)
+    assert (tc["trials"], tc["median"], tc["ratio"]) == (3, 12.0, 0.5), "the ratio is within blocks, the warm-up is not in it"
+    for row, entry in zip(rows.rows(study, samples), (native, tc), strict=True):
+        assert row["median"] is None and row["ratio"] is None and row["valid_trials"] == 0
+        assert untrusted.beside([tc, native], row) == entry
+    assert verdicts(study, samples, {})[0]["value"] is None, "no verdict is built on them"
+
+
+def test_one_side_that_is_distrusted_leaves_a_trusted_median_and_no_ratio(record: Make) -> None:
+    lines = _blocks(record, [10.0] * 4, [5.0] * 4)
+    lines = [_distrusted(line) if line["system"] == "native" else line for line in lines]
+    by_system = {entry["system"]: entry for entry in untrusted.entries(studies.load("clat"), Samples(lines))}
+    assert by_system["diolkos"]["ratio"] == 0.5
+    tc = next(row for row in rows.rows(studies.load("clat"), Samples(lines)) if row["system"] == "diolkos")
+    assert tc["median"] == 5.0 and tc["ratio"] is None
+
+
+def test_where_all_is_trusted_or_all_failed_nothing_is_marked(record: Make) -> None:
+    study = studies.load("clat")
+    assert untrusted.entries(study, Samples(_blocks(record, [1.0] * 8, [2.0] * 8))) == []
+    failed = [record(block=block, valid=False, error="it died", metrics={}) for block in range(3)]
+    assert untrusted.entries(study, Samples(failed)) == []

@@ -44,6 +44,20 @@ def test_an_ipv6_only_lane_has_no_ipv4_but_the_synthesized_server(tmp_path: Path
         assert status != 0 and "unreachable" in text
 
 
+def test_behind_a_plat_the_server_has_the_literal_in_ipv4(tmp_path: Path) -> None:
+    with Lane("test", Shape(1, True, True, PREF64, 1500, plat=True)) as lane:
+        _ping(lane, plan.SERVER6, tmp_path / "log")
+        assert (
+            "1 received"
+            in run_to_end(lane.namespace("router"), ["ping", "-c1", "-W1", str(plan.LITERAL4)], tmp_path / "log")[1]
+        )
+        back = ["ip", "-4", "route", "get", str(plan.POOL4)]
+        assert f"via {plan.S4[0].ip}" in run_to_end(lane.namespace("server"), back, tmp_path / "log")[1]
+        behind = str(plan.synthesized(PREF64, plan.LITERAL4))
+        status, _ = run_to_end(lane.namespace("client"), ["ping", "-c1", "-W1", behind], tmp_path / "log")
+        assert status != 0, "nothing but a translator leads there"
+
+
 def test_offloads_can_be_switched_off() -> None:
     with Lane("on", Shape(1, False, True, PREF64, 1500)) as on, Lane("off", Shape(1, False, False, PREF64, 1500)) as off:
         for role, device in off.devices():

@@ -20,10 +20,15 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing
 
 FEW = 0.5  # share of trusted trials below which the reader is told what to do
+UNTRUSTED = (
+    "Not trusted: a figure in brackets is the median of all trials, since no trusted one is left. It shows that the path "
+    "works, not what it costs. No verdict rests on it."
+)
 MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
 
 
@@ -80,7 +85,9 @@ class Screen:
 
 def results(console: Console, summary: Mapping[str, Any]) -> None:
     """The table, the noise floor, what was distrusted or failed, and the verdicts."""
-    console.print(_table(summary["rows"]))
+    if summary["untrusted"]:
+        console.print(f"[yellow]{UNTRUSTED}[/]")
+    console.print(_table(summary["rows"], summary["untrusted"]))
     for row in summary["noise_floor"]["rows"]:
         if row["ratio_ci95"]:
             low, high = row["ratio_ci95"]
@@ -175,7 +182,7 @@ def _expected(study: Study, name: str) -> str:
     return _minutes(min(seconds, form.time_budget_s or seconds))
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:
     """One row per path, each figure over its interval, narrow enough for a terminal of 80 columns."""
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -195,9 +202,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
         remark = f" [yellow]{trusted}/{made}[/]" if trusted < made else ""
         table.add_row(
             f"{path[0]}\n[dim]{', '.join(path[1:])}[/]{remark}",
-            *_pair(cells.get("tcp-upload"), 1e-9),
-            *_pair(cells.get("tcp-download"), 1e-9),
-            *_pair(cells.get("ping"), 1e6),
+            *_pair(cells.get("tcp-upload"), distrusted, 1e-9),
+            *_pair(cells.get("tcp-download"), distrusted, 1e-9),
+            *_pair(cells.get("ping"), distrusted, 1e6),
         )
     return table
 
@@ -210,12 +217,20 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (name, hops, *streams, *(["offloads off"] if row["offloads"] == "off" else []))
 
 
-def _pair(row: Mapping[str, Any] | None, scale: float) -> tuple[str, str]:
-    """A figure and its ratio, or dashes for what was not measured."""
-    if row is None or row["median"] is None:
+def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:
+    """A figure and its ratio, in brackets what cannot be trusted, or dashes for what was not measured."""
+    if row is None:
         return "–", "–"
-    value = _over_interval(row["median"] * scale, row["ci95"] and [bound * scale for bound in row["ci95"]])
-    return value, _over_interval(row["ratio"], row["ratio_ci95"]) if row["ratio"] is not None else ""
+    doubtful = untrusted.beside(distrusted, row) or {"median": None, "ratio": None}
+    if row["median"] is not None:
+        value = _over_interval(row["median"] * scale, row["ci95"] and [bound * scale for bound in row["ci95"]])
+    elif doubtful["median"] is not None:
+        value = f"[dim]({_short(doubtful['median'] * scale)})[/]"
+    else:
+        return "–", "–"
+    if row["ratio"] is not None:
+        return value, _over_interval(row["ratio"], row["ratio_ci95"])
+    return value, f"[dim]({_short(doubtful['ratio'])})[/]" if doubtful["ratio"] is not None else ""
 
 
 def _over_interval(value: float, ci95: Sequence[float] | None) -> str:

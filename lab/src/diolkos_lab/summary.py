@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from diolkos_lab.samples import folder
-from diolkos_lab.stats import rows
+from diolkos_lab.stats import rows, untrusted
 from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.verdict import verdicts
 
@@ -25,6 +25,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
         "rows": rows.rows(result.study, samples),
+        "untrusted": untrusted.entries(result.study, samples),
     }
 
 

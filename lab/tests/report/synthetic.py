@@ -26,7 +26,9 @@ PATHS = {
     ("jool", "module", "ipv4", 2): (12.9 * GBIT, 13.6e-6, 0.81),
     ("nat44", "nftables", "ipv4", 2): (13.3 * GBIT, 12.9e-6, 0.78),
 }
+SYSTEMS = sorted({path[0] for path in PATHS})
 LOADS = {"tcp-upload": "throughput", "tcp-download": "throughput", "ping": "rtt"}
+IDENTITY = ("system", "datapath", "family", "hops", "load", "metric")
 UNITS = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio"}
 
 
@@ -170,6 +172,7 @@ def summary(plan: Plan, trials: list[dict]) -> dict:
         ],
         "failures": [],
         "rows": list(_rows(plan, trials)),
+        "untrusted": list(_untrusted(plan, trials)),
     }
 
 
@@ -223,6 +226,16 @@ def _rows(plan: Plan, trials: list[dict]):
             "ratio": float(np.median(shared)) if shared else None,
             "ratio_ci95": _interval(np.array(shared)),
         }
+
+
+def _untrusted(plan: Plan, trials: list[dict]):
+    """Beside the rows without a median: the same from all trials."""
+    trusted = {json.dumps([r[k] for k in IDENTITY]): r for r in _rows(plan, trials)}
+    for row in _rows(plan, [t | {"valid": t["error"] is None} for t in trials]):
+        own = trusted[json.dumps([row[k] for k in IDENTITY])]
+        if row["median"] is not None and (own["median"] is None or (own["ratio"] is None and row["ratio"] is not None)):
+            factors = {k: row[k] for k in ("offloads", "streams", "seconds", "count", "interval") if k in row}
+            yield {k: row[k] for k in (*IDENTITY, "unit", "trials", "median", "baseline", "ratio")} | factors
 
 
 def _stats(values: np.ndarray) -> dict:

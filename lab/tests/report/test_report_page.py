@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The page: well formed, alone in the world, complete; and made of folders that are not whole."""
 
+import csv
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -217,6 +218,26 @@ def test_a_torn_last_line_costs_one_trial(tmp_path):
 
 
 @pytest.mark.usefixtures("sketched")
+def test_what_cannot_be_trusted_stands_in_brackets_and_is_grey(tmp_path):
+    every = frozenset((system, block) for system in synthetic.SYSTEMS for block in range(10))
+    page = made(tmp_path, distrusted=every)
+    check(page)
+    assert '<p class="untrusted">In brackets: not trusted.' in page
+    cells = re.findall(r'<td class="untrusted">([^<]+)', page)
+    assert len(cells) > 6 and all(cell.startswith("(") and cell.endswith(")") for cell in cells)
+    assert "This run cannot say" in page
+    with (tmp_path / "result" / "tables" / "throughput.csv").open() as file:
+        assert {line["not_trusted"] for line in csv.DictReader(file)} == {"median", "median ratio"}
+
+
+@pytest.mark.usefixtures("sketched")
+def test_the_page_says_what_was_compared(tmp_path):
+    page = made(tmp_path)
+    assert re.search(r"<dt>native IPv6; .*</dt><dd>The kernel forwards", page)
+    assert "<dt>NAT44, 2 hops</dt>" in page
+
+
+@pytest.mark.usefixtures("sketched")
 def test_a_study_without_chapters_of_its_own_gets_its_tables(tmp_path):
     def rename(folder):
         summary = json.loads((folder / "summary.json").read_text()) | {"study": "another"}
@@ -225,7 +246,9 @@ def test_a_study_without_chapters_of_its_own_gets_its_tables(tmp_path):
     page = made(tmp_path, rename)
     check(page)
     assert "study another" in page
-    assert "published" not in page
+    assert "published" not in page and "thesis" not in page
+    for chapter in ("throughput", "rtt", "cpu", "unseen-here"):
+        assert f'<section id="{chapter}">' in page
 
 
 # ---- folders that are none

@@ -10,6 +10,7 @@ import synthetic
 from diolkos_lab.report import words
 from diolkos_lab.report.quantities import factor, percent
 from diolkos_lab.report.read import Cell, Floor, Row, read
+from diolkos_lab.report.systems import look, order, short_label
 
 TC = Cell("diolkos", "tc", "ipv4", 1)
 THIN = "\u202f"
@@ -182,6 +183,7 @@ def test_a_system_whose_every_trial_is_distrusted_names_the_guard(tmp_path):
     answer = next(a for a in words.answers(results(tmp_path, distrusted=every)) if a.cell.system == "tayga")
     assert answer.failed
     assert "steal" in answer.cost
+    assert "Not trusted: a TCP stream gets" in answer.cost
 
 
 def test_basis_counts_used_distrusted_and_failed_trials(tmp_path):
@@ -202,3 +204,42 @@ def test_an_interrupted_run_names_what_is_missing_from_its_header(tmp_path):
     samples[0] = json.dumps({"format": 1, "study": "clat", "missing": [{"system": "jool", "reason": "no module"}]})
     (folder / "samples.jsonl").write_text("\n".join(samples))
     assert "Jool" in words.not_measured(read(folder))
+
+
+def test_the_sentence_about_brackets_is_there_when_something_is_not_trusted_and_only_then(tmp_path):
+    assert words.untrusted(results(tmp_path)) is None
+    every = frozenset(("tayga", block) for block in range(10))
+    said = words.untrusted(results(tmp_path / "2", distrusted=every))
+    assert said.startswith("In brackets: not trusted.") and "“steal”" in said and "no verdict" in said
+    assert "Tayga" not in words.headline(results(tmp_path / "3", distrusted=every)), "no conclusion is drawn from them"
+
+
+def test_a_noise_floor_that_nobody_trusts_is_not_called_absent():
+    assert "no trial of it is trusted" in words.noise_sentence([], twins=True)
+    assert "is in this folder" in words.noise_sentence([])
+
+
+# ---- names
+
+
+def cell(system, datapath, hops=1, alike=False):
+    return Cell(system, datapath, "ipv6", hops, alike=alike)
+
+
+def test_every_system_of_a_study_has_a_look_and_a_name_of_its_own():
+    paths = ("inline", "tc", "tun", "xdp", "464xlat-tc")
+    each = [*(cell("diolkos", path) for path in paths), cell("nat44", "nftables"), cell("tayga", "tun")]
+    assert len({look(c).name for c in each}) == len({short_label(c) for c in each}) == len(each)
+    for mode in ("nat64", "siit"):
+        assert [look(cell("diolkos", f"{mode}-{p}")).name for p in ("tc", "tun")] == ["diolkos-tc", "diolkos-tun"]
+    assert short_label(cell("tayga", "masquerade")) == "Tayga + masquerade"
+
+
+def test_a_chain_comes_after_its_parts():
+    names = ["464xlat-tc", "nat64-tun", "nat64-tc"]
+    assert sorted(names, key=lambda name: order(cell("diolkos", name))) == ["nat64-tc", "nat64-tun", "464xlat-tc"]
+
+
+def test_hops_are_named_where_they_tell_paths_apart():
+    assert short_label(cell("jool", "module", 2)) == "Jool, 2 hops"
+    assert short_label(cell("jool", "module", 2, alike=True)) == "Jool"

@@ -15,7 +15,7 @@ from diolkos_lab.report.pictures import Picture, glance
 from diolkos_lab.report.quantities import count, digits, listing
 from diolkos_lab.report.read import Results, interval, number
 from diolkos_lab.report.systems import label, load_label, missing_label
-from diolkos_lab.report.tables import Table, doubtful, ratios
+from diolkos_lab.report.tables import Table, doubtful
 from diolkos_lab.report.words import outcome
 
 
@@ -73,18 +73,11 @@ def at_a_glance(results: Results) -> Chapter:
         "glance",
         "Ratio to native, all systems",
         "Point: median of the ratio to native. Bar: its 95 % interval; a hollow point has none. Black line: native. "
-        "Grey band: noise floor, where it was measured.",
+        "Grey band: noise floor, where it was measured." + " Grey ring, in brackets: not trusted." * bool(results.untrusted),
         glance.alt(results),
         lambda layout: glance.draw(results, layout),
     )
     return Chapter("glance", "At a glance", pictures=[picture])
-
-
-def of_unknown_study(results: Results) -> list[Chapter]:
-    """One table for each metric: what can be said of a study that has no chapters of its own."""
-    metrics = list(dict.fromkeys(r.metric for r in results.rows))
-    tables = [t for m in metrics if (t := ratios(results, m, f"{m.capitalize()}, median of the valid trials."))]
-    return [Chapter(t.name, t.name.capitalize(), tables=[t]) for t in tables]
 
 
 # ---- last

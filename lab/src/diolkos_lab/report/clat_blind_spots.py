@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the published study could not see, with what this run does about it; and what this run cannot see itself."""
+"""What the study that `clat` repeats could not see, with what this run does about it."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from diolkos_lab.report import facts
-from diolkos_lab.report.quantities import count, digits, listing
+from diolkos_lab.report.blind_spots import offloads
+from diolkos_lab.report.quantities import count, listing
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import FAMILIES
-
-FEW_CPUS = 4  # generator, translator, server and the rest of the system want one each
-SHORT_TRIAL = 10.0  # s
-COARSE_BELOW = 50.0  # µs
 
 
 def of_the_published_study(results: Results) -> list[tuple[str, str]]:
@@ -50,117 +45,3 @@ def of_the_published_study(results: Results) -> list[tuple[str, str]]:
             else "Whether offloads were on is not recorded.",
         ),
     ]
-
-
-def of_this_run(results: Results) -> list[str]:
-    """Limits of the set-up, from the host's facts and from what was measured."""
-    found = [
-        "No network card takes part: all systems ran in network namespaces on one host, joined by veth pairs. What a "
-        "card, its driver or a slow link would change is not in these figures.",
-        _cpus(results),
-        _virtual(results),
-        _clock(results),
-        _governor(results),
-        _offloads(results),
-        _loads(results),
-        _duration(results),
-        _resolution(results),
-        "There is one translation on the path (the server answers on its translated address). A full 464XLAT path has a "
-        "second one in the provider's network.",
-        _absent(results),
-    ]
-    return [text for text in found if text]
-
-
-def offloads(results: Results) -> set[str]:
-    """Levels of the factor `offloads` among the trials."""
-    found = {str(r.raw["offloads"]) for r in results.rows if r.raw.get("offloads") is not None}
-    return found | {v for c in results.cells for k, v in c.factors if k == "offloads"}
-
-
-def _cpus(results: Results) -> str:
-    n = facts.cpus(results.host)
-    if n is None:
-        return "How many CPUs the host has is not recorded."
-    if n <= FEW_CPUS:
-        return (
-            f"{count(n, 'CPU')} carried load generator, translator and server at once. A translator that needs CPU takes "
-            "it from the generator too, so a ratio here is a share of one CPU budget. With CPUs to spare it may differ."
-        )
-    return f"The host has {n} CPUs; which of them carried what was up to the kernel."
-
-
-def _virtual(results: Results) -> str | None:
-    hypervisor = facts.virtual(results.host)
-    if hypervisor is None:
-        return None
-    if hypervisor == "container":
-        return "The run was in a container: which machine is under it, and who shares it, is only partly visible."
-    return f"The host is a virtual machine ({hypervisor}): what other guests do at the same time shows only as steal time."
-
-
-def _clock(results: Results) -> str | None:
-    clock = facts.clocksource(results.host)
-    return f"Only the clocksource {clock} was measured; another one moves all absolute figures." if clock else None
-
-
-def _governor(results: Results) -> str | None:
-    governor = facts.find(results.host, "governor")
-    if governor is None or str(governor) in ("unknown", "none"):
-        return "The CPU's frequency governor cannot be seen from here, so changes of frequency would go unnoticed."
-    if str(governor) == "performance":
-        return None
-    return f"The CPU's frequency may have changed during the run (governor {governor})."
-
-
-def _offloads(results: Results) -> str | None:
-    if offloads(results) == {"on"}:
-        return (
-            "Segmentation offloads were on, so a TCP packet of up to 64 KiB is translated at once. Traffic of small "
-            "packets costs more per byte."
-        )
-    return None
-
-
-def _loads(results: Results) -> str:
-    here = {load.split(" ", maxsplit=1)[0] for load in (t.load for t in results.trials)} | {
-        r.load.split(" ", maxsplit=1)[0] for r in results.rows
-    }
-    streams = {str(r.raw.get("streams")) for r in results.rows if r.raw.get("streams") is not None}
-    absent = []
-    if streams <= {"1"}:
-        absent.append("several streams at once")
-    absent += [
-        name
-        for load, name in (("udp", "UDP"), ("pps", "small packets"), ("new-flows", "new connections"), ("dns", "DNS64 lookups"))
-        if load not in here
-    ]
-    return f"Not measured: {listing([*absent, 'latency while the path is loaded'])}."
-
-
-def _duration(results: Results) -> str | None:
-    lengths = [t.duration for t in results.measured if t.duration and t.load.startswith("tcp")]
-    if not lengths or max(lengths) >= SHORT_TRIAL:
-        return None
-    return f"No TCP trial lasted longer than {digits(max(lengths), 2)} s: what happens only after that was not seen."
-
-
-def _resolution(results: Results) -> str | None:
-    """ping prints whole microseconds, which is coarse where a round trip takes ten."""
-    trials = (t for t in results.trials if t.counts and t.load.startswith("ping") and "rtt" in t.series)
-    echoes = [t.series["rtt"][1] for t in trials]
-    if not echoes:
-        return None
-    micros = np.concatenate(echoes) * 1e6
-    middle = float(np.median(micros))
-    if middle > COARSE_BELOW or np.abs(micros - np.round(micros)).max() > 1e-3:
-        return None
-    return (
-        f"ping tells whole microseconds, and the middle echo takes {digits(middle, 2)} µs: single echoes are rounded by up to "
-        f"{50 / middle:.0f} %."
-    )
-
-
-def _absent(results: Results) -> str | None:
-    directions = [b for b in ("tcp-upload", "tcp-download") if not results.loads(b)]
-    return f"Not in this folder: {listing(directions)}." if directions else None

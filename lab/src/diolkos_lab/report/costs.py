@@ -4,20 +4,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from diolkos_lab.report.grades import half_width
 from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, order, short_label
-from diolkos_lab.report.words import HEADLINE, TIMES_FROM, Answer, answers, half_width, plainest
+from diolkos_lab.report.words import HEADLINE, TIMES_FROM, Answer, answers, plainest
 
-USUAL_BASELINE = "native IPv6"
+
+class Shown(NamedTuple):
+    """A value with the interval or remark below it; in brackets when only distrusted trials have it."""
+
+    value: str
+    small: str = ""
+    trusted: bool = True
 
 
 @dataclass(frozen=True)
 class Cost:
     name: str
     against: str | None  # the baseline, where it is not the usual one
-    cells: list[tuple[str, str]]  # (value, interval) of upload, download, ping; (precision, trials)
+    cells: list[Shown]  # upload, download, ping; precision with the trials behind it
     native: bool = False
     failed: str | None = None
 
@@ -26,42 +34,58 @@ def table(results: Results, setting: tuple) -> list[Cost]:
     """Native in its own units, the other native family beside it, then every translated system of a setting."""
     natives = sorted((c for c in results.cells if c.native and c.factors == setting), key=order)
     found = [_native(results, natives[0])] if natives else []
-    found += [_shares(results, cell) for cell in natives[1:] if cell.hops == natives[0].hops]
-    found += [_cost(results, a) for a in answers(results) if a.cell.factors == setting]
-    return [line for line in found if line is not None]
+    usual = baseline_label(f"native/kernel/{natives[0].family}/{natives[0].hops}") if natives else ""
+    found += [_shares(results, cell, usual) for cell in natives[1:] if cell.hops == natives[0].hops]
+    return found + [_cost(results, a, usual) for a in answers(results) if a.cell.factors == setting]
 
 
 def _native(results: Results, cell: Cell) -> Cost:
     """The baseline that most systems are compared with: it sets the scale for the shares below it."""
-    rows = [plainest(results, cell, load, metric, ratio=False) for load, metric in HEADLINE]
     shown = []
-    for row in rows:
+    for row in (_shown(results, cell, load, metric, "median") for load, metric in HEADLINE):
         if row is None or row.median is None:
-            shown.append((NONE, ""))
+            shown.append(Shown(NONE))
             continue
         unit = scale(row.metric, [row.median])
         ends = "" if row.ci95 is None else f"{unit.text(row.ci95[0])}{TO}{unit.text(row.ci95[1])}"
-        shown.append((f"{unit.text(row.median)}{THIN}{unit.unit}", ends))
-    return Cost(short_label(cell), None, [*shown, ("", _trials(results, cell))], native=True)
+        shown.append(_marked(Shown(f"{unit.text(row.median)}{THIN}{unit.unit}", ends), "median" in row.distrusted))
+    return Cost(short_label(cell), None, [*shown, Shown("", _trials(results, cell))], native=True)
 
 
-def _cost(results: Results, answer: Answer) -> Cost:
-    if answer.failed:
+def _cost(results: Results, answer: Answer, usual: str) -> Cost:
+    if answer.failed and not any(_shown(results, answer.cell, load, metric, "ratio") for load, metric in HEADLINE):
         return Cost(short_label(answer.cell), None, [], failed=answer.cost)
-    return _shares(results, answer.cell)
+    return _shares(results, answer.cell, usual)
 
 
-def _shares(results: Results, cell: Cell) -> Cost:
-    rows = [plainest(results, cell, load, metric) for load, metric in HEADLINE]
+def _shares(results: Results, cell: Cell, usual: str) -> Cost:
+    """Shares of the baseline, which is named where it is not the `usual` one."""
+    rows = [_shown(results, cell, load, metric, "ratio") for load, metric in HEADLINE]
     baselines = {baseline_label(row.baseline) for row in rows if row}
-    against = (
-        None
-        if baselines == {USUAL_BASELINE}
-        else " and ".join(f"of {name.removeprefix('native ')}" for name in sorted(baselines))
-    )
+    against = None if baselines <= {usual} else " and ".join(f"of {name.removeprefix('native ')}" for name in sorted(baselines))
+    return Cost(_name(cell), against, [*(_ratio(row) for row in rows), Shown(_sure(rows), _trials(results, cell))])
+
+
+def _shown(results: Results, cell: Cell, base: str, metric: str, name: str) -> Row | None:
+    """The plainest row with a trusted median or ratio (`name`), else the plainest with one of distrusted trials."""
+    rows = (results.shown(cell, load, metric) for load in results.loads(base))
+    trusted = plainest(results, cell, base, metric, ratio=name == "ratio")
+    if trusted is not None and getattr(trusted, name) is not None:
+        return trusted
+    return next((row for row in rows if row and getattr(row, name) is not None), trusted)
+
+
+def _sure(rows: list[Row | None]) -> str:
+    ratios = [row for row in rows if row is not None and row.ratio is not None]
+    doubtful = sum("ratio" in row.distrusted for row in ratios)
+    if doubtful:
+        return "not trusted" if doubtful == len(ratios) else "not trusted in part"
     widest = half_width(rows)
-    sure = f"± {percent(widest)}" if widest is not None else "no interval"
-    return Cost(_name(cell), against, [*(_ratio(row) for row in rows), (sure, _trials(results, cell))])
+    return f"±{THIN}{percent(widest)}" if widest is not None else "no interval"
+
+
+def _marked(shown: Shown, distrusted: bool) -> Shown:
+    return Shown(f"({shown.value})", shown.small, trusted=False) if distrusted else shown
 
 
 def _name(cell: Cell) -> str:
@@ -75,10 +99,14 @@ def _trials(results: Results, cell: Cell) -> str:
     return "" if not trials else count(used, "trial") if used == len(trials) else f"{used} of {len(trials)}"
 
 
-def _ratio(row: Row | None) -> tuple[str, str]:
-    """("97 %", "96-99 %") of a throughput; ("+2.6 %", "+1.4-3.9 %") or ("4.6 times", "4.5-4.7") of a time."""
+def _ratio(row: Row | None) -> Shown:
     if row is None or row.ratio is None:
-        return NONE, ""
+        return Shown(NONE)
+    return _marked(Shown(*_in_words(row)), "ratio" in row.distrusted)
+
+
+def _in_words(row: Row) -> tuple[str, str]:
+    """("97 %", "96-99 %") of a throughput; ("+2.6 %", "+1.4-3.9 %") or ("4.6 times", "4.5-4.7") of a time."""
     if row.metric == "throughput":
         value, _, ends = percent(row.ratio, row.ratio_ci95).partition(" [")
         return value, ends.rstrip("]")

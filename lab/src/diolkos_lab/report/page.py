@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from diolkos_lab.report import chapters, clat, costs, facts, words
+from diolkos_lab.report import chapters, clat, costs, facts, grades, measured, paths, words
 from diolkos_lab.report.pictures import COLOURS, save
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
@@ -19,8 +19,8 @@ STUDIES = {"clat": clat.chapters}
 
 
 def write(results: Results) -> Path:
-    own = STUDIES.get(results.name, chapters.of_unknown_study)
-    body = [*own(results), chapters.missing(results), chapters.failures(results)]
+    own = STUDIES.get(results.name, measured.chapters)
+    body = [paths.chapter(results), *own(results), chapters.missing(results), chapters.failures(results)]
     body += [chapters.host(results), chapters.repeat(results)]
     body = [chapter for chapter in body if not chapter.empty]
     glance = chapters.at_a_glance(results)
@@ -39,10 +39,11 @@ def write(results: Results) -> Path:
         machine=facts.machine(results.host),
         lead=words.lead(results),
         not_measured=words.not_measured(results),
+        untrusted=words.untrusted(results),
         plain=costs.table(results, results.settings[0]),
         others=[(setting_label(s), each) for s in results.settings[1:] if (each := costs.table(results, s))],
         answers=words.answers(results),
-        grades=words.GRADES,
+        grades=grades.GRADES,
         trust=words.trust(results),
         claims=chapters.verdicts(results),
         glance=glance,

@@ -13,19 +13,16 @@ import json
 import math
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.report.factors import Factors
 
 FORMAT = 1
-ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
-ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"))
-
 Interval = tuple[float, float]
 
 
@@ -42,6 +39,7 @@ class Cell:
     family: str  # what the application speaks: "ipv6" or "ipv4"
     hops: int
     factors: tuple[tuple[str, str], ...] = ()
+    alike: bool = field(default=False, compare=False)  # every path of the run has these hops, so its name leaves them out
 
     @property
     def native(self) -> bool:
@@ -89,6 +87,7 @@ class Row:
     ratio: float | None
     ratio_ci95: Interval | None
     raw: dict = field(repr=False, hash=False, compare=False, default_factory=dict)
+    distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of distrusted trials
 
 
 @dataclass(frozen=True)
@@ -123,6 +122,7 @@ class Results:
     host: dict  # host.json
     trials: list[Trial]
     rows: list[Row]
+    untrusted: list[Row]  # beside those of `rows` that have no trusted median or ratio: over all trials, no intervals
     quick: bool
     generated: str | None
     verdicts: list[dict]
@@ -133,6 +133,16 @@ class Results:
 
     def row(self, cell: Cell, load: str, metric: str) -> Row | None:
         return next((r for r in self.rows if (r.cell, r.load, r.metric) == (cell, load, metric)), None)
+
+    def shown(self, cell: Cell, load: str, metric: str) -> Row | None:
+        """The row; what it lacks is taken from distrusted trials, and the row says so."""
+        row = self.row(cell, load, metric)
+        doubtful = next((r for r in self.untrusted if (r.cell, r.load, r.metric) == (cell, load, metric)), None)
+        if row is None or doubtful is None:
+            return row
+        lacks = {name: getattr(doubtful, name) for name in ("median", "ratio") if getattr(row, name) is None}
+        known = {name: value for name, value in lacks.items() if value is not None}
+        return replace(row, distrusted=frozenset(known), **known)
 
     def loads(self, base: str) -> list[str]:
         """The variants in which a load was offered ("tcp-upload streams=1", …), the plainest first."""
@@ -189,7 +199,7 @@ def read(folder: Path) -> Results:
     host = _json(folder / "host.json", gaps, "the host, the command and the seed are unknown")
 
     raw_rows = summary.get("rows") or []
-    factors = _Factors(samples, raw_rows)
+    factors = Factors(samples, raw_rows)
     return Results(
         folder=folder,
         name=str(summary.get("study") or header.get("study") or _study_name(study) or "unknown"),
@@ -197,6 +207,7 @@ def read(folder: Path) -> Results:
         host=host,
         trials=[_trial(s, factors) for s in samples],
         rows=[_row(r, factors) for r in raw_rows],
+        untrusted=[_row(r, factors) for r in summary.get("untrusted") or []],
         quick=bool(summary.get("quick", header.get("quick", False))),
         generated=summary.get("generated"),
         verdicts=list(summary.get("verdicts") or []),
@@ -272,47 +283,20 @@ def _study_name(study: dict) -> str | None:
 # ---- records
 
 
-class _Factors:
-    """Which factors vary. One that every load has belongs to the cell; one of some loads belongs to the load's name."""
-
-    def __init__(self, samples: list[dict], rows: list[dict]) -> None:
-        named = {key for s in samples for key in (s.get("factors") or {})}
-        self._named = named or {key for r in rows for key in r if key not in ROW_KEYS}
-        seen: dict[tuple, set[str]] = defaultdict(set)
-        loads: dict[str, set[str]] = defaultdict(set)
-        for record, values in [(s, s.get("factors") or {}) for s in samples] + [(r, r) for r in rows]:
-            load = str(record.get("load", ""))
-            where = tuple(record.get(k) for k in ("system", "datapath", "family", "hops", "metric"))
-            for key in self._named & values.keys():
-                if values[key] is not None:
-                    seen[(*where, load, key)].add(_plain(values[key]))
-                    loads[key].add(load)
-        every = set().union(*loads.values()) if loads else set()
-        varying = sorted({where[-1] for where, values in seen.items() if len(values) > 1})
-        self._of_cell = [key for key in varying if loads[key] == every]
-        self._of_load = [key for key in varying if loads[key] != every]
-
-    def of_cell(self, values: dict) -> tuple[tuple[str, str], ...]:
-        return tuple((key, _plain(values[key])) for key in self._of_cell if values.get(key) is not None)
-
-    def load(self, record: dict, values: dict) -> str:
-        parts = [f"{key}={_plain(values[key])}" for key in self._of_load if values.get(key) is not None]
-        return " ".join([str(record.get("load", "")), *parts])
-
-
-def _cell(record: dict, factors: tuple[tuple[str, str], ...]) -> Cell:
+def _cell(record: dict, values: dict, factors: Factors) -> Cell:
     return Cell(
         system=str(record.get("system", "unknown")),
         datapath=str(record.get("datapath") or ""),
         family=str(record.get("family") or ""),
         hops=int(record.get("hops") or 1),
-        factors=factors,
+        factors=factors.of_cell(values),
+        alike=factors.same_hops,
     )
 
 
-def _trial(record: dict, factors: _Factors) -> Trial:
+def _trial(record: dict, factors: Factors) -> Trial:
     return Trial(
-        cell=_cell(record, factors.of_cell(record.get("factors") or {})),
+        cell=_cell(record, record.get("factors") or {}, factors),
         load=factors.load(record, record.get("factors") or {}),
         block=int(record.get("block", 1)),
         order=int(record.get("order", 0)),
@@ -337,9 +321,9 @@ def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
     return np.asarray(t, dtype=float), np.asarray(y, dtype=float)
 
 
-def _row(record: dict, factors: _Factors) -> Row:
+def _row(record: dict, factors: Factors) -> Row:
     return Row(
-        cell=_cell(record, factors.of_cell(record)),
+        cell=_cell(record, record, factors),
         load=factors.load(record, record),
         metric=str(record.get("metric", "")),
         unit=str(record.get("unit") or ""),
@@ -354,13 +338,13 @@ def _row(record: dict, factors: _Factors) -> Row:
     )
 
 
-def _floor(record: dict, factors: _Factors) -> Floor | None:
+def _floor(record: dict, factors: Factors) -> Floor | None:
     ratio, subject = number(record.get("ratio")), str(record.get("subject", "")).split("/")
     if ratio is None or len(subject) != 4:
         return None
     named = dict(zip(("system", "datapath", "family", "hops"), subject, strict=True))
     return Floor(
-        cell=_cell({**named, "hops": int(named["hops"]) if named["hops"].isdigit() else 1}, factors.of_cell(record)),
+        cell=_cell({**named, "hops": int(named["hops"]) if named["hops"].isdigit() else 1}, record, factors),
         load=factors.load(record, record),
         metric=str(record.get("metric", "")),
         ratio=ratio,
@@ -387,10 +371,6 @@ def interval(raw: object) -> Interval | None:
     if len(ends) != 2 or ends[0] is None or ends[1] is None:
         return None
     return min(ends), max(ends)
-
-
-def _plain(value: object) -> str:
-    return json.dumps(value) if isinstance(value, (dict, list, bool)) else str(value)
 
 
 def natural(value: object) -> list:

@@ -29,6 +29,8 @@ _LOOKS = {
     ("diolkos", "tc"): Look("diolkos-tc", "#0067a5", "#58b0ee", "o"),
     ("diolkos", "tun"): Look("diolkos-tun", "#3f9bd8", "#93d0f7", "s"),
     ("diolkos", "xdp"): Look("diolkos-xdp", "#003f73", "#2f8fe0", "P"),
+    ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "8"),
+    ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "H"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "v"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "^"),
     ("jool", ""): Look("jool", "#008a63", "#35c79b", "p"),
@@ -45,7 +47,9 @@ LOOKS = [*_LOOKS.values(), *_SPARE]
 
 _TITLES = {"tayga": "Tayga", "tundra": "Tundra", "jool": "Jool", "nat44": "NAT44"}
 _ORDER = ["native", "diolkos", "jool", "nat44", "tundra", "tayga"]
-_DATAPATHS = ["kernel", "xdp", "tc", "tun"]
+_DATAPATHS = ["kernel", "xdp", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
+CHAIN = "464xlat"
+_WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 LOADS = {
     "tcp-upload": "TCP upload",
@@ -60,8 +64,9 @@ LOADS = {
 
 
 def look(cell: Cell) -> Look:
-    variant = cell.family if cell.native else cell.datapath
-    found = _LOOKS.get((cell.system, variant)) or _LOOKS.get((cell.system, ""))
+    mode, _, path = cell.datapath.rpartition("-")
+    variants = [cell.family] if cell.native else [cell.datapath, mode, path, ""]
+    found = next((_LOOKS[cell.system, v] for v in variants if (cell.system, v) in _LOOKS), None)
     return found or _SPARE[sum(cell.system.encode()) % len(_SPARE)]
 
 
@@ -80,9 +85,11 @@ def short_label(cell: Cell) -> str:
     name = title(cell.system)
     if cell.native:
         name += f" {FAMILIES.get(cell.family, cell.family)}"
+    elif cell.datapath in _WITH:
+        name += f" + {cell.datapath}"
     elif (cell.system, "") not in _LOOKS and cell.datapath:
         name += f" {cell.datapath}"
-    if cell.hops != 1:
+    if cell.hops != 1 and not cell.alike:
         name += f", {cell.hops} hops"
     return name
 
@@ -117,8 +124,9 @@ def missing_label(system: str, datapath: str | None) -> str:
 def order(cell: Cell) -> tuple:
     """Native first, then the others as an operator would line them up; unknown systems last."""
     rank = _ORDER.index(cell.system) if cell.system in _ORDER else len(_ORDER)
-    path = _DATAPATHS.index(cell.datapath) if cell.datapath in _DATAPATHS else len(_DATAPATHS)
-    return natural(cell.factors), rank, cell.system, path, cell.hops, cell.family != "ipv6"
+    mode, _, last = cell.datapath.rpartition("-")
+    path = _DATAPATHS.index(last) if last in _DATAPATHS else len(_DATAPATHS)
+    return natural(cell.factors), rank, cell.system, mode == CHAIN, mode, path, cell.hops, cell.family != "ipv6"
 
 
 def baseline_label(raw: str | None) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from diolkos_lab.report.facts import environment
 from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import baseline_label, label, load_label, load_order, order
+from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
 SI = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio", "rate": "1/s"}
 MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
@@ -48,7 +48,8 @@ class Table:
 
 def ratios(results: Results, metric: str, caption: str) -> Table | None:
     """Median, interval and ratio to native of one metric."""
-    rows = [r for r in results.rows if r.metric == metric and r.median is not None]
+    rows = [results.shown(r.cell, r.load, r.metric) for r in results.rows if r.metric == metric]
+    rows = [r for r in rows if r is not None and r.median is not None]
     if not rows:
         return None
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
@@ -58,8 +59,8 @@ def ratios(results: Results, metric: str, caption: str) -> Table | None:
         [
             label(r.cell),
             load_label(r.load),
-            with_interval(r.median, r.ci95, unit),
-            NONE if r.ratio is None else share(r.ratio, r.ratio_ci95),
+            _marked(r, "median", with_interval(r.median, r.ci95, unit)),
+            NONE if r.ratio is None else _marked(r, "ratio", share(r.ratio, r.ratio_ci95)),
             baseline_label(r.baseline).removeprefix("native ") if r.ratio is not None else NONE,
             f"{r.valid_trials} of {r.trials}",
         ]
@@ -69,7 +70,7 @@ def ratios(results: Results, metric: str, caption: str) -> Table | None:
     si = SI.get(metric, rows[0].unit)
     return Table(
         name=metric,
-        caption=caption,
+        caption=caption + ("; in brackets: not trusted" if any(r.distrusted for r in rows) else ""),
         heads=[
             "System",
             "Load",
@@ -153,8 +154,10 @@ def moments(values: np.ndarray) -> list[float | None]:
 
 
 def kind(cell: Cell) -> str:
-    """What the path is, in the thesis' words."""
-    return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else "CLAT"
+    """What the path is; "Baseline" and "CLAT" are the thesis' words."""
+    named = {"nat64": "NAT64", "masquerade": "NAT64", "siit": "SIIT", CHAIN: "464XLAT"}
+    mode = cell.datapath.split("-", maxsplit=1)[0]
+    return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else named.get(mode, "CLAT")
 
 
 # ---- what went wrong
@@ -189,7 +192,7 @@ def doubtful(results: Results) -> Table | None:
 
 _CELL_HEADS = ["system", "datapath", "family", "hops", "factors"]
 _ROW_HEADS = ["load", "trials", "valid_trials", "median", "ci95_low", "ci95_high"]
-_ROW_HEADS += ["baseline", "ratio", "ratio_ci95_low", "ratio_ci95_high"]
+_ROW_HEADS += ["baseline", "ratio", "ratio_ci95_low", "ratio_ci95_high", "not_trusted"]
 
 
 def _cell_values(cell: Cell) -> list:
@@ -198,7 +201,11 @@ def _cell_values(cell: Cell) -> list:
 
 
 def _measured(row: Row) -> list:
-    return [row.median, *_ends(row.ci95), row.baseline, row.ratio, *_ends(row.ratio_ci95)]
+    return [row.median, *_ends(row.ci95), row.baseline, row.ratio, *_ends(row.ratio_ci95), " ".join(sorted(row.distrusted))]
+
+
+def _marked(row: Row, name: str, text: str) -> str:
+    return f"({text})" if name in row.distrusted else text
 
 
 def _ends(ci: tuple[float, float] | None) -> Iterable[float | None]:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from diolkos_lab.report.grades import FAIR, grade, half_width
 from diolkos_lab.report.quantities import MINUS, THIN, count, listing, percent, times
 from diolkos_lab.report.read import Cell, Floor, Interval, Results, Row
 from diolkos_lab.report.systems import FAMILIES, baseline_label, label, load_label, missing_label, order, short_label
 
-# Half width of a 95 % interval, relative to its ratio. Wide enough that a quick run can reach "firm", narrow enough
-# that "firm" still tells a cost of 5 % from none.
-FIRM, FAIR = 0.03, 0.10
 # A run with more distrusted trials than this share is a run on a disturbed host.
 DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
 # A system that strays this far from itself was measured on a host that was busy with something else.
@@ -139,35 +137,31 @@ def _why_nothing(results: Results, cell: Cell) -> str:
         return f"No usable figure: {n} of {count(len(trials), 'trial')} failed. {_sentence(reason)}"
     if not any(t.counts for t in trials):
         guards = listing(sorted({g for t in trials for g, _ in t.distrust}))
-        return f"No usable figure: every trial is distrusted ({guards})."
+        return f"No usable figure: every trial is distrusted ({guards}).{_doubtful(results, cell)}"
+    if said := _doubtful(results, cell):
+        return f"No usable ratio: its trials and those of native are never trusted in the same block.{said}"
     return "No ratio to native: the statistics are missing, or native was not measured at the same hops."
 
 
-def half_width(rows: list[Row | None]) -> float | None:
-    """The widest half interval relative to its ratio; None when a ratio has no interval or there is no ratio."""
-    ratios = [row for row in rows if row is not None and row.ratio]
-    if not ratios or any(row.ratio_ci95 is None for row in ratios):
+def _doubtful(results: Results, cell: Cell) -> str:
+    """What distrusted trials show, marked as such."""
+    rows = [
+        next((r for load in results.loads(b) if (r := results.shown(cell, load, m)) and r.ratio), None) for b, m in HEADLINE
+    ]
+    said = "; ".join(part for part in (throughput_words(*rows[:2]), rtt_words(rows[2])) if part)
+    return f" Not trusted: {said}." if said else ""
+
+
+def untrusted(results: Results) -> str | None:
+    """What the figures in brackets are, above the table that has them; None when all are trusted."""
+    if not any((r.load.split(" ", maxsplit=1)[0], r.metric) in HEADLINE for r in results.untrusted):
         return None
-    return max((row.ratio_ci95[1] - row.ratio_ci95[0]) / 2 / row.ratio for row in ratios)
-
-
-def grade(rows: list[Row | None]) -> str:
-    """How narrow the intervals are; the widest of them decides."""
-    if all(row is None or row.ratio is None for row in rows):
-        return "nothing"
-    widest = half_width(rows)
-    if widest is None:
-        return "no interval"
-    return "firm" if widest <= FIRM else "fair" if widest <= FAIR else "coarse"
-
-
-GRADES = {
-    "firm": f"every interval is within ± {100 * FIRM:.0f} % of its ratio",
-    "fair": f"every interval is within ± {100 * FAIR:.0f} % of its ratio",
-    "coarse": f"at least one interval is wider than ± {100 * FAIR:.0f} %",
-    "no interval": "too few trials for an interval",
-    "nothing": "no usable trial",
-}
+    said = Counter(guard for t in results.measured for guard, _ in t.distrust)
+    why = f" (mostly by the guard “{said.most_common(1)[0][0]}”)" if said else ""
+    return (
+        f"In brackets: not trusted. These are medians of all trials of a path, since too few are left that no guard "
+        f"distrusts{why}. They show that the path works, not what it costs; no verdict rests on them."
+    )
 
 
 def basis(results: Results, cell: Cell) -> str:
@@ -261,7 +255,7 @@ def trust(results: Results) -> Trust:
     doubtful = distrusted / total if total else 0
     reasons = [
         _interval_sentence(results, bool(intervals)),
-        noise_sentence(found),
+        noise_sentence(found, twins=any(t.twin for t in results.measured)),
         _distrust_sentence(distrusted, failed, total),
         verdict_count(results.verdicts),
     ]
@@ -317,7 +311,10 @@ def _interval_sentence(results: Results, any_interval: bool) -> str:
     )
 
 
-def noise_sentence(found: list[Floor]) -> str:
+def noise_sentence(found: list[Floor], twins: bool = False) -> str:
+    """`twins`: a system was measured against itself, with or without a trusted result."""
+    if not found and twins:
+        return "A system was measured against itself, but no trial of it is trusted, so the noise floor is unknown."
     if not found:
         return "No A/A comparison (a system against itself) is in this folder, so the noise floor is unknown."
     highest: dict[str, float] = {}

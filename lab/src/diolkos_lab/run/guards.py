@@ -7,10 +7,19 @@ stalls is measured, not excused.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from diolkos_lab.experiment.definition import Guards, Topology
+from diolkos_lab.experiment.definition import Family, Guards, Topology
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import TICK_S, Device, NetCounters
+
+
+@dataclass(frozen=True)
+class Tun:
+    """A system's TUN device, None when it is not there, and whether the bulk of the bytes goes `through` or `past` it."""
+
+    bulk: Literal["through", "past"]
+    device: Device | None
 
 
 @dataclass(frozen=True)
@@ -18,8 +27,8 @@ class Evidence:
     """All that is known of one trial. Counters are what changed during it; times in seconds."""
 
     native: bool  # no system under test on the path
-    bulk: str | None  # `through` or `past` the TUN device
-    server_family: str  # what should arrive at the server
+    tuns: tuple[Tun, ...]  # of the programs on the path that say where the bulk goes
+    server_family: Family  # what should arrive at the server
     cores: int
     expected_s: float
     elapsed_s: float
@@ -30,7 +39,6 @@ class Evidence:
     outside_drops: int  # in the host's backlogs and on the devices that are not the system's own
     server: NetCounters
     server_link: Device
-    tun: Device | None
     reading: Reading
 
 
@@ -100,7 +108,7 @@ def link_rate(e: Evidence, limits: Guards, topology: Topology) -> str | None:
 
 
 def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
-    """Traffic must reach the server in the right family, and go through or past the TUN device as the datapath says."""
+    """Traffic must reach the server in the right family, and go through or past each TUN device as the datapath says."""
     counts = e.server.protocols
     if e.reading.received_bytes:
         arrived = {
@@ -112,18 +120,20 @@ def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
     share = arrived[e.server_family] / max(1, sum(arrived.values()))
     if share < 1 - limits.bypass_ratio:
         return f"only {share:.0%} of the traffic reached the server as {e.server_family}"
-    if e.bulk is None:
-        return None
-    if e.tun is None:
+    return next((detail for tun in e.tuns if (detail := _wrong_side(tun, e, arrived[e.server_family], limits))), None)
+
+
+def _wrong_side(tun: Tun, e: Evidence, echos: int, limits: Guards) -> str | None:
+    if tun.device is None:
         return "the system's TUN device is not there"
     if e.reading.received_bytes:
-        crossed = (e.tun.rx_bytes + e.tun.tx_bytes) / e.reading.received_bytes
+        crossed = (tun.device.rx_bytes + tun.device.tx_bytes) / e.reading.received_bytes
     else:
         # Each echo crosses twice: the request out of the device, the reply into it.
-        crossed = (e.tun.rx_packets + e.tun.tx_packets) / max(1, 2 * counts["Icmp6InEchos"])
-    if e.bulk == "through" and crossed < 1 - limits.bypass_ratio:
+        crossed = (tun.device.rx_packets + tun.device.tx_packets) / max(1, 2 * echos)
+    if tun.bulk == "through" and crossed < 1 - limits.bypass_ratio:
         return f"only {crossed:.0%} of the traffic went through the TUN device"
-    if e.bulk == "past" and crossed > limits.bypass_ratio:
+    if tun.bulk == "past" and crossed > limits.bypass_ratio:
         return f"{crossed:.0%} of the traffic went through the TUN device instead of the fast path"
     return None
 

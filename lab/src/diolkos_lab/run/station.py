@@ -18,6 +18,7 @@ from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.run import guards
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
@@ -58,6 +59,7 @@ class Station:
             offloads=cell.offloads == "on",
             pref64=around.topology.pref64,
             mtu=around.topology.mtu,
+            plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
         )
         self.cell = cell
         self.lane = Lane(cell.name, shape)
@@ -165,8 +167,7 @@ class Station:
         return reading, guards.judge(evidence, self._around.guards, self._around.topology), cpu
 
     def _wait(self, client: Process, patience_s: float) -> None:
-        watched = [client] + ([self._system.process] if self._system.process else [])
-        first = first_to_end(watched, patience_s)
+        first = first_to_end([client, *self._system.processes], patience_s)
         if first is None:
             raise LoadFault(f"no result within {patience_s:.1f} s: nothing came through the path")
         # The load may have ended in the same moment; then the death belongs to the next trial.
@@ -182,15 +183,14 @@ class Station:
         own_s: float,
         changes: dict[str, NetCounters],
     ) -> guards.Evidence:
-        datapath = self._system.datapath
         links: dict[str, set[str]] = {}
         for role, device in self.lane.devices():
             links.setdefault(role, set()).add(device)
         lost = sum(drops([changes[role]], dict.fromkeys(devices)) for role, devices in links.items())
         elapsed_s = after.monotonic_s - before.monotonic_s
         return guards.Evidence(
-            native=datapath.is_native,
-            bulk=datapath.bulk,
+            native=self._system.datapath.is_native,
+            tuns=tuple(self._tun(program.datapath, changes) for program in self._system.programs if program.datapath.bulk),
             server_family=self._system.server_family,
             cores=len(self._around.cpus),
             expected_s=cell.load.expected_s,
@@ -202,16 +202,20 @@ class Station:
             outside_drops=lost + after.softnet_drops - before.softnet_drops,
             server=changes["server"],
             server_link=changes["server"].devices.get(plan.SERVER_LINK, Device(0, 0, 0, 0, 0, 0)),
-            tun=changes[datapath.place].devices.get(datapath.tun) if datapath.tun else None,
             reading=reading,
         )
+
+    @staticmethod
+    def _tun(datapath: Datapath, changes: dict[str, NetCounters]) -> guards.Tun:
+        assert datapath.bulk and datapath.tun
+        return guards.Tun(datapath.bulk, changes[datapath.place].devices.get(datapath.tun))
 
     def _read_windows(self) -> dict[str, NetCounters]:
         return {role: window.read() for role, window in self._windows.items()}
 
     def _own_cpu_s(self) -> float:
         """CPU time of all that belongs to the measurement, save the client, which reports its own when it ends."""
-        pids = [process.pid for process in (self._server, self._system.process) if process]
+        pids = [process.pid for process in (self._server, *self._system.processes) if process]
         return time.process_time() + sum(cpu_time_s(pid) for pid in (*pids, *self._around.softirq_threads))
 
     def _start_server(self) -> None:

@@ -56,17 +56,17 @@ class Samples:
     def trials(self, key: CellKey) -> list[Record]:
         return self._cells.get(key, [])
 
-    def values(self, key: CellKey, metric: str) -> dict[int, float]:
-        """Block to value, of the valid trials that have the metric."""
+    def values(self, key: CellKey, metric: str, *, distrusted_too: bool = False) -> dict[int, float]:
+        """Block to value, of the valid trials that have the metric; or of all that have it."""
         return {
             record["block"]: record["metrics"][metric]
             for record in self.trials(key)
-            if record["valid"] and metric in record["metrics"]
+            if (record["valid"] or distrusted_too) and metric in record["metrics"]
         }
 
-    def ratio(self, key: CellKey, against: CellKey, metric: str) -> Ratio | None:
+    def ratio(self, key: CellKey, against: CellKey, metric: str, *, distrusted_too: bool = False) -> Ratio | None:
         """None when no block has both, or when what it is compared with is zero everywhere."""
-        upper, lower = self.values(key, metric), self.values(against, metric)
+        upper, lower = (self.values(cell, metric, distrusted_too=distrusted_too) for cell in (key, against))
         by_block = {block: upper[block] / lower[block] for block in sorted(upper.keys() & lower.keys()) if lower[block]}
         if not by_block:
             return None

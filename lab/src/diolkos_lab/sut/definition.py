@@ -19,6 +19,7 @@ PLACEHOLDERS = {
     "config": "path of the file that `config` was written to",
     "directory": "an empty folder of the lane's own",
     "uplink": "device towards the router, where the system runs",
+    "downlink": "device towards the client, on a translator or router",
     "server_link": "device between router and server",
     "pref64": "translation prefix with its length",
     "pref64_address": "translation prefix without its length",
@@ -26,6 +27,9 @@ PLACEHOLDERS = {
     "clat4_peer": "a second IPv4 address beside it",
     "clat6": "IPv6 address that stands for clat4; its /64 is routed to the translator",
     "clat6_peer": "a second IPv6 address beside it",
+    "pool4": "IPv4 address that a PLAT lends to its clients; routed to the router",
+    "pool4_network": "the network around pool4, all of it routed to the router",
+    "plat6": "IPv6 address for a PLAT's own use, routed to the router",
     "mtu": "MTU of the links, bytes",
     "cores": "number of CPUs",
 }
@@ -36,6 +40,7 @@ class Datapath(document.Strict):
 
     place: Literal["client", "translator", "router"] = "client"
     access: Literal["ipv6-only", "dual-stack"] = "ipv6-only"  # what the access network carries
+    plat: str | None = None  # the datapath of the same system that makes IPv4 of it again, on the router
     forwarding: bool = False  # switch packet forwarding on where the system runs
     config: str | None = None
     prepare: tuple[Command, ...] = ()  # short commands before the start
@@ -49,6 +54,11 @@ class Datapath(document.Strict):
     @property
     def is_native(self) -> bool:
         return not (self.command or self.prepare or self.nftables)
+
+    @property
+    def is_plat(self) -> bool:
+        """Does it stand between IPv6-only clients and IPv4?"""
+        return self.place == "router" and self.access == "ipv6-only" and not self.is_native
 
     @model_validator(mode="after")
     def _consistent(self) -> "Datapath":
@@ -80,6 +90,19 @@ class System(document.Strict):
     version: Command | None = None
     counters: Command | None = None  # prints {"counters": {name: count}}; run where the system runs
     datapath: dict[str, Datapath] = Field(min_length=1)
+
+    def path(self, name: str) -> tuple[Datapath, ...]:
+        """What has to run for a datapath: itself, and before it the PLAT that it needs."""
+        chosen = self.datapath[name]
+        return (self.datapath[chosen.plat], chosen) if chosen.plat else (chosen,)
+
+    @model_validator(mode="after")
+    def _plats_are_plats(self) -> "System":
+        for name, datapath in self.datapath.items():
+            other = self.datapath.get(datapath.plat) if datapath.plat else None
+            if datapath.plat and not (other and other.is_plat and not datapath.is_plat):
+                raise ValueError(f"datapath {name}: {datapath.plat} is not a datapath of this system for the router")
+        return self
 
 
 def load_all(folder: Path | None = None) -> dict[str, System]:

@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A system under test at work in its lane.
+"""A system under test at work in its lane: one program, or two where a PLAT has to stand behind a CLAT.
 
-Stages: fill in → configure → prepare → start → ready → TUN device → reachable; then alive? and counters, trial by trial; stop.
+Stages: start each, from the server to the client → reachable; then alive? and counters, trial by trial; stop.
 """
 
-import contextlib
-import json
-import os
 import time
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from pyroute2.netlink.exceptions import NetlinkError
-
-from diolkos_lab.experiment.definition import Subject
-from diolkos_lab.faults import Fault
-from diolkos_lab.sut.definition import Datapath, fill
+from diolkos_lab.experiment.definition import Family, Subject
+from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.sut.program import RunningProgram, SutFault
 from diolkos_lab.topology import addresses as plan
-from diolkos_lab.topology import namespace
-from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
-from diolkos_lab.topology.process import Process, first_to_end, run_to_end, wait_for_text
+from diolkos_lab.topology.lane import Lane
+from diolkos_lab.topology.process import Process, run_to_end
 
-READY_S = 10.0
 REACHABLE_S = 5.0
-LAST_WORDS = 5
-
-
-class SutFault(Fault):
-    """The system under test did not start, died or never answered. `log` holds the last lines it printed."""
-
-    def __init__(self, message: str, log: list[str]) -> None:
-        super().__init__(message + (f"; its last words: {' | '.join(log)}" if log else "; it printed nothing"))
 
 
 class RunningSystem:
@@ -42,48 +27,43 @@ class RunningSystem:
         self.subject = subject
         self.lane = lane
         self.datapath: Datapath = found.system.datapath[subject.datapath]
-        self.place = lane.namespace(self.datapath.place)
         self._folder = folder
-        self._log = folder / "log"
-        self._process: Process | None = None
+        self.programs = tuple(
+            RunningProgram(found, datapath, lane, folder / datapath.place) for datapath in found.system.path(subject.datapath)
+        )
         self._ready = False  # it has been seen to pass traffic
-        folder.mkdir(parents=True, exist_ok=True)
-        self._values = {
-            "binary": str(found.binary),
-            "config": str(folder / "config"),
-            "directory": str(folder),
-            "uplink": plan.UPLINK,
-            "server_link": plan.SERVER_LINK,
-            "pref64": str(lane.shape.pref64),
-            "pref64_address": str(lane.shape.pref64.network_address),
-            "clat4": str(plan.CLAT4.ip),
-            "clat4_peer": str(plan.CLAT4_PEER.ip),
-            "clat6": str(plan.CLAT6),
-            "clat6_peer": str(plan.CLAT6_PEER),
-            "mtu": str(lane.shape.mtu),
-            "cores": str(len(os.sched_getaffinity(0))),
-        }
+
+    @property
+    def place(self) -> str:
+        """Namespace of the program next to the client."""
+        return self.programs[-1].place
 
     @property
     def target(self) -> IPv4Address | IPv6Address:
         """The server's address as the application knows it."""
-        if self.subject.family == "ipv6":
-            return plan.SERVER6
-        return plan.SERVER4 if self.datapath.access == "dual-stack" else plan.LITERAL4
+        if self.datapath.access == "dual-stack":
+            return plan.SERVER6 if self.subject.family == "ipv6" else plan.SERVER4
+        if self.subject.family == "ipv4":
+            return plan.LITERAL4
+        return plan.synthesized(self.lane.shape.pref64, plan.LITERAL4)
 
     @property
-    def server_family(self) -> str:
-        """What arrives at the server: a CLAT path delivers IPv6."""
-        return "ipv6" if self.datapath.access == "ipv6-only" else self.subject.family
+    def server_family(self) -> Family:
+        """What arrives at the server: behind a CLAT IPv6, behind a PLAT IPv4."""
+        if self.datapath.access == "dual-stack":
+            return self.subject.family
+        return "ipv4" if self.lane.shape.plat else "ipv6"
 
     @property
-    def process(self) -> Process | None:
-        return self._process
+    def processes(self) -> list[Process]:
+        return [program.process for program in self.programs if program.process]
 
     def start(self) -> None:
         """Returns when the server answers through the system. Raises SutFault, and then nothing of it runs."""
         try:
-            self._start()
+            for program in self.programs:
+                program.start()
+            self._wait_until_reachable()
             self._ready = True
         except OSError as error:
             self.stop()
@@ -96,75 +76,23 @@ class RunningSystem:
 
     def stop(self) -> None:
         self._ready = False
-        if self._process:
-            self._process.stop()
-            self._process = None
+        for program in reversed(self.programs):
+            program.stop()
 
     def check_alive(self) -> None:
-        """Raises SutFault when it should run and does not."""
-        if self.datapath.command and (self._process is None or self._process.exit_status is not None):
-            how = self._process.how_it_ended() if self._process else "is not running"
-            raise SutFault(f"{self.subject.system} {how}", self._last_words())
+        """Raises SutFault when one of its programs should run and does not."""
+        for program in self.programs:
+            program.check_alive()
 
     def counters(self) -> dict[str, int]:
-        """The system's own counters; empty when it has none or does not tell."""
-        if not self.found.system.counters or self._process is None:
-            return {}
-        command = [fill(word, self._values) for word in self.found.system.counters]
-        with contextlib.suppress(OSError, TimeoutError, ValueError, KeyError, TypeError):
-            status, text = run_to_end(self.place, command, self._folder / "counters", patience_s=2.0)
-            if status == 0:
-                return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}
-        return {}
-
-    def _start(self) -> None:
-        path = self.datapath
-        if path.config:
-            (self._folder / "config").write_text(fill(path.config, self._values).lstrip())
-        if path.forwarding:
-            with namespace.entered(self.place):
-                Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-                Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
-        for command in path.prepare:
-            self._run([fill(word, self._values) for word in command])
-        if path.nftables:
-            # `nft -f` rather than netlink messages: one file is one transaction, and it reads like the manual.
-            rules = self._folder / "rules.nft"
-            rules.write_text(fill(path.nftables, self._values))
-            self._run([str(self.found.binary), "-f", str(rules)])
-        if path.command:
-            self._log.write_bytes(b"")
-            self._process = Process(self.place, [fill(word, self._values) for word in path.command], self._log, self._log)
-            if path.ready and not wait_for_text(self._process, path.ready, READY_S):
-                self.check_alive()
-                raise SutFault(f"{self.subject.system} did not say that it is ready within {READY_S:g} s", self._last_words())
-        if path.set_up:
-            assert path.tun
-            self._set_up(path.tun)
-        self._wait_until_reachable()
-
-    def _run(self, command: list[str]) -> None:
-        self._log.touch()
-        status, text = run_to_end(self.place, command, self._log)
-        if status:
-            raise SutFault(f"`{' '.join(command)}` ended with exit code {status}", text.strip().splitlines()[-LAST_WORDS:])
-
-    def _set_up(self, device: str) -> None:
-        """What the system's manual asks the operator to do: the device up, the host's address on it, routes into it."""
-        deadline = time.monotonic() + READY_S
-        with namespace.netlink(self.place) as route:
-            while not (found := route.link_lookup(ifname=device)):
-                self.check_alive()
-                if time.monotonic() > deadline:
-                    raise SutFault(f"{self.subject.system} made no device {device} within {READY_S:g} s", self._last_words())
-                first_to_end([self._process] if self._process else [], 0.02)
-            index = found[0]
-            route.link("set", index=index, state="up", mtu=self.lane.shape.mtu)
-            with contextlib.suppress(NetlinkError):  # there already after a restart with a device that stayed
-                route.addr("add", index=index, address=str(plan.CLAT4.ip), prefixlen=32)
-            route.route("replace", dst=str(plan.CLAT6_NETWORK), oif=index)
-        # Full-size packets must fit once they have the longer header.
-        self.lane.default_route(self.datapath.place, device, self.lane.shape.mtu - IPV6_HEADER_MINUS_IPV4)
+        """The system's own counters; of two programs, each with the place of its program before its name."""
+        if len(self.programs) == 1:
+            return self.programs[0].counters()
+        return {
+            f"{program.datapath.place}: {name}": count
+            for program in self.programs
+            for name, count in program.counters().items()
+        }
 
     def _wait_until_reachable(self) -> None:
         """Ping the server until it answers; the first packets wait for links, addresses and neighbours."""
@@ -183,9 +111,4 @@ class RunningSystem:
             time.sleep(0.05)
 
     def _last_words(self) -> list[str]:
-        if self._process:
-            return self._process.last_words(LAST_WORDS)
-        if not self._log.exists():
-            return []
-        lines = self._log.read_text(errors="replace").splitlines()
-        return [line.strip() for line in lines if line.strip()][-LAST_WORDS:]
+        return [words for program in self.programs for words in program.last_words()]

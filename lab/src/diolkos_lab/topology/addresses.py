@@ -5,9 +5,11 @@ Networks come from the ranges set aside for benchmarks: 2001:2::/48 (RFC 5180) a
 
     client ── A ── router ── S ── server                         1 hop
     client ── B ── translator ── A ── router ── S ── server      2 hops
+
+A translator that makes IPv4 of the client's IPv6 again (a PLAT, RFC 6877) is on the router.
 """
 
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
 UPLINK = "up0"  # towards the server, in the client and the translator
 DOWNLINK = "down0"  # towards the client, in the translator and the router
@@ -29,7 +31,15 @@ CLAT6_NETWORK = IPv6Network("2001:2:0:c::/64")
 CLAT6 = IPv6Address("2001:2:0:c::1")
 CLAT6_PEER = IPv6Address("2001:2:0:c::2")
 
-# The IPv4-only name of the server that only a translator can reach (one of the two of ipv4only.arpa, RFC 7050).
+# What a PLAT lends to its clients: one address, as a masquerading router has, or a network for those that lend each client
+# an address of its own. The server's default route leads back to it.
+POOL4 = IPv4Address("198.18.64.1")
+POOL4_NETWORK = IPv4Network("198.18.64.0/24")
+# For those that want an IPv6 address of their own as well.
+PLAT6 = IPv6Address("2001:2:0:d::1")
+
+# The IPv4 address of the server that only a translator can reach (one of the two of ipv4only.arpa, RFC 7050). Behind a PLAT
+# the server has it; without one it has the IPv6 address that stands for it.
 LITERAL4 = IPv4Address("192.0.0.171")
 
 SERVER6 = S6[1].ip

@@ -31,6 +31,7 @@ class Shape:
     offloads: bool
     pref64: IPv6Network
     mtu: int
+    plat: bool = False  # the system on the router translates to IPv4; without it the server itself answers behind the prefix
 
 
 class Lane:
@@ -136,7 +137,7 @@ class Lane:
 
     def _addresses(self, near: str) -> None:
         dual = not self.shape.ipv6_only
-        literal = f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
+        literal = f"{plan.LITERAL4}/32" if self.shape.plat else f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
         assign = {
             (near, plan.UPLINK): [plan.A6[0], *([plan.A4[0]] if dual else [])],
             ("router", plan.DOWNLINK): [plan.A6[1], *([plan.A4[1]] if dual else [])],
@@ -159,7 +160,9 @@ class Lane:
         routes: dict[str, list[dict[str, object]]] = {
             near: [{"dst": "::/0", "gateway": str(plan.A6[1].ip)}],
             "router": [
-                {"dst": str(self.shape.pref64), "gateway": str(plan.SERVER6)},
+                {"dst": f"{plan.LITERAL4}/32", "gateway": str(plan.SERVER4)}
+                if self.shape.plat
+                else {"dst": str(self.shape.pref64), "gateway": str(plan.SERVER6)},
                 {"dst": str(plan.CLAT6_NETWORK), "gateway": str(plan.A6[0].ip)},
                 {"dst": str(plan.B6[0].network), "gateway": str(plan.A6[0].ip)},
             ],

@@ -15,7 +15,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from diolkos_lab.report.pictures.style import NARROW, RULE, SHADE, SOFT, WIDE, Draw, Layout, rc, settle
+from diolkos_lab.report.pictures.style import GROUND, NARROW, RULE, SHADE, SOFT, WIDE, Draw, Layout, rc, settle
 from diolkos_lab.report.systems import INK, LOOKS
 
 PNG_DPI = 200
@@ -26,6 +26,7 @@ COLOURS = [
     ("soft", SOFT, "#a9a9a4"),
     ("rule", RULE, "#3c3c39"),
     ("shade", SHADE, "#2c2c2a"),
+    ("ground", GROUND, "#171716"),
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure
+from diolkos_lab.report.pictures.style import GROUND, SHADE, SOFT, Layout, figure
 from diolkos_lab.report.quantities import factor, percent
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import INK, label, load_label, look, order
@@ -27,12 +27,18 @@ ROOM_WIDE, ROOM_NARROW = 0.5, 0.4
 def panels(results: Results) -> list[tuple[str, str]]:
     """(load, metric) of every panel that has a ratio to show."""
     every = [(load, metric) for base, (metric, _) in AXES.items() for load in results.loads(base)]
-    return [p for p in every if any(r.ratio is not None and (r.load, r.metric) == p for r in results.rows)]
+    return [p for p in every if any(r.ratio is not None for r in rows(results, *p))]
+
+
+def rows(results: Results, load: str, metric: str) -> list[Row]:
+    """The rows of a panel; what they lack is taken from distrusted trials."""
+    cells = [r.cell for r in results.rows if (r.load, r.metric) == (load, metric)]
+    return [row for cell in cells if (row := results.shown(cell, load, metric))]
 
 
 def compared(results: Results) -> list[Cell]:
     """Cells that have a ratio somewhere, and translated ones that should have had one."""
-    with_ratio = {r.cell for r in results.rows if r.ratio is not None}
+    with_ratio = {r.cell for panel in panels(results) for r in rows(results, *panel) if r.ratio is not None}
     return sorted((c for c in results.cells if c in with_ratio or not c.native), key=order)
 
 
@@ -45,10 +51,9 @@ def draw(results: Results, layout: Layout) -> Figure:
     for spare in axes[len(shown) :]:
         spare.set_visible(False)
     for ax, (load, metric) in zip(axes, shown, strict=False):
-        rows = {r.cell: r for r in results.rows if (r.load, r.metric) == (load, metric)}
         ax.set_title(load_label(load)[:1].upper() + load_label(load)[1:])
         ax.set_xlabel(AXES[load.split(" ", maxsplit=1)[0]][1])
-        _panel(ax, cells, rows, metric, layout)
+        _panel(ax, cells, {r.cell: r for r in rows(results, load, metric)}, metric, layout)
         noise = max((f.deviation for f in results.noise_floor if (f.load, f.metric) == (load, metric)), default=0)
         ax.axvspan(1 - noise, 1 + noise, color=SHADE, linewidth=0, zorder=0)
     return drawn
@@ -70,7 +75,11 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
         if row is None or row.ratio is None:
             ax.text(0.02 * right, y, "no usable figure", color=SOFT, fontsize=7.5, va="center", style="italic")
             continue
-        dot(ax, y, row.ratio, row.ratio_ci95, cell)
+        trusted = "ratio" not in row.distrusted
+        if trusted:
+            dot(ax, y, row.ratio, row.ratio_ci95, cell)
+        else:
+            ax.plot(row.ratio, y, "o", color=SOFT, markersize=4, markerfacecolor="none", markeredgewidth=0.8, zorder=3)
         low, high = min(_ends(row)), max(_ends(row))
         at_left = low > right - high
         ax.annotate(
@@ -81,7 +90,8 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
             ha="right" if at_left else "left",
             va="center_baseline",
             fontsize=7.5,
-            color=INK,
+            color=INK if trusted else SOFT,
+            bbox={"facecolor": GROUND, "edgecolor": "none", "pad": 0.6},
         )
     for tick in ax.get_yticklabels():
         tick.set_fontsize(8.5)
@@ -99,10 +109,10 @@ def _right_end(rows: dict[Cell, Row]) -> float:
 
 
 def text(row: Row) -> str:
-    """The ratio as its axis counts: per cent of a throughput, times of a time."""
-    if row.metric == "throughput":
-        return percent(row.ratio, row.ratio_ci95)
-    return factor(row.ratio, row.ratio_ci95)
+    """The ratio as its axis counts: per cent of a throughput, times of a time; in brackets when it is not trusted."""
+    shown = percent if row.metric == "throughput" else factor
+    said = shown(row.ratio, row.ratio_ci95)
+    return f"({said})" if "ratio" in row.distrusted else said
 
 
 def dot(ax: Axes, y: float, value: float, ci: tuple[float, float] | None, cell: Cell) -> None:
@@ -125,7 +135,6 @@ def dot(ax: Axes, y: float, value: float, ci: tuple[float, float] | None, cell: 
 def alt(results: Results) -> str:
     parts = []
     for load, metric in panels(results):
-        rows = [r for r in results.rows if (r.load, r.metric) == (load, metric) and r.ratio is not None]
-        read_out = "; ".join(f"{label(r.cell)} {text(r)}" for r in rows)
+        read_out = "; ".join(f"{label(r.cell)} {text(r)}" for r in rows(results, load, metric) if r.ratio is not None)
         parts.append(f"{load_label(load)}, ratio to native: {read_out}.")
     return " ".join(parts)

@@ -19,6 +19,7 @@ from diolkos_lab.report.systems import INK, look
 SOFT = "#62625e"  # second-rank text
 RULE = "#d4d4cf"  # grid
 SHADE = "#ebebe6"  # noise floor
+GROUND = "#fefefe"  # behind a text that stands on a line; not quite white, which becomes transparent in the page
 GAP = 9.5  # points between two labels beside lines
 LEAD = 14  # points between the end of a line and its label
 
@@ -93,7 +94,7 @@ def figure(layout: Layout, height: float, rows: int = 1, columns: int = 1, **mor
 
 
 def dashes(cell: Cell) -> object:
-    return "-" if cell.hops == 1 else (0, (4, 1.6))
+    return "-" if cell.hops == 1 or cell.alike else (0, (4, 1.6))
 
 
 def number_axis(axis, log: bool, dense: bool = True) -> None:

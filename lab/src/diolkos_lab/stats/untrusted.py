@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What distrusted trials show, for the cells that have no trusted figure.
+
+A host that is busy with other things leaves no trial to trust, and yet every path was measured. The medians of those trials
+tell that a path works and roughly how it compares. They have no interval, since one would promise what they cannot keep, and
+neither a verdict nor a row of the statistics is made from them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from diolkos_lab.experiment.definition import Study
+from diolkos_lab.stats.median import median
+from diolkos_lab.stats.pairing import CellKey, Samples
+
+METRICS = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB"}
+VALUES = frozenset({"trials", "median", "ratio"})  # of an entry; its other keys name the row it stands beside
+
+
+def entries(study: Study, samples: Samples) -> list[dict[str, Any]]:
+    """One entry for each cell and metric that lacks its median or its ratio to native although it was measured.
+
+    `median` and `ratio` (within blocks) are over all measured trials, trusted or not; `trials` is their number.
+    """
+    baselines = {subject.key: subject.baseline_key for subject in study.system}
+    return [
+        entry
+        for key in samples.cells()
+        if key.replica == 1
+        for metric in METRICS
+        if (entry := _entry(samples, key, metric, baselines.get(key.subject)))
+    ]
+
+
+def beside(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The entry that stands beside a row of the statistics."""
+    return next((e for e in found if all(row.get(name) == value for name, value in e.items() if name not in VALUES)), None)
+
+
+def _entry(samples: Samples, key: CellKey, metric: str, baseline: str | None) -> dict[str, Any] | None:
+    against = replace(key, subject=baseline) if baseline else None
+    complete = samples.values(key, metric) and (against is None or samples.ratio(key, against, metric))
+    measured = list(samples.values(key, metric, distrusted_too=True).values())
+    if complete or not measured:
+        return None
+    ratio = samples.ratio(key, against, metric, distrusted_too=True) if against else None
+    system, datapath, family, hops = key.subject.split("/")
+    return {
+        "system": system,
+        "datapath": datapath,
+        "family": family,
+        "hops": int(hops),
+        "load": key.load,
+        "metric": metric,
+        "unit": METRICS[metric],
+        "trials": len(measured),
+        "median": median(measured),
+        "baseline": baseline,
+        "ratio": ratio.median if ratio else None,
+        **dict(key.factors),
+    }

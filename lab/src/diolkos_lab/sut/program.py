@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""One datapath of a system at work in one namespace of a lane.
+
+Stages: fill in → configure → prepare → start → ready → TUN device with its routes; then alive? and counters; stop.
+"""
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+from pyroute2.netlink.exceptions import NetlinkError
+
+from diolkos_lab.faults import Fault
+from diolkos_lab.sut.definition import Datapath, fill
+from diolkos_lab.sut.lookup import Found, program
+from diolkos_lab.topology import addresses as plan
+from diolkos_lab.topology import namespace
+from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
+from diolkos_lab.topology.process import Process, first_to_end, run_to_end, wait_for_text
+
+READY_S = 10.0
+LAST_WORDS = 5
+
+
+class SutFault(Fault):
+    """The system under test did not start, died or never answered. `log` holds the last lines it printed."""
+
+    def __init__(self, message: str, log: list[str]) -> None:
+        super().__init__(message + (f"; its last words: {' | '.join(log)}" if log else "; it printed nothing"))
+
+
+class RunningProgram:
+    """May be started again after `stop`. `folder` is its own, for its configuration and what it prints."""
+
+    def __init__(self, found: Found, datapath: Datapath, lane: Lane, folder: Path) -> None:
+        self.found = found
+        self.datapath = datapath
+        self.lane = lane
+        self.place = lane.namespace(datapath.place)
+        self.process: Process | None = None
+        self._name = found.system.system
+        self._folder = folder
+        self._log = folder / "log"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._values = {
+            "binary": str(found.binary),
+            "config": str(folder / "config"),
+            "directory": str(folder),
+            "uplink": plan.UPLINK,
+            "downlink": plan.DOWNLINK,
+            "server_link": plan.SERVER_LINK,
+            "pref64": str(lane.shape.pref64),
+            "pref64_address": str(lane.shape.pref64.network_address),
+            "clat4": str(plan.CLAT4.ip),
+            "clat4_peer": str(plan.CLAT4_PEER.ip),
+            "clat6": str(plan.CLAT6),
+            "clat6_peer": str(plan.CLAT6_PEER),
+            "pool4": str(plan.POOL4),
+            "pool4_network": str(plan.POOL4_NETWORK),
+            "plat6": str(plan.PLAT6),
+            "mtu": str(lane.shape.mtu),
+            "cores": str(len(os.sched_getaffinity(0))),
+        }
+
+    def start(self) -> None:
+        """Returns when it says that it is ready and its device leads where it should. Raises SutFault or OSError."""
+        path = self.datapath
+        if path.config:
+            (self._folder / "config").write_text(fill(path.config, self._values).lstrip())
+        if path.forwarding:
+            with namespace.entered(self.place):
+                Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+                Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
+        for command in path.prepare:
+            self._run([fill(word, self._values) for word in command])
+        if path.nftables:
+            # `nft -f` rather than netlink messages: one file is one transaction, and it reads like the manual.
+            rules = self._folder / "rules.nft"
+            rules.write_text(fill(path.nftables, self._values))
+            self._run([str(self._nft()), "-f", str(rules)])
+        if path.command:
+            self._log.write_bytes(b"")
+            self.process = Process(self.place, [fill(word, self._values) for word in path.command], self._log, self._log)
+            if path.ready and not wait_for_text(self.process, path.ready, READY_S):
+                self.check_alive()
+                raise SutFault(f"{self._name} did not say that it is ready within {READY_S:g} s", self.last_words())
+        if path.set_up:
+            assert path.tun
+            self._set_up(path.tun)
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.stop()
+            self.process = None
+
+    def check_alive(self) -> None:
+        """Raises SutFault when it should run and does not."""
+        if self.datapath.command and (self.process is None or self.process.exit_status is not None):
+            how = self.process.how_it_ended() if self.process else "is not running"
+            raise SutFault(f"{self._name} {how}", self.last_words())
+
+    def counters(self) -> dict[str, int]:
+        """Its own counters; empty when it has none or does not tell."""
+        if not self.found.system.counters or self.process is None:
+            return {}
+        command = [fill(word, self._values) for word in self.found.system.counters]
+        with contextlib.suppress(OSError, TimeoutError, ValueError, KeyError, TypeError):
+            status, text = run_to_end(self.place, command, self._folder / "counters", patience_s=2.0)
+            if status == 0:
+                return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}
+        return {}
+
+    def last_words(self) -> list[str]:
+        if self.process:
+            return self.process.last_words(LAST_WORDS)
+        if not self._log.exists():
+            return []
+        lines = self._log.read_text(errors="replace").splitlines()
+        return [line.strip() for line in lines if line.strip()][-LAST_WORDS:]
+
+    def _nft(self) -> Path:
+        """The system's own program when it is nft, else that of the host."""
+        nft = self.found.binary if self.found.system.binary == "nft" else program("nft", None, None)
+        if nft is None:
+            raise SutFault(f"{self._name} needs nft, which is not on this host: apt-get install nftables", self.last_words())
+        return nft
+
+    def _run(self, command: list[str]) -> None:
+        self._log.touch()
+        status, text = run_to_end(self.place, command, self._log)
+        if status:
+            raise SutFault(f"`{' '.join(command)}` ended with exit code {status}", text.strip().splitlines()[-LAST_WORDS:])
+
+    def _set_up(self, device: str) -> None:
+        """What the system's manual asks the operator to do: the device up, its address, and routes into it."""
+        deadline = time.monotonic() + READY_S
+        with namespace.netlink(self.place) as route:
+            while not (found := route.link_lookup(ifname=device)):
+                self.check_alive()
+                if time.monotonic() > deadline:
+                    raise SutFault(f"{self._name} made no device {device} within {READY_S:g} s", self.last_words())
+                first_to_end([self.process] if self.process else [], 0.02)
+            index = found[0]
+            route.link("set", index=index, state="up", mtu=self.lane.shape.mtu)
+            if self.datapath.is_plat:
+                for network in (self.lane.shape.pref64, plan.POOL4_NETWORK, f"{plan.PLAT6}/128"):
+                    route.route("replace", dst=str(network), oif=index)
+                return
+            with contextlib.suppress(NetlinkError):  # there already after a restart with a device that stayed
+                route.addr("add", index=index, address=str(plan.CLAT4.ip), prefixlen=32)
+            route.route("replace", dst=str(plan.CLAT6_NETWORK), oif=index)
+        # Full-size packets must fit once they have the longer header.
+        self.lane.default_route(self.datapath.place, device, self.lane.shape.mtu - IPV6_HEADER_MINUS_IPV4)

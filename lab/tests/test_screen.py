@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The table on the terminal: what is trusted, what is not, what is not there."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from diolkos_lab import screen, studies
+from diolkos_lab.samples import folder
+from diolkos_lab.summary import summarize
+
+Make = Callable[..., dict[str, Any]]
+
+
+def _shown(lines: list[dict[str, Any]]) -> str:
+    study = studies.load("clat")
+    result = folder.Result(Path("nowhere"), study.model_copy(update={"claim": ()}), {}, {}, lines)
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    screen.results(console, summarize(result))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _blocks(make: Make, **given: Any) -> list[dict[str, Any]]:
+    native = [make(block=block, metrics={"throughput": 2e10}, **given) for block in range(9)]
+    tc = {"system": "diolkos", "datapath": "tc", "family": "ipv4", "metrics": {"throughput": 1e10}}
+    return native + [make(block=block, **{**tc, **given}) for block in range(9)]
+
+
+def test_trusted_figures_have_no_brackets(record: Make) -> None:
+    text = _shown(_blocks(record))
+    assert "Not trusted" not in text
+    assert "20.0" in text and "(20.0)" not in text and "(0.500)" not in text
+
+
+def test_distrusted_figures_stand_in_brackets_under_a_sentence(record: Make) -> None:
+    distrust = [{"guard": "foreign-cpu", "detail": "other programs used 51% of the CPUs"}]
+    text = _shown(_blocks(record, valid=False, distrust=distrust))
+    assert text.startswith("Not trusted: a figure in brackets is the median of all trials")
+    for figure in ("(20.0)", "(10.0)", "(0.500)", "0/8"):
+        assert figure in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_failed_trials_are_dashes(record: Make) -> None:
+    text = _shown([line | {"valid": False, "error": "it died", "metrics": {}} for line in _blocks(record)])
+    assert "Not trusted" not in text and "–" in text
