@@ -233,6 +233,28 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
     assert "a CLAT does not reload" in one_sentence(message)
 
 
+@pytest.mark.parametrize("hook", ["tcx", "clsact"])
+def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
+    """The program says so, goes on, and takes another configuration; nothing is left on the interfaces that stay."""
+    siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    inline = f'placement = "inline"\nhook = "{hook}"\ninterfaces = ["b4", "other0", "b6"]\npref64'
+    siit.configure(CONFIG.replace("pref64", inline))
+    running = siit.siit("--datapath", "tc")
+    assert "inline at b4, other0, b6" in running.log()
+    siit.ip(siit.translator, "link", "del", "other0")
+    siit.until(lambda: "an interface is gone" in running.log())
+    code, message = siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING)
+    assert (code, "there is no network interface `other0`" in message) == (RUN_TIME, True)
+    siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    assert siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING) == (0, "")
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+    running.stop(signal.SIGKILL)
+    siit.configure(CONFIG)
+    assert siit.siit("--datapath", "tun").stop() == 0
+    for name in ("b4", "b6"):
+        assert siit.run(siit.translator, "tc", "filter", "show", "dev", name, "ingress", check=False).stdout == ""
+
+
 @pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_the_device_vanishes(siit: SiitNetwork) -> None:
     """The program says so and ends with 1."""

@@ -233,3 +233,37 @@ def next_error(raw: socket.socket) -> tuple[int, int, str]:
         message, peer = raw.recvfrom(1500)
         if message[0] < 128:
             return message[0], message[1], peer[0]
+
+
+PADDED = """
+import socket, struct, sys
+link, source, to, router = sys.argv[1:5]
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+raw.bind((link, 0))
+def total(data):
+    words = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    words = (words & 0xffff) + (words >> 16)
+    return ~((words & 0xffff) + (words >> 16)) & 0xffff
+addresses = socket.inet_aton(source) + socket.inet_aton(to)
+udp = struct.pack("!HHHH", 4001, 4000, 12, 0) + b"abcd"
+udp = udp[:6] + struct.pack("!H", total(addresses + struct.pack("!HH", 17, 12) + udp)) + udp[8:]
+ip = struct.pack("!BBHHHBBH", 0x45, 0, 32, 1, 0x4000, 64, 17, 0) + addresses
+ip = ip[:10] + struct.pack("!H", total(ip)) + ip[12:]
+ethernet = bytes.fromhex(router.replace(":", "")) + raw.getsockname()[4] + b"\\x08\\x00"
+raw.send((ethernet + ip + udp).ljust(60, b"\\x00"))
+"""
+
+
+def test_a_short_packet_in_a_padded_frame(siit: SiitNetwork) -> None:
+    """What Ethernet adds at the end of a short packet is no part of it, and changes nothing about its way."""
+    siit.siit()
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+    with create_socket(siit.v6, socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+        sock.bind((V6, 4000))
+        sock.settimeout(5)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+        router = siit.ip_json(siit.translator, "link", "show", "b4")[0]["address"]
+        siit.script(siit.v4, PADDED, "a0", V4, V6_MAPPED, router)
+        data, ancillary, _, _ = sock.recvmsg(100, 100)
+    hop_limit = int.from_bytes(ancillary[0][2], sys.byteorder)
+    assert (data, hop_limit) == (b"abcd", 62 if siit.datapath == "inline" else 61)
