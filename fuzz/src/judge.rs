@@ -41,6 +41,7 @@ pub fn judge(config: &Config, translator: &Translator, packet: &[u8], offload: O
                 rate_limit(config, translator, &mut world, packet, outcome.sent.len());
             }
         }
+        Verdict::Held => panic!("a translator without state holds nothing"),
     }
     outcome
 }
