@@ -69,7 +69,7 @@ def test_ping_udp_tcp(nat64: Nat64Network) -> None:
         slow = counters["slow.translated_4to6"] + counters["slow.translated_6to4"]
         # The first packet of each session, and SYN and FIN of both sides.
         assert 3 < slow < 12, counters
-        assert counters["state.not_in_fast_path"] == 0
+        assert counters["state.refused_by_fast_path"] == 0
     assert nat64.drops() == {}
     assert resident_kib(running.process.pid) < 40 * 1024
 
