@@ -86,6 +86,14 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, trans
 		return TC_ACT_UNSPEC;
 	}
 
+	if (l2 && (fate == DIOLKOS_TRANSLATED_4TO6 || fate == DIOLKOS_TRANSLATED_6TO4)) {
+		struct ethhdr *eth = (void *)(long)skb->data;
+
+		if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+			fate = DIOLKOS_FAILED;
+		else
+			eth->h_proto = becomes_be;
+	}
 	switch (fate) {
 	case DIOLKOS_TRANSLATED_4TO6:
 	case DIOLKOS_TRANSLATED_6TO4:
@@ -95,14 +103,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, trans
 		count(fate, len);
 		return TC_ACT_SHOT;
 	default:
-		return TC_ACT_UNSPEC;
-	}
-	if (l2) {
-		struct ethhdr *eth = (void *)(long)skb->data;
-
-		if ((void *)(eth + 1) > (void *)(long)skb->data_end)
-			return TC_ACT_SHOT;
-		eth->h_proto = becomes_be;
+		break;
 	}
 	return TC_ACT_UNSPEC; /* the next program, then the kernel, which routes it */
 }

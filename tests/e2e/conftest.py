@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from dns64 import Dns64Network
@@ -14,6 +16,8 @@ from network import Network
 from siit import SiitNetwork
 
 ROOT = Path(__file__).resolve().parents[2]
+
+N = TypeVar("N", bound=Network)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,48 +33,42 @@ def program() -> Path:
     return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
 
 
-@pytest.fixture
-def net() -> Iterator[Network]:
-    """Client, router and server in namespaces of their own; see `network`."""
-    network = Network(program())
+@contextmanager
+def standing(network: N) -> Iterator[N]:
+    """A network for as long as a test takes."""
     try:
         network.build()
         yield network
     finally:
         network.remove()
+
+
+@pytest.fixture
+def net() -> Iterator[Network]:
+    """Client, router and server in namespaces of their own; see `network`."""
+    with standing(Network(program())) as network:
+        yield network
 
 
 @pytest.fixture
 def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
     """An IPv4 host, a translator's router and an IPv6 host; see `siit`. Its parameter is the datapath."""
-    network = SiitNetwork(program(), datapath=getattr(request, "param", "auto"))
-    try:
-        network.build()
+    with standing(SiitNetwork(program(), datapath=getattr(request, "param", "auto"))) as network:
         yield network
-    finally:
-        network.remove()
 
 
 @pytest.fixture
 def dns64_network() -> Iterator[Dns64Network]:
     """A client, a DNS64 and a resolver; see `dns64`."""
-    network = Dns64Network(program())
-    try:
-        network.build()
+    with standing(Dns64Network(program())) as network:
         yield network
-    finally:
-        network.remove()
 
 
 @pytest.fixture
 def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
     """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
-    network = Nat64Network(program(), datapath=getattr(request, "param", "auto"))
-    try:
-        network.build()
+    with standing(Nat64Network(program(), datapath=getattr(request, "param", "auto"))) as network:
         yield network
-    finally:
-        network.remove()
 
 
 DATAPATHS = ["tc", "tun", "clsact"]
