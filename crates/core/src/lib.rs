@@ -67,6 +67,7 @@ pub mod wire;
 pub mod xlat;
 
 pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
+pub use icmp::ErrorSources;
 pub use nat64::Nat64;
 pub use packet::{Checksum, Env, Gso, GsoKind, Offload, Outbox, Packet, HEADROOM};
 pub use verdict::{Reason, Verdict};

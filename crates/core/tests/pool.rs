@@ -176,48 +176,68 @@ fn claims() {
 }
 
 #[test]
-fn a_lease_is_exclusive_until_it_comes_back() {
-    let mut pool = pool(&[part("192.0.2.1/32", 1024..=1151)]);
+fn a_loan_is_exclusive_until_it_comes_back() {
+    let mut pool = pool(&[part("192.0.2.1/32", 1000..=1151)]);
     let mut random = random();
     let address = Ipv4Addr::new(192, 0, 2, 1);
-    let total = pool.free_ports(Protocol::Tcp);
-    let first = pool.lease(Protocol::Tcp, address, 77).unwrap();
-    let second = pool.lease(Protocol::Tcp, address, 77).unwrap();
-    assert_ne!(first.base, second.base);
-    assert_eq!(pool.lease(Protocol::Tcp, address, 77), None);
-    assert_eq!(pool.allocate(by(Protocol::Tcp, 1, 1), &mut random), None);
-    assert_eq!(pool.leased_ports(), 128);
+    let tcp = Protocol::Tcp;
+    let total = pool.free_ports(tcp);
+    let lent: Vec<u16> = std::iter::repeat_with(|| pool.lend(tcp, address, 3, &mut random))
+        .map_while(|port| port)
+        .collect();
+    assert!(lent.iter().all(|port| port % 2 == 1 && *port > 1023));
+    assert_eq!(pool.leased_ports(), lent.len());
+    // Others keep four for each of these.
+    assert_eq!((total as usize - lent.len()) / lent.len(), 4);
+    assert!(!pool.is_short(tcp, address));
+    while let Some(v4) = pool.allocate(by(tcp, 1, 1), &mut random) {
+        assert!(!lent.contains(&v4.port));
+    }
+    assert!(pool.is_short(tcp, address));
 
-    let used = first.iter().nth(3).unwrap();
-    assert!(pool.take_leased(Protocol::Tcp, address, used));
-    assert!(!pool.take_leased(Protocol::Tcp, address, used), "only once");
-    assert!(!pool.take_leased(Protocol::Udp, address, used));
-    pool.give_back(&first, !0);
-    pool.give_back(&first, !0);
-    assert_eq!(pool.free_ports(Protocol::Tcp), 63);
-    pool.release(
-        Protocol::Tcp,
-        Endpoint4 {
-            addr: address,
-            port: used,
-        },
-    );
-    pool.give_back(&second, !0);
-    assert_eq!(pool.free_ports(Protocol::Tcp), total);
+    let [used, unused] = [lent[0], lent[1]];
+    assert!(pool.take_leased(tcp, address, used));
+    assert!(!pool.take_leased(tcp, address, used), "only once");
+    assert!(!pool.take_leased(Protocol::Udp, address, unused));
+    pool.give_back(tcp, address, unused);
+    pool.give_back(tcp, address, unused);
+    pool.give_back(tcp, address, used);
+    assert_eq!(pool.free_ports(tcp), 1);
+    let used = Endpoint4 {
+        addr: address,
+        port: used,
+    };
+    pool.release(tcp, used);
+    lent.iter()
+        .for_each(|&port| pool.give_back(tcp, address, port));
+    assert_eq!(pool.free_ports(tcp) as usize, lent.len());
     assert_eq!(pool.leased_ports(), 0);
 }
 
 #[test]
-fn no_lease_of_well_known_ports_or_of_foreign_addresses() {
+fn every_free_port_is_equally_likely_to_be_lent() {
+    let address = Ipv4Addr::new(192, 0, 2, 1);
+    let mut random = random();
+    let mut pool = pool(&[part("192.0.2.1/32", 2000..=2031)]);
+    let mut counts = HashMap::<u16, u32>::new();
+    for _ in 0..16_000 {
+        let port = pool.lend(Protocol::Udp, address, 2, &mut random).unwrap();
+        *counts.entry(port).or_default() += 1;
+        pool.give_back(Protocol::Udp, address, port);
+    }
+    assert_eq!(counts.len(), 16);
+    assert!(
+        counts.values().all(|n| (800..1200).contains(n)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn no_loan_of_well_known_ports_or_of_foreign_addresses() {
     let mut pool = pool(&[part("192.0.2.1/32", 1..=1023)]);
-    assert_eq!(
-        pool.lease(Protocol::Tcp, Ipv4Addr::new(192, 0, 2, 1), 0),
-        None
-    );
-    assert_eq!(
-        pool.lease(Protocol::Tcp, Ipv4Addr::new(192, 0, 2, 2), 0),
-        None
-    );
+    let mut lend = |address| pool.lend(Protocol::Tcp, address, 0, || 0);
+    assert_eq!(lend(Ipv4Addr::new(192, 0, 2, 1)), None);
+    assert_eq!(lend(Ipv4Addr::new(192, 0, 2, 2)), None);
 }
 
 #[test]
@@ -231,18 +251,18 @@ fn an_empty_pool_gives_nothing() {
 enum Step {
     Allocate(u8, u32, u16),
     Release(prop::sample::Index),
-    Lease(u8, u64),
-    GiveBack(prop::sample::Index, u64),
-    UseLeased(prop::sample::Index, u8),
+    Lend(u8, u8, u16),
+    GiveBack(prop::sample::Index),
+    UseLeased(prop::sample::Index),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0..3u8, 0..20u32, any::<u16>()).prop_map(|(p, n, port)| Step::Allocate(p, n, port)),
         3 => any::<prop::sample::Index>().prop_map(Step::Release),
-        1 => (0..3u8, any::<u64>()).prop_map(|(p, r)| Step::Lease(p, r)),
-        1 => (any::<prop::sample::Index>(), any::<u64>()).prop_map(|(i, m)| Step::GiveBack(i, m)),
-        2 => (any::<prop::sample::Index>(), 0..64u8).prop_map(|(i, b)| Step::UseLeased(i, b)),
+        3 => (0..3u8, 0..4u8, any::<u16>()).prop_map(|(p, a, port)| Step::Lend(p, a, port)),
+        1 => any::<prop::sample::Index>().prop_map(Step::GiveBack),
+        2 => any::<prop::sample::Index>().prop_map(Step::UseLeased),
     ]
 }
 
@@ -255,7 +275,7 @@ proptest! {
         let mut random = random();
         let mut bound: Vec<(Protocol, Endpoint4)> = vec![];
         let mut lent: HashMap<(Protocol, Endpoint4), ()> = HashMap::new();
-        let mut leases = vec![];
+        let mut ever = vec![];
         for step in steps {
             match step {
                 Step::Allocate(p, number, port) => {
@@ -272,34 +292,28 @@ proptest! {
                     let (protocol, v4) = bound.swap_remove(index.index(bound.len()));
                     pool.release(protocol, v4);
                 }
-                Step::Lease(p, number) => {
+                Step::Lend(p, last, like) => {
                     let protocol = Protocol::ALL[usize::from(p)];
-                    let address = Ipv4Addr::from_bits(0xc000_0200 + (number % 4) as u32);
-                    if let Some(lease) = pool.lease(protocol, address, number) {
-                        for port in lease.iter() {
-                            let v4 = Endpoint4 { addr: address, port };
-                            prop_assert!(lent.insert((protocol, v4), ()).is_none());
-                            prop_assert!(!bound.contains(&(protocol, v4)));
-                        }
-                        leases.push(lease);
+                    let addr = Ipv4Addr::new(192, 0, 2, last);
+                    if let Some(port) = pool.lend(protocol, addr, like, &mut random) {
+                        let v4 = Endpoint4 { addr, port };
+                        prop_assert!(lent.insert((protocol, v4), ()).is_none());
+                        prop_assert!(!bound.contains(&(protocol, v4)));
+                        ever.push((protocol, v4));
                     }
                 }
-                Step::GiveBack(index, mask) if !leases.is_empty() => {
-                    let lease = leases[index.index(leases.len())];
-                    pool.give_back(&lease, mask);
-                    for port in lease.iter().filter(|port| mask >> (port % 64) & 1 != 0) {
-                        let v4 = Endpoint4 { addr: lease.address, port };
-                        // An older lease of the same word has nothing to give back any more.
-                        lent.remove(&(lease.protocol, v4));
-                    }
+                // Of loans that have ended nothing comes back.
+                Step::GiveBack(index) if !ever.is_empty() => {
+                    let (protocol, v4) = ever[index.index(ever.len())];
+                    pool.give_back(protocol, v4.addr, v4.port);
+                    lent.remove(&(protocol, v4));
                 }
-                Step::UseLeased(index, bit) if !leases.is_empty() => {
-                    let lease = leases[index.index(leases.len())];
-                    let v4 = Endpoint4 { addr: lease.address, port: lease.base + u16::from(bit) };
-                    let taken = pool.take_leased(lease.protocol, v4.addr, v4.port);
-                    prop_assert_eq!(taken, lent.remove(&(lease.protocol, v4)).is_some());
+                Step::UseLeased(index) if !ever.is_empty() => {
+                    let (protocol, v4) = ever[index.index(ever.len())];
+                    let taken = pool.take_leased(protocol, v4.addr, v4.port);
+                    prop_assert_eq!(taken, lent.remove(&(protocol, v4)).is_some());
                     if taken {
-                        bound.push((lease.protocol, v4));
+                        bound.push((protocol, v4));
                     }
                 }
                 _ => {}

@@ -109,6 +109,13 @@ impl Mapper {
         Ok(prefix.embed(addr))
     }
 
+    /// As which IPv6 address the first translation prefix carries an IPv4 address, if it may.
+    pub(crate) fn embed_by_first(config: &Config, addr: Ipv4Addr) -> Option<Ipv6Addr> {
+        let prefix = Pref64::new(*config.pref64.first()?);
+        permit(&prefix, addr, config.allow_private_with_wkp).ok()?;
+        Some(prefix.embed(addr))
+    }
+
     /// Does the address lie in a translation prefix?
     #[inline]
     pub fn holds(&self, addr: Ipv6Addr) -> bool {
@@ -123,12 +130,17 @@ impl Mapper {
         self.eamt.covers_ipv4(addr)
     }
 
-    /// RFC 6052 section 3.1. RFC 8215's 64:ff9b:1::/48 knows no such rule.
     #[inline]
     fn permit(&self, prefix: &Pref64, addr: Ipv4Addr) -> Result<(), Unmappable> {
-        if prefix.is_well_known() && !self.allow_private_with_wkp && !special::is_global(addr) {
-            return Err(Unmappable::NotGlobalWithWkp);
-        }
-        Ok(())
+        permit(prefix, addr, self.allow_private_with_wkp)
     }
+}
+
+/// RFC 6052 section 3.1. RFC 8215's 64:ff9b:1::/48 knows no such rule.
+#[inline]
+fn permit(prefix: &Pref64, addr: Ipv4Addr, allow_private_with_wkp: bool) -> Result<(), Unmappable> {
+    if prefix.is_well_known() && !allow_private_with_wkp && !special::is_global(addr) {
+        return Err(Unmappable::NotGlobalWithWkp);
+    }
+    Ok(())
 }

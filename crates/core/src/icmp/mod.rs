@@ -35,6 +35,32 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The dummy address: a source for IPv4 nodes that have no address (RFC 7600 section 4.8).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
+/// Where the errors come from that we originate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErrorSources {
+    /// Of ICMP errors.
+    pub address4: Ipv4Addr,
+    /// Of ICMPv6 errors. None if none can be sent: 64:ff9b::/96 may not carry the address that stands for us in IPv4 where
+    /// nobody gave us one of IPv6 (RFC 6052 section 3.1).
+    pub address6: Option<Ipv6Addr>,
+}
+
+impl ErrorSources {
+    /// Those of a configuration: an address of its own, else the first of the pool (RFC 6791), else the dummy address.
+    pub fn of(config: &Config) -> ErrorSources {
+        let icmp = &config.icmp;
+        let address4 = icmp
+            .address4
+            .or(icmp.source_pool4.first().map(|pool| pool.network()))
+            .unwrap_or(DUMMY);
+        let address6 = icmp
+            .address6
+            .or(icmp.source_pool6.first().map(|pool| pool.network()))
+            .or_else(|| Mapper::embed_by_first(config, address4));
+        ErrorSources { address4, address6 }
+    }
+}
+
 /// What the configuration says of ICMP errors.
 #[derive(Debug)]
 pub(crate) struct Icmp {
@@ -61,16 +87,9 @@ impl Icmp {
         self.pool4.stand_in(router)
     }
 
-    pub fn new(config: &Config, mapper: &Mapper) -> Icmp {
+    pub fn new(config: &Config) -> Icmp {
         let icmp = &config.icmp;
-        let address4 = icmp
-            .address4
-            .or(icmp.source_pool4.first().map(|pool| pool.network()))
-            .unwrap_or(DUMMY);
-        let address6 = icmp
-            .address6
-            .or(icmp.source_pool6.first().map(|pool| pool.network()))
-            .or_else(|| mapper.embed(0, address4).ok());
+        let ErrorSources { address4, address6 } = ErrorSources::of(config);
         Icmp {
             address4,
             address6,

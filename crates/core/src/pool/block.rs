@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ports of one protocol on one address: which of them are free.
+//! The ports of one protocol on one address: which of them are free, and which are on loan.
 //!
 //! One bit for each port, and for each 1024 ports the number of free even and odd ones. So the n-th
 //! free port of a kind is found in a few steps however full the block is, and a random n makes every
@@ -73,6 +73,9 @@ pub struct Block {
     /// Free even ports of each group, and odd ones.
     groups: [[u16; 2]; GROUPS],
     free_ports: u32,
+    /// Those on loan; none before the first.
+    lent: Option<Box<[u64; WORDS]>>,
+    lent_ports: u32,
 }
 
 impl Block {
@@ -83,6 +86,8 @@ impl Block {
             pooled: Box::new([0; WORDS]),
             groups: [[0; 2]; GROUPS],
             free_ports: 0,
+            lent: None,
+            lent_ports: 0,
         };
         for ports in ranges.filter(|ports| !ports.is_empty()) {
             let (low, high) = (*ports.start(), *ports.end());
@@ -121,24 +126,41 @@ impl Block {
         self.free[usize::from(port) / 64] >> (port % 64) & 1 != 0
     }
 
-    /// Free ports of a word of 64, the first of which is port 64 times `word`.
-    pub fn free_in(&self, word: usize) -> u64 {
-        self.free[word]
-    }
-
     /// Takes a port that is free.
     pub fn take(&mut self, port: u16) {
-        self.take_word(usize::from(port) / 64, 1 << (port % 64));
+        debug_assert!(self.is_free(port));
+        let word = usize::from(port) / 64;
+        self.free[word] &= !(1 << (port % 64));
+        self.free_ports -= 1;
+        self.groups[word / GROUP][usize::from(port % 2)] -= 1;
     }
 
-    /// Takes ports of one word, all of which are free.
-    pub fn take_word(&mut self, word: usize, ports: u64) {
-        debug_assert_eq!(self.free[word] & ports, ports);
-        self.free[word] &= !ports;
-        self.free_ports -= ports.count_ones();
-        let [even, odd] = &mut self.groups[word / GROUP];
-        *even -= (ports & EVEN).count_ones() as u16;
-        *odd -= (ports & !EVEN).count_ones() as u16;
+    /// How many are on loan.
+    pub fn lent_ports(&self) -> u32 {
+        self.lent_ports
+    }
+
+    /// Takes a port that is free, for a loan.
+    pub fn lend(&mut self, port: u16) {
+        self.take(port);
+        let lent = self.lent.get_or_insert_with(|| Box::new([0; WORDS]));
+        lent[usize::from(port) / 64] |= 1 << (port % 64);
+        self.lent_ports += 1;
+    }
+
+    /// The port is no longer on loan, and still taken. False if it was not on loan.
+    pub fn end_loan(&mut self, port: u16) -> bool {
+        let bit = 1 << (port % 64);
+        let word = self
+            .lent
+            .as_mut()
+            .map(|lent| &mut lent[usize::from(port) / 64]);
+        let Some(word) = word.filter(|word| **word & bit != 0) else {
+            return false;
+        };
+        *word &= !bit;
+        self.lent_ports -= 1;
+        true
     }
 
     /// Frees a port of the pool that was taken.
@@ -147,7 +169,7 @@ impl Block {
     }
 
     /// Frees ports of one word that were taken.
-    pub fn put(&mut self, word: usize, ports: u64) {
+    fn put(&mut self, word: usize, ports: u64) {
         debug_assert_eq!(self.free[word] & ports, 0);
         debug_assert_eq!(self.pooled[word] & ports, ports);
         self.free[word] |= ports;

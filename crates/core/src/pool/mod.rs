@@ -14,12 +14,9 @@ mod allocate;
 mod block;
 mod lease;
 
-pub use lease::Lease;
-
 use crate::config::nat64::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;
 use block::Block;
-use lease::Leases;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -66,7 +63,6 @@ pub struct Pool {
     addresses: Vec<Address>,
     /// For each protocol, one bit for each address that has a free port.
     with_free: [Vec<u64>; 3],
-    leases: Leases,
     preserve_ports: bool,
     key: [u64; 2],
 }
@@ -88,7 +84,6 @@ impl Pool {
             parts: parts.to_vec(),
             addresses: Vec::new(),
             with_free: [(); 3].map(|()| vec![0; words]),
-            leases: Leases::new(),
             preserve_ports,
             key,
         };

@@ -118,6 +118,10 @@ impl Bib {
         self.entries.iter()
     }
 
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&Entry>)> {
+        self.entries.iter_from(first)
+    }
+
     pub fn memory(&self) -> usize {
         self.entries.memory() + self.by_v6.memory() + self.by_v4.memory()
     }

@@ -229,7 +229,7 @@ impl State {
     }
 
     /// Has a session looked at when its deadline has passed, which may be earlier than before.
-    fn hasten(&mut self, at: u32) {
+    pub(super) fn hasten(&mut self, at: u32) {
         let deadline = self.deadline(at);
         self.sessions.hasten(at, deadline);
     }

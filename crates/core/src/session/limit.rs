@@ -37,15 +37,21 @@ impl Sources {
         self.sources.len()
     }
 
+    /// The source of a node, if it has anything.
+    pub fn find(&self, node: Ipv6Addr) -> Option<u32> {
+        let prefix = node.to_bits() & self.mask;
+        let bits = |at: u32| u128::from_be_bytes(self.sources[at].prefix);
+        let hash = self.keys.prefix(prefix);
+        self.by_prefix.find(hash, |at| bits(at) == prefix)
+    }
+
     /// The source of a node, new if it has nothing yet.
     pub fn enter(&mut self, node: Ipv6Addr) -> u32 {
-        let prefix = node.to_bits() & self.mask;
-        let hash = self.keys.prefix(prefix);
-        let sources = &self.sources;
-        let bits = |at: u32| u128::from_be_bytes(sources[at].prefix);
-        if let Some(at) = self.by_prefix.find(hash, |at| bits(at) == prefix) {
+        if let Some(at) = self.find(node) {
             return at;
         }
+        let prefix = node.to_bits() & self.mask;
+        let hash = self.keys.prefix(prefix);
         let at = self.sources.insert(Source {
             prefix: prefix.to_be_bytes(),
             sessions: 0,

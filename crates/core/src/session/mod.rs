@@ -34,7 +34,7 @@ pub(crate) mod timer;
 pub use bib::Origin;
 pub use event::{BindingView, Event, SessionView, Watcher};
 pub use expire::Due;
-pub use operate::BindError;
+pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 
 use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol};

@@ -5,10 +5,12 @@
 use super::bib::Origin;
 use super::event::{BindingView, SessionView, Watcher};
 use super::table;
+use super::timer::Millis;
 use super::State;
 use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use crate::verdict::Reason;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// Why a binding cannot be made, or ended.
@@ -42,6 +44,19 @@ impl fmt::Display for BindError {
 }
 
 impl std::error::Error for BindError {}
+
+/// How much of what is limited there is; see [`crate::config::nat64::Limits`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Sessions.
+    pub sessions: u32,
+    /// Bindings.
+    pub bindings: u32,
+    /// Sessions of one source.
+    pub source_sessions: u32,
+    /// Bindings of one source.
+    pub source_bindings: u32,
+}
 
 impl State {
     /// Makes a binding that lasts until it is ended. One that a packet made, of the same two sides,
@@ -99,6 +114,18 @@ impl State {
         self.bib.iter().map(|(at, _)| self.binding_view(at))
     }
 
+    /// Bindings in parts, as [`State::sessions_from`] has sessions.
+    pub fn bindings_from(&self, first: u32, places: usize) -> (Vec<BindingView>, Option<u32>) {
+        let mut views = Vec::new();
+        let mut next = None;
+        for (at, entry) in self.bib.iter_from(first).take(places) {
+            views.extend(entry.map(|_| self.binding_view(at)));
+            next = Some(at + 1);
+        }
+        let end = self.bib.iter_from(next.unwrap_or(0)).next().is_none();
+        (views, next.filter(|_| !end))
+    }
+
     /// All sessions, in no order.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> + '_ {
         self.sessions.iter().map(|(at, _)| self.session_view(at))
@@ -135,7 +162,9 @@ impl State {
     /// binding. `now` is the time at which it has `remaining` left.
     ///
     /// What the configuration no longer allows does not come back: a port that is not in the pool, a
-    /// prefix that is gone, more than the limits.
+    /// prefix that is gone, more than the limits. One that is there in the same state is from now on as
+    /// old as this one: the fast path knows when it last translated a packet of a session, if it ever
+    /// did, and is asked before the session ends.
     pub fn restore_session(
         &mut self,
         view: &SessionView,
@@ -143,7 +172,36 @@ impl State {
         watcher: &mut impl Watcher,
     ) -> Result<(), Reason> {
         self.clock.advance(now);
-        self.bring_in(view, false, watcher)
+        let bib = self.find_both(view.binding).ok().flatten();
+        let there = bib.and_then(|bib| self.sessions.find(bib, view.peer));
+        let is_same = |at: &u32| {
+            let session = &self.sessions[*at];
+            (session.state, session.prefix) == (view.state, view.prefix)
+        };
+        let Some(at) = there.filter(is_same) else {
+            return self.bring_in(view, false, watcher);
+        };
+        self.sessions[at].last = self.last_of(view);
+        self.hasten(at);
+        Ok(())
+    }
+
+    /// When it was used last, by what remains of its life.
+    fn last_of(&self, view: &SessionView) -> Millis {
+        let timeout = table::millis_of(view.state.lifetime(), &self.config.timeouts);
+        let remaining = (view.remaining.as_millis() as Millis).min(timeout);
+        (self.clock.now() + remaining).saturating_sub(timeout)
+    }
+
+    /// What there is of the limits' kinds, of a node's source and in all.
+    pub fn usage(&self, node: Ipv6Addr) -> Usage {
+        let source = self.sources.find(node).map(|at| &self.sources[at]);
+        Usage {
+            sessions: self.sessions.len(),
+            bindings: self.bib.len(),
+            source_sessions: source.map_or(0, |source| source.sessions),
+            source_bindings: source.map_or(0, |source| source.bindings),
+        }
     }
 
     /// The fast path has opened a session, with a leased port if the node had no binding. On an error
@@ -198,9 +256,7 @@ impl State {
         if self.sessions.find(at, view.peer).is_some() {
             return Ok(());
         }
-        let timeout = table::millis_of(view.state.lifetime(), &self.config.timeouts);
-        let remaining = (view.remaining.as_millis() as u64).min(timeout);
-        let last = (self.clock.now() + remaining).saturating_sub(timeout);
+        let last = self.last_of(view);
         let peer = (view.peer, view.prefix);
         let side = super::Side::V6;
         match self.open_session(at, peer, view.state, last, side, watcher) {
@@ -227,7 +283,7 @@ impl State {
     }
 
     fn room_for(&mut self, binding: Binding, view: &SessionView) -> Result<(), Reason> {
-        if binding.contradiction(&self.config.translator).is_some() {
+        if binding.misplaced(&self.config.translator).is_some() {
             return Err(Reason::SourceIllegal);
         }
         let is_tcp = binding.protocol == Protocol::Tcp;

@@ -82,11 +82,8 @@ impl State {
         let mut lost: Vec<u32> = Vec::new();
         for (at, entry) in self.bib.iter() {
             let gone = entry.origin == Origin::Configured && !configured.contains(&entry.binding());
-            let into_prefix = entry
-                .binding()
-                .contradiction(&self.config.translator)
-                .is_some();
-            if gone || into_prefix {
+            let misplaced = entry.binding().misplaced(&self.config.translator);
+            if gone || misplaced.is_some() {
                 lost.push(at);
             }
         }

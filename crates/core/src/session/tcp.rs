@@ -162,6 +162,10 @@ impl SessionState {
             (V4FinRcv | V6FinRcv, _, Rst) => (Trans, true),
             (V4FinRcv | V6FinRcv, _, _) => (self, true),
 
+            // The letter of RFC 6146 knows no way out but time. A node that takes the same port again so soon would have its
+            // new connection cut off when that time is over.
+            (V4FinV6FinRcv, Side::V4, Syn) => (V4Init, true),
+            (V4FinV6FinRcv, Side::V6, Syn) => (V6Init, true),
             (V4FinV6FinRcv, _, _) => (V4FinV6FinRcv, false),
 
             (Trans, _, Rst) => (Trans, false),
@@ -176,8 +180,8 @@ mod tests {
     use super::SessionState::*;
     use super::*;
 
-    /// RFC 6146 section 3.5.2.2, state by state: the packet, and what follows; `true`: the timeout of
-    /// the new state begins anew. What is not listed changes nothing.
+    /// RFC 6146 section 3.5.2.2, state by state, and what is ours beyond it: the packet, and what follows; `true`: the
+    /// timeout of the new state begins anew. What is not listed changes nothing.
     type Row = (SessionState, Side, Segment, SessionState, bool);
     const TABLE: &[Row] = &[
         (V4Init, Side::V6, Syn, Established, true),
@@ -207,6 +211,8 @@ mod tests {
         (V6FinRcv, Side::V6, Other, V6FinRcv, true),
         (V6FinRcv, Side::V4, Rst, Trans, true),
         (V6FinRcv, Side::V6, Rst, Trans, true),
+        (V4FinV6FinRcv, Side::V4, Syn, V4Init, true),
+        (V4FinV6FinRcv, Side::V6, Syn, V6Init, true),
         (Trans, Side::V4, Syn, Established, true),
         (Trans, Side::V6, Syn, Established, true),
         (Trans, Side::V4, Fin, Established, true),

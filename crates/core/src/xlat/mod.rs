@@ -54,7 +54,7 @@ impl Translator {
         config.check()?;
         let mapper = Mapper::new(config);
         Ok(Translator {
-            icmp: Icmp::new(config, &mapper),
+            icmp: Icmp::new(config),
             mapper,
             clat: config.clat,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,

@@ -97,8 +97,9 @@ fn a_binding_of_packets_can_be_made_to_stay() {
     assert_eq!(t.out(UDP, node, PEER, OTHER), Ok(v4));
 }
 
+/// Also of port 0, from which datagrams come that want no answer (RFC 768).
 fn some_sessions(t: &mut Tables) -> Vec<SessionView> {
-    for n in 1..50u16 {
+    for n in 0..50u16 {
         let node = e6("2001:db8::1", n);
         t.out(UDP, node, PEER, OTHER).unwrap();
         t.out(Protocol::Icmp, node, "192.0.2.1:0", OTHER).unwrap();
@@ -167,6 +168,49 @@ fn state_goes_through_a_restart() {
 }
 
 #[test]
+fn what_is_told_again_knows_how_old_it_is() {
+    let mut t = Tables::new(&config());
+    let node = e6("2001:db8::1", 5000);
+    t.out(UDP, node, PEER, OTHER).unwrap();
+    t.out(TCP, node, PEER, Segment::Syn).unwrap();
+    // First by somebody who does not know how long they were silent, then by somebody who does.
+    let known: Vec<_> = t.state.sessions().collect();
+    for (remaining, state) in [(9.0, None), (0.0, Some(SessionState::Trans))] {
+        for view in &known {
+            let mut older = *view;
+            older.remaining = Duration::from_secs_f64(remaining);
+            if let (TCP, Some(state)) = (view.binding.protocol, state) {
+                older.state = state;
+            }
+            t.state
+                .restore_session(&older, t.now, &mut t.watch)
+                .unwrap();
+        }
+        let left = |t: &Tables, protocol| {
+            let view = t.state.session(protocol, node, e4(PEER)).unwrap();
+            view.remaining.as_secs_f64()
+        };
+        assert_eq!(left(&t, UDP), remaining);
+        assert_eq!(left(&t, TCP), 9.0, "in another state it is not the same");
+    }
+    assert_eq!(t.sessions(), 2);
+    t.wait(2.0);
+    assert_eq!(t.sessions(), 1);
+    t.wait(8.5);
+    assert_eq!(t.sessions(), 0);
+}
+
+#[test]
+fn a_configuration_that_allows_all_of_it_changes_nothing() {
+    let mut t = Tables::new(&config());
+    let before = some_sessions(&mut t);
+    let mut other = config();
+    other.filtering = Filtering::AddressDependent;
+    t.state.reconfigure(&other, &mut t.watch);
+    assert_eq!(sorted(&t), before);
+}
+
+#[test]
 fn sessions_are_read_in_parts_while_packets_pass() {
     let mut t = Tables::new(&config());
     for n in 1..=6000u32 {
@@ -197,6 +241,30 @@ fn sessions_are_read_in_parts_while_packets_pass() {
         Tables::new(&config()).state.sessions_from(0, 10),
         (vec![], None)
     );
+}
+
+#[test]
+fn bindings_are_read_in_parts() {
+    let mut t = Tables::new(&config());
+    for n in 1..=5000 {
+        t.out(UDP, e6("2001:db8::1", n), PEER, OTHER).unwrap();
+    }
+    t.state
+        .unbind(
+            UDP,
+            t.state.v4_of(UDP, e6("2001:db8::1", 7)).unwrap(),
+            &mut (),
+        )
+        .unwrap();
+    let (mut seen, mut next) = (HashSet::new(), Some(0));
+    while let Some(first) = next {
+        let (views, then) = t.state.bindings_from(first, 512);
+        assert!(views.len() <= 512);
+        assert!(views.iter().all(|view| seen.insert(view.binding)));
+        next = then;
+    }
+    assert_eq!(seen, t.state.bindings().map(|view| view.binding).collect());
+    assert_eq!(seen.len(), 4999);
 }
 
 #[test]
@@ -244,8 +312,9 @@ fn the_fast_path_opens_a_session_on_a_leased_port() {
     let mut t = Tables::new(&config());
     let address = "203.0.113.1".parse().unwrap();
     let free = t.state.pool().free_ports(UDP);
-    let lease = t.state.pool_mut().lease(UDP, address, 7).unwrap();
-    let mut ports = lease.iter();
+    let mut lend = || t.state.pool_mut().lend(UDP, address, 0, || 7).unwrap();
+    let lent: Vec<u16> = (0..5).map(|_| lend()).collect();
+    let mut ports = lent.iter().copied();
     let mut opened = |state, n| SessionView {
         binding: Binding {
             protocol: UDP,
@@ -280,7 +349,9 @@ fn the_fast_path_opens_a_session_on_a_leased_port() {
     stolen.binding.v4 = good.binding.v4;
     assert!(t.state.adopt(&stolen, t.now, &mut ()).is_err());
 
-    t.state.pool_mut().give_back(&lease, !0);
+    for port in lent {
+        t.state.pool_mut().give_back(UDP, address, port);
+    }
     assert_eq!(t.state.pool().free_ports(UDP), free - 1);
     t.wait(301.0);
     assert!(t.is_empty());

@@ -292,6 +292,19 @@ fn the_fast_path_gets_a_connection_when_it_is_established() {
 }
 
 #[test]
+fn a_port_that_is_used_again_carries_a_connection_that_lasts() {
+    for (opens, answers) in [(V6, V4), (V4, V6)] {
+        let mut c = Connection::in_state(V4FinV6FinRcv);
+        c.t.wait(TRANS - 1.0);
+        c.give(opens, Syn).unwrap();
+        c.t.wait(2.0);
+        c.give(answers, Syn).unwrap();
+        c.t.wait(EST - 1.0);
+        assert_eq!(c.t.only(), Some(Established), "opened by {opens:?}");
+    }
+}
+
+#[test]
 fn stamps_of_the_fast_path_keep_a_connection_without_probes() {
     let mut c = Connection::in_state(Established);
     let view = c.t.state.sessions().next().unwrap();

@@ -168,19 +168,27 @@ fn in_seconds(time: Duration) -> String {
 }
 
 impl Binding {
-    /// Why it cannot be, if so, as the rest of a sentence.
+    /// Why nobody can ask for it, if so, as the rest of a sentence.
     pub fn contradiction(&self, config: &Config) -> Option<String> {
+        let has_port_zero = self.v4.port == 0 || self.v6.port == 0;
+        self.misplaced(config).or_else(|| {
+            (self.protocol != Protocol::Icmp && has_port_zero)
+                .then(|| "port 0 cannot be bound".into())
+        })
+    }
+
+    /// Why its addresses cannot be there, if so, as the rest of a sentence. That holds for a binding that a packet has made
+    /// as well, whereas a packet may have come from port 0 (RFC 768, Source Port).
+    pub fn misplaced(&self, config: &Config) -> Option<String> {
         if !is_unicast4(self.v4.addr.into()) {
             return Some(format!("{} is not unicast", self.v4.addr));
         }
         if !is_unicast6(self.v6.addr.into()) {
             return Some(format!("{} is not unicast", self.v6.addr));
         }
-        if let Some(prefix) = config.pref64.iter().find(|p| p.contains(&self.v6.addr)) {
-            return Some(format!("{} lies in pref64 {prefix}", self.v6.addr));
-        }
-        let has_port_zero = self.v4.port == 0 || self.v6.port == 0;
-        (self.protocol != Protocol::Icmp && has_port_zero).then(|| "port 0 cannot be bound".into())
+        let mut prefixes = config.pref64.iter();
+        let prefix = prefixes.find(|prefix| prefix.contains(&self.v6.addr))?;
+        Some(format!("{} lies in pref64 {prefix}", self.v6.addr))
     }
 }
 
