@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a node learns the translation prefixes of its network: from router advertisements (RFC 8781), and from the
+//! addresses that a resolver gives ipv4only.arpa (RFC 7050).
+//!
+//! Nothing here reads a socket, a clock or a source of randomness. A [`Discovery`] says when to solicit and when to
+//! ask, takes what comes back, and says which prefix is in force.
+//!
+//! The rooms, in the order in which news meets them:
+//!
+//! * [`advertisement`]: a router advertisement as it came, and the solicitation for one.
+//! * [`synthesis`]: the question for ipv4only.arpa, and the prefixes that its answer reveals.
+//! * [`preference`]: which prefixes can be used, and which of several is.
+//! * [`discovery`]: what is known, for how long, and when to look again.
+#![forbid(unsafe_code)]
+
+pub mod advertisement;
+pub mod discovery;
+pub mod preference;
+pub mod synthesis;
+
+pub use advertisement::Advertisement;
+pub use discovery::{Action, Discovery, Known, Moment, Source};
+pub use synthesis::Reply;

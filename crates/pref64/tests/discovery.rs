@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules of the discovery, each in virtual time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use diolkos_pref64::{Action, Advertisement, Discovery, Known, Moment, Reply, Source};
+use hickory_proto::op::ResponseCode;
+use ipnet::Ipv6Net;
+
+const OWN: &str = "2001:db8:64::/96";
+const OTHER: &str = "2001:db8:46::/96";
+const WELL_KNOWN: &str = "64:ff9b::/96";
+
+/// A discovery and its clock, milliseconds.
+struct World {
+    discovery: Discovery,
+    now: u64,
+}
+
+fn at(ms: u64) -> Moment {
+    Duration::from_millis(ms)
+}
+
+fn net(text: &str) -> Ipv6Net {
+    text.parse().expect("a prefix")
+}
+
+fn resolver() -> SocketAddr {
+    "[2001:db8::53]:53".parse().expect("an address")
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            discovery: Discovery::new(at(0), 7),
+            now: 0,
+        }
+    }
+
+    /// What is to be done until then, with the second at which it is; questions stay open.
+    fn until(&mut self, second: u64) -> Vec<(u64, Action)> {
+        let mut done = Vec::new();
+        while self.now <= second * 1000 {
+            while let Some(action) = self.discovery.next(at(self.now)) {
+                done.push((self.now / 1000, action));
+            }
+            // `wake` may not be later than the next thing that happens.
+            match self.discovery.wake(at(self.now)) {
+                Some(wake) if wake > at(self.now) => self.now = wake.as_millis() as u64,
+                _ => break,
+            }
+        }
+        self.now = second * 1000;
+        done
+    }
+
+    fn asked(&mut self, second: u64) -> Vec<u64> {
+        let done = self.until(second);
+        let asked = done.iter().filter(|(_, action)| *action == Action::Ask);
+        asked.map(|(second, _)| *second).collect()
+    }
+
+    fn hear(&mut self, router: &str, offers: &[(&str, u64)]) {
+        let offers = offers.iter();
+        let advertisement = Advertisement {
+            router: router.parse().expect("an address"),
+            pref64: offers
+                .map(|(prefix, s)| (net(prefix), Duration::from_secs(*s)))
+                .collect(),
+        };
+        self.discovery.heard(at(self.now), &advertisement);
+    }
+
+    fn reply(&mut self, prefixes: &[&str], ttl: u32) {
+        let prefixes = prefixes.iter().map(|p| net(p)).collect();
+        let reply = Reply::Prefixes(prefixes, ttl);
+        self.discovery
+            .answered(at(self.now), Some((resolver(), reply)));
+    }
+
+    fn deny(&mut self, ttl: Option<u32>) {
+        let reply = Some((resolver(), Reply::Nothing(ttl)));
+        self.discovery.answered(at(self.now), reply);
+    }
+
+    fn fail(&mut self) {
+        let reply = Reply::Failed(ResponseCode::ServFail);
+        self.discovery
+            .answered(at(self.now), Some((resolver(), reply)));
+    }
+
+    fn choice(&mut self) -> Option<Known> {
+        self.discovery.choice(at(self.now))
+    }
+
+    fn prefix(&mut self) -> Option<String> {
+        self.choice().map(|known| known.prefix.to_string())
+    }
+
+    #[track_caller]
+    fn is(&mut self, prefix: &str) {
+        assert_eq!(self.prefix().as_deref(), Some(prefix));
+    }
+
+    #[track_caller]
+    fn is_none(&mut self) {
+        assert_eq!(self.prefix(), None);
+    }
+}
+
+/// RFC 4861 section 6.3.7: three solicitations, four seconds apart, until a router answers.
+#[test]
+fn at_the_start_routers_are_solicited_and_resolvers_asked() {
+    let mut world = World::new();
+    let done = world.until(60);
+    let solicited = [0, 4, 8].map(|second| (second, Action::Solicit));
+    let mut expected = solicited.to_vec();
+    expected.insert(1, (0, Action::Ask));
+    assert_eq!(done, expected);
+    world.is_none();
+
+    let mut world = World::new();
+    world.until(2);
+    world.hear("fe80::1", &[]);
+    assert_eq!(
+        world.until(60),
+        [],
+        "one that has answered is not solicited again"
+    );
+}
+
+#[test]
+fn an_answer_waits_a_second_for_routers_at_first() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[WELL_KNOWN], 600);
+    world.is_none();
+    assert_eq!(world.discovery.wake(at(0)), Some(at(1000)));
+    world.now = 1000;
+    world.is(WELL_KNOWN);
+    assert_eq!(
+        world.choice().expect("it").source,
+        Source::Resolver(resolver())
+    );
+
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[WELL_KNOWN], 600);
+    world.hear("fe80::1", &[]);
+    world.is(WELL_KNOWN);
+}
+
+/// RFC 8781 section 5.1.
+#[test]
+fn routers_go_before_resolvers() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[OWN], 600);
+    world.now = 2000;
+    world.is(OWN);
+    world.hear("fe80::1", &[(WELL_KNOWN, 1800)]);
+    world.is(WELL_KNOWN);
+    let known = world.choice().expect("it");
+    assert_eq!(
+        known.source,
+        Source::Router("fe80::1".parse().expect("an address"))
+    );
+    assert_eq!(known.until, at(1_802_000));
+}
+
+#[test]
+fn as_long_as_a_router_offers_one_nobody_is_asked() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[OWN], 60);
+    world.hear("fe80::1", &[(WELL_KNOWN, 600)]);
+    assert_eq!(world.until(589), []);
+    // Routers and resolvers alike, before it ends.
+    assert_eq!(
+        world.until(590),
+        [(590, Action::Solicit), (590, Action::Ask)]
+    );
+    world.deny(Some(60));
+    world.is(WELL_KNOWN);
+    world.until(600);
+    world.is_none();
+}
+
+#[test]
+fn an_offer_of_lifetime_zero_is_withdrawn() {
+    let mut world = World::new();
+    world.until(0);
+    world.deny(None);
+    world.hear("fe80::1", &[(OWN, 600), (WELL_KNOWN, 600)]);
+    world.is(OWN);
+    world.hear("fe80::1", &[(OWN, 0), (WELL_KNOWN, 600)]);
+    world.is(WELL_KNOWN);
+    assert_eq!(world.asked(0), [0; 0]);
+    world.hear("fe80::1", &[(WELL_KNOWN, 0)]);
+    world.is_none();
+    assert_eq!(world.asked(0), [0], "at once, whatever was denied before");
+    world.hear("fe80::1", &[(WELL_KNOWN, 0), (OWN, 0)]);
+    world.is_none();
+}
+
+#[test]
+fn a_router_withdraws_what_it_said_itself() {
+    let mut world = World::new();
+    world.hear("fe80::1", &[(OWN, 600)]);
+    world.hear("fe80::2", &[(OWN, 900)]);
+    assert_eq!(world.choice().expect("it").until, at(900_000));
+    world.hear("fe80::1", &[(OWN, 0)]);
+    world.is(OWN);
+    world.hear("fe80::2", &[]);
+    world.is(OWN);
+    world.hear("fe80::2", &[(OWN, 0)]);
+    world.is_none();
+}
+
+#[test]
+fn offers_end_with_their_lifetime_and_are_prolonged() {
+    let mut world = World::new();
+    world.hear("fe80::1", &[(OWN, 600)]);
+    world.now = 500_000;
+    world.hear("fe80::1", &[(OWN, 600)]);
+    world.now = 1_099_999;
+    world.is(OWN);
+    world.now = 1_100_000;
+    world.is_none();
+}
+
+#[test]
+fn short_lifetimes_do_not_make_us_solicit_without_end() {
+    let mut world = World::new();
+    world.until(0);
+    for second in 0..60 {
+        world.hear("fe80::1", &[(OWN, 8)]);
+        assert_eq!(world.until(second), [], "every second one is heard");
+    }
+    let done = world.until(65);
+    assert_eq!(done, [(62, Action::Solicit)], "a question is open still");
+}
+
+/// RFC 7050 section 3: of several prefixes; and nobody moves without need.
+#[test]
+fn of_equals_the_one_in_use_stays() {
+    let mut world = World::new();
+    world.hear("fe80::1", &[(OTHER, 600)]);
+    world.is(OTHER);
+    world.hear("fe80::2", &[(OWN, 1800), (WELL_KNOWN, 1800)]);
+    world.is(OTHER);
+    world.hear("fe80::1", &[(OTHER, 0)]);
+    world.is(OWN);
+    world.hear("fe80::1", &[(OTHER, 600)]);
+    world.is(OWN);
+}
+
+#[test]
+fn what_routers_offer_is_bounded() {
+    let mut world = World::new();
+    world.hear("fe80::1", &[(OWN, 600)]);
+    for router in 2..1000 {
+        world.hear(&format!("fe80::{router:x}"), &[(OTHER, 60_000)]);
+    }
+    assert_eq!(world.discovery.known().count(), 32);
+    world.is(OWN);
+}
+
+/// RFC 7050 section 3: ten seconds before the TTL ends.
+#[test]
+fn answers_are_refreshed_before_they_end() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[OWN], 300);
+    assert_eq!(world.asked(299), [290]);
+    world.reply(&[OWN], 300);
+    world.now = 598_000;
+    world.is(OWN);
+    world.now = 599_000;
+    world.is_none();
+}
+
+#[test]
+fn short_and_long_ttls_have_bounds() {
+    for (ttl, asked) in [(0, 20), (5, 20), (u32::MAX >> 1, 86_390)] {
+        let mut world = World::new();
+        world.until(0);
+        world.reply(&[OWN], ttl);
+        assert_eq!(world.asked(100_000), [asked], "TTL {ttl}");
+    }
+}
+
+#[test]
+fn silence_and_failures_deny_nothing() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[OWN], 60);
+    assert_eq!(world.asked(50), [50]);
+    world.fail();
+    world.is(OWN);
+    assert_eq!(world.asked(52).len(), 1);
+    world.discovery.answered(at(world.now), None);
+    world.is(OWN);
+    world.until(60);
+    world.is_none();
+}
+
+#[test]
+fn without_an_answer_the_pauses_grow_to_about_a_minute() {
+    let mut world = World::new();
+    world.until(0);
+    world.hear("fe80::1", &[]);
+    for doubled in 0..12 {
+        world.discovery.answered(at(world.now), None);
+        let due = world.discovery.wake(at(world.now)).expect("a time");
+        let pause = due.as_millis() as u64 - world.now;
+        let middle = 1000 << doubled.min(6);
+        assert!(
+            (middle * 3 / 4..=middle * 5 / 4).contains(&pause),
+            "{pause}"
+        );
+        assert_eq!(world.discovery.next(due - at(1)), None);
+        assert_eq!(world.discovery.next(due), Some(Action::Ask));
+        world.now += pause;
+    }
+}
+
+#[test]
+fn a_denial_counts_at_once_and_is_asked_again_at_a_sane_pace() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[OWN], 600);
+    world.now = 2_000;
+    world.is(OWN);
+    world.deny(Some(0));
+    world.is_none();
+    let asked = world.asked(2_000);
+    assert!(
+        (47..=77).contains(&asked[0]) && asked.len() == 1,
+        "{asked:?}"
+    );
+    world.deny(Some(1_000_000));
+    let asked = world.asked(10_000);
+    assert!(
+        (2675..=3125).contains(&asked[0]) && asked.len() == 1,
+        "{asked:?}"
+    );
+}
+
+/// RFC 7050 section 3: it is done when a node comes to a network.
+#[test]
+fn another_network_is_looked_at_anew() {
+    let mut world = World::new();
+    world.until(0);
+    world.hear("fe80::1", &[(OWN, 6000)]);
+    world.deny(None);
+    world.now = 20_000;
+    world.discovery.attached(at(world.now));
+    assert_eq!(world.until(20), [(20, Action::Solicit), (20, Action::Ask)]);
+    world.is(OWN);
+    world.until(34);
+    world.is(OWN);
+    world.until(35);
+    world.is_none();
+}
+
+#[test]
+fn what_is_confirmed_after_that_stays() {
+    let mut world = World::new();
+    world.until(0);
+    world.reply(&[OWN], 6000);
+    world.now = 20_000;
+    world.discovery.attached(at(world.now));
+    world.until(20);
+    world.reply(&[OWN], 6000);
+    world.until(6000);
+    world.is(OWN);
+}
+
+#[test]
+fn a_network_that_changed_in_part_is_asked_again_and_believed() {
+    let mut world = World::new();
+    world.until(0);
+    world.hear("fe80::1", &[(OWN, 6000)]);
+    world.deny(None);
+    world.now = 20_000;
+    world.discovery.look_again(at(world.now));
+    assert_eq!(world.until(20), [(20, Action::Solicit), (20, Action::Ask)]);
+    world.until(5999);
+    world.is(OWN);
+}
