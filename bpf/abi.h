@@ -16,8 +16,9 @@
 /*
  * What became of a packet that a program looked at. One counter each.
  *
- * TRANSLATED_* left the fast path translated. DECLINE_* went on to the slow
- * path unchanged, which has the last word; each is also a reason of the slow
+ * TRANSLATED_* left the fast path translated; SENT_DIRECT says of which it was
+ * sent on without the kernel's forwarding. DECLINE_* went on to the slow path
+ * unchanged, which has the last word; each is also a reason of the slow
  * path's list, under the same name. FAILED is lost in a program: a helper
  * refused after the point of no return (no memory for a header, mostly). What
  * the kernel drops behind a program, for want of a route or a neighbour, the
@@ -28,6 +29,7 @@
 	X(TRANSLATED_6TO4)   /* IPv6 in, IPv4 out */                                  \
 	X(FAILED)            /* lost: a helper failed after mutation began */         \
 	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */    \
+	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */         \
 	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */ \
 	X(DECLINE_FRAGMENT)  /* a fragment */                                         \
 	X(DECLINE_ICMP)      /* ICMP other than echo */                               \
@@ -66,6 +68,14 @@ struct diolkos_rules {
 	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
 	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
 	__u8 pad[3];
+};
+
+/* Interfaces out of which a router may send what it translated without asking the kernel to forward it. */
+#define DIOLKOS_EXITS 16 /* of longer lists the fast path knows the beginning */
+
+struct diolkos_direct {
+	__u32 exits; /* how many; 0: the kernel forwards */
+	__u32 exit[DIOLKOS_EXITS];
 };
 
 /* A translation prefix (RFC 6052). */
@@ -145,14 +155,21 @@ struct diolkos_eam4 {
 
 /*
  * A NAT64 (RFC 6146): translation prefixes, and the sessions that the
- * controller has put into two hash maps, one for each direction. The programs
- * look up and stamp; they never change a session.
+ * controller has put into two hash maps, one for each direction; those of UDP
+ * into that of the inward direction only. The programs look up and stamp; they
+ * never change a session, and open only what a lease of the controller allows
+ * them to.
  *
  * With ICMP, ports are query identifiers, and the peer's is 0.
  */
+#define DIOLKOS_OWN 16 /* with more networks of its own, a NAT64 lends nothing */
+
 struct diolkos_nat64 {
+	__u64 lease_key; /* secret: which node has which place among the leases */
 	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
+	struct diolkos_net4 own[DIOLKOS_OWN]; /* in which a peer may be a node of ours */
 	__u32 pref64s;
+	__u32 owns;
 };
 
 /* A session as the packets of the node show it. */
@@ -192,6 +209,63 @@ struct diolkos_inward_to {
 	__u8 pad[5];
 };
 
+/* A node's UDP port, and how every peer sees it: endpoint-independent mapping (RFC 4787 REQ-1). */
+struct diolkos_bound {
+	struct in6_addr node;
+	__be16 node_port_be;
+	__u8 pad[2];
+};
+
+struct diolkos_bound_to {
+	__be32 v4_be;
+	__be16 v4_port_be;
+	__u8 pad[2];
+};
+
+/*
+ * What the controller lets the programs open for one node: so many sessions,
+ * and ports for new bindings, which it has drawn from all free ones of the
+ * node's address. Each queue is filled by the controller alone, at its tail;
+ * programs and controller take from its head with compare and swap. Numbers
+ * only grow; port n stands at n modulo DIOLKOS_LEASE_PORTS.
+ *
+ * An array in memory that both sides share. A node has the one place that the
+ * hash of its address says; who finds another node there has no lease.
+ */
+#define DIOLKOS_LEASES 4096     /* a power of two */
+#define DIOLKOS_LEASE_PORTS 128 /* a power of two */
+
+struct diolkos_lease_ports {
+	__u32 head;
+	__u32 tail;
+	__u16 ports[DIOLKOS_LEASE_PORTS];
+};
+
+struct diolkos_lease {
+	struct in6_addr node;
+	__be32 v4_be;
+	__u32 sessions;                       /* that may still be opened */
+	struct diolkos_lease_ports parity[2]; /* even ports, and odd ones */
+};
+
+/* What a program tells the controller, in a ring buffer. */
+enum diolkos_told {
+	DIOLKOS_OPENED,   /* a session of a node's port that was bound */
+	DIOLKOS_BOUND,    /* the same, and the binding */
+	DIOLKOS_UNWANTED, /* a leased port that was taken and is not needed */
+};
+
+struct diolkos_opening {
+	struct in6_addr node;
+	__be32 peer_be;
+	__be32 v4_be;
+	__be16 node_port_be;
+	__be16 peer_port_be;
+	__be16 v4_port_be;
+	__u8 prefix; /* by which of the prefixes the node knows the peer */
+	__u8 told;   /* enum diolkos_told */
+};
+
 /*
  * The router behind which the whole translation prefix lies, while the
  * program that watches the routes is sure that there is exactly one. With it
@@ -206,10 +280,13 @@ struct diolkos_next_hop {
 
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 276, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_nat64) == 100, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 8, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_lease) == 552 && sizeof(struct diolkos_opening) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_outward) == 28 && sizeof(struct diolkos_inward) == 16, "keys have no padding");
 _Static_assert(sizeof(struct diolkos_outward_to) == 16 && sizeof(struct diolkos_inward_to) == 32,
 	       "no implicit padding");

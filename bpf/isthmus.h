@@ -6,11 +6,13 @@
  *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
  *                    slow path unchanged
  *   isthmus_inline   at the ingress of an interface, before any routing: a packet goes on as if it had been received in
- *                    the other family. What is declined goes the long way, over the device
+ *                    the other family, or is sent out of another interface at once (direct.h). What is declined goes the
+ *                    long way, over the device
  */
 #ifndef DIOLKOS_ISTHMUS_H
 #define DIOLKOS_ISTHMUS_H
 
+#include "direct.h"
 #include "maps.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -61,8 +63,12 @@ static __always_inline void cut_padding(struct __sk_buff *skb, __u32 l2)
 		bpf_skb_change_tail(skb, len, 0);
 }
 
-/* l2: 14 on Ethernet, 0 on a bare IP link. What the translation declines is counted at the device, if it comes there. */
-static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, translate_fn from_v4, translate_fn from_v6)
+/*
+ * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see send_direct. What the translation declines is counted at
+ * the device, if it comes there.
+ */
+static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, translate_fn from_v4, translate_fn from_v6,
+					  int checks_source)
 {
 	__be16 becomes_be;
 	__u32 len;
@@ -98,14 +104,14 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, trans
 	case DIOLKOS_TRANSLATED_4TO6:
 	case DIOLKOS_TRANSLATED_6TO4:
 		count(fate, len);
-		break;
+		return l2 ? send_direct(skb, checks_source) : TC_ACT_UNSPEC;
 	case DIOLKOS_FAILED:
 		count(fate, len);
 		return TC_ACT_SHOT;
 	default:
 		break;
 	}
-	return TC_ACT_UNSPEC; /* the next program, then the kernel, which routes it */
+	return TC_ACT_UNSPEC; /* the next program, then the kernel */
 }
 
 #endif

@@ -4,16 +4,18 @@
  *
  *   nat64_egress        at the TUN device, to which routes lead
  *   nat64_egress_l2     the same under test, where packets have an Ethernet header
- *   nat64_ingress       at an Ethernet interface, `inline` placement
+ *   nat64_ingress       at an Ethernet interface, `inline` and `direct` placement
  *   nat64_ingress_raw   at an interface of bare IP
  *
  * What begins, changes or ends a session goes to the controller behind the
- * TUN device, and so does everything that is not plain.
+ * TUN device, and so does everything that is not plain. Only UDP sessions of
+ * a node that has a lease are opened here (open.h).
  */
 #include "abi.h"
 #include "addr.h"
 #include "isthmus.h"
 #include "maps.h"
+#include "open.h"
 #include "parse.h"
 #include "session.h"
 #include "xlat.h"
@@ -30,13 +32,51 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 	return -1;
 }
 
+/* How the peer sees the node, by a session of TCP or of a query. */
+static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
+					 struct diolkos_bound_to *seen_as)
+{
+	struct diolkos_outward_to *to = session_outward(s, peer_be);
+
+	/* A node that begins to know its peer by another prefix changes the session. */
+	if (!to || to->prefix != prefix)
+		return DIOLKOS_DECLINE_STATE;
+	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
+	if (s->l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s->icmp_seq_be))
+		return DIOLKOS_DECLINE_CHECKSUM;
+	session_stamp(&to->last_seen);
+	seen_as->v4_be = to->v4_be;
+	seen_as->v4_port_be = to->v4_port_be;
+	return 0;
+}
+
+/* The same for UDP: by the session, or by one that is opened here. */
+static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
+				       struct diolkos_bound_to *seen_as)
+{
+	struct diolkos_bound_to *bound_to = binding_of(&s->src6, s->src_port_be);
+	struct diolkos_inward_to *session;
+
+	if (bound_to) {
+		*seen_as = *bound_to;
+		session = session_of_udp(s, peer_be, seen_as);
+		if (session && session->prefix != prefix)
+			return DIOLKOS_DECLINE_STATE;
+		if (session) {
+			session_stamp(&session->last_seen);
+			return 0;
+		}
+	}
+	return open_session(s, peer_be, prefix, seen_as, !!bound_to) ? DIOLKOS_DECLINE_STATE : 0;
+}
+
 /* From the node to the peer: the node's port becomes that of its binding. */
 static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 {
 	struct renumbering port = { .at = 0 };
-	struct diolkos_outward_to *to;
+	struct diolkos_bound_to seen_as = {};
 	struct seen s = {};
-	__be32 peer_be = 0, v4_be;
+	__be32 peer_be = 0;
 	int prefix, fate = parse_v6(skb, l2, &s);
 
 	if (!fate)
@@ -50,18 +90,13 @@ static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 		return DIOLKOS_DECLINE_ADDRESS;
 	if (session_is_moved_by(&s))
 		return DIOLKOS_DECLINE_STATE;
-	to = session_outward(&s, peer_be);
-	/* A node that begins to know its peer by another prefix changes the session. */
-	if (!to || to->prefix != prefix)
-		return DIOLKOS_DECLINE_STATE;
-	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
-	if (s.l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s.icmp_seq_be))
-		return DIOLKOS_DECLINE_CHECKSUM;
-	session_stamp(&to->last_seen);
+	fate = s.l4_proto == IPPROTO_UDP ? udp_seen_as(&s, peer_be, prefix, &seen_as)
+					 : seen_as_known(&s, peer_be, prefix, &seen_as);
+	if (fate)
+		return fate;
 	port.from_be = s.src_port_be;
-	port.to_be = to->v4_port_be;
-	v4_be = to->v4_be;
-	return xlat_6to4(skb, l2, &s, v4_be, peer_be, &port) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
+	port.to_be = seen_as.v4_port_be;
+	return xlat_6to4(skb, l2, &s, seen_as.v4_be, peer_be, &port) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
 }
 
 /* From the peer to the node. */
@@ -114,17 +149,20 @@ int nat64_egress_l2(struct __sk_buff *skb)
 	return isthmus(skb, ETH_HLEN, to_node, to_peer);
 }
 
+/* The source of a node's packet is one of the pool. */
+#define CHECKS_SOURCE 0
+
 /* Without routes, the sessions say what is to be translated. */
 SEC("tcx/ingress")
 int nat64_ingress(struct __sk_buff *skb)
 {
-	return isthmus_inline(skb, ETH_HLEN, to_node, to_peer);
+	return isthmus_inline(skb, ETH_HLEN, to_node, to_peer, CHECKS_SOURCE);
 }
 
 SEC("tcx/ingress")
 int nat64_ingress_raw(struct __sk_buff *skb)
 {
-	return isthmus_inline(skb, 0, to_node, to_peer);
+	return isthmus_inline(skb, 0, to_node, to_peer, CHECKS_SOURCE);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

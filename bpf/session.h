@@ -9,7 +9,14 @@
 
 const volatile struct diolkos_nat64 nat64 = {};
 
-/* The loader gives both their size; memory is taken as sessions come. */
+/*
+ * The loader gives all of them their size; memory is taken as sessions come.
+ *
+ * UDP sessions stand in one of the maps only: of an outward packet, the
+ * binding tells under which key. To open one takes one insertion, which is
+ * most of what it costs, and half the memory. TCP, which lives longer and
+ * sends more, finds its session at once.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -25,6 +32,15 @@ struct {
 	__type(key, struct diolkos_inward);
 	__type(value, struct diolkos_inward_to);
 } inward SEC(".maps");
+
+/* Every binding of UDP. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct diolkos_bound);
+	__type(value, struct diolkos_bound_to);
+} bound SEC(".maps");
 
 /* The controller runs the state machine of TCP: whatever may move it is declined. */
 static __always_inline int session_is_moved_by(const struct seen *s)
@@ -58,6 +74,34 @@ static __always_inline struct diolkos_outward_to *session_outward(const struct s
 	};
 
 	return bpf_map_lookup_elem(&outward, &key);
+}
+
+static __always_inline struct diolkos_bound_to *binding_of(const struct in6_addr *node, __be16 port_be)
+{
+	struct diolkos_bound key = { .node = *node, .node_port_be = port_be };
+
+	return bpf_map_lookup_elem(&bound, &key);
+}
+
+/* Of an outward UDP packet, the key of its session: that of the packets of the peer. */
+static __always_inline struct diolkos_inward key_of_udp(const struct seen *s, __be32 peer_be,
+							const struct diolkos_bound_to *bound_to)
+{
+	return (struct diolkos_inward){
+		.v4_be = bound_to->v4_be,
+		.peer_be = peer_be,
+		.v4_port_be = bound_to->v4_port_be,
+		.peer_port_be = s->dst_port_be,
+		.protocol = IPPROTO_UDP,
+	};
+}
+
+static __always_inline struct diolkos_inward_to *session_of_udp(const struct seen *s, __be32 peer_be,
+								const struct diolkos_bound_to *bound_to)
+{
+	struct diolkos_inward key = key_of_udp(s, peer_be, bound_to);
+
+	return bpf_map_lookup_elem(&inward, &key);
 }
 
 static __always_inline struct diolkos_inward_to *session_inward(const struct seen *s)

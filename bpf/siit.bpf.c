@@ -4,7 +4,7 @@
  *
  *   siit_egress        at the TUN device, to which routes lead
  *   siit_egress_l2     the same under test, where packets have an Ethernet header
- *   siit_ingress       at an Ethernet interface, `inline` placement
+ *   siit_ingress       at an Ethernet interface, `inline` and `direct` placement
  *   siit_ingress_raw   at an interface of bare IP
  *
  * The programs read first and decline what is not plain, by letting it go on
@@ -151,16 +151,19 @@ static __always_inline int inline_from_v6(struct __sk_buff *skb, __u32 l2)
 	return from_v6(skb, l2);
 }
 
+/* A prefix embeds any source that a packet says it has. */
+#define CHECKS_SOURCE 1
+
 SEC("tcx/ingress")
 int siit_ingress(struct __sk_buff *skb)
 {
-	return isthmus_inline(skb, ETH_HLEN, inline_from_v4, inline_from_v6);
+	return isthmus_inline(skb, ETH_HLEN, inline_from_v4, inline_from_v6, CHECKS_SOURCE);
 }
 
 SEC("tcx/ingress")
 int siit_ingress_raw(struct __sk_buff *skb)
 {
-	return isthmus_inline(skb, 0, inline_from_v4, inline_from_v6);
+	return isthmus_inline(skb, 0, inline_from_v4, inline_from_v6, CHECKS_SOURCE);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

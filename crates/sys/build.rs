@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the fast path; generates, from its BTF, the Rust types of its maps
+//! Compiles the fast path and the packet generator; generates, from their BTF, the Rust types of their maps
 //! and globals and the names of its counters.
 
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use libbpf_rs::btf::{types, Btf};
 
 /// One object for each mode: a configuration is data of the object that it needs.
 const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
+/// The packet generator's and sink's.
+const PKTGEN: [&str; 2] = ["pktgen_send", "pktgen_sink"];
 
 fn main() {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
@@ -18,6 +20,9 @@ fn main() {
     println!("cargo::rerun-if-changed={}", bpf.display());
     for name in OBJECTS {
         compile(&bpf, &out, name);
+    }
+    for name in PKTGEN {
+        compile(&bpf.join("pktgen"), &out, name);
     }
     // All count alike; the names are taken from the first.
     let object = out.join(format!("{}.bpf.o", OBJECTS[0]));

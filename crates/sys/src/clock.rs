@@ -1,15 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clock by which the fast path stamps sessions.
+//! The clock by which the fast path stamps sessions, and the one that also runs while the machine sleeps.
 
+use std::fs;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-/// CLOCK_MONOTONIC.
+/// CLOCK_MONOTONIC as BPF programs have it. It stands still while the machine sleeps. To a process in a time namespace
+/// (time_namespaces(7)) the kernel shows another one, which begins earlier or later.
 pub fn monotonic() -> Duration {
+    let shown_ns = now_ns(libc::CLOCK_MONOTONIC);
+    Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()).max(0) as u64)
+}
+
+/// CLOCK_BOOTTIME as this process is shown it: it is compared with its own earlier values only.
+pub fn boottime() -> Duration {
+    Duration::from_nanos(now_ns(libc::CLOCK_BOOTTIME).max(0) as u64)
+}
+
+const NS: i64 = 1_000_000_000;
+
+fn now_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writing; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    // SAFETY: `time` is valid for writing; these clocks always exist.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec * NS + time.tv_nsec
+}
+
+/// How far the clock that we are shown is ahead. It cannot change after a namespace's first process has begun.
+fn ahead_ns() -> i64 {
+    static AHEAD_NS: OnceLock<i64> = OnceLock::new();
+    *AHEAD_NS.get_or_init(|| {
+        let offsets = fs::read_to_string("/proc/self/timens_offsets");
+        // Without time namespaces there is no such file.
+        offsets.map_or(0, |text| parse(&text).unwrap_or(0))
+    })
+}
+
+/// Lines of a clock's name, seconds, and nanoseconds.
+fn parse(offsets: &str) -> Option<i64> {
+    let line = offsets
+        .lines()
+        .find_map(|line| line.strip_prefix("monotonic"))?;
+    let mut numbers = line.split_whitespace().map(str::parse::<i64>);
+    let (seconds, nanoseconds) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    seconds.checked_mul(NS)?.checked_add(nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_of_time_namespaces() {
+        assert_eq!(
+            parse("monotonic           0         0\nboottime            0         0\n"),
+            Some(0)
+        );
+        assert_eq!(
+            parse("monotonic         -60         0\nboottime 7 8\n"),
+            Some(-60 * NS)
+        );
+        assert_eq!(
+            parse("boottime 7 8\nmonotonic 2592000 500\n"),
+            Some(2_592_000 * NS + 500)
+        );
+        for wrong in [
+            "",
+            "monotonic",
+            "monotonic 1",
+            "monotonic a b",
+            "monotonic 9223372036854775807 0",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn it_goes_on() {
+        let before = monotonic();
+        assert!(monotonic() >= before && before > Duration::ZERO);
+    }
 }

@@ -4,6 +4,8 @@
 //! * [`tun`]: the TUN device, the isthmus that every packet may cross
 //! * [`vnet`]: the offload header in front of each packet on the TUN device
 //! * [`fastpath`]: loading and attaching the eBPF programs laid over it
+//! * [`pktgen`]: the packet generator and the sink
+//! * [`task`]: where and when a thread runs
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`memory`]: giving it back
 //! * [`namespace`]: which network namespace this is
@@ -18,6 +20,8 @@ pub mod memory;
 pub mod namespace;
 pub mod packet;
 pub mod peer;
+pub mod pktgen;
+pub mod task;
 pub mod tun;
 pub mod vnet;
 
@@ -34,6 +38,12 @@ mod skel {
     }
     pub mod nat64 {
         include!(concat!(env!("OUT_DIR"), "/nat64.skel.rs"));
+    }
+    pub mod pktgen_send {
+        include!(concat!(env!("OUT_DIR"), "/pktgen_send.skel.rs"));
+    }
+    pub mod pktgen_sink {
+        include!(concat!(env!("OUT_DIR"), "/pktgen_sink.skel.rs"));
     }
     pub mod siit {
         include!(concat!(env!("OUT_DIR"), "/siit.skel.rs"));

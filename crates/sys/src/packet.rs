@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet socket that hears the Neighbour Discovery of one interface
-//! (solicitations and advertisements, RFC 4861) and speaks IPv6 on it.
+//! A packet socket that hears messages of Neighbour Discovery on one interface
+//! (RFC 4861: of neighbours, or of routers) and speaks IPv6 on it.
 //!
 //! With it the program answers for an address that is not the host's: no
-//! address, proxy entry or sysctl stays behind when it ends.
+//! address, proxy entry or sysctl stays behind when it ends. And it hears what
+//! routers say whatever the kernel does with it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,14 +17,33 @@ pub type LinkAddress = Vec<u8>;
 
 /// Each read gives one IPv6 packet from its network header on. It lives in a tokio runtime.
 #[derive(Debug)]
-pub struct NeighbourSocket {
+pub struct DiscoverySocket {
     fd: AsyncFd<OwnedFd>,
     ifindex: u32,
 }
 
-/// Lets IPv6 packets pass whose next header is ICMPv6 with type 135 or 136. Offsets count from the IPv6 header.
-const FILTER: [libc::sock_filter; 7] = {
-    const fn ins(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+/// What is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// Neighbour solicitations and advertisements.
+    Neighbours,
+    /// Router advertisements.
+    Routers,
+}
+
+impl Hears {
+    /// ICMPv6 types.
+    fn types(self) -> [u32; 2] {
+        match self {
+            Hears::Neighbours => [135, 136],
+            Hears::Routers => [134, 134],
+        }
+    }
+}
+
+/// Lets IPv6 packets pass whose next header is ICMPv6 with one of two types. Offsets count from the IPv6 header.
+fn filter([one, other]: [u32; 2]) -> [libc::sock_filter; 7] {
+    fn ins(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
         libc::sock_filter {
             code: code as u16,
             jt,
@@ -38,16 +58,16 @@ const FILTER: [libc::sock_filter; 7] = {
         ins(LOAD_BYTE, 0, 0, 6),
         ins(IF_EQUAL, 0, 4, 58),
         ins(LOAD_BYTE, 0, 0, 40),
-        ins(IF_EQUAL, 1, 0, 135),
-        ins(IF_EQUAL, 0, 1, 136),
+        ins(IF_EQUAL, 1, 0, one),
+        ins(IF_EQUAL, 0, 1, other),
         ins(RETURN, 0, 0, 0xffff),
         ins(RETURN, 0, 0, 0),
     ]
-};
+}
 
-impl NeighbourSocket {
+impl DiscoverySocket {
     /// Opens the socket on one interface. Needs CAP_NET_RAW.
-    pub fn open(ifindex: u32) -> io::Result<NeighbourSocket> {
+    pub fn open(ifindex: u32, hears: Hears) -> io::Result<DiscoverySocket> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // Protocol 0: nothing arrives before the filter stands and the socket is bound.
         // SAFETY: no pointers are passed; a descriptor that is returned is ours alone.
@@ -58,7 +78,7 @@ impl NeighbourSocket {
         // SAFETY: as above.
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
 
-        let mut filter = FILTER;
+        let mut filter = filter(hears.types());
         let program = libc::sock_fprog {
             len: filter.len() as u16,
             filter: filter.as_mut_ptr(),
@@ -88,7 +108,7 @@ impl NeighbourSocket {
         }
         // SAFETY: an OwnedFd is open, and the same descriptor, for as long as it lives.
         let fd = unsafe { AsyncFd::register_with_interest(owned, Interest::READABLE) }?;
-        Ok(NeighbourSocket { fd, ifindex })
+        Ok(DiscoverySocket { fd, ifindex })
     }
 
     /// The next packet and who sent it.

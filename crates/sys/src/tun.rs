@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The TUN device: several queues, each packet with its offload header in
-//! front, super-packets whole. It is not persistent: it dies with its last
-//! descriptor, and everything that hangs on it (addresses, routes, programs)
-//! dies with it.
+//! front, super-packets whole. Unless it is made persistent, it dies with its
+//! last descriptor, and everything that hangs on it (addresses, routes,
+//! programs) dies with it.
 
 use std::ffi::CString;
 use std::io;
@@ -14,6 +14,7 @@ const PATH: &std::ffi::CStr = c"/dev/net/tun";
 // linux/if_tun.h; libc has no TUNSETVNETHDRSZ and the offload flags on every target.
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
+const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUN_F_CSUM: libc::c_ulong = 0x01;
 const TUN_F_TSO4: libc::c_ulong = 0x02;
 const TUN_F_TSO6: libc::c_ulong = 0x04;
@@ -65,6 +66,15 @@ pub struct Tun {
 impl Tun {
     /// Creates the device with `queues` queues, TCP and (where the kernel can) UDP segmentation offload.
     pub fn create(name: &str, queues: usize) -> Result<Tun, TunError> {
+        Tun::open(name, queues, true)
+    }
+
+    /// Opens a persistent device that an earlier run has left, as [`Tun::create`] makes one.
+    pub fn adopt(name: &str, queues: usize) -> Result<Tun, TunError> {
+        Tun::open(name, queues, false)
+    }
+
+    fn open(name: &str, queues: usize, create: bool) -> Result<Tun, TunError> {
         let valid = (1..libc::IFNAMSIZ).contains(&name.len())
             && name
                 .bytes()
@@ -80,7 +90,7 @@ impl Tun {
             queues: Vec::new(),
         };
         for i in 0..queues.max(1) {
-            tun.queues.push(open_queue(name, i == 0)?);
+            tun.queues.push(open_queue(name, create && i == 0)?);
         }
         let first = &tun.queues[0];
         let offload = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
@@ -95,7 +105,7 @@ impl Tun {
     }
 }
 
-fn open_queue(name: &str, first: bool) -> Result<Queue, TunError> {
+fn open_queue(name: &str, exclusive: bool) -> Result<Queue, TunError> {
     // SAFETY: PATH is a C string; a descriptor that is returned is ours alone.
     let fd = unsafe {
         libc::open(
@@ -119,7 +129,7 @@ fn open_queue(name: &str, first: bool) -> Result<Queue, TunError> {
     for (to, from) in request.ifr_name.iter_mut().zip(c_name.as_bytes_with_nul()) {
         *to = *from as libc::c_char;
     }
-    let exclusive = if first { libc::IFF_TUN_EXCL } else { 0 };
+    let exclusive = if exclusive { libc::IFF_TUN_EXCL } else { 0 };
     let flags =
         libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE | exclusive;
     // IFF_TUN_EXCL is the sign bit of the 16-bit field.
@@ -177,6 +187,12 @@ impl Queue {
 }
 
 impl Queue {
+    /// Whether the device outlives its last descriptor. Without a reader it has no carrier and sends nothing, but routes
+    /// still lead to it, and programs at it still get their packets.
+    pub fn set_persistent(&self, persistent: bool) -> io::Result<()> {
+        set(self, TUNSETPERSIST, persistent.into())
+    }
+
     /// The same queue once more, for another thread that writes.
     pub fn try_clone(&self) -> io::Result<Queue> {
         self.0.try_clone().map(Queue)

@@ -5,16 +5,16 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::OpenObject;
+use libbpf_rs::{MapHandle, OpenObject};
 
 use super::isthmus::AsMap;
 use super::load::{failed, fill_pref64, fill_rules, keep, listen, no_data, seed};
 use super::next_hop::NextHop;
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
-use crate::skel::clat::{ClatSkelBuilder, OpenClatSkel};
+use crate::skel::clat::{ClatSkel, ClatSkelBuilder, OpenClatSkel};
 
 /// What the programs of a CLAT need to know; see `struct diolkos_clat` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,15 @@ pub struct ClatRules {
 #[derive(Debug)]
 pub struct ClatPath {
     path: FastPath,
+    /// At the hooks, in their order.
+    programs: [OwnedFd; 3],
     next_hop: NextHop,
+    ipv4_ids: MapHandle,
 }
+
+/// Names of the programs, in the order in which they are attached: from the inside out. Nothing is redirected before the
+/// place it is redirected to is ready.
+const NAMES: [&str; 3] = ["tun_ingress", "tun_egress", "uplink_ingress"];
 
 impl ClatPath {
     /// Loads the programs with these rules and attaches them behind whatever is attached already.
@@ -56,24 +63,17 @@ impl ClatPath {
             .load()
             .map_err(|e| failed("load", &e))?;
         seed(&loaded.maps.ipv4_ids, random)?;
-        let (programs, maps) = (&loaded.progs, &loaded.maps);
-        let fates = maps.fates.handle()?;
-        let next_hop = maps.next_hop.handle()?;
+        let maps = &loaded.maps;
+        let programs = programs(&loaded)?;
 
         let (tun, uplink) = (rules.rules.tun_ifindex, rules.uplink_ifindex);
-        let mut path = FastPath::new(fates);
-        // From the inside out: nothing is redirected before the place it is redirected to is ready.
-        for (name, program, ifindex, side) in [
-            ("tun_ingress", &programs.tun_ingress, tun, Side::Ingress),
-            ("tun_egress", &programs.tun_egress, tun, Side::Egress),
-            (
-                "uplink_ingress",
-                &programs.uplink_ingress,
-                uplink,
-                Side::Ingress,
-            ),
-        ] {
-            let program = keep(program.as_fd())?;
+        let places = [
+            (tun, Side::Ingress),
+            (tun, Side::Egress),
+            (uplink, Side::Ingress),
+        ];
+        let mut path = FastPath::new(maps.fates.handle()?);
+        for ((name, program), (ifindex, side)) in NAMES.iter().zip(&programs).zip(places) {
             let hook = Hook::attach(program.as_fd(), ifindex, side, attach, handle(instance));
             path.hooks
                 .push(hook.map_err(|source| FastPathError::Attach {
@@ -83,8 +83,45 @@ impl ClatPath {
         }
         Ok(ClatPath {
             path,
-            next_hop: NextHop::new(next_hop),
+            programs,
+            next_hop: NextHop::new(maps.next_hop.handle()?),
+            ipv4_ids: maps.ipv4_ids.handle()?,
         })
+    }
+
+    /// Puts programs with other rules in the places of those that are there: all of them, or none. They go on counting,
+    /// and look each packet's route up until they are told otherwise.
+    pub fn swap(&mut self, rules: &ClatRules) -> Result<(), FastPathError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = open(&mut storage, rules)?;
+        let maps = &mut open.maps;
+        maps.fates
+            .reuse_fd(self.path.fates.as_fd())
+            .and_then(|()| maps.ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
+            .and_then(|()| maps.next_hop.reuse_fd(self.next_hop.map()))
+            .map_err(|e| failed("share the counters", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let new = programs(&loaded)?;
+
+        self.next_hop
+            .set(None)
+            .map_err(|error| FastPathError::Load {
+                what: format!("forget the next hop: {error}"),
+                log: String::new(),
+            })?;
+        for at in 0..new.len() {
+            let Err(source) = self.path.hooks[at].replace(new[at].as_fd()) else {
+                continue;
+            };
+            for done in 0..at {
+                // What was there a moment ago fits there still.
+                let _ = self.path.hooks[done].replace(self.programs[done].as_fd());
+            }
+            let program = NAMES[at];
+            return Err(FastPathError::Attach { program, source });
+        }
+        self.programs = new;
+        Ok(())
     }
 
     /// Tells the programs the one router behind the translation prefix, so that they need not look the route up for
@@ -92,6 +129,16 @@ impl ClatPath {
     pub fn set_next_hop(&mut self, router: Option<Ipv6Addr>) -> io::Result<()> {
         self.next_hop.set(router)
     }
+}
+
+/// The programs beyond the life of their object, in the order of [`NAMES`].
+fn programs(loaded: &ClatSkel<'_>) -> Result<[OwnedFd; 3], FastPathError> {
+    let programs = &loaded.progs;
+    Ok([
+        keep(programs.tun_ingress.as_fd())?,
+        keep(programs.tun_egress.as_fd())?,
+        keep(programs.uplink_ingress.as_fd())?,
+    ])
 }
 
 impl Deref for ClatPath {

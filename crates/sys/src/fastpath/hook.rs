@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One program at one hook: a tcx link, or a filter on clsact.
+//! One program at one hook: a tcx link, or a filter on clsact. Either can be kept beyond the process.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_sys as bpf;
 
+use super::pin::{self, Pins};
 use super::Attach;
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
@@ -24,8 +25,15 @@ pub enum Side {
 /// An attached program; dropped, it is off.
 #[derive(Debug)]
 pub enum Hook {
-    /// The link goes with its descriptor.
-    Tcx(OwnedFd),
+    /// The link goes with its descriptor, unless it is pinned.
+    Tcx {
+        /// What holds the program at its place.
+        link: OwnedFd,
+        /// Of the interface.
+        ifindex: u32,
+        /// Ingress or egress.
+        side: Side,
+    },
     /// The filter stays until it is taken off.
     Clsact {
         /// Of the interface.
@@ -36,6 +44,8 @@ pub enum Hook {
         handle: u32,
         /// The queueing discipline was not there before.
         made_qdisc: bool,
+        /// It stays there when this is dropped.
+        kept: bool,
     },
 }
 
@@ -52,7 +62,11 @@ impl Hook {
         if attach != Attach::Clsact {
             match tcx(program, ifindex, side) {
                 Ok(link) => {
-                    return Ok(Hook::Tcx(link));
+                    return Ok(Hook::Tcx {
+                        link,
+                        ifindex: ifindex as u32,
+                        side,
+                    });
                 }
                 Err(error) if attach == Attach::Tcx => return Err(error),
                 Err(_) => {}
@@ -61,10 +75,88 @@ impl Hook {
         clsact(program, ifindex, side, handle)
     }
 
+    /// The hook of a run that has ended, with the program that is still there.
+    pub(super) fn inherit(
+        pins: &Pins,
+        ifindex: u32,
+        side: Side,
+        attach: Attach,
+        handle: u32,
+    ) -> Option<Hook> {
+        if attach != Attach::Clsact {
+            let link = pin::open(&pins.path(ifindex, side)).ok();
+            let link = link
+                .filter(|link| pin::link(link.as_fd()).is_ok_and(|link| link.ifindex == ifindex));
+            if let Some(link) = link {
+                return Some(Hook::Tcx {
+                    link,
+                    ifindex,
+                    side,
+                });
+            }
+        }
+        if attach != Attach::Tcx && filter(ifindex as i32, side, handle).is_some() {
+            return Some(Hook::Clsact {
+                ifindex: ifindex as i32,
+                side,
+                handle,
+                // Whoever made it, it goes with the last filter.
+                made_qdisc: true,
+                kept: true,
+            });
+        }
+        None
+    }
+
+    /// The number of the program that is here.
+    pub(super) fn program(&self) -> io::Result<u32> {
+        match self {
+            Hook::Tcx { link, .. } => pin::link(link.as_fd()).map(|link| link.program),
+            Hook::Clsact {
+                ifindex,
+                side,
+                handle,
+                ..
+            } => filter(*ifindex, *side, *handle).ok_or_else(|| io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Lets the program stay at its place beyond the process.
+    pub(super) fn keep(&mut self, pins: &Pins) -> io::Result<()> {
+        match self {
+            Hook::Tcx {
+                link,
+                ifindex,
+                side,
+            } => pins.pin(link.as_fd(), *ifindex, *side),
+            Hook::Clsact { kept, .. } => {
+                *kept = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes [`Hook::keep`] back.
+    pub(super) fn release(&mut self, pins: &Pins) {
+        match self {
+            Hook::Tcx { ifindex, side, .. } => pins.unpin(*ifindex, *side),
+            Hook::Clsact { kept, .. } => *kept = false,
+        }
+    }
+
+    /// Whether it is the tcx link, or the filter, of a place.
+    pub(super) fn is(&self, name: &str, at: u32, on: Side) -> bool {
+        let place = match self {
+            Hook::Tcx { ifindex, side, .. } => (*ifindex, *side),
+            Hook::Clsact { ifindex, side, .. } => (*ifindex as u32, *side),
+        };
+        self.name() == name && place == (at, on)
+    }
+
     /// Puts another program in the place of the one that is here. Each packet meets one of them.
     pub fn replace(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
         match self {
-            Hook::Tcx(link) => {
+            Hook::Tcx { link, .. } => {
                 // SAFETY: both descriptors are open; a null options pointer is allowed.
                 let error = unsafe {
                     bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
@@ -98,7 +190,7 @@ impl Hook {
     /// `tcx` or `clsact`.
     pub fn name(&self) -> &'static str {
         match self {
-            Hook::Tcx(_) => "tcx",
+            Hook::Tcx { .. } => "tcx",
             Hook::Clsact { .. } => "clsact",
         }
     }
@@ -110,6 +202,7 @@ impl Drop for Hook {
             ifindex,
             side,
             handle,
+            kept: false,
             ..
         } = *self
         {
@@ -148,6 +241,7 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
         side,
         handle,
         made_qdisc: created == 0,
+        kept: false,
     })
 }
 
@@ -165,19 +259,28 @@ fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) ->
     Ok(())
 }
 
-/// Takes off the filters that a killed run of the same instance left on an interface. True if there were any.
-pub(super) fn take_off_leftovers(ifindex: u32, handle: u32) -> bool {
-    let ifindex = ifindex as i32;
+/// Takes off the filters that an earlier run of the same instance left on an interface, apart from those that are `hooks`
+/// now. True if there were any.
+pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> bool {
     let mut found = false;
     for side in [Side::Ingress, Side::Egress] {
-        let mut leftover = tc_options(handle);
-        // SAFETY: hook and options are valid for the call.
-        if unsafe { bpf::bpf_tc_query(&tc_hook(ifindex, point(side)), &mut leftover) } == 0 {
-            detach(ifindex, side, handle);
+        if hooks.iter().any(|hook| hook.is("clsact", ifindex, side)) {
+            continue;
+        }
+        if filter(ifindex as i32, side, handle).is_some() {
+            detach(ifindex as i32, side, handle);
             found = true;
         }
     }
     found
+}
+
+/// The number of the program in our filter, if it is there.
+fn filter(ifindex: i32, side: Side, handle: u32) -> Option<u32> {
+    let mut found = tc_options(handle);
+    // SAFETY: hook and options are valid for the call.
+    let done = unsafe { bpf::bpf_tc_query(&tc_hook(ifindex, point(side)), &mut found) };
+    (done == 0).then_some(found.prog_id)
 }
 
 fn detach(ifindex: i32, side: Side, handle: u32) {

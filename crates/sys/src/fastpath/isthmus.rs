@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::{MapHandle, OpenMapMut};
 
 use super::load::{failed, keep};
-use super::{handle, Attach, FastPath, FastPathError, Hook, Side};
+use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Side};
 
 /// Where packets are translated before any routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,28 +91,87 @@ impl Isthmus {
             programs,
             ipv4_ids: ipv4_ids.handle()?,
         };
-        let handle = handle(site.instance);
-        let device = (Place::Device, tun_ifindex, Side::Egress);
-        let inline = site.inline.iter().map(|inline| match inline.is_ethernet {
-            true => (Place::Ethernet, inline.ifindex, Side::Ingress),
-            false => (Place::BareIp, inline.ifindex, Side::Ingress),
-        });
-        for (place, ifindex, side) in std::iter::once(device).chain(inline) {
-            let hook = Hook::attach(
-                isthmus.programs.at(place),
-                ifindex,
-                side,
-                site.attach,
-                handle,
-            );
-            let hook = hook.map_err(|source| FastPathError::Attach {
-                program: place.name(),
-                source,
-            })?;
-            isthmus.path.hooks.push(hook);
-            isthmus.places.push(place);
+        for (place, ifindex, side) in places(tun_ifindex, site) {
+            isthmus.add(place, ifindex, side, site)?;
         }
         Ok(isthmus)
+    }
+
+    /// The places of a run that has ended, where its programs still are; `programs` wait for [`Isthmus::take_over`]. Only
+    /// where there is none yet, a program begins at once.
+    pub(super) fn inherit(
+        programs: Prepared,
+        device: Hook,
+        tun_ifindex: u32,
+        site: Site<'_>,
+        pins: &Pins,
+        maps: [&dyn AsMap; 2],
+    ) -> Result<Isthmus, FastPathError> {
+        let [fates, ipv4_ids] = maps;
+        let mut isthmus = Isthmus {
+            path: FastPath::new(fates.handle()?),
+            places: vec![Place::Device],
+            programs,
+            ipv4_ids: ipv4_ids.handle()?,
+        };
+        isthmus.path.hooks.push(device);
+        for (place, ifindex, side) in places(tun_ifindex, site).skip(1) {
+            let handle = handle(site.instance);
+            match Hook::inherit(pins, ifindex, side, site.attach, handle) {
+                Some(hook) => {
+                    isthmus.path.hooks.push(hook);
+                    isthmus.places.push(place);
+                }
+                None => isthmus.add(place, ifindex, side, site)?,
+            }
+        }
+        Ok(isthmus)
+    }
+
+    fn add(
+        &mut self,
+        place: Place,
+        ifindex: u32,
+        side: Side,
+        site: Site<'_>,
+    ) -> Result<(), FastPathError> {
+        let program = self.programs.at(place);
+        let hook = Hook::attach(program, ifindex, side, site.attach, handle(site.instance));
+        let hook = hook.map_err(|source| FastPathError::Attach {
+            program: place.name(),
+            source,
+        })?;
+        self.path.hooks.push(hook);
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Puts the programs to the inline places of a site, where there are none yet, and forgets places that are gone.
+    pub(super) fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
+        for at in (0..self.places.len()).rev() {
+            let program = self.programs.at(self.places[at]);
+            let done = self.path.hooks[at].replace(program);
+            if done.is_err_and(|error| is_gone(&error)) && !matches!(self.places[at], Place::Device)
+            {
+                self.path.hooks.remove(at);
+                self.places.remove(at);
+            }
+        }
+        for (place, ifindex, side) in places(0, site).skip(1) {
+            self.add(place, ifindex, side, site)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the programs in the places of those of the run that has ended.
+    pub(super) fn take_over(&mut self) -> Result<(), FastPathError> {
+        for at in 0..self.places.len() {
+            self.put(at).map_err(|source| FastPathError::Attach {
+                program: self.places[at].name(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     /// Lets an object that is not loaded yet count where this one does.
@@ -153,6 +212,19 @@ impl Isthmus {
     }
 }
 
+/// The device, and then all inline places.
+fn places<'a>(
+    tun_ifindex: u32,
+    site: Site<'a>,
+) -> impl Iterator<Item = (Place, u32, Side)> + use<'a> {
+    let device = (Place::Device, tun_ifindex, Side::Egress);
+    let inline = site.inline.iter().map(|inline| match inline.is_ethernet {
+        true => (Place::Ethernet, inline.ifindex, Side::Ingress),
+        false => (Place::BareIp, inline.ifindex, Side::Ingress),
+    });
+    std::iter::once(device).chain(inline)
+}
+
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -172,7 +244,7 @@ impl Place {
 }
 
 /// A map of any object, beyond that object's life.
-pub(super) trait AsMap {
+pub(crate) trait AsMap {
     fn handle(&self) -> Result<MapHandle, FastPathError>;
 }
 

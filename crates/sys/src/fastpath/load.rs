@@ -18,7 +18,7 @@ fn loader_log() -> MutexGuard<'static, String> {
 }
 
 /// From here on, what libbpf says is kept for [`failed`].
-pub(super) fn listen() {
+pub(crate) fn listen() {
     loader_log().clear();
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
         loader_log().push_str(&line)
@@ -26,7 +26,7 @@ pub(super) fn listen() {
 }
 
 /// Why there is no fast path, from what libbpf answers and what it said before.
-pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
+pub(crate) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
     let log = std::mem::take(&mut *loader_log());
     // The verifier, too, answers EACCES; then it has said why.
     match error.kind() {
@@ -44,7 +44,7 @@ pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
 }
 
 /// An object whose read-only data is not where its source says.
-pub(super) fn no_data() -> FastPathError {
+pub(crate) fn no_data() -> FastPathError {
     FastPathError::Load {
         what: "the object has no read-only data".into(),
         log: String::new(),
@@ -52,7 +52,7 @@ pub(super) fn no_data() -> FastPathError {
 }
 
 /// The program beyond the life of the object from which it was loaded.
-pub(super) fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
+pub(crate) fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
     program
         .try_clone_to_owned()
         .map_err(|e| FastPathError::Load {
@@ -92,7 +92,18 @@ macro_rules! fill_pref64 {
     }};
 }
 
-pub(super) use {fill_pref64, fill_rules};
+/// The same for the interfaces out of which packets are sent at once.
+macro_rules! fill_exits {
+    ($data:expr, $exits:expr) => {{
+        let direct = &mut $data.direct;
+        for (to, ifindex) in direct.exit.iter_mut().zip($exits) {
+            *to = *ifindex;
+        }
+        direct.exits = direct.exit.len().min($exits.len()) as u32;
+    }};
+}
+
+pub(super) use {fill_exits, fill_pref64, fill_rules};
 
 /// A different start for each CPU (the finaliser of SplitMix64).
 fn scatter(seed: u64, cpu: u64) -> u32 {

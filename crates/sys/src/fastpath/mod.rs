@@ -2,18 +2,22 @@
 //! The eBPF fast path: load → attach → count. With the feature `testrun`, which the program itself never has, also
 //! without attaching anything.
 //!
-//! Programs that hang on links (tcx) go with the process. On kernels without
-//! tcx they hang on a clsact queueing discipline and must be taken off; the
-//! next start takes off what a killed one left.
+//! Programs that hang on links (tcx) go with the process, unless they are to stay: then the links are pinned. On kernels
+//! without tcx they hang on a clsact queueing discipline and must be taken off; the next start takes off what a killed
+//! one left. What has stayed can be taken over, program by program, while packets pass ([`Nat64Path::inherit`]).
 
 mod clat;
+mod heritage;
 mod hook;
-mod isthmus;
-mod load;
+pub(crate) mod isthmus;
+mod lending;
+pub(crate) mod load;
 mod nat64;
 mod next_hop;
+mod pin;
 mod session;
 mod siit;
+mod survey;
 #[cfg(feature = "testrun")]
 pub mod testrun;
 
@@ -25,9 +29,12 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
 pub use isthmus::{Inline, Prepared, Site};
-pub use nat64::{Nat64Path, Nat64Rules};
+pub use lending::{Lending, Opening, Told, LEASES, LEASE_PORTS};
+pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
+pub use pin::Pins;
 pub use session::{Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
+pub use survey::Seen;
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
 
@@ -111,11 +118,13 @@ pub struct FastPath {
     fates: MapHandle,
 }
 
-/// Takes the filters off an interface that a killed run of an instance left there on clsact: they would go on taking
-/// its packets away. True if there were any; then the queueing discipline may be left over too.
-pub fn take_off_leftovers(ifindex: u32, instance: &str) -> bool {
+/// Takes the filters off an interface that an earlier run of an instance left there on clsact: they would go on taking
+/// its packets away. Those that `heir` has taken over stay. True if there were any; then the queueing discipline may be
+/// left over too.
+pub fn take_off_leftovers(ifindex: u32, instance: &str, heir: Option<&FastPath>) -> bool {
     libbpf_rs::set_print(None);
-    hook::take_off_leftovers(ifindex, handle(instance))
+    let hooks = heir.map_or(&[][..], |heir| &heir.hooks);
+    hook::take_off_leftovers(ifindex, handle(instance), hooks)
 }
 
 impl FastPath {
@@ -134,6 +143,25 @@ impl FastPath {
     /// The interfaces on which a clsact queueing discipline was made that was not there before.
     pub fn made_qdiscs(&self) -> Vec<u32> {
         self.hooks.iter().filter_map(Hook::made_qdisc_on).collect()
+    }
+
+    /// Lets the programs stay at their places beyond the process, and takes off what else is pinned there.
+    pub fn keep(&mut self, pins: &Pins) -> io::Result<()> {
+        for at in 0..self.hooks.len() {
+            if let Err(error) = self.hooks[at].keep(pins) {
+                self.release(pins);
+                return Err(error);
+            }
+        }
+        pins.remove_others(&self.hooks);
+        Ok(())
+    }
+
+    /// Takes [`FastPath::keep`] back: the programs go with this.
+    pub fn release(&mut self, pins: &Pins) {
+        for hook in &mut self.hooks {
+            hook.release(pins);
+        }
     }
 
     /// Every counter, summed over the CPUs, in the order of [`FATE_NAMES`].

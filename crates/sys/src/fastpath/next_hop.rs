@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -20,6 +21,11 @@ impl NextHop {
     pub(super) fn new(map: MapHandle) -> NextHop {
         let value = vec![0; map.value_size() as usize];
         NextHop { map, value }
+    }
+
+    /// For programs that are to read the same.
+    pub(super) fn map(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 
     /// Names the router, or has the programs look the route up.

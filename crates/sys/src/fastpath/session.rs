@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sessions that the fast path of a NAT64 knows: two hash maps, one for each direction (`bpf/session.h`).
+//! The sessions that the fast path of a NAT64 knows: two hash maps, one for each direction (`bpf/session.h`); and the
+//! bindings of UDP, by which outward packets find their sessions.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,11 +23,12 @@ pub struct Session {
     pub prefix: u8,
 }
 
-/// Both maps.
+/// The maps.
 #[derive(Debug)]
 pub struct Sessions {
     pub(super) outward: MapHandle,
     pub(super) inward: MapHandle,
+    pub(super) bound: MapHandle,
 }
 
 const OUTWARD: usize = 28;
@@ -35,10 +37,13 @@ const INWARD: usize = 16;
 impl Sessions {
     /// Adds a session, or changes it. One of which only one direction fits in is not there at all.
     pub fn put(&self, session: &Session) -> io::Result<()> {
-        let (outward, inward) = (session.outward(), session.inward());
+        let (outward, inward) = (session.outward_key(), session.inward_key());
         self.inward
             .update(&inward, &session.inward_to(), MapFlags::ANY)
             .map_err(io::Error::other)?;
+        if session.is_udp() {
+            return Ok(());
+        }
         let put = self
             .outward
             .update(&outward, &session.outward_to(), MapFlags::ANY);
@@ -51,10 +56,12 @@ impl Sessions {
 
     /// Takes a session out, if it is there.
     pub fn remove(&self, session: &Session) -> io::Result<()> {
-        for (map, key) in [
-            (&self.outward, &session.outward()[..]),
-            (&self.inward, &session.inward()[..]),
-        ] {
+        let both = [
+            (&self.inward, &session.inward_key()[..]),
+            (&self.outward, &session.outward_key()[..]),
+        ];
+        let its = if session.is_udp() { 1 } else { 2 };
+        for (map, key) in &both[..its] {
             match map.delete(key) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(io::Error::other(error))
@@ -63,6 +70,24 @@ impl Sessions {
             }
         }
         Ok(())
+    }
+
+    /// Adds a UDP binding, or changes it.
+    pub fn bind(&self, node: (Ipv6Addr, u16), v4: (Ipv4Addr, u16)) -> io::Result<()> {
+        let mut value = [0; 8];
+        value[..4].copy_from_slice(&v4.0.octets());
+        value[4..6].copy_from_slice(&v4.1.to_be_bytes());
+        self.bound
+            .update(&bound(node), &value, MapFlags::ANY)
+            .map_err(io::Error::other)
+    }
+
+    /// Takes a UDP binding out, if it is there.
+    pub fn unbind(&self, node: (Ipv6Addr, u16)) -> io::Result<()> {
+        match self.bound.delete(&bound(node)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
+            _ => Ok(()),
+        }
     }
 
     /// When the fast path last translated a packet of it, in time of CLOCK_MONOTONIC; None if it never did.
@@ -75,15 +100,30 @@ impl Sessions {
             let first = value.first_chunk().copied();
             Ok(first.map_or(0, u64::from_ne_bytes))
         };
-        let outward = stamp(&self.outward, &session.outward())?;
-        let latest = outward.max(stamp(&self.inward, &session.inward())?);
+        let mut latest = stamp(&self.inward, &session.inward_key())?;
+        if !session.is_udp() {
+            latest = latest.max(stamp(&self.outward, &session.outward_key())?);
+        }
         Ok((latest != 0).then(|| Duration::from_nanos(latest)))
     }
 }
 
+/// `struct diolkos_bound`.
+fn bound(node: (Ipv6Addr, u16)) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..16].copy_from_slice(&node.0.octets());
+    key[16..18].copy_from_slice(&node.1.to_be_bytes());
+    key
+}
+
 impl Session {
+    /// It stands in one map only.
+    pub fn is_udp(&self) -> bool {
+        self.protocol == 17
+    }
+
     /// `struct diolkos_outward`.
-    fn outward(&self) -> [u8; OUTWARD] {
+    pub(super) fn outward_key(&self) -> [u8; OUTWARD] {
         let mut key = [0; OUTWARD];
         key[..16].copy_from_slice(&self.node.0.octets());
         key[16..20].copy_from_slice(&self.peer.0.octets());
@@ -94,7 +134,7 @@ impl Session {
     }
 
     /// `struct diolkos_outward_to`, not seen yet.
-    fn outward_to(&self) -> [u8; 16] {
+    pub(super) fn outward_to(&self) -> [u8; 16] {
         let mut value = [0; 16];
         value[8..12].copy_from_slice(&self.v4.0.octets());
         value[12..14].copy_from_slice(&self.v4.1.to_be_bytes());
@@ -103,7 +143,7 @@ impl Session {
     }
 
     /// `struct diolkos_inward`.
-    fn inward(&self) -> [u8; INWARD] {
+    pub(super) fn inward_key(&self) -> [u8; INWARD] {
         let mut key = [0; INWARD];
         key[..4].copy_from_slice(&self.v4.0.octets());
         key[4..8].copy_from_slice(&self.peer.0.octets());
@@ -114,7 +154,7 @@ impl Session {
     }
 
     /// `struct diolkos_inward_to`, not seen yet.
-    fn inward_to(&self) -> [u8; 32] {
+    pub(super) fn inward_to(&self) -> [u8; 32] {
         let mut value = [0; 32];
         value[8..24].copy_from_slice(&self.node.0.octets());
         value[24..26].copy_from_slice(&self.node.1.to_be_bytes());

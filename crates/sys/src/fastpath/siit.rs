@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
 use super::isthmus::{Isthmus, Prepared, Site};
-use super::load::{failed, fill_pref64, fill_rules, listen, masked6, no_data, seed};
+use super::load::{failed, fill_exits, fill_pref64, fill_rules, listen, masked6, no_data, seed};
 use super::{FastPath, FastPathError, Pref64, Rules};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
@@ -27,6 +27,9 @@ pub struct SiitRules {
     pub eam: Vec<Eam>,
     /// What the kernel routes to the TUN device, for the programs that are inline.
     pub routes: Destinations,
+    /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
+    /// forwarding (`bpf/direct.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    pub exits: Vec<u32>,
 }
 
 /// Networks and their lengths in bits; zero beyond them.
@@ -82,6 +85,11 @@ impl SiitPath {
         prepared(&loaded)
     }
 
+    /// Puts the programs to the inline places of a site, where there are none yet.
+    pub fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
+        self.0.widen(site)
+    }
+
     /// Puts the prepared programs in the places of those that are there: all of them, or none.
     pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
         self.0.swap(prepared)
@@ -117,6 +125,7 @@ pub(super) fn open<'object>(
     let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
     let siit = &mut data.siit;
     fill_rules!(data, rules.rules);
+    fill_exits!(data, &rules.exits);
     for (to, pref64) in siit.pref64.iter_mut().zip(&rules.pref64) {
         fill_pref64!(to, pref64);
     }

@@ -5,7 +5,8 @@
 //!
 //! The kernel gives every such packet an Ethernet header. For the uplink that is right; at the TUN device, which has
 //! none, `tun_egress_l2` stands for `tun_egress` and `siit_egress_l2` for `siit_egress`: the same functions, compiled for
-//! packets with a header in front.
+//! packets with a header in front. The programs of a router's interfaces run as they are; the interface from which their
+//! packets come is the loopback device, where nothing is forwarded.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,7 +19,8 @@ use libbpf_sys as bpf;
 use super::isthmus::AsMap;
 use super::load::{failed, keep};
 use super::{
-    clat, nat64, siit, ClatRules, Count, FastPathError, Nat64Rules, Sessions, SiitRules, FATE_NAMES,
+    clat, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Sessions, SiitRules,
+    FATE_NAMES,
 };
 
 /// Bytes of an Ethernet header.
@@ -34,6 +36,9 @@ pub const SHORTEST: [usize; 2] = [20, 40];
 const CONTEXT: usize = 192;
 const GSO_SEGS_AT: usize = 164;
 const GSO_SIZE_AT: usize = 176;
+
+/// Which node has which place among the leases need not be a secret here.
+const LEASE_KEY: u64 = 1;
 
 /// What a program can return (`linux/pkt_cls.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +69,8 @@ pub struct Run {
 pub struct TestRun {
     from_ipv4: OwnedFd,
     from_ipv6: OwnedFd,
+    /// At a router's interfaces.
+    inline: Option<OwnedFd>,
     /// Bytes in front of an IPv6 packet that a program has translated.
     front_of_ipv6: usize,
     fates: MapHandle,
@@ -90,6 +97,7 @@ impl TestRun {
                 keep(programs.tun_egress_l2.as_fd())?,
                 keep(programs.uplink_ingress.as_fd())?,
             ],
+            None,
             // The program has put a header for the uplink in front of the one it found.
             2 * ETHERNET,
             maps.fates.handle()?,
@@ -104,33 +112,41 @@ impl TestRun {
         open.progs.siit_egress_l2.set_autoload(true);
         let loaded = siit::load(open, rules)?;
         let (program, maps) = (loaded.progs.siit_egress_l2.as_fd(), &loaded.maps);
+        let inline = loaded.progs.siit_ingress.as_fd();
         TestRun::new(
             [keep(program)?, keep(program)?],
+            Some(keep(inline)?),
             ETHERNET,
             maps.fates.handle()?,
             maps.ipv4_ids.handle()?,
         )
     }
 
-    /// The same for a NAT64, without sessions.
-    pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions), FastPathError> {
+    /// The same for a NAT64, without sessions and leases.
+    pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions, Lending), FastPathError> {
         let mut storage = MaybeUninit::uninit();
-        let mut open = nat64::open(&mut storage, rules)?;
+        let mut open = nat64::open(&mut storage, rules, LEASE_KEY)?;
         open.progs.nat64_egress_l2.set_autoload(true);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (program, maps) = (loaded.progs.nat64_egress_l2.as_fd(), &loaded.maps);
+        let inline = loaded.progs.nat64_ingress.as_fd();
         let run = TestRun::new(
             [keep(program)?, keep(program)?],
+            Some(keep(inline)?),
             ETHERNET,
             maps.fates.handle()?,
             maps.ipv4_ids.handle()?,
         )?;
-        let sessions = nat64::sessions(maps.outward.handle()?, maps.inward.handle()?);
-        Ok((run, sessions))
+        Ok((
+            run,
+            nat64::sessions(maps)?,
+            nat64::lending(maps, LEASE_KEY)?,
+        ))
     }
 
     fn new(
         [from_ipv4, from_ipv6]: [OwnedFd; 2],
+        inline: Option<OwnedFd>,
         front_of_ipv6: usize,
         fates: MapHandle,
         ipv4_ids: MapHandle,
@@ -138,6 +154,7 @@ impl TestRun {
         Ok(TestRun {
             from_ipv4,
             from_ipv6,
+            inline,
             front_of_ipv6,
             fates,
             ipv4_ids,
@@ -169,6 +186,24 @@ impl TestRun {
     pub fn from_ipv6(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
         let (action, bytes) = run(&self.from_ipv6, ETHERTYPE_IPV6, packet, gso_size)?;
         self.outcome(action, bytes, ETHERNET)
+    }
+
+    /// Gives an IPv4 packet to the program that a router has at its interfaces. `None`: a CLAT has no such program.
+    pub fn inline_from_ipv4(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Option<Run>> {
+        self.inline(ETHERTYPE_IPV4, packet, gso_size)
+    }
+
+    /// The same with an IPv6 packet.
+    pub fn inline_from_ipv6(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Option<Run>> {
+        self.inline(ETHERTYPE_IPV6, packet, gso_size)
+    }
+
+    fn inline(&mut self, ethertype: u16, packet: &[u8], gso_size: u16) -> io::Result<Option<Run>> {
+        let Some(program) = &self.inline else {
+            return Ok(None);
+        };
+        let (action, bytes) = run(program, ethertype, packet, gso_size)?;
+        self.outcome(action, bytes, ETHERNET).map(Some)
     }
 
     fn outcome(&mut self, action: Action, mut bytes: Vec<u8>, front: usize) -> io::Result<Run> {

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links that outlive the process: pinned in bpffs, in a folder for each device of each network namespace.
+//!
+//! A link holds its program, and the program its maps: nothing else is pinned. A link whose interface is gone knows it,
+//! and so what namespaces leave that are gone can be told from what still works.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libbpf_sys as bpf;
+
+use super::hook::{Hook, Side};
+use crate::namespace;
+
+const BPFFS: &str = "/sys/fs/bpf";
+/// linux/magic.h.
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// The folder of an instance.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    folder: PathBuf,
+}
+
+impl Pins {
+    /// That of a device in this network namespace. Fails if no namespace can be told from others.
+    pub fn of(device: &str) -> io::Result<Pins> {
+        // bpffs takes no dots, and a device's name has no colons.
+        let name = format!("{}-{}", namespace::cookie()?, device.replace('.', ":"));
+        Ok(Pins {
+            folder: root().join(name),
+        })
+    }
+
+    /// Whether something is pinned there.
+    pub fn exist(&self) -> bool {
+        self.folder.exists()
+    }
+
+    pub(super) fn path(&self, ifindex: u32, side: Side) -> PathBuf {
+        let side = match side {
+            Side::Ingress => "ingress",
+            Side::Egress => "egress",
+        };
+        self.folder.join(format!("{ifindex}-{side}"))
+    }
+
+    pub(super) fn pin(&self, link: BorrowedFd<'_>, ifindex: u32, side: Side) -> io::Result<()> {
+        if !is_bpffs() {
+            let why = format!("{BPFFS} is no BPF file system: mount -t bpf bpf {BPFFS}");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        let path = self.path(ifindex, side);
+        if let Ok(there) = open(&path) {
+            if self::link(there.as_fd())?.id == self::link(link)?.id {
+                return Ok(());
+            }
+            fs::remove_file(&path)?;
+        }
+        fs::create_dir_all(&self.folder)?;
+        let path = c_path(&path)?;
+        // SAFETY: the descriptor is open, the path is a C string.
+        match unsafe { bpf::bpf_obj_pin(link.as_raw_fd(), path.as_ptr()) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+
+    pub(super) fn unpin(&self, ifindex: u32, side: Side) {
+        let _ = fs::remove_file(self.path(ifindex, side));
+        // Once it is empty.
+        let _ = fs::remove_dir(&self.folder);
+    }
+
+    /// Takes off everything that is pinned there, apart from `hooks`.
+    pub(super) fn remove_others(&self, hooks: &[Hook]) {
+        for pin in entries(&self.folder) {
+            let name = pin.file_name().unwrap_or_default().to_string_lossy();
+            let place = name.split_once('-').and_then(|(ifindex, side)| {
+                let side = match side {
+                    "ingress" => Side::Ingress,
+                    _ => Side::Egress,
+                };
+                Some((ifindex.parse().ok()?, side))
+            });
+            let is_kept = |(ifindex, side)| hooks.iter().any(|hook| hook.is("tcx", ifindex, side));
+            if !place.is_some_and(is_kept) {
+                let _ = fs::remove_file(pin);
+            }
+        }
+        let _ = fs::remove_dir(&self.folder);
+    }
+
+    /// Takes off everything that is pinned there.
+    pub fn remove(&self) {
+        self.remove_others(&[]);
+    }
+
+    /// Removes what hangs on interfaces that are gone, of every network namespace.
+    pub fn remove_dead() {
+        for folder in entries(&root()) {
+            for pin in entries(&folder) {
+                let found = open(&pin).and_then(|link| self::link(link.as_fd()));
+                if found.is_ok_and(|link| link.ifindex == 0) {
+                    let _ = fs::remove_file(pin);
+                }
+            }
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(BPFFS).join("diolkos")
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn is_bpffs() -> bool {
+    let Ok(path) = c_path(Path::new(BPFFS)) else {
+        return false;
+    };
+    // SAFETY: all zeros is a valid statfs; the path is a C string, the result is valid for writing.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        libc::statfs(path.as_ptr(), &mut found) == 0 && found.f_type as i64 == BPF_FS_MAGIC
+    }
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
+}
+
+/// What is pinned under a path.
+pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string.
+    let fd = unsafe { bpf::bpf_obj_get(path.as_ptr()) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the new descriptor is ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A tcx link, as the kernel knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub id: u32,
+    /// The number of its program.
+    pub program: u32,
+    /// 0: the interface is gone.
+    pub ifindex: u32,
+}
+
+/// Fails if it is no tcx link.
+pub(super) fn link(link: BorrowedFd<'_>) -> io::Result<Link> {
+    // SAFETY: all zeros is a valid bpf_link_info.
+    let mut info: bpf::bpf_link_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the descriptor is open, `info` is valid for writing `len` bytes.
+    let done = unsafe { bpf::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) };
+    if done < 0 {
+        return Err(io::Error::from_raw_os_error(-done));
+    }
+    if info.type_ != bpf::BPF_LINK_TYPE_TCX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(Link {
+        id: info.id,
+        program: info.prog_id,
+        // SAFETY: of a tcx link the kernel fills this member; all of it are plain numbers.
+        ifindex: unsafe { info.__bindgen_anon_1.tcx.ifindex },
+    })
+}

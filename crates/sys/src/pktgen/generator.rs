@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The generator: load with a plan → run batches of live frames, again and again → how far is it?
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use libbpf_sys as bpf;
+
+use super::{read_array, Memory, Plan, State, BUCKETS, SIGNATURE};
+use crate::fastpath::isthmus::AsMap;
+use crate::fastpath::load::{failed, keep, listen, no_data};
+use crate::fastpath::FastPathError;
+use crate::skel::pktgen_send::types;
+use crate::skel::pktgen_send::PktgenSendSkelBuilder;
+
+/// A loaded program that writes frames. It belongs to the thread that loaded it.
+#[derive(Debug)]
+pub struct Generator {
+    program: OwnedFd,
+    state: MapHandle,
+    stop: MapHandle,
+    sent: MapHandle,
+    frame: Vec<u8>,
+    batch: u32,
+    /// What counts the frames that the interface takes; off when dropped.
+    _accepted: Link,
+}
+
+/// Ends a generator from another thread.
+#[derive(Debug)]
+pub struct Stopper(MapHandle);
+
+impl Generator {
+    /// Loads the program. `plan.thread` and `plan.recalls` are filled in here; `filler` is as long as the plan says. With a
+    /// `memory` the 4-tuples are those that it holds.
+    pub fn load(
+        plan: &Plan,
+        filler: &[u8],
+        memory: Option<&Memory>,
+    ) -> Result<Generator, FastPathError> {
+        listen();
+        let mut storage = MaybeUninit::uninit();
+        let mut open = PktgenSendSkelBuilder::default()
+            .open(&mut storage)
+            .map_err(|e| failed("open", &e))?;
+        let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
+        data.plan = Plan {
+            thread: crate::task::id(),
+            recalls: memory.is_some().into(),
+            ..*plan
+        };
+        for (slot, byte) in data.filler.iter_mut().zip(filler) {
+            *slot = *byte;
+        }
+        if let Some(Memory(map)) = memory {
+            let shared = open.maps.memory.reuse_fd(map.as_fd());
+            shared.map_err(|e| failed("share a map", &e))?;
+        }
+        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let accepted = loaded
+            .progs
+            .pktgen_accepted
+            .attach_trace()
+            .map_err(|e| failed("attach", &e))?;
+        let length = plan.head_len as usize + SIGNATURE + plan.filler_len as usize;
+        Ok(Generator {
+            program: keep(loaded.progs.pktgen_send.as_fd())?,
+            state: loaded.maps.bss.handle()?,
+            stop: loaded.maps.stop.handle()?,
+            sent: loaded.maps.sent.handle()?,
+            frame: vec![0; length],
+            batch: plan.batch,
+            _accepted: accepted,
+        })
+    }
+
+    /// Lets the program have as many batches of frames as one call can give it, 2^32 frames; returns early if a signal
+    /// arrives. To begin and to end takes the kernel some 30 ms, so that one call should do.
+    ///
+    /// # Errors
+    /// EINVAL on kernels before 5.18, which do not know live frames, and for frames that do not fit a page.
+    pub fn run(&self) -> io::Result<()> {
+        let repeat = u32::MAX - u32::MAX % self.batch;
+        let mut options = bpf::bpf_test_run_opts {
+            sz: size_of::<bpf::bpf_test_run_opts>() as _,
+            data_in: self.frame.as_ptr().cast(),
+            data_size_in: self.frame.len() as u32,
+            // The kernel's number has no sign.
+            repeat: repeat as i32,
+            flags: bpf::BPF_F_TEST_XDP_LIVE_FRAMES,
+            batch_size: self.batch,
+            ..Default::default()
+        };
+        // SAFETY: the descriptor is open; the frame is valid for its length until the call returns.
+        match unsafe { bpf::bpf_prog_test_run_opts(self.program.as_raw_fd(), &mut options) } {
+            0 => Ok(()),
+            error if error == -libc::EINTR => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+
+    /// How far the generator is.
+    pub fn state(&self) -> io::Result<State> {
+        let bytes = self
+            .state
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(io::Error::other)?
+            .unwrap_or_default();
+        if bytes.len() < size_of::<types::bss>() {
+            return Err(io::Error::other("the generator's state is cut off"));
+        }
+        // SAFETY: there are enough bytes, and each pattern of them is a valid value of a struct of integers.
+        Ok(unsafe { bytes.as_ptr().cast::<types::bss>().read_unaligned() }.state)
+    }
+
+    /// Gaps between bursts, and how late bursts were: counts of the buckets.
+    pub fn histograms(&self) -> io::Result<[Vec<u64>; 2]> {
+        let mut gaps = read_array(&self.sent, 2 * BUCKETS)?;
+        let late = gaps.split_off(BUCKETS);
+        Ok([gaps, late])
+    }
+
+    /// What the program does with one frame, which then goes nowhere.
+    #[cfg(feature = "testrun")]
+    pub fn write_one(&self) -> io::Result<(super::testrun::Action, Vec<u8>)> {
+        // As whoever had it before left it.
+        super::testrun::run(self.program.as_fd(), &vec![0xa5; self.frame.len()])
+    }
+
+    /// For another thread.
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        MapHandle::try_from(&self.stop)
+            .map(Stopper)
+            .map_err(io::Error::other)
+    }
+}
+
+impl Stopper {
+    /// No further burst begins.
+    pub fn stop(&self) -> io::Result<()> {
+        self.0
+            .update(&0u32.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(io::Error::other)
+    }
+}

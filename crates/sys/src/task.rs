@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where and when a thread runs: its CPU, its network namespace, its sleep, and the signals that end a program of
+//! threads that do not look up from their work.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The thread's number, which no other thread of the machine has.
+pub fn id() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// Lets this thread run on one CPU only.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: all zeros is an empty set; `cpu` is one that it has room for.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        set
+    };
+    // SAFETY: the set is valid for its size.
+    done(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })
+}
+
+/// Moves this thread, and those that it will start, into another network namespace.
+pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: the descriptor is open.
+    done(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) })
+}
+
+/// Sleeps until a moment of CLOCK_MONOTONIC, or until a signal arrives.
+pub fn sleep_until(moment: Duration) {
+    let until = libc::timespec {
+        tv_sec: moment.as_secs() as libc::time_t,
+        tv_nsec: moment.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: `until` is valid for reading; no remainder is asked for.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const until,
+            std::ptr::null_mut(),
+        )
+    };
+}
+
+/// Lets this thread's sleep end when it should. By default the kernel may add 50 µs.
+pub fn wake_promptly() {
+    // SAFETY: takes no pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}
+
+/// A thread that another one can call back from a system call that it is in.
+#[derive(Clone, Copy, Debug)]
+pub struct Interruptible(u32);
+
+impl Interruptible {
+    /// This thread. SIGUSR1, which does nothing else, is taken for it.
+    pub fn this_thread() -> io::Result<Interruptible> {
+        extern "C" fn nothing(_: libc::c_int) {}
+        let handler: extern "C" fn(libc::c_int) = nothing;
+        // SAFETY: all zeros is a valid sigaction; the handler may be called at any time, for it does nothing. Without
+        // SA_RESTART, the system call ends.
+        let set = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as libc::sighandler_t;
+            libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut())
+        };
+        done(set)?;
+        Ok(Interruptible(id()))
+    }
+
+    /// Ends the system call that the thread is in, if it is in one.
+    pub fn interrupt(self) -> io::Result<()> {
+        // SAFETY: takes no pointers; a thread that is gone is refused.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_tgkill,
+                libc::getpid(),
+                self.0 as libc::pid_t,
+                libc::SIGUSR1,
+            )
+        };
+        done(sent as libc::c_int)
+    }
+}
+
+/// SIGINT, SIGTERM and SIGHUP, held back from this thread and those that it will start: one thread waits for them.
+#[derive(Debug)]
+pub struct Signals {
+    set: libc::sigset_t,
+    arrived: AtomicBool,
+}
+
+impl Signals {
+    /// From now on.
+    pub fn hold() -> io::Result<Signals> {
+        // SAFETY: all zeros is a sigset_t, which sigemptyset makes a valid one; the signals exist.
+        let set = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::sigaddset(&mut set, signal);
+            }
+            set
+        };
+        // SAFETY: the set is valid for reading.
+        match unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
+        } {
+            0 => Ok(Signals {
+                set,
+                arrived: AtomicBool::new(false),
+            }),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Whether one of them has arrived, as far as somebody has waited for it.
+    pub fn have_arrived(&self) -> bool {
+        self.arrived.load(Relaxed)
+    }
+
+    /// True if one of them has arrived, now or before; false if none does for so long.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        if self.have_arrived() {
+            return true;
+        }
+        let time = libc::timespec {
+            tv_sec: at_most.as_secs() as libc::time_t,
+            tv_nsec: at_most.subsec_nanos() as libc::c_long,
+        };
+        // SAFETY: set and time are valid for reading; nothing is asked about the signal.
+        let signal = unsafe {
+            libc::sigtimedwait(&raw const self.set, std::ptr::null_mut(), &raw const time)
+        };
+        self.arrived.fetch_or(signal > 0, Relaxed);
+        signal > 0
+    }
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
