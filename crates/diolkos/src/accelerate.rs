@@ -12,21 +12,25 @@ pub fn start<P>(
     t: &Translator,
     start: impl FnOnce(Attach) -> Result<P, Failure>,
 ) -> Result<Option<P>, Failure> {
-    let attach = match t.hook {
-        Hook::Auto => Attach::Auto,
-        Hook::Tcx => Attach::Tcx,
-        Hook::Clsact => Attach::Clsact,
-    };
     if t.datapath == Datapath::Tun {
         return Ok(None);
     }
-    match start(attach) {
+    match start(attach(t)) {
         Ok(path) => Ok(Some(path)),
         Err(failure) if t.datapath == Datapath::Auto => {
             tracing::warn!("no fast path, going on without: {failure}");
             Ok(None)
         }
         Err(failure) => Err(failure),
+    }
+}
+
+/// How the settings want programs attached.
+pub fn attach(t: &Translator) -> Attach {
+    match t.hook {
+        Hook::Auto => Attach::Auto,
+        Hook::Tcx => Attach::Tcx,
+        Hook::Clsact => Attach::Clsact,
     }
 }
 

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::nat64::Protocol;
-use crate::config::{Datapath, Level, Resolver, V6Address};
+use crate::config::{Datapath, Level, Prefix, Resolver, V6Address};
 
 /// Translates between IPv4 and IPv6.
 #[derive(Parser, Debug)]
@@ -50,6 +50,8 @@ pub enum Command {
     Bind(Bind),
     /// Have a running diolkos read its configuration file again; it loses no packet
     Reload(Reload),
+    /// End a translator for good, whether it runs or not: what one with `--state` has left in the kernel goes too
+    Stop(Stop),
 }
 
 /// Options of `clat`; each goes before the same key of a configuration file.
@@ -58,9 +60,13 @@ pub struct Clat {
     /// The interface that leads to the IPv6 network
     #[arg(long, value_name = "INTERFACE", required_unless_present = "config")]
     pub uplink: Option<String>,
-    /// Translation prefix of the PLAT (RFC 6052: /32, /40, /48, /56, /64 or /96) [default: 64:ff9b::/96]
-    #[arg(long, value_name = "PREFIX")]
-    pub pref64: Option<Ipv6Net>,
+    /// Translation prefix of the PLAT (RFC 6052: /32, /40, /48, /56, /64 or /96); `auto` learns it from the network
+    /// (RFC 8781, RFC 7050) and follows its changes [default: 64:ff9b::/96]
+    #[arg(long, value_name = "auto|PREFIX")]
+    pub pref64: Option<Prefix>,
+    /// Who is asked for the prefix with `--pref64 auto`; may be given several times [default: those of /etc/resolv.conf]
+    #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
+    pub resolvers: Vec<Resolver>,
     /// IPv4 address of this host, on the TUN device [default: 192.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     pub v4: Option<Ipv4Addr>,
@@ -122,6 +128,9 @@ pub struct Run {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// Where a NAT64 keeps its sessions while it does not run; established connections then survive a restart
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
     /// Options of every translator
     #[command(flatten)]
     pub common: Common,
@@ -155,7 +164,7 @@ pub struct Reload {
 /// What to do with a binding.
 #[derive(Subcommand, Debug)]
 pub enum Bind {
-    /// Bind an IPv4 address and port to a node's; it lasts until it is ended or the program ends
+    /// Bind an IPv4 address and port to a node's; it lasts until it is ended, or the program ends and has no state file
     Add {
         /// Of which protocol
         #[arg(value_enum)]
@@ -182,6 +191,18 @@ pub enum Bind {
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,
     },
+}
+
+/// Options of `stop`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "A NAT64 with a state file goes on translating known sessions in the kernel when it is ended by a \
+                        signal, for the next start to take over. This ends that; the file stays, and is up to date."
+)]
+pub struct Stop {
+    /// TUN device of the diolkos to end
+    #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+    pub device: String,
 }
 
 /// Options of every translator.
@@ -219,6 +240,8 @@ pub enum What {
     Counters,
     /// The configuration in force
     Config,
+    /// The translation prefixes that a CLAT knows, from whom, and for how long
+    Prefix,
     /// The sessions of a NAT64
     Sessions,
     /// The bindings of a NAT64

@@ -13,12 +13,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 use std::time::Duration;
 
+use diolkos_sys::memory;
 use diolkos_sys::peer::{self, Peer};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use crate::clat::PrefixRows;
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
 use crate::failure::Failure;
@@ -28,6 +30,8 @@ use crate::nat64::{BindingRow, Entries, SessionRow};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long whoever asked may take to read a long answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// An answer of a hundred thousand sessions takes tens of megabytes, several times over, bytes.
+const LARGE: usize = 1 << 20;
 /// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
 /// kernel, and there may be many sessions.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
@@ -42,8 +46,12 @@ pub enum Request {
     Counters,
     /// The configuration in force.
     Config,
+    /// The translation prefixes that are known.
+    Prefix,
     /// Read the configuration file again.
     Reload,
+    /// End, and leave nothing.
+    Stop,
     /// The sessions of a NAT64.
     Sessions,
     /// Its bindings.
@@ -72,13 +80,15 @@ pub enum Answer {
     Counters(Vec<Counter>),
     /// To [`Request::Config`]: canonical TOML.
     Config(String),
+    /// To [`Request::Prefix`].
+    Prefix(PrefixRows),
     /// To [`Request::Reload`]: the new configuration is in force.
     Reloaded,
     /// To [`Request::Sessions`].
     Sessions(Entries<SessionRow>),
     /// To [`Request::Bindings`].
     Bindings(Entries<BindingRow>),
-    /// To [`Request::Bind`] and [`Request::Unbind`].
+    /// To [`Request::Bind`], [`Request::Unbind`] and [`Request::Stop`].
     Done,
     /// The configuration file is wrong; the old configuration stays in force.
     Misconfigured(String),
@@ -213,6 +223,11 @@ pub async fn serve(
     // Whoever does not read must not hold up the rest of the program.
     tokio::spawn(async move {
         let _ = timeout(WRITE_PATIENCE, write.write_all(reply.as_bytes())).await;
+        let was_large = reply.len() > LARGE;
+        drop(reply);
+        if was_large {
+            memory::give_back();
+        }
     });
     Ok(())
 }

@@ -24,15 +24,21 @@ const KEYS: [&str; 3] = ["forwarding", "force_forwarding", "accept_ra"];
 #[derive(Debug)]
 pub struct Forwarding {
     tun: String,
+    /// What an earlier run changed is this one's to put back.
+    inherits: bool,
     changed: bool,
+    kept: bool,
 }
 
-/// Puts back what a killed run with this device left changed. Whoever calls this is the one instance for the device.
-pub fn restore_leftovers(tun: &str) {
-    if note_path(tun).is_ok_and(|note| note.exists()) {
-        tracing::info!("putting back the forwarding settings that a killed run left");
+/// Puts back what an earlier run with this device left changed; true if there was anything. Whoever calls this is the one
+/// instance for the device.
+pub fn restore_leftovers(tun: &str) -> bool {
+    let found = note_path(tun).is_ok_and(|note| note.exists());
+    if found {
+        tracing::info!("putting back the forwarding settings that an earlier run left");
         leave(tun);
     }
+    found
 }
 
 /// Takes an instance's note away and puts back what stands in it, or adds that to the note of an instance that goes on.
@@ -40,7 +46,7 @@ fn leave(tun: &str) {
     let Ok(own) = note_path(tun) else { return };
     let mut before = take_note(&own);
     for (device, note) in other_notes(tun) {
-        if control::is_running(&device) {
+        if control::is_running(&device) || stays(&device) {
             before.extend(take_note(&note));
             let _ = fs::write(note, write_note(&before));
             return;
@@ -48,6 +54,11 @@ fn leave(tun: &str) {
         before.extend(take_note(&note));
     }
     put_back(&before);
+}
+
+/// The device of an instance is still there: if it does not run, the kernel goes on without it.
+fn stays(tun: &str) -> bool {
+    Path::new(CONF4).join(tun).exists()
 }
 
 fn take_note(note: &Path) -> Vec<Change> {
@@ -83,9 +94,32 @@ impl Forwarding {
     }
 
     /// Makes the kernel forward both families between all of these and the TUN device; without any, between all there are.
-    pub fn both(interfaces: &[String], tun: &str) -> Result<Forwarding, Failure> {
-        Forwarding::begin(tun).with(|| {
+    ///
+    /// `inherits`: an earlier run has left it switched on, and this one is to put it back.
+    pub fn both(interfaces: &[String], tun: &str, inherits: bool) -> Result<Forwarding, Failure> {
+        let mut forwarding = Forwarding::begin(tun);
+        forwarding.inherits = inherits;
+        forwarding.with(|| {
             let mut changes = changes6(interfaces, tun)?;
+            changes.extend(changes4(interfaces, tun)?);
+            Ok(changes)
+        })
+    }
+
+    /// The same, so that `bpf_fib_lookup`, too, says where packets go. It looks at `forwarding` of the IPv6 interface from
+    /// which a packet comes, of which the kernel's own forwarding knows nothing.
+    pub fn looked_up(
+        interfaces: &[String],
+        tun: &str,
+        inherits: bool,
+    ) -> Result<Forwarding, Failure> {
+        let mut forwarding = Forwarding::begin(tun);
+        forwarding.inherits = inherits;
+        forwarding.with(|| {
+            let mut changes = changes6(interfaces, tun)?;
+            if !forwards6()? {
+                changes.extend(routers6(interfaces));
+            }
             changes.extend(changes4(interfaces, tun)?);
             Ok(changes)
         })
@@ -94,7 +128,9 @@ impl Forwarding {
     fn begin(tun: &str) -> Forwarding {
         Forwarding {
             tun: tun.to_owned(),
+            inherits: false,
             changed: false,
+            kept: false,
         }
     }
 
@@ -113,13 +149,21 @@ impl Forwarding {
         Ok(self)
     }
 
+    /// Leaves everything as it is when this is dropped: the kernel goes on, and the next start inherits it.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
     /// True if the kernel's settings had to be changed.
     pub fn changed(&self) -> bool {
         self.changed
     }
 
     fn change(&mut self, changes: &[Change]) -> io::Result<()> {
-        let mut before = Vec::new();
+        let mut before = match self.inherits {
+            true => read_note(&fs::read_to_string(note_path(&self.tun)?).unwrap_or_default()),
+            false => Vec::new(),
+        };
         for (path, _) in changes {
             before.push((path.clone(), read(path)?));
         }
@@ -139,16 +183,23 @@ impl Forwarding {
 
 impl Drop for Forwarding {
     fn drop(&mut self) {
-        leave(&self.tun);
+        if !self.kept {
+            leave(&self.tun);
+        }
     }
 }
 
 /// A setting and its value.
 type Change = (PathBuf, String);
 
+/// Whether the host is an IPv6 router: then `forwarding` of an interface that is off is what somebody wants.
+fn forwards6() -> io::Result<bool> {
+    Ok(read(&setting(CONF6, "all", "forwarding"))? != "0")
+}
+
 /// What has to change for IPv6.
 fn changes6(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
-    if read(&setting(CONF6, "all", "forwarding"))? != "0" {
+    if forwards6()? {
         return Ok(Vec::new());
     }
     // Linux 6.17 and later: per interface, without making a router of the host.
@@ -180,6 +231,18 @@ fn changes6(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
     Ok(changes)
 }
 
+/// What has to change for these to be a router's in IPv6. Each goes on to accept the router advertisements that it
+/// accepted as a host's.
+fn routers6(interfaces: &[String]) -> Vec<Change> {
+    let of = |key| interfaces.iter().map(move |i| setting(CONF6, i, key));
+    let mut changes: Vec<Change> = of("accept_ra")
+        .filter(|path| read(path).is_ok_and(|value| value == "1"))
+        .map(|path| (path, "2".to_owned()))
+        .collect();
+    changes.extend(switched_on(of("forwarding").filter(|path| is_off(path))));
+    changes
+}
+
 /// What has to change for IPv4, where it is a setting of the interface that a packet comes from.
 fn changes4(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
     let among = |name: &str| interfaces.is_empty() || interfaces.iter().any(|i| i == name);
@@ -199,6 +262,18 @@ pub fn has_strict_filter(interface: &str) -> bool {
     let value = |of: &str| read(&setting(CONF4, of, "rp_filter")).ok();
     let values = ["all", interface].map(|of| value(of).and_then(|text| text.trim().parse().ok()));
     values.into_iter().flatten().max() == Some(1u8)
+}
+
+/// Whether routes through the device are passed over while it has no reader, which the kernel shows as no carrier. The
+/// device's own settings are ours, and go with it.
+pub fn ignores_without_carrier(tun: &str) -> bool {
+    const KEY: &str = "ignore_routes_with_linkdown";
+    for conf in [CONF4, CONF6] {
+        // Where it is refused, it is as the kernel has it.
+        let _ = fs::write(setting(conf, tun, KEY), "0");
+    }
+    // Of IPv4, one of the two is enough.
+    read(&setting(CONF4, "all", KEY)).is_ok_and(|value| value != "0")
 }
 
 fn is_off(path: &Path) -> bool {

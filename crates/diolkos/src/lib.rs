@@ -25,6 +25,7 @@ mod net;
 mod offline;
 mod privilege;
 mod random;
+mod resident;
 mod router;
 mod signals;
 mod slowpath;
@@ -33,6 +34,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 
@@ -46,6 +48,8 @@ use failure::Failure;
 pub mod readers {
     pub use crate::clat::neighbour::{parse as neighbour, Message as NeighbourMessage};
     pub use crate::config::{parse as settings, Settings};
+    pub use crate::nat64::store::format as state;
+    pub use crate::nat64::store::Moment;
     pub use crate::offline::link::network_layer;
     pub use crate::offline::pcap::{Precision, ReadError, Reader, Record, Writer};
     pub use crate::slowpath::offload::{read as offload, write as offload_header, Received};
@@ -70,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Show(options) => show(&options).and_then(print),
         Command::Bind(options) => bind(options),
         Command::Reload(options) => reload(&options),
+        Command::Stop(options) => stop(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,7 +102,7 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
         settings.translator.interfaces = vec![uplink.clone()];
     }
     if let Some(pref64) = options.pref64 {
-        settings.translator.pref64 = vec![pref64];
+        settings.translator.pref64 = pref64.into();
     }
     if let Some(device) = options.device {
         settings.translator.device = device;
@@ -107,6 +112,9 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
     settings.clat.metric = options.metric.unwrap_or(settings.clat.metric);
     if !options.routes.is_empty() {
         settings.clat.routes = options.routes;
+    }
+    if !options.resolvers.is_empty() {
+        settings.clat.resolvers = options.resolvers;
     }
     first_objection(settings)
 }
@@ -161,6 +169,9 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
             if let Some(mode) = mode {
                 settings.translator.mode = mode;
                 settings.no_translator = false;
+            }
+            if let Some(state) = &options.state {
+                settings.nat64.state.clone_from(state);
             }
             common(settings, &options.common);
         })
@@ -231,6 +242,7 @@ fn show(options: &Show) -> Result<String, Failure> {
     let request = match options.what {
         What::Counters => Request::Counters,
         What::Config => Request::Config,
+        What::Prefix => Request::Prefix,
         What::Sessions => Request::Sessions,
         What::Bindings => Request::Bindings,
     };
@@ -247,6 +259,8 @@ fn show(options: &Show) -> Result<String, Failure> {
             ))
         }
         Answer::Counters(counters) => Ok(counters::table(&counters, options.all)),
+        Answer::Prefix(prefixes) if options.json => Ok(json(&prefixes)),
+        Answer::Prefix(prefixes) => Ok(prefixes.table()),
         Answer::Sessions(sessions) if options.json => Ok(json(&sessions)),
         Answer::Sessions(sessions) => Ok(sessions.table()),
         Answer::Bindings(bindings) if options.json => Ok(json(&bindings)),
@@ -293,6 +307,30 @@ fn reload(options: &cli::Reload) -> Result<(), Failure> {
         Answer::Reloaded => Ok(()),
         other => Err(unexpected(&other)),
     }
+}
+
+/// How long a program may take to end: it may have millions of sessions to write.
+const STOP_PATIENCE: Duration = Duration::from_secs(120);
+
+fn stop(options: &cli::Stop) -> Result<(), Failure> {
+    let device = options.device.clone();
+    if !control::is_running(&device) {
+        return foreground(Level::Info, router::clear(device));
+    }
+    match control::ask(&device, Request::Stop)? {
+        Answer::Done => {}
+        other => return Err(unexpected(&other)),
+    }
+    let end = Instant::now() + STOP_PATIENCE;
+    while control::is_running(&device) {
+        if Instant::now() > end {
+            return Err(Failure::run_time(
+                "the running diolkos has not ended in time",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 fn unexpected(answer: &Answer) -> Failure {

@@ -12,18 +12,13 @@ pub const NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
 /// To open packet sockets.
 pub const NET_RAW: Capability = (13, "CAP_NET_RAW");
 
+/// To find what programs of an earlier run have.
+pub const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
+
 /// Fails unless the process has these capabilities. BPF is not asked for here: whether a kernel
 /// lets a process load programs depends on more than one capability, and there is a path without them.
 pub fn check(needed: &[Capability]) -> Result<(), Failure> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let Some(effective) = effective(&status) else {
-        return Ok(());
-    };
-    let missing: Vec<&str> = needed
-        .iter()
-        .filter(|(bit, _)| effective >> bit & 1 == 0)
-        .map(|(_, name)| *name)
-        .collect();
+    let missing = missing(needed);
     if missing.is_empty() {
         return Ok(());
     }
@@ -31,6 +26,16 @@ pub fn check(needed: &[Capability]) -> Result<(), Failure> {
         "translating packets needs {}: run it as root, or give it the capabilities",
         missing.join(" and ")
     )))
+}
+
+/// Those of them that the process does not have.
+pub fn missing(needed: &[Capability]) -> Vec<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let Some(effective) = effective(&status) else {
+        return Vec::new();
+    };
+    let missing = needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0);
+    missing.map(|(_, name)| *name).collect()
 }
 
 /// The effective capabilities in /proc/PID/status (proc(5)).

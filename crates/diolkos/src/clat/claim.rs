@@ -15,27 +15,46 @@ use super::neighbour::Responder;
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
 const ADDRESS_RETRIES: u8 = 3;
 
-/// Finds an IPv6 address that nobody has and begins to answer for it.
+/// What came of it.
+pub enum Claim {
+    /// An address that is answered for, where the link has neighbours.
+    Made(Ipv6Addr, Option<Responder>),
+    /// The one that there is.
+    Kept(Ipv6Addr),
+    /// The uplink has no prefix from which one could be made; it may get one.
+    NotYet(Failure),
+}
+
+/// Fails if another interface has the CLAT's IPv4 address.
+pub async fn check_v4(net: &Net, settings: &Settings) -> Result<(), Failure> {
+    let v4 = settings.clat.v4;
+    let Some(index) = net.holder_of(IpAddr::V4(v4)).await? else {
+        return Ok(());
+    };
+    let name = name_of(net, index).await;
+    Err(Failure::run_time(format!(
+        "{v4} is already the address of {name}: choose another with --v4, for example 192.0.0.2"
+    )))
+}
+
+/// Finds an IPv6 address for a translation prefix that nobody has, and begins to answer for it.
 pub async fn claim(
     net: &Net,
     settings: &Settings,
     uplink: &Link,
-) -> Result<(Ipv6Addr, Option<Responder>), Failure> {
-    let v4 = settings.clat.v4;
-    if let Some(index) = net.holder_of(IpAddr::V4(v4)).await? {
-        let name = name_of(net, index).await;
-        return Err(Failure::run_time(format!(
-            "{v4} is already the address of {name}: choose another with --v4, for example 192.0.0.2"
-        )));
-    }
+    pref64: Ipv6Net,
+) -> Result<Claim, Failure> {
     let candidates: Vec<Ipv6Addr> = match settings.clat.v6 {
         V6Address::Fixed(address) => vec![address],
         V6Address::Auto => {
-            let prefix = uplink_prefix(net, uplink).await?;
+            let prefix = match uplink_prefix(net, uplink).await? {
+                Ok(prefix) => prefix,
+                Err(not_yet) => return Ok(Claim::NotYet(not_yet)),
+            };
             let recipe = Recipe {
                 prefix,
-                pref64: settings.translator.pref64[0],
-                v4,
+                pref64,
+                v4: settings.clat.v4,
                 uplink: &uplink.name,
                 secret: &address::host_secret(&uplink.address),
             };
@@ -54,7 +73,7 @@ pub async fn claim(
             continue;
         }
         if uplink.medium != Medium::Ethernet {
-            return Ok((address, None));
+            return Ok(Claim::Made(address, None));
         }
         let unheard = |e| {
             Failure::missing(format!(
@@ -70,7 +89,7 @@ pub async fn claim(
             ))
         };
         if !asks_for_duplicates(&uplink.name) || responder.is_unique().await.map_err(unanswered)? {
-            return Ok((address, Some(responder)));
+            return Ok(Claim::Made(address, Some(responder)));
         }
         taken = format!(
             "{address} is already the address of another host on {}",
@@ -89,10 +108,11 @@ fn asks_for_duplicates(uplink: &str) -> bool {
     setting.map_or(true, |text| text.trim() != "0")
 }
 
-async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Ipv6Net, Failure> {
+/// A /64 of the uplink's, or why there is none.
+async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Result<Ipv6Net, Failure>, Failure> {
     let prefixes = net.global_prefixes(uplink.index).await?;
     let fit = prefixes.iter().find(|prefix| prefix.prefix_len() == 64);
-    fit.copied().ok_or_else(|| {
+    Ok(fit.copied().ok_or_else(|| {
         let what = match prefixes.first() {
             None => "no global IPv6 address".to_owned(),
             Some(prefix) => format!("only a /{} and no /64", prefix.prefix_len()),
@@ -101,7 +121,7 @@ async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Ipv6Net, Failure> {
             "{} has {what}, so no address can be made for the CLAT: give one with --v6",
             uplink.name
         ))
-    })
+    }))
 }
 
 async fn name_of(net: &Net, index: u32) -> String {

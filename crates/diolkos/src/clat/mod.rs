@@ -1,45 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A CLAT (RFC 6877), from the first look at the uplink to the clean machine
-//! after it: find → claim → build → open → serve → leave.
+//! A CLAT (RFC 6877), from the first look at the uplink to the clean machine after it.
+//!
+//! find the prefix → claim an address for it → build, or move → open → serve → leave. With a prefix that the operator
+//! has said, each stage is passed once; with one that the network says, as often as that changes.
 
 mod address;
+mod answers;
 mod claim;
+mod isthmus;
 pub mod neighbour;
+mod pref64;
 mod rules;
 
+use std::convert::Infallible;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
-use diolkos_core::Translator;
-use diolkos_sys::fastpath;
-use diolkos_sys::fastpath::ClatPath;
-use diolkos_sys::tun::Tun;
+use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
+use ipnet::Ipv6Net;
 use tokio::net::UnixListener;
 use tokio::time::Instant;
 
 use crate::accelerate;
 use crate::config::{Settings, V6Address};
-use crate::control::{self, Answer, Request};
-use crate::counters;
-use crate::failure::Failure;
-use crate::forwarding::{self, Forwarding};
-use crate::net::{Event, Link, Medium, Net, Route4, Route6};
+use crate::control;
+use crate::failure::{Failure, Kind};
+use crate::net::{Event, Net};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
-use crate::random::random;
+use crate::resident;
 use crate::signals::Signals;
-use crate::slowpath::{self, SlowPath};
 
-use claim::claim;
-use neighbour::Responder;
+use claim::{check_v4, claim, Claim};
+use isthmus::{Isthmus, Site};
+use pref64::Finder;
+use rules::Side6;
+
+pub use pref64::PrefixRows;
 
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
-/// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
-const GROWTH: u32 = 28;
-/// Routes come and go in groups; while they do, the fast path looks each packet's route up.
+/// Routes and addresses come and go in groups; while routes do, the fast path looks each packet's route up.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
@@ -57,246 +60,344 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     }
     let control = control::listen(&settings.translator.device)?;
 
-    forwarding::restore_leftovers(&settings.translator.device);
-    if fastpath::take_off_leftovers(uplink.index, &settings.translator.device) {
-        tracing::info!(
-            "took the programs off {} that a killed run left",
-            uplink.name
-        );
-        net.remove_unused_clsact(uplink.index).await;
-    }
-    let (address, responder) = tokio::select! {
-        claimed = claim(&net, &settings, &uplink) => claimed?,
-        () = signals.any() => return Ok(()),
+    resident::clear(&mut net, &settings.translator.device).await?;
+    check_v4(&net, &settings).await?;
+    let site = Site {
+        net: &net,
+        settings: &settings,
+        uplink: &uplink,
     };
-    let mut isthmus = Isthmus::build(&net, &settings, &uplink, address).await?;
-    let served = async {
-        open(&net, &settings, &uplink, &isthmus).await?;
-        tracing::info!(
-            "ready: {} <-> {} on {}, prefix {}, datapath {}",
-            settings.clat.v4,
-            address,
-            uplink.name,
-            settings.translator.pref64[0],
-            accelerate::datapath(isthmus.fast.as_deref())
-        );
-        let world = World {
-            net: &net,
-            settings: &settings,
-            uplink: &uplink,
-            control: &control,
-        };
-        serve(world, &mut isthmus, responder.as_ref(), news, &mut signals).await
-    }
-    .await;
-    let qdiscs = isthmus
-        .fast
-        .as_ref()
-        .map(|fast| fast.made_qdiscs())
-        .unwrap_or_default();
-    drop(isthmus);
+    let mut clat = Clat::new(site, Finder::new(&settings, &uplink)?);
+    let served = clat.serve(&control, news, &mut signals).await;
+    let qdiscs = clat.made_qdiscs();
+    drop(clat);
     for index in qdiscs {
         net.remove_unused_clsact(index).await;
     }
     served
 }
 
-/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
-struct Isthmus {
-    index: u32,
-    address: Ipv6Addr,
-    // In the order in which they must end: the fast path must not lead to a device that is gone.
-    fast: Option<ClatPath>,
-    _forwarding: Option<Forwarding>,
-    slow: SlowPath,
+/// A CLAT on its way from a prefix to translation, and from that to the next.
+struct Clat<'a> {
+    site: Site<'a>,
+    finder: Finder,
+    /// The prefix that was chosen last.
+    wanted: Option<Ipv6Net>,
+    /// For what is wanted: an address that is tried out.
+    claiming: Option<LocalBoxFuture<'a, Result<Claim, Failure>>>,
+    /// There was no prefix of the uplink's for an address: it is tried again when that changes.
+    stranded: bool,
+    /// Built with the first prefix.
+    isthmus: Option<Isthmus>,
+    /// Answers for the address.
+    answering: LocalBoxFuture<'static, Infallible>,
+    /// The uplink's prefixes, and whether it is up: what tells one network from another.
+    attachment: (Vec<Ipv6Net>, bool),
+    routes_settle: Option<Instant>,
+    addresses_settle: Option<Instant>,
 }
 
-impl Isthmus {
-    async fn build(
-        net: &Net,
-        settings: &Settings,
-        uplink: &Link,
-        address: Ipv6Addr,
-    ) -> Result<Isthmus, Failure> {
-        let t = &settings.translator;
-        let translator = Translator::new(&rules::translation(settings, uplink, address))
-            .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))?;
-        let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
-        let index = net.link(&t.device).await?.index;
-        net.prepare_tun(index, rules::tun_mtu(uplink)).await?;
+impl<'a> Clat<'a> {
+    fn new(site: Site<'a>, finder: Finder) -> Clat<'a> {
+        Clat {
+            site,
+            finder,
+            wanted: None,
+            claiming: None,
+            stranded: false,
+            isthmus: None,
+            answering: std::future::pending().boxed_local(),
+            attachment: (Vec::new(), site.uplink.running),
+            routes_settle: None,
+            addresses_settle: None,
+        }
+    }
 
-        let fast = start_fast_path(settings, uplink, address, index)?;
-        let forwarding = match fast {
-            Some(_) => None,
-            None => {
-                let route = Route6 {
-                    to: address.into(),
-                    index,
-                    metric: None,
-                };
-                net.add_route6(&route).await?;
-                Some(Forwarding::ipv6(&uplink.name, &t.device)?)
-            }
-        };
-        if forwarding.as_ref().is_some_and(Forwarding::changed) {
+    /// Follows the prefix, the routes and the addresses, and answers whoever asks, until it is time to leave.
+    async fn serve(
+        &mut self,
+        control: &UnixListener,
+        mut news: BoxStream<'static, Event>,
+        signals: &mut Signals,
+    ) -> Result<(), Failure> {
+        let uplink = self.site.uplink;
+        let device = &self.site.settings.translator.device;
+        let device_gone = || Failure::run_time(format!("the TUN device {device} is gone"));
+        if self.finder.is_search() {
+            self.attachment.0 = self.site.net.global_prefixes(uplink.index).await?;
             tracing::info!(
-                "IPv6 forwarding is switched on for {} and {} while this runs",
-                uplink.name,
-                t.device
+                "waiting for a translation prefix: soliciting routers on {} (RFC 8781), asking resolvers (RFC 7050)",
+                uplink.name
             );
         }
-        let slow = SlowPath::start(tun.queues, Arc::new(translator)).map_err(|e| {
-            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-        })?;
-        Ok(Isthmus {
-            index,
-            address,
-            fast,
-            _forwarding: forwarding,
-            slow,
-        })
-    }
-
-    /// Tells the fast path the one router behind the prefix, or that it must look the route up.
-    fn next_hop(&mut self, world: &World<'_>, router: Option<Ipv6Addr>) {
-        let Some(fast) = &mut self.fast else { return };
-        // A link without neighbours has no use for it.
-        let router = router.filter(|_| world.uplink.medium == Medium::Ethernet);
-        tracing::debug!(
-            "next hop to the prefix: {}",
-            router.map_or("by route".to_owned(), |r| r.to_string())
-        );
-        if let Err(error) = fast.set_next_hop(router) {
-            tracing::warn!("the next hop cannot be told to the fast path: {error}");
+        loop {
+            self.follow().await;
+            tokio::select! {
+                () = signals.any() => {
+                    tracing::info!("stopped by a signal");
+                    return Ok(());
+                }
+                event = news.next() => match event {
+                    Some(event) => self.event(event)?,
+                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+                },
+                () = self.finder.step() => {}
+                claimed = made(&mut self.claiming) => {
+                    self.claiming = None;
+                    self.claimed(claimed?).await?;
+                }
+                () = failed(&self.isthmus) => return Err(device_gone()),
+                () = until(self.addresses_settle) => {
+                    self.addresses_settle = None;
+                    self.look_at_addresses().await?;
+                }
+                () = until(self.routes_settle) => {
+                    self.routes_settle = None;
+                    self.look_at_routes().await;
+                }
+                never = &mut self.answering => match never {},
+                accepted = control.accept() => {
+                    let Ok((stream, _)) = accepted else { continue };
+                    if let Err(error) = control::serve(stream, async |request| self.reply(request)).await {
+                        tracing::debug!("a control request failed: {error}");
+                    }
+                }
+            }
         }
     }
-}
 
-fn start_fast_path(
-    settings: &Settings,
-    uplink: &Link,
-    address: Ipv6Addr,
-    tun_ifindex: u32,
-) -> Result<Option<ClatPath>, Failure> {
-    let t = &settings.translator;
-    let rules = rules::of(settings, uplink, address, tun_ifindex);
-    accelerate::start(t, |attach| match uplink.medium {
-        Medium::Other => Err(Failure::missing(format!(
-            "the fast path does not know the link layer of {}",
-            uplink.name
-        ))),
-        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(accelerate::failure),
-    })
-}
-
-/// Last of all, leads IPv4 to the translator.
-async fn open(
-    net: &Net,
-    settings: &Settings,
-    uplink: &Link,
-    isthmus: &Isthmus,
-) -> Result<(), Failure> {
-    net.add_address4(isthmus.index, settings.clat.v4).await?;
-    for to in &settings.clat.routes {
-        let route = Route4 {
-            to: *to,
-            index: isthmus.index,
-            source: Some(settings.clat.v4),
-            metric: settings.clat.metric,
-            mtu: Some(rules::mtu6(uplink) - GROWTH),
+    /// Compares what is wanted with the prefix that is to be used now, and sets out for it.
+    async fn follow(&mut self) {
+        let choice = self.finder.choice();
+        let wanted = choice.as_ref().map(|(prefix, _)| *prefix);
+        if wanted == self.wanted {
+            return;
+        }
+        self.wanted = wanted;
+        self.claiming = None;
+        self.stranded = false;
+        let Some((prefix, from)) = choice else {
+            self.close("the network has no translation prefix any more")
+                .await;
+            return;
         };
-        net.add_route4(&route).await?;
+        if self.finder.is_search() {
+            tracing::info!("translation prefix {prefix} from {from}");
+        }
+        self.set_out(prefix);
     }
-    Ok(())
-}
 
-/// What stays the same while it serves.
-struct World<'a> {
-    net: &'a Net,
-    settings: &'a Settings,
-    uplink: &'a Link,
-    control: &'a UnixListener,
-}
-
-impl World<'_> {
-    /// Fails when the prefix is gone from which the CLAT's address was made: nobody would answer to it any more.
-    async fn still_has(&self, address: Ipv6Addr) -> Result<(), Failure> {
-        if self.settings.clat.v6 != V6Address::Auto {
-            return Ok(());
-        }
-        if self.net.is_in_prefix_of(self.uplink.index, address).await? {
-            return Ok(());
-        }
-        Err(Failure::run_time(format!(
-            "{} has no address any more in the prefix of {address}: start again to take another",
-            self.uplink.name
-        )))
+    /// Begins with the first stage for a prefix.
+    fn set_out(&mut self, prefix: Ipv6Net) {
+        let Site {
+            net,
+            settings,
+            uplink,
+        } = self.site;
+        let stays = |side6: &Side6| {
+            !self.stranded && (side6.pref64 == prefix || settings.clat.v6 != V6Address::Auto)
+        };
+        let ours = self.isthmus.as_ref().map(|isthmus| isthmus.side6);
+        self.claiming = Some(match ours.filter(stays) {
+            // It is answered for all the time.
+            Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed_local(),
+            None => claim(net, settings, uplink, prefix).boxed_local(),
+        });
     }
-}
 
-/// Answers whoever asks, and follows the routes, until it is time to leave.
-async fn serve(
-    world: World<'_>,
-    isthmus: &mut Isthmus,
-    responder: Option<&Responder>,
-    mut news: BoxStream<'static, Event>,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
-    let uplink = world.uplink;
-    let gone = || Failure::run_time(format!("the uplink {} is gone", uplink.name));
-    let device = &world.settings.translator.device;
-    let device_gone = || Failure::run_time(format!("the TUN device {device} is gone"));
-    let answering = async {
-        match responder {
-            Some(responder) => responder.answer().await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::pin!(answering);
-    let mut routes_settle = Some(Instant::now());
-    let mut addresses_settle = None;
-    loop {
-        tokio::select! {
-            () = signals.any() => {
-                tracing::info!("stopped by a signal");
+    /// There is an address for what is wanted: build with it, or move to it, and open.
+    async fn claimed(&mut self, claimed: Claim) -> Result<(), Failure> {
+        let Some(pref64) = self.wanted else {
+            return Ok(());
+        };
+        let (address, responder) = match claimed {
+            Claim::Made(address, responder) => (address, responder),
+            Claim::Kept(address) => (address, None),
+            Claim::NotYet(why) if self.finder.is_search() => {
+                self.strand(&why.to_string()).await;
                 return Ok(());
             }
-            event = news.next() => match event {
-                Some(Event::LinkGone(index)) if index == uplink.index => return Err(gone()),
-                Some(Event::LinkChanged(link)) if link.index == uplink.index && link.mtu != uplink.mtu => {
+            Claim::NotYet(why) => return Err(why),
+        };
+        let side6 = Side6 { pref64, address };
+        let done = match &mut self.isthmus {
+            Some(isthmus) if isthmus.side6 == side6 => Ok(()),
+            Some(isthmus) => isthmus.move_to(self.site, side6).await,
+            None => Isthmus::build(self.site, side6).await.map(|built| {
+                self.isthmus = Some(built);
+            }),
+        };
+        match done {
+            // What the network says does not fit what the operator says.
+            Err(failure) if failure.kind == Kind::Usage && self.finder.is_search() => {
+                let why = format!("the prefix {pref64} cannot be used, {failure}");
+                self.close(&why).await;
+                return Ok(());
+            }
+            done => done?,
+        }
+        self.stranded = false;
+        if let Some(responder) = responder.map(Rc::new) {
+            self.answering = async move { responder.answer().await }.boxed_local();
+        }
+        self.routes_settle = Some(Instant::now());
+        self.open(side6).await
+    }
+
+    async fn open(&mut self, side6: Side6) -> Result<(), Failure> {
+        let Some(isthmus) = &mut self.isthmus else {
+            return Ok(());
+        };
+        isthmus.open(self.site).await?;
+        tracing::info!(
+            "ready: {} <-> {} on {}, prefix {}, datapath {}",
+            self.site.settings.clat.v4,
+            side6.address,
+            self.site.uplink.name,
+            side6.pref64,
+            accelerate::datapath(isthmus.fast.as_deref())
+        );
+        Ok(())
+    }
+
+    /// Takes the IPv4 routes away until there is something to open for.
+    async fn close(&mut self, why: &str) {
+        let was_open = self.isthmus.as_ref().is_some_and(|isthmus| isthmus.is_open);
+        if let Some(isthmus) = &mut self.isthmus {
+            isthmus.close(self.site).await;
+        }
+        let what = match was_open {
+            true => "the IPv4 routes are taken away until that changes",
+            false => "waiting until that changes",
+        };
+        tracing::warn!("{why}: {what}");
+    }
+
+    /// There is no address to translate to until the uplink has another prefix.
+    async fn strand(&mut self, why: &str) {
+        self.stranded = true;
+        // Whoever tries the address out again must not hear from us that it is taken.
+        self.answering = std::future::pending().boxed_local();
+        self.close(why).await;
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Failure> {
+        let uplink = self.site.uplink;
+        let tun = self.isthmus.as_ref().map(|isthmus| isthmus.index);
+        match event {
+            Event::LinkGone(index) if index == uplink.index => {
+                return Err(Failure::run_time(format!(
+                    "the uplink {} is gone",
+                    uplink.name
+                )));
+            }
+            Event::LinkChanged(link) if link.index == uplink.index && link.mtu != uplink.mtu => {
+                return Err(Failure::run_time(format!(
+                    "the MTU of the uplink {} changed from {} to {}: start again to follow it",
+                    uplink.name, uplink.mtu, link.mtu
+                )));
+            }
+            Event::LinkChanged(link) if link.index == uplink.index => {
+                let was_running = std::mem::replace(&mut self.attachment.1, link.running);
+                if link.running && !was_running {
+                    self.finder.attached();
+                }
+            }
+            Event::LinkGone(index) if Some(index) == tun => {
+                return Err(Failure::run_time(format!(
+                    "the TUN device {} is gone",
+                    self.site.settings.translator.device
+                )));
+            }
+            // A link that goes loses its addresses first; that it is gone is the better news.
+            Event::AddressesChanged => self.addresses_settle = Some(Instant::now() + SETTLE),
+            Event::RoutesChanged => {
+                if let Some(isthmus) = &mut self.isthmus {
+                    isthmus.next_hop(uplink, None);
+                }
+                self.routes_settle = Some(Instant::now() + SETTLE);
+            }
+            Event::LinkGone(_) | Event::LinkChanged(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Once addresses have settled: does the CLAT's still fit, and is this the same network?
+    async fn look_at_addresses(&mut self) -> Result<(), Failure> {
+        if let Some(address) = self.isthmus.as_ref().map(|isthmus| isthmus.side6.address) {
+            if !self.still_has(address).await? && !self.stranded {
+                let why = format!(
+                    "{} has no address any more in the prefix of {address}",
+                    self.site.uplink.name
+                );
+                if !self.finder.is_search() {
                     return Err(Failure::run_time(format!(
-                        "the MTU of the uplink {} changed from {} to {}: start again to follow it",
-                        uplink.name, uplink.mtu, link.mtu
+                        "{why}: start again to take another"
                     )));
                 }
-                Some(Event::LinkGone(index)) if index == isthmus.index => return Err(device_gone()),
-                // A link that goes loses its addresses first; that it is gone is the better news.
-                Some(Event::AddressesChanged) => addresses_settle = Some(Instant::now() + SETTLE),
-                Some(Event::RoutesChanged) => {
-                    isthmus.next_hop(&world, None);
-                    routes_settle = Some(Instant::now() + SETTLE);
-                }
-                Some(Event::LinkGone(_) | Event::LinkChanged(_)) => {}
-                None => return Err(Failure::run_time("the kernel closed the netlink connection")),
-            },
-            () = isthmus.slow.failed() => return Err(device_gone()),
-            () = until(addresses_settle) => {
-                addresses_settle = None;
-                world.still_has(isthmus.address).await?;
-            }
-            () = until(routes_settle) => {
-                routes_settle = None;
-                let router = world.net.sole_router(world.settings.translator.pref64[0], uplink.index).await;
-                isthmus.next_hop(&world, router);
-            }
-            never = &mut answering => match never {},
-            accepted = world.control.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
-                if let Err(error) = control::serve(stream, async |request| reply(world.settings, isthmus, request)).await {
-                    tracing::debug!("a control request failed: {error}");
-                }
+                self.strand(&why).await;
             }
         }
+        if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
+            self.set_out(prefix);
+        }
+        if self.finder.is_search() {
+            let prefixes = self
+                .site
+                .net
+                .global_prefixes(self.site.uplink.index)
+                .await?;
+            let before = std::mem::replace(&mut self.attachment.0, prefixes);
+            let now = &self.attachment.0;
+            if !before.is_empty() && !before.iter().any(|prefix| now.contains(prefix)) {
+                self.finder.attached();
+            } else if before != *now {
+                self.finder.look_again();
+            }
+        }
+        Ok(())
+    }
+
+    /// False when the prefix is gone from which the CLAT's address was made: nobody would answer to it any more.
+    async fn still_has(&self, address: Ipv6Addr) -> Result<bool, Failure> {
+        if self.site.settings.clat.v6 != V6Address::Auto {
+            return Ok(true);
+        }
+        let index = self.site.uplink.index;
+        self.site.net.is_in_prefix_of(index, address).await
+    }
+
+    /// Once routes have settled: is there one router behind the prefix?
+    async fn look_at_routes(&mut self) {
+        let (net, uplink) = (self.site.net, self.site.uplink);
+        if let Some(isthmus) = &mut self.isthmus {
+            let router = net.sole_router(isthmus.side6.pref64, uplink.index).await;
+            isthmus.next_hop(uplink, router);
+        }
+    }
+
+    /// Interfaces that got a clsact queueing discipline from us.
+    fn made_qdiscs(&self) -> Vec<u32> {
+        let fast = self.isthmus.as_ref().and_then(|i| i.fast.as_ref());
+        fast.map(|fast| fast.made_qdiscs()).unwrap_or_default()
+    }
+}
+
+/// What comes of trying an address out, or never.
+async fn made(
+    claiming: &mut Option<LocalBoxFuture<'_, Result<Claim, Failure>>>,
+) -> Result<Claim, Failure> {
+    match claiming {
+        Some(claiming) => claiming.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// When a reader of the TUN device has failed, or never.
+async fn failed(isthmus: &Option<Isthmus>) {
+    match isthmus {
+        Some(isthmus) => isthmus.slow.failed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -305,31 +406,5 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
-    }
-}
-
-fn reply(settings: &Settings, isthmus: &Isthmus, request: Request) -> Answer {
-    match request {
-        Request::Hello => Answer::Hello {
-            pid: std::process::id(),
-        },
-        Request::Counters => match counters::read(isthmus.fast.as_deref(), &isthmus.slow.tallies) {
-            Ok(counters) => Answer::Counters(counters),
-            Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
-        },
-        Request::Config => {
-            let mut settings = settings.clone();
-            settings.clat.v6 = V6Address::Fixed(isthmus.address);
-            match settings.canonical() {
-                Ok(text) => Answer::Config(text),
-                Err(error) => Answer::Failed(error.to_string()),
-            }
-        }
-        Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
-            Answer::Failed("a CLAT has no bindings and sessions".to_owned())
-        }
-        Request::Reload => Answer::Failed(
-            "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),
-        ),
     }
 }

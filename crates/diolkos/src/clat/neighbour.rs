@@ -10,7 +10,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 use diolkos_core::csum;
-use diolkos_sys::packet::NeighbourSocket;
+use diolkos_sys::packet::{DiscoverySocket, Hears};
 use tokio::time::{timeout_at, Instant};
 
 const SOLICITATION: u8 = 135;
@@ -29,7 +29,7 @@ const RETRANSMIT: Duration = Duration::from_secs(1);
 
 /// Speaks for one address on one Ethernet link.
 pub struct Responder {
-    socket: NeighbourSocket,
+    socket: DiscoverySocket,
     address: Ipv6Addr,
     link_address: Vec<u8>,
     /// Keeps the solicited-node group joined, so that the network card hears the questions.
@@ -53,7 +53,7 @@ impl Responder {
         let group = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
         group.join_multicast_v6(&solicited_node(address), ifindex)?;
         Ok(Responder {
-            socket: NeighbourSocket::open(ifindex)?,
+            socket: DiscoverySocket::open(ifindex, Hears::Neighbours)?,
             address,
             link_address: link_address.to_vec(),
             _group: group,

@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 
 use diolkos_core::Config;
 use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
+use ipnet::Ipv6Net;
 
 use crate::config::{Found, Settings, TrafficClass, WELL_KNOWN_PREFIX};
 use crate::net::{Link, Medium};
@@ -22,14 +23,24 @@ pub fn mtu6(uplink: &Link) -> u32 {
     uplink.mtu6.min(LONGEST)
 }
 
+/// The IPv6 side of the translation. The address may have been made for the prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side6 {
+    /// The PLAT's prefix.
+    pub pref64: Ipv6Net,
+    /// The CLAT's address.
+    pub address: Ipv6Addr,
+}
+
 /// For the slow path.
-pub fn translation(settings: &Settings, uplink: &Link, address: Ipv6Addr) -> Config {
+pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
     let found = Found {
         mtu4: tun_mtu(uplink),
         mtu6: mtu6(uplink),
-        address6: Some(address),
+        address6: Some(side6.address),
     };
     Config {
+        pref64: vec![side6.pref64],
         // The uplink's heeds `translator.mtu6` already, and its bound is that of the fast path too.
         mtu6: found.mtu6,
         ..settings.translation(found)
@@ -37,8 +48,9 @@ pub fn translation(settings: &Settings, uplink: &Link, address: Ipv6Addr) -> Con
 }
 
 /// For the fast path.
-pub fn of(settings: &Settings, uplink: &Link, address: Ipv6Addr, tun_ifindex: u32) -> ClatRules {
+pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) -> ClatRules {
     let t = &settings.translator;
+    let Side6 { pref64, address } = side6;
     ClatRules {
         rules: Rules {
             tun_ifindex,
@@ -50,9 +62,9 @@ pub fn of(settings: &Settings, uplink: &Link, address: Ipv6Addr, tun_ifindex: u3
         v4: settings.clat.v4,
         v6: address,
         pref64: Pref64 {
-            network: t.pref64[0].network(),
-            bits: t.pref64[0].prefix_len(),
-            only_global: t.pref64[0] == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
+            network: pref64.network(),
+            bits: pref64.prefix_len(),
+            only_global: pref64 == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
         },
         uplink_ifindex: uplink.index,
         uplink_is_ethernet: uplink.medium == Medium::Ethernet,
@@ -67,10 +79,12 @@ mod tests {
         Link {
             index: 2,
             name: "eth0".to_owned(),
+            alias: String::new(),
             mtu,
             mtu6: mtu - 100,
             address: vec![0; 6],
             medium: Medium::Ethernet,
+            running: true,
         }
     }
 
@@ -85,11 +99,14 @@ mod tests {
                 (TrafficClass::Zero, true, 9000),
                 (TrafficClass::Copy, true, 65536),
             ] {
-                settings.translator.pref64 = vec![pref64.parse().expect("a prefix")];
+                let side6 = Side6 {
+                    pref64: pref64.parse().expect("a prefix"),
+                    address,
+                };
                 settings.translator.traffic_class = class;
                 settings.translator.allow_private_with_wkp = private;
-                let fast = of(&settings, &uplink(mtu), address, 3);
-                let slow = translation(&settings, &uplink(mtu), address);
+                let fast = of(&settings, &uplink(mtu), side6, 3);
+                let slow = translation(&settings, &uplink(mtu), side6);
                 slow.check().expect("nothing contradicts itself");
                 let [prefix] = slow.pref64[..] else {
                     panic!("one prefix")

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use ipnet::Ipv6Net;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -27,7 +28,10 @@ pub type V6Address = OrAuto<Ipv6Addr>;
 /// An IPv4 address, or `auto`.
 pub type V4Address = OrAuto<Ipv4Addr>;
 
-/// An address of either family.
+/// A translation prefix, or `auto`.
+pub type Prefix = OrAuto<Ipv6Net>;
+
+/// An address of either family, or a prefix.
 pub trait Address: Copy + FromStr + ToString {
     /// For messages.
     const WHAT: &'static str;
@@ -39,6 +43,10 @@ impl Address for Ipv4Addr {
 
 impl Address for Ipv6Addr {
     const WHAT: &'static str = "an IPv6 address";
+}
+
+impl Address for Ipv6Net {
+    const WHAT: &'static str = "an IPv6 prefix";
 }
 
 impl<T: Address> OrAuto<T> {
@@ -158,11 +166,20 @@ pub enum Networks<N> {
 }
 
 impl<N> Networks<N> {
-    /// The networks, if they are given.
+    /// The networks, if they are given; of `auto`, none.
     pub fn given(&self) -> &[N] {
         match self {
             Networks::Auto => &[],
             Networks::These(networks) => networks,
+        }
+    }
+}
+
+impl From<Prefix> for Networks<Ipv6Net> {
+    fn from(prefix: Prefix) -> Networks<Ipv6Net> {
+        match prefix {
+            OrAuto::Auto => Networks::Auto,
+            OrAuto::Fixed(prefix) => Networks::These(vec![prefix]),
         }
     }
 }

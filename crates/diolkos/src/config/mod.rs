@@ -24,11 +24,11 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use network::network_or_node;
 
-pub use auto::{Mtu, Networks, V4Address, V6Address};
+pub use auto::{Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
 pub use nat64::Nat64;
-pub use translation::{has_icmpv6_source, Found};
+pub use translation::Found;
 
 /// Everything a configuration file can say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -90,6 +90,8 @@ pub enum Placement {
     Device,
     /// Also at the ingress of the interfaces of a router, before any routing.
     Inline,
+    /// The same, and what can be is sent out of another of the interfaces without the kernel's forwarding.
+    Direct,
 }
 
 /// How tc programs are attached.
@@ -144,10 +146,12 @@ pub struct Translator {
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
     /// A CLAT has one, its uplink. For a router: where forwarding is switched on while it runs, and
-    /// where packets are translated with the placement `inline`; empty: forwarding everywhere, and nowhere inline.
+    /// where packets are translated with the placements `inline` and `direct`; empty: forwarding everywhere, and nowhere
+    /// inline.
     pub interfaces: Vec<String>,
-    /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT.
-    pub pref64: Vec<Ipv6Net>,
+    /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT. auto: a CLAT learns it from its network (RFC
+    /// 8781, RFC 7050) and follows its changes.
+    pub pref64: Networks<Ipv6Net>,
     /// RFC 7915 section 4, bytes.
     pub lowest_ipv6_mtu: u32,
     /// MTU of the next hop on the IPv4 side, bytes.
@@ -172,7 +176,7 @@ impl Default for Translator {
             device: "diolkos0".to_owned(),
             queues: 0,
             interfaces: Vec::new(),
-            pref64: vec![WELL_KNOWN_PREFIX],
+            pref64: Networks::These(vec![WELL_KNOWN_PREFIX]),
             lowest_ipv6_mtu: 1280,
             mtu4: Mtu::Auto,
             mtu6: Mtu::Auto,
@@ -202,6 +206,8 @@ pub struct Clat {
     pub routes: Vec<Ipv4Net>,
     /// Preference of these routes; a native IPv4 route with a lower metric wins.
     pub metric: u32,
+    /// Who is asked for the prefix where `translator.pref64` is auto; empty: the resolvers of /etc/resolv.conf.
+    pub resolvers: Vec<Resolver>,
 }
 
 impl Default for Clat {
@@ -211,6 +217,7 @@ impl Default for Clat {
             v6: V6Address::Auto,
             routes: vec![Ipv4Net::default()],
             metric: 2048,
+            resolvers: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Nat64 {
     pub max_bindings_per_source: u32,
     /// Bits of the IPv6 prefix that is one source.
     pub source_prefix_len: u8,
+    /// Where sessions are kept while the program does not run; empty: nowhere.
+    pub state: PathBuf,
     /// How long sessions live without a packet.
     pub timeouts: Timeouts,
     /// The IPv4 addresses and ports of the nodes.
@@ -60,10 +63,18 @@ impl Default for Nat64 {
             max_sessions_per_source: limits.sessions_per_source,
             max_bindings_per_source: limits.bindings_per_source,
             source_prefix_len: limits.source_prefix_len,
+            state: PathBuf::new(),
             timeouts: Timeouts::default(),
             pool4: Vec::new(),
             bindings: Vec::new(),
         }
+    }
+}
+
+impl Nat64 {
+    /// The file in which sessions are kept while the program does not run, if they are.
+    pub fn state(&self) -> Option<&Path> {
+        Some(self.state.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
 }
 

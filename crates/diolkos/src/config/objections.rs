@@ -51,32 +51,38 @@ impl Settings {
             Mode::Siit => self.object_to_siit(&mut found),
             Mode::Nat64 => self.object_to_nat64(&mut found),
         }
-        if t.placement == Placement::Inline {
-            self.object_to_inline(&mut found);
+        if t.mode != Mode::Clat && t.pref64 == Networks::Auto {
+            found.push(Objection::new(
+                "translator.pref64",
+                "a router does not learn its prefix, others learn it from the router: say it",
+            ));
+        }
+        match t.placement {
+            Placement::Device => {}
+            Placement::Inline => self.object_to_inline("inline", &mut found),
+            Placement::Direct => self.object_to_inline("direct", &mut found),
         }
         found.extend(self.contradictions());
         found
     }
 
-    fn object_to_inline(&self, found: &mut Vec<Objection>) {
-        let mut object = |key: &str, message: &str| found.push(Objection::new(key, message));
+    fn object_to_inline(&self, placement: &str, found: &mut Vec<Objection>) {
+        let mut object =
+            |message: String| found.push(Objection::new("translator.placement", message));
         let t = &self.translator;
         if t.datapath == Datapath::Tun {
-            object(
-                "translator.placement",
-                "inline is a place of the tc fast path, and the datapath is \"tun\"",
-            );
+            object(format!(
+                "{placement} is a place of the tc fast path, and the datapath is \"tun\""
+            ));
         }
         if t.mode == Mode::Clat {
-            object(
-                "translator.placement",
-                "a CLAT translates at its uplink as it is; inline is for routers",
-            );
+            object(format!(
+                "a CLAT translates at its uplink as it is; {placement} is for routers"
+            ));
         } else if t.interfaces.is_empty() {
-            object(
-                "translator.placement",
-                "inline needs translator.interfaces: those where packets come in",
-            );
+            object(format!(
+                "{placement} needs translator.interfaces: those where packets come in"
+            ));
         }
     }
 
@@ -92,11 +98,20 @@ impl Settings {
                 ),
             );
         }
-        if t.pref64.len() != 1 {
+        let prefixes = t.pref64.given().len();
+        if t.pref64 != Networks::Auto && prefixes != 1 {
             object(
                 "translator.pref64",
-                format!("a CLAT has one prefix; {} are given", t.pref64.len()),
+                format!("a CLAT has one prefix; {prefixes} are given"),
             );
+        }
+        for (at, resolver) in self.clat.resolvers.iter().enumerate() {
+            if resolver.0.ip().is_unspecified() || resolver.0.ip().is_multicast() {
+                object(
+                    &format!("clat.resolvers[{at}]"),
+                    format!("{resolver} cannot be the address of a resolver"),
+                );
+            }
         }
         if t.mtu4 != Mtu::Auto {
             object(
@@ -168,6 +183,13 @@ impl Settings {
                 "a NAT64 has bindings, which nat64.static says; mappings need mode = \"siit\""
                     .to_owned(),
             );
+        }
+        if self
+            .nat64
+            .state()
+            .is_some_and(|path| path.file_name().is_none())
+        {
+            object("nat64.state", "it names no file".to_owned());
         }
         object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }

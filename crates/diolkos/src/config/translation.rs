@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The settings as the translator takes them.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
-use diolkos_core::{Config, Translator};
+use diolkos_core::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{Mode, Settings, TrafficClass, UdpZeroChecksum};
@@ -44,7 +44,7 @@ impl Settings {
         // The first address of a pool goes before an address that nobody has named.
         let own6_for_errors = own6.filter(|_| self.icmp.source_pool6.is_empty());
         Config {
-            pref64: t.pref64.clone(),
+            pref64: t.pref64.given().to_vec(),
             eam: match t.mode {
                 Mode::Clat => vec![diolkos_core::Eam {
                     v4: Ipv4Net::from(self.clat.v4),
@@ -85,17 +85,3 @@ impl Settings {
         }
     }
 }
-
-/// Whether ICMPv6 errors can be originated: 64:ff9b::/96 may not carry the address that stands for the translator in IPv4
-/// where nobody gave it one of IPv6 (RFC 6052 section 3.1).
-pub fn has_icmpv6_source(config: &Config, translator: &Translator) -> bool {
-    let icmp = &config.icmp;
-    let pool4 = icmp.source_pool4.first().map(|pool| pool.network());
-    let address4 = icmp.address4.or(pool4).unwrap_or(DUMMY);
-    icmp.address6.is_some()
-        || !icmp.source_pool6.is_empty()
-        || translator.mapper().embed(0, address4).is_ok()
-}
-
-/// RFC 7600 section 4.8.
-const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);

@@ -10,7 +10,7 @@ mod listen;
 mod tally;
 mod tcp;
 mod udp;
-mod upstream;
+pub mod upstream;
 
 use std::rc::Rc;
 
@@ -97,9 +97,13 @@ fn reply(settings: &Settings, desk: &Desk, request: Request) -> Answer {
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),
         },
+        Request::Prefix => {
+            Answer::Failed("a DNS64 learns no prefix; `show config` says which it has".to_owned())
+        }
         Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
             Answer::Failed("a DNS64 has no bindings and sessions".to_owned())
         }
+        Request::Stop => Answer::Failed("a DNS64 leaves nothing: end it with a signal".to_owned()),
         Request::Reload => {
             Answer::Failed("a DNS64 does not reload: stop it and start it again".to_owned())
         }

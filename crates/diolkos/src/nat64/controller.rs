@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,11 +11,15 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, SessionView};
 use diolkos_core::{Nat64, Packet, Verdict};
-use diolkos_sys::fastpath::Sessions;
+use diolkos_sys::clock;
+use diolkos_sys::fastpath::{Lending, Old, Sessions};
+use ipnet::Ipv6Net;
 
+use super::leases::Leases;
 use super::mirror::Mirror;
+use super::store::{self, Malformed, Restored, Stored};
 use crate::counters::Tally;
-use crate::random::random;
+use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
 
 /// Entries that are looked at before packets pass again.
@@ -27,29 +34,73 @@ pub struct Controller {
     pub tally: Arc<Tally>,
 }
 
-struct Inner {
-    nat64: Nat64,
-    mirror: Mirror,
+pub(super) struct Inner {
+    pub(super) nat64: Nat64,
+    pub(super) mirror: Mirror,
+    leases: Leases,
+    stock: Stock,
 }
 
 impl Controller {
-    /// Without sessions. `sessions` are those of the fast path, if there is one.
+    /// Without sessions. `fast`: the fast path's copy of them, and what it may open by itself; `secret` is random, and
+    /// nobody's to know.
     pub fn new(
         config: &Nat64Config,
-        sessions: Option<Arc<Sessions>>,
+        fast: Option<(Arc<Sessions>, Lending)>,
+        secret: [u64; 4],
     ) -> Result<Controller, ConfigError> {
-        let secret = [random(), random(), random(), random()];
+        let (sessions, lending) = fast.unzip();
+        let nat64 = Nat64::new(config, secret)?;
+        let mut mirror = Mirror::new(config, sessions);
+        mirror.begin(nat64.state());
         Ok(Controller {
             inner: Mutex::new(Inner {
-                nat64: Nat64::new(config, secret)?,
-                mirror: Mirror::new(config, sessions),
+                nat64,
+                mirror,
+                leases: Leases::new(config, lending),
+                stock: Stock::default(),
             }),
             tally: Arc::new(Tally::default()),
         })
     }
 
+    /// Brings back what an earlier run had, before any packet comes.
+    pub fn restore(
+        &self,
+        stored: Option<&mut Stored>,
+        old: Option<&Old>,
+        own: &[Ipv4Addr],
+    ) -> Result<Restored, Malformed> {
+        store::restore(&mut self.lock(), stored, old, own)
+    }
+
+    /// Takes back what is lent to the fast path, and lends nothing more: it goes on with the sessions that there are.
+    pub fn stop_lending(&self) {
+        let inner = &mut *self.lock();
+        inner.leases.stop(inner.nat64.state_mut());
+    }
+
+    /// Can be read when the fast path has opened something that [`Controller::settle`] has not seen; None without one.
+    pub fn openings(&self) -> io::Result<Option<OwnedFd>> {
+        let inner = &*self.lock();
+        inner.leases.lending().map(Lending::ready).transpose()
+    }
+
+    /// Takes over what the fast path has opened.
+    pub fn settle(&self) {
+        drop(self.lock());
+    }
+
     /// Ends what has expired. Packets pass in between.
     pub fn sweep(&self, env: &mut Clock, out: &mut Writer<'_>) {
+        {
+            let inner = &mut *self.lock();
+            inner.leases.sweep(inner.nat64.state_mut());
+        }
+        self.expire(env, out);
+    }
+
+    fn expire(&self, env: &mut Clock, out: &mut Writer<'_>) {
         loop {
             let mut guard = self.lock();
             let inner = &mut *guard;
@@ -73,6 +124,7 @@ impl Controller {
         swap: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), E>, ConfigError> {
         let inner = &mut *self.lock();
+        inner.leases.end_all(inner.nat64.state_mut());
         let old = inner.nat64.config().clone();
         let (before, after) = (&old.translator.pref64, &config.translator.pref64);
         let renumbered = !before.starts_with(after) && !after.starts_with(before);
@@ -91,6 +143,8 @@ impl Controller {
         };
         let state = inner.nat64.state_mut();
         inner.mirror.follow(in_force, state, renumbered);
+        inner.leases.follow(in_force);
+        inner.stop_if_incomplete();
         Ok(swapped)
     }
 
@@ -98,8 +152,11 @@ impl Controller {
     pub fn bind(&self, binding: Binding) -> Result<(), BindError> {
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
+        // It may be a port that is lent.
+        inner.leases.end_all(state);
         state.bind(binding, &mut inner.mirror)?;
         inner.mirror.add_own(binding.v4.addr, state.sessions());
+        inner.stop_if_incomplete();
         Ok(())
     }
 
@@ -120,15 +177,38 @@ impl Controller {
         let mut views = Vec::new();
         let mut next = Some(0);
         while let Some(first) = next.filter(|_| views.len() < at_most) {
-            let inner = &mut *self.lock();
-            let state = inner.nat64.state_mut();
-            state.catch_up(first, BUDGET, &mut inner.mirror);
-            let (there, after) = state.sessions_from(first, BUDGET);
+            let (there, after) = self.sessions_from(first, true);
             views.extend(there);
             next = after;
         }
         views.truncate(at_most);
         views
+    }
+
+    /// Some of the sessions, from a place of the table on, and where to go on; the first place is 0. `asks`: with what the
+    /// fast path has seen of them, which takes most of the time.
+    pub fn sessions_from(&self, first: u32, asks: bool) -> (Vec<SessionView>, Option<u32>) {
+        let inner = &mut *self.lock();
+        let state = inner.nat64.state_mut();
+        if asks {
+            state.catch_up(first, BUDGET, &mut inner.mirror);
+        }
+        state.sessions_from(first, BUDGET)
+    }
+
+    /// The same of bindings.
+    pub fn bindings_from(&self, first: u32) -> (Vec<BindingView>, Option<u32>) {
+        self.lock().nat64.state().bindings_from(first, BUDGET)
+    }
+
+    /// The translation prefixes, by whose places sessions know them.
+    pub fn pref64(&self) -> Vec<Ipv6Net> {
+        self.lock().nat64.config().translator.pref64.clone()
+    }
+
+    /// Whether entries have come, gone or changed since this was last asked.
+    pub fn take_changed(&self) -> bool {
+        std::mem::take(&mut self.lock().mirror.changed)
     }
 
     /// How many entries there are of each kind.
@@ -141,12 +221,37 @@ impl Controller {
         self.lock().mirror.refused
     }
 
+    /// Whoever has the tables has them with all that the fast path has opened: it comes before any packet, question or
+    /// change that may follow from it.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = &mut *guard;
+        let random = || inner.stock.take();
+        let state = inner.nat64.state_mut();
+        inner
+            .leases
+            .settle(state, &mut inner.mirror, clock::monotonic, random);
+        guard
     }
 }
 
 impl Inner {
+    fn stop_if_incomplete(&mut self) {
+        if self.mirror.is_incomplete {
+            self.leases.stop(self.nat64.state_mut());
+        }
+    }
+
+    /// Sessions have been opened by packets: leases begin, and may have to end.
+    fn consider_leases(&mut self) {
+        self.stop_if_incomplete();
+        while let Some((protocol, node)) = self.mirror.take_opened() {
+            let state = self.nat64.state_mut();
+            let random = || self.stock.take();
+            self.leases.consider(node, protocol, state, random);
+        }
+    }
+
     fn count_dropped(&mut self, tally: &Tally) {
         self.mirror
             .take_dropped()
@@ -158,6 +263,7 @@ impl Engine for Controller {
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict {
         let inner = &mut *self.lock();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
+        inner.consider_leases();
         inner.count_dropped(&self.tally);
         verdict
     }

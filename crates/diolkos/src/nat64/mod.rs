@@ -3,12 +3,20 @@
 //! has expired, the operator asks and binds.
 //!
 //! packet ─► controller ─► mirror ─► maps of the fast path; stamps ─► mirror ─► controller ◄─ sweeper, operator
+//!           controller ─► leases ─► fast path ─► openings ─► listener ─► controller
+//!
+//! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
 mod controller;
+mod leases;
+mod listener;
 mod mirror;
 mod show;
+pub mod store;
 mod sweeper;
 
 pub use controller::Controller;
+pub use listener::Listener;
+pub use mirror::own_networks;
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;

@@ -5,7 +5,7 @@ use std::fs;
 
 use futures_util::TryStreamExt;
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkLayerType, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkLayerType, LinkMessage,
 };
 use rtnetlink::LinkUnspec;
 
@@ -30,6 +30,8 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// What somebody has written to it, for others to read.
+    pub alias: String,
     /// Its MTU, bytes.
     pub mtu: u32,
     /// Its MTU for IPv6, bytes: a router advertisement may make it smaller (RFC 4861 section 4.6.4).
@@ -38,6 +40,8 @@ pub struct Link {
     pub address: Vec<u8>,
     /// What is in front of an IP packet on it.
     pub medium: Medium,
+    /// It is up and has a carrier.
+    pub running: bool,
 }
 
 impl Link {
@@ -45,6 +49,7 @@ impl Link {
         let mut link = Link {
             index: message.header.index,
             name: String::new(),
+            alias: String::new(),
             mtu: 0,
             mtu6: 0,
             address: Vec::new(),
@@ -53,10 +58,12 @@ impl Link {
                 LinkLayerType::None | LinkLayerType::Rawip | LinkLayerType::Ppp => Medium::BareIp,
                 _ => Medium::Other,
             },
+            running: message.header.flags.contains(LinkFlags::Running),
         };
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::IfAlias(alias) => link.alias.clone_from(alias),
                 LinkAttribute::Mtu(mtu) => (link.mtu, link.mtu6) = (*mtu, *mtu),
                 LinkAttribute::Address(address) => link.address.clone_from(address),
                 _ => {}
@@ -95,6 +102,22 @@ impl Net {
             "there is no network interface `{name}` (there are: {})",
             names.join(", ")
         )))
+    }
+
+    /// Writes to a link what others can read (`ip link`).
+    pub async fn set_alias(&self, index: u32, alias: &str) -> Result<(), Failure> {
+        let alias = LinkAttribute::IfAlias(alias.to_owned());
+        let message = LinkUnspec::new_with_index(index)
+            .append_extra_attribute(alias)
+            .build();
+        let done = self.handle.link().set(message).execute().await;
+        done.map_err(|e| refused("mark the TUN device", &e))
+    }
+
+    /// Removes a link, with all that hangs on it.
+    pub async fn remove_link(&self, index: u32) -> Result<(), Failure> {
+        let done = self.handle.link().del(index).execute().await;
+        done.map_err(|e| refused("remove the TUN device", &e))
     }
 
     /// Gives the TUN device its MTU, keeps the kernel from inventing an IPv6 address for it, and sets it up.

@@ -5,8 +5,11 @@ use std::fmt::Display;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use futures_util::TryStreamExt;
 use ipnet::{Ipv4Net, Ipv6Net};
-use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteMetric, RouteProtocol};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol,
+};
 use rtnetlink::RouteMessageBuilder;
 
 use super::{errno, refused, Net};
@@ -84,6 +87,77 @@ impl Net {
         done.map_err(|e| not_added(route.to, route.metric, &e))
     }
 
+    /// The IPv4 routes through a device that were added.
+    pub async fn routes4(&self, index: u32) -> Result<Vec<Route4>, Failure> {
+        let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let found = self.routes(all, index).await?;
+        let routes = found.into_iter().filter_map(|(message, metric)| {
+            let len = message.header.destination_prefix_length;
+            let to = destination(&message).and_then(|to| match to {
+                RouteAddress::Inet(to) => Some(*to),
+                _ => None,
+            });
+            Some(Route4 {
+                to: Ipv4Net::new(to.unwrap_or(Ipv4Addr::UNSPECIFIED), len).ok()?,
+                index,
+                source: None,
+                metric,
+                mtu: None,
+            })
+        });
+        Ok(routes.collect())
+    }
+
+    /// The same of IPv6.
+    pub async fn routes6(&self, index: u32) -> Result<Vec<Route6>, Failure> {
+        let all = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        let found = self.routes(all, index).await?;
+        let routes = found.into_iter().filter_map(|(message, metric)| {
+            let len = message.header.destination_prefix_length;
+            let to = destination(&message).and_then(|to| match to {
+                RouteAddress::Inet6(to) => Some(*to),
+                _ => None,
+            });
+            Some(Route6 {
+                to: Ipv6Net::new(to.unwrap_or(Ipv6Addr::UNSPECIFIED), len).ok()?,
+                index,
+                metric: Some(metric),
+            })
+        });
+        Ok(routes.collect())
+    }
+
+    /// Those of one family that are of our kind, with their metrics.
+    async fn routes(
+        &self,
+        all: RouteMessage,
+        index: u32,
+    ) -> Result<Vec<(RouteMessage, u32)>, Failure> {
+        let found: Vec<RouteMessage> = self
+            .handle
+            .route()
+            .get(all)
+            .execute()
+            .try_collect()
+            .await
+            .map_err(|e| refused("list the routes", &e))?;
+        let ours = found.into_iter().filter(|message| {
+            message.header.protocol == RouteProtocol::Static
+                && message.attributes.contains(&RouteAttribute::Oif(index))
+        });
+        let with_metric = ours.map(|message| {
+            let metric = message
+                .attributes
+                .iter()
+                .find_map(|attribute| match attribute {
+                    RouteAttribute::Priority(metric) => Some(*metric),
+                    _ => None,
+                });
+            (message, metric.unwrap_or(0))
+        });
+        Ok(with_metric.collect())
+    }
+
     /// Removes a route that was added.
     pub async fn remove_route4(&self, route: &Route4) -> Result<(), Failure> {
         let done = self.handle.route().del(route.message()).execute().await;
@@ -95,6 +169,17 @@ impl Net {
         let done = self.handle.route().del(route.message()).execute().await;
         done.map_err(|e| refused(format_args!("remove the route to {}", route.to), &e))
     }
+}
+
+/// Where a route leads; that of a default route is not said.
+fn destination(message: &RouteMessage) -> Option<&RouteAddress> {
+    message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Destination(to) => Some(to),
+            _ => None,
+        })
 }
 
 fn not_added(to: impl Display, metric: Option<u32>, error: &rtnetlink::Error) -> Failure {

@@ -12,10 +12,12 @@ use std::io::{BufReader, BufWriter};
 use std::path::Path;
 use std::time::Duration;
 
-use diolkos_core::{Env, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM};
+use diolkos_core::{
+    Env, ErrorSources, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
+};
 
 use crate::cli;
-use crate::config::{self, has_icmpv6_source, Found, Mode, V6Address};
+use crate::config::{self, Found, Mode, Networks, V6Address};
 use crate::failure::Failure;
 
 use pcap::{Reader, Record, Writer};
@@ -36,6 +38,11 @@ pub fn run(options: &cli::Translate) -> Result<(), Failure> {
             "clat.v6: there is no uplink from whose prefix `auto` could be made: give the address",
         ));
     }
+    if settings.translator.pref64 == Networks::Auto {
+        return Err(Failure::usage(
+            "translator.pref64: there is no network from which `auto` could learn it: give the prefix",
+        ));
+    }
     let found = Found {
         mtu4: Found::OFFLINE_MTU,
         mtu6: Found::OFFLINE_MTU,
@@ -46,7 +53,7 @@ pub fn run(options: &cli::Translate) -> Result<(), Failure> {
         let first = &error.problems[0];
         Failure::usage(format!("{}: {}", settings.key(&first.key), first.message))
     })?;
-    if !has_icmpv6_source(&config, &translator) {
+    if ErrorSources::of(&config).address6.is_none() {
         eprintln!("diolkos: ICMPv6 errors are left out, for there is no address to send them from: set icmp.address6");
     }
 

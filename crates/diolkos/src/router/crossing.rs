@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use diolkos_core::Translator;
-use diolkos_sys::fastpath::{FastPath, Inline};
+use diolkos_core::ErrorSources;
+use diolkos_sys::fastpath::{FastPath, Inline, Pins};
 use diolkos_sys::tun::Queue;
 
-use super::misconfigured;
-use super::stateful::{self, Stateful};
+use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
-use crate::config::{has_icmpv6_source, Found, Mode, Settings};
+use crate::config::{Found, Mode, Settings};
 use crate::counters::Tally;
 use crate::failure::Failure;
 use crate::nat64::Controller;
@@ -30,20 +29,21 @@ pub enum Next {
 
 impl Crossing {
     /// `index`: of the TUN device; `inline`: where else packets are translated; `queue`: one of the device's, to send
-    /// through.
+    /// through; `past`: what an earlier run has left.
     pub fn build(
         settings: &Settings,
         found: Found,
         index: u32,
         inline: &[Inline],
         queue: impl FnOnce() -> Result<Queue, Failure>,
+        past: Past<'_>,
     ) -> Result<(Crossing, Arc<dyn Engine>), Failure> {
-        warn_without_source(settings, found)?;
+        warn_without_source(settings, found);
         match settings.translator.mode {
             Mode::Nat64 => {
                 let config = settings.stateful(found);
                 let (stateful, engine) =
-                    Stateful::build(settings, &config, index, inline, queue()?)?;
+                    Stateful::build(settings, &config, index, inline, queue()?, past)?;
                 Ok((Crossing::Stateful(Box::new(stateful)), engine))
             }
             Mode::Clat | Mode::Siit => {
@@ -55,18 +55,24 @@ impl Crossing {
     }
 
     /// Makes everything that another configuration needs, and changes nothing.
-    pub fn prepare(&self, settings: &Settings, found: Found, index: u32) -> Result<Next, Failure> {
-        warn_without_source(settings, found)?;
+    pub fn prepare(
+        &self,
+        settings: &Settings,
+        found: Found,
+        index: u32,
+        inline: &[Inline],
+    ) -> Result<Next, Failure> {
+        warn_without_source(settings, found);
         match self {
             Crossing::Stateless(stateless) => {
                 let config = settings.translation(found);
                 Ok(Next::Stateless(
-                    stateless.prepare(settings, &config, index)?,
+                    stateless.prepare(settings, &config, index, inline)?,
                 ))
             }
             Crossing::Stateful(stateful) => {
                 let config = settings.stateful(found);
-                let next = stateful.prepare(settings, &config, index)?;
+                let next = stateful.prepare(settings, &config, index, inline)?;
                 Ok(Next::Stateful(Box::new(next)))
             }
         }
@@ -89,11 +95,49 @@ impl Crossing {
         }
     }
 
+    /// Translates at interfaces that were not there before, too.
+    pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
+        match self {
+            Crossing::Stateless(stateless) => stateless.widen(settings, new),
+            Crossing::Stateful(stateful) => stateful.widen(settings, new),
+        }
+    }
+
     /// The fast path, if there is one.
     pub fn fast(&self) -> Option<&FastPath> {
         match self {
             Crossing::Stateless(stateless) => stateless.fast(),
             Crossing::Stateful(stateful) => stateful.fast(),
+        }
+    }
+
+    /// Lets the fast path stay in the kernel beyond the process.
+    pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
+        match self {
+            Crossing::Stateless(_) => Ok(()),
+            Crossing::Stateful(stateful) => stateful.keep(pins),
+        }
+    }
+
+    /// Takes [`Crossing::keep`] back.
+    pub fn release(&mut self, pins: &Pins) {
+        if let Crossing::Stateful(stateful) = self {
+            stateful.release(pins);
+        }
+    }
+
+    /// The operator has changed something that is to survive.
+    pub fn write_soon(&self) {
+        if let Crossing::Stateful(stateful) = self {
+            stateful.write_soon();
+        }
+    }
+
+    /// Ends what moves the state, and writes it, once no packet comes any more.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        match self {
+            Crossing::Stateless(_) => Ok(()),
+            Crossing::Stateful(stateful) => stateful.finish(),
         }
     }
 
@@ -111,11 +155,11 @@ impl Crossing {
     }
 }
 
-fn warn_without_source(settings: &Settings, found: Found) -> Result<(), Failure> {
-    let config = settings.translation(found);
-    let translator = Translator::new(&config).map_err(|e| misconfigured(settings, e))?;
-    if !has_icmpv6_source(&config, &translator) {
+fn warn_without_source(settings: &Settings, found: Found) {
+    if ErrorSources::of(&settings.translation(found))
+        .address6
+        .is_none()
+    {
         tracing::warn!("no ICMPv6 error can be sent, for there is no address to send it from: set icmp.address6");
     }
-    Ok(())
 }

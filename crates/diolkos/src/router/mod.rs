@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A translator for a router, stateless (RFC 7915) or stateful (RFC 6146), from the first look at the
-//! machine to the clean machine after it: build → lead → serve (→ reload) → leave.
+//! machine to the clean machine after it: begin → build → lead → serve (→ reload) → leave. What a NAT64 with a state file
+//! leaves on purpose is in `stay`.
 
 mod addresses;
+mod answers;
 mod crossing;
+mod interfaces;
 mod reload;
 mod routes;
 mod rules;
 mod stateful;
 mod stateless;
+mod stay;
+mod survey;
 
-use diolkos_core::config::nat64::Endpoint4;
-use diolkos_core::ConfigError;
-use diolkos_sys::fastpath::{self, FastPath, Inline};
+use diolkos_sys::fastpath::Pins;
 use diolkos_sys::memory;
-use diolkos_sys::tun::Tun;
+use diolkos_sys::tun::{Queue, Tun};
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use tokio::net::UnixListener;
 
 use crate::accelerate;
-use crate::config::{Found, Mode, Mtu, Placement, Settings, V6Address};
-use crate::control::{self, Answer, Request};
-use crate::counters;
-use crate::failure::{Failure, Kind};
-use crate::forwarding::{self, Forwarding};
-use crate::nat64::{self, Controller};
-use crate::net::{Event, Medium, Net};
+use crate::config::{Found, Mode, Placement, Settings};
+use crate::control;
+use crate::failure::Failure;
+use crate::forwarding::Forwarding;
+use crate::net::{Event, Net};
 use crate::privilege::{self, NET_ADMIN};
 use crate::signals::Signals;
 use crate::slowpath::{self, SlowPath};
 
 use crossing::Crossing;
 use routes::Routes;
+use stateful::Past;
+use survey::{device_mtu, look_around};
 
-/// RFC 8200 section 5, bytes.
-const IPV6_MINIMUM_MTU: u32 = 1280;
-/// What an IPv4 packet can hold, and with it the greatest MTU of a TUN device, bytes.
-const LARGEST_MTU: u32 = 65535;
+pub use stay::clear;
 
 /// Runs until a signal comes (then it succeeds) or the device goes (then it fails). `read` reads the configuration again.
 pub async fn run(
@@ -48,28 +48,28 @@ pub async fn run(
     let mut signals = Signals::new()?;
     let (mut net, news) = Net::connect()?;
     let control = control::listen(&settings.translator.device)?;
-    forwarding::restore_leftovers(&settings.translator.device);
-
-    clear_leftovers(&mut net, &settings).await?;
-
-    let mut isthmus = Isthmus::build(&net, settings).await?;
+    let mut isthmus = stay::begin(&mut net, settings).await?;
     let served = async {
         let metric = Routes::metric(&isthmus.settings);
-        isthmus.routes.add(&net, isthmus.index, metric).await?;
+        isthmus.routes.lead(&net, isthmus.index, metric).await?;
+        isthmus.stay(&net).await;
         isthmus.announce("ready");
         serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
     }
     .await;
-    let fast = isthmus.crossing.fast();
-    let qdiscs = fast.map(FastPath::made_qdiscs).unwrap_or_default();
-    drop(isthmus);
-    for index in qdiscs {
-        net.remove_unused_clsact(index).await;
-    }
-    served
+    isthmus.leave(&mut net, served).await
 }
 
-/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
+/// Why it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// A signal: there may be a next start.
+    Signal,
+    /// The operator said so: nothing stays.
+    ForGood,
+}
+
+/// The TUN device and what translates on it. Dropped, it is gone with all its routes, unless it stays.
 struct Isthmus {
     index: u32,
     settings: Settings,
@@ -79,23 +79,56 @@ struct Isthmus {
     crossing: Crossing,
     /// Indices of the interfaces at which packets are translated before any routing.
     inline: Vec<u32>,
-    _forwarding: Forwarding,
+    forwarding: Forwarding,
     slow: SlowPath,
+    /// The device once more, to say what becomes of it.
+    device: Queue,
+    /// Known sessions go on in the kernel when this ends.
+    stays: bool,
+    /// The operator has said that this is to end.
+    ends: bool,
+}
+
+/// Whatever ends it.
+impl Drop for Isthmus {
+    fn drop(&mut self) {
+        self.slow.stop();
+        if let Err(failure) = self.crossing.finish() {
+            tracing::error!("{failure}");
+        }
+        if self.stays {
+            self.forwarding.keep();
+        }
+    }
 }
 
 impl Isthmus {
-    async fn build(net: &Net, settings: Settings) -> Result<Isthmus, Failure> {
+    /// `pins`: on what an earlier run has left; otherwise on clean ground.
+    async fn build(net: &Net, settings: Settings, pins: Option<&Pins>) -> Result<Isthmus, Failure> {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
-        let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
+        let own = &net.addresses4().await?;
+        let queues = slowpath::readers(t.queues);
+        let tun = match pins {
+            Some(_) => Tun::adopt(&t.device, queues)?,
+            None => Tun::create(&t.device, queues)?,
+        };
         let index = net.link(&t.device).await?.index;
         net.prepare_tun(index, device_mtu(&settings, found)).await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
-        let inline = inline(net, &settings).await?;
-        let (crossing, engine) = Crossing::build(&settings, found, index, &inline, queue)?;
-        let forwarding = Forwarding::both(&t.interfaces, &t.device)?;
+        let inline = interfaces::find(net, &settings, &t.interfaces).await?;
+        let past = Past { pins, own };
+        let device = queue()?;
+        let (crossing, engine) = Crossing::build(&settings, found, index, &inline, queue, past)?;
+        let inherits = pins.is_some();
+        let forwarding = match t.placement {
+            Placement::Direct => Forwarding::looked_up(&t.interfaces, &t.device, inherits)?,
+            Placement::Device | Placement::Inline => {
+                Forwarding::both(&t.interfaces, &t.device, inherits)?
+            }
+        };
         if forwarding.changed() {
             tracing::info!("forwarding is switched on while this runs");
         }
@@ -109,8 +142,11 @@ impl Isthmus {
             settings,
             crossing,
             inline: inline.iter().map(|inline| inline.ifindex).collect(),
-            _forwarding: forwarding,
+            forwarding,
             slow,
+            device,
+            stays: pins.is_some(),
+            ends: false,
         })
     }
 
@@ -121,7 +157,8 @@ impl Isthmus {
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
-        let next = self.crossing.prepare(&new, found, self.index)?;
+        let inline = interfaces::find(net, &new, &new.translator.interfaces).await?;
+        let next = self.crossing.prepare(&new, found, self.index, &inline)?;
         let routes = Routes::of(&new);
         let metric = Routes::metric(&new);
         let added = routes.without(&self.routes);
@@ -141,11 +178,16 @@ impl Isthmus {
         let removed = self.routes.without(&routes);
         removed.remove(net, self.index, metric).await;
         (self.settings, self.found, self.routes) = (new, found, routes);
+        // An interface may have come again unnoticed. The new configuration is in force whatever becomes of that.
+        if let Err(failure) = self.widen(&inline) {
+            tracing::warn!("{failure}");
+        }
         if new_mtu < old_mtu {
             if let Err(failure) = net.set_tun_mtu(self.index, new_mtu).await {
                 tracing::warn!("{failure}");
             }
         }
+        self.crossing.write_soon();
         // Two tables were there for a while, and one may have 100 000 mappings.
         memory::give_back();
         self.announce("reloaded");
@@ -158,7 +200,7 @@ impl Isthmus {
             true => "none".to_owned(),
             false => of.join(", "),
         };
-        let prefixes = list(t.pref64.iter().map(ToString::to_string).collect());
+        let prefixes = list(t.pref64.given().iter().map(ToString::to_string).collect());
         let what = match t.mode {
             Mode::Nat64 => {
                 let pool = self.settings.nat64.pool4.iter();
@@ -177,7 +219,8 @@ impl Isthmus {
         };
         let inline = match (t.placement, self.crossing.fast()) {
             (Placement::Inline, Some(_)) => format!(", inline at {}", t.interfaces.join(", ")),
-            _ => String::new(),
+            (Placement::Direct, Some(_)) => format!(", direct between {}", t.interfaces.join(", ")),
+            (Placement::Device, _) | (_, None) => String::new(),
         };
         tracing::info!(
             "{event}: {what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
@@ -198,190 +241,6 @@ impl Isthmus {
             }
         }
     }
-
-    async fn reply(
-        &mut self,
-        net: &Net,
-        read: &impl Fn() -> Result<Settings, Failure>,
-        request: Request,
-    ) -> Answer {
-        match request {
-            Request::Hello => Answer::Hello {
-                pid: std::process::id(),
-            },
-            Request::Counters => self.counters(),
-            Request::Sessions => self.of_state(|state| Answer::Sessions(nat64::sessions(state))),
-            Request::Bindings => self.of_state(|state| Answer::Bindings(nat64::bindings(state))),
-            Request::Bind(binding) => {
-                let device = &self.settings.translator.device;
-                let address = *binding.v4.ip();
-                let fit = addresses::check_bound(net, device, &self.routes, address).await;
-                self.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
-                    Ok(Ok(())) => Answer::Done,
-                    Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
-                    Err(failure) => refused(&failure),
-                })
-            }
-            Request::Unbind { protocol, v4 } => self.of_state(|state| {
-                let v4 = Endpoint4 {
-                    addr: *v4.ip(),
-                    port: v4.port(),
-                };
-                match state.unbind(protocol.into(), v4) {
-                    Ok(_) => Answer::Done,
-                    Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
-                }
-            }),
-            Request::Config => match self.in_force().canonical() {
-                Ok(text) => Answer::Config(text),
-                Err(failure) => Answer::Failed(failure.to_string()),
-            },
-            Request::Reload => {
-                let done = match read() {
-                    Ok(new) => self.reload(net, new).await,
-                    Err(failure) => Err(failure),
-                };
-                let Err(failure) = done else {
-                    return Answer::Reloaded;
-                };
-                tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
-                refused(&failure)
-            }
-        }
-    }
-
-    fn counters(&self) -> Answer {
-        let mut tallies = self.slow.tallies.clone();
-        tallies.extend(self.crossing.tally());
-        match counters::read(self.crossing.fast(), &tallies) {
-            Ok(mut counters) => {
-                if let Some(controller) = self.crossing.controller() {
-                    counters.extend(counters::of_state(
-                        &controller.counts(),
-                        controller.refused(),
-                    ));
-                }
-                Answer::Counters(counters)
-            }
-            Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
-        }
-    }
-
-    fn of_state(&self, answer: impl FnOnce(&Controller) -> Answer) -> Answer {
-        match self.crossing.controller() {
-            Some(controller) => answer(controller),
-            None => {
-                Answer::Failed("a stateless translator has no bindings and sessions".to_owned())
-            }
-        }
-    }
-
-    /// The settings with what was found in place of `auto`.
-    fn in_force(&self) -> Settings {
-        let mut settings = self.settings.clone();
-        let translation = settings.translation(self.found);
-        settings.translator.mtu4 = Mtu::Bytes(translation.mtu4);
-        settings.translator.mtu6 = Mtu::Bytes(translation.mtu6);
-        if let Some(address) = translation.icmp.address6 {
-            settings.icmp.address6 = V6Address::Fixed(address);
-        }
-        settings
-    }
-}
-
-fn refused(failure: &Failure) -> Answer {
-    match failure.kind {
-        Kind::Usage => Answer::Misconfigured(failure.to_string()),
-        _ => Answer::Failed(failure.to_string()),
-    }
-}
-
-/// Finds what the settings leave to the program: as MTU that of the largest interface, from which or to which packets go,
-/// so that the kernel's own limits decide; and an address of the router's for ICMPv6 errors.
-async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
-    let t = &settings.translator;
-    let links = net.links().await?;
-    for name in &t.interfaces {
-        net.link(name).await?;
-    }
-    let among = |name: &String| match t.interfaces.is_empty() {
-        true => name != "lo" && *name != t.device,
-        false => t.interfaces.contains(name),
-    };
-    let mtu = links
-        .iter()
-        .filter(|link| among(&link.name))
-        .map(|link| link.mtu)
-        .max()
-        .unwrap_or(Found::OFFLINE_MTU)
-        .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
-    let found = Found {
-        mtu4: mtu,
-        mtu6: mtu,
-        address6: net.global_address6().await?,
-    };
-    Ok(found)
-}
-
-/// The interfaces at which packets are translated before any routing.
-async fn inline(net: &Net, settings: &Settings) -> Result<Vec<Inline>, Failure> {
-    let t = &settings.translator;
-    let mut inline = Vec::new();
-    if t.placement != Placement::Inline {
-        return Ok(inline);
-    }
-    for name in &t.interfaces {
-        let link = net.link(name).await?;
-        inline.push(Inline {
-            ifindex: link.index,
-            is_ethernet: match link.medium {
-                Medium::Ethernet => true,
-                Medium::BareIp => false,
-                Medium::Other => {
-                    return Err(Failure::missing(format!(
-                        "the fast path does not know the link layer of {name}"
-                    )))
-                }
-            },
-        });
-        if forwarding::has_strict_filter(name) {
-            tracing::warn!(
-                "net.ipv4.conf.{name}.rp_filter is strict and drops what is translated inline there: set it, or that of \
-                 `all`, to 2"
-            );
-        }
-    }
-    Ok(inline)
-}
-
-/// Takes off what a killed run left at the interfaces.
-/// They need not be those of this configuration.
-async fn clear_leftovers(net: &mut Net, settings: &Settings) -> Result<(), Failure> {
-    for link in net.links().await? {
-        if fastpath::take_off_leftovers(link.index, &settings.translator.device) {
-            tracing::info!("took the programs off {} that a killed run left", link.name);
-            net.remove_unused_clsact(link.index).await;
-        }
-    }
-    Ok(())
-}
-
-/// What contradicts itself now that the machine is known.
-fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
-    let problems = error.problems.iter();
-    let sentences: Vec<String> = problems
-        .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
-        .collect();
-    Failure::usage(sentences.join("\n"))
-}
-
-/// The device holds what either side can send.
-fn device_mtu(settings: &Settings, found: Found) -> u32 {
-    let t = &settings.translator;
-    t.mtu4
-        .or(found.mtu4)
-        .max(t.mtu6.or(found.mtu6))
-        .max(IPV6_MINIMUM_MTU)
 }
 
 /// Answers whoever asks, until it is time to leave.
@@ -392,23 +251,27 @@ async fn serve(
     control: &UnixListener,
     mut news: BoxStream<'static, Event>,
     signals: &mut Signals,
-) -> Result<(), Failure> {
+) -> Result<End, Failure> {
     loop {
         tokio::select! {
             () = signals.any() => {
                 tracing::info!("stopped by a signal");
-                return Ok(());
+                return Ok(End::Signal);
             }
             event = news.next() => match event {
                 Some(Event::LinkGone(index)) if index == isthmus.index => {
                     let device = &isthmus.settings.translator.device;
                     return Err(Failure::run_time(format!("the device {device} is gone")));
                 }
-                Some(Event::LinkGone(index)) if isthmus.inline.contains(&index) => tracing::warn!(
-                    "an interface is gone at which packets were translated inline: should it come again, its packets take \
-                     the device {} until this is started again",
-                    isthmus.settings.translator.device
-                ),
+                Some(Event::LinkGone(index)) if isthmus.inline.contains(&index) => {
+                    isthmus.inline.retain(|inline| *inline != index);
+                    tracing::warn!("an interface is gone at which packets were translated");
+                }
+                Some(Event::LinkChanged(link)) if isthmus.misses(&link) => {
+                    if let Err(failure) = isthmus.take_up(net, &link.name).await {
+                        tracing::warn!("packets of {} are not translated there: {failure}", link.name);
+                    }
+                }
                 Some(Event::LinkGone(_) | Event::LinkChanged(_) | Event::RoutesChanged | Event::AddressesChanged) => {}
                 None => return Err(Failure::run_time("the kernel closed the netlink connection")),
             },
@@ -421,6 +284,12 @@ async fn serve(
                 let answer = async |request| isthmus.reply(net, read, request).await;
                 if let Err(error) = control::serve(stream, answer).await {
                     tracing::debug!("a control request failed: {error}");
+                }
+                if isthmus.ends {
+                    // The answer goes first.
+                    tokio::task::yield_now().await;
+                    tracing::info!("stopped for good");
+                    return Ok(End::ForGood);
                 }
             }
         }

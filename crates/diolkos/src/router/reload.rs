@@ -21,6 +21,7 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             "nat64.max_sessions",
             old.nat64.max_sessions == new.nat64.max_sessions,
         ),
+        ("nat64.state", old.nat64.state == new.nat64.state),
         ("dns64", old.dns64 == new.dns64),
         ("log.level", old.log == new.log),
     ];
@@ -33,12 +34,13 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Networks;
 
     #[test]
     fn what_is_about_packets_may_change() {
         let old = Settings::default();
         let mut new = old.clone();
-        new.translator.pref64.clear();
+        new.translator.pref64 = Networks::These(Vec::new());
         new.translator.lowest_ipv6_mtu = 1400;
         new.icmp.rate = 1;
         assert_eq!(refusal(&old, &new), None);

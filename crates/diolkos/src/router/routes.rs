@@ -47,12 +47,12 @@ impl Routes {
             Networks::These(networks) => networks,
         };
         let v6 = match given6 {
-            Networks::Auto => &settings.translator.pref64,
-            Networks::These(networks) => networks,
+            Networks::Auto => settings.translator.pref64.given().to_vec(),
+            Networks::These(networks) => networks.clone(),
         };
         Routes {
             v4: Ipv4Net::aggregate(v4).into_iter().collect(),
-            v6: Ipv6Net::aggregate(v6).into_iter().collect(),
+            v6: Ipv6Net::aggregate(&v6).into_iter().collect(),
         }
     }
 
@@ -119,6 +119,32 @@ impl Routes {
                 Err(failure)
             }
         }
+    }
+
+    /// Leads all of them to a device, and nothing else: an earlier run may have left some there.
+    pub async fn lead(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
+        let mut there = Routes::default();
+        let (mut others4, mut others6) = (Vec::new(), Vec::new());
+        for route in net.routes4(index).await? {
+            match route.metric == metric && self.v4.contains(&route.to) {
+                true => drop(there.v4.insert(route.to)),
+                false => others4.push(route),
+            }
+        }
+        for route in net.routes6(index).await? {
+            match route.metric == Some(metric) && self.v6.contains(&route.to) {
+                true => drop(there.v6.insert(route.to)),
+                false => others6.push(route),
+            }
+        }
+        self.without(&there).add(net, index, metric).await?;
+        for route in &others4 {
+            net.remove_route4(route).await?;
+        }
+        for route in &others6 {
+            net.remove_route6(route).await?;
+        }
+        Ok(())
     }
 
     /// Takes all of them back. One that somebody else has removed is gone as well.

@@ -2,9 +2,9 @@
 //! What every router's fast path is told, from a configuration that contradicts nothing.
 
 use diolkos_core::{Config, TrafficClass};
-use diolkos_sys::fastpath::{Pref64, Rules};
+use diolkos_sys::fastpath::{Inline, Pref64, Rules};
 
-use crate::config::WELL_KNOWN_PREFIX;
+use crate::config::{Placement, Settings, WELL_KNOWN_PREFIX};
 
 /// What all modes share.
 pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
@@ -25,4 +25,13 @@ pub fn pref64(config: &Config) -> Vec<Pref64> {
         only_global: *prefix == WELL_KNOWN_PREFIX && !config.allow_private_with_wkp,
     });
     prefixes.collect()
+}
+
+/// Out of which of the interfaces packets are sent without the kernel's forwarding.
+pub fn exits(settings: &Settings, inline: &[Inline]) -> Vec<u32> {
+    if settings.translator.placement != Placement::Direct {
+        return Vec::new();
+    }
+    let ethernets = inline.iter().filter(|inline| inline.is_ethernet);
+    ethernets.map(|inline| inline.ifindex).collect()
 }

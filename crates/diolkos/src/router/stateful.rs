@@ -1,27 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A router's translation with state (RFC 6146): a controller, and a program for the sessions that it knows.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use diolkos_core::config::nat64::Nat64Config;
-use diolkos_sys::fastpath::{FastPath, Inline, Nat64Path, Nat64Rules, Prepared};
+use diolkos_sys::fastpath::{
+    Attach, FastPath, Inherited, Inline, Lending, Nat64Path, Nat64Rules, Old, Pins, Prepared,
+};
+use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
 
-use super::{misconfigured, rules};
+use super::rules;
+use super::survey::misconfigured;
 use crate::accelerate;
 use crate::config::Settings;
 use crate::failure::Failure;
-use crate::nat64::{Controller, Sweeper};
+use crate::nat64::store::{Keeper, StateFile, Stored};
+use crate::nat64::{own_networks, Controller, Listener, Sweeper};
 use crate::random::random;
 use crate::slowpath::Engine;
 
 /// The state, and what moves it.
 pub struct Stateful {
     // In the order in which they must end.
-    _sweeper: Sweeper,
+    sweeper: Option<Sweeper>,
+    keeper: Option<Keeper>,
+    listener: Option<Listener>,
     fast: Option<Nat64Path>,
     pub controller: Arc<Controller>,
-    max_sessions: u32,
+    /// As the maps were made: sessions, bindings.
+    sizes: [u32; 2],
+}
+
+/// What an earlier run has left, beside its file.
+#[derive(Clone, Copy)]
+pub struct Past<'a> {
+    /// Where its programs are held, which still translate.
+    pub pins: Option<&'a Pins>,
+    /// Addresses of this host, which no node can have any more.
+    pub own: &'a [Ipv4Addr],
 }
 
 /// Another configuration, ready to be put in force.
@@ -31,35 +49,93 @@ pub struct Next {
 }
 
 impl Stateful {
-    /// `queue`: where the sweeper sends.
+    /// `queue`: where the sweeper sends. With a state file, the tables are those of the earlier run before any new program
+    /// sees a packet.
     pub fn build(
         settings: &Settings,
         config: &Nat64Config,
         index: u32,
         inline: &[Inline],
         queue: Queue,
+        past: Past<'_>,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
-        let t = &settings.translator;
-        let max_sessions = config.limits.sessions;
-        let fast = accelerate::start(t, |attach| {
-            let rules = of(config, index, max_sessions);
-            let site = accelerate::site(t, attach, inline);
-            Nat64Path::start(&rules, site, random()).map_err(accelerate::failure)
-        })?;
+        let file = settings.nat64.state().map(StateFile::new).transpose()?;
+        let mut stored = match &file {
+            Some(file) => file.read()?,
+            None => None,
+        };
+        let fresh = || [random(), random(), random(), random()];
+        let secret = stored.as_ref().map_or_else(fresh, |s| s.head.secret);
+
+        let sizes = [config.limits.sessions, config.limits.bindings];
+        let rules = of(config, index, sizes, rules::exits(settings, inline));
+        let (fast, old) = fast_path(settings, &rules, inline, past)?;
+        let (mut fast, lending) = fast.unzip();
         let sessions = fast.as_ref().map(Nat64Path::sessions);
-        let controller =
-            Controller::new(config, sessions).map_err(|e| misconfigured(settings, e))?;
+        let controller = Controller::new(config, sessions.zip(lending), secret)
+            .map_err(|e| misconfigured(settings, e))?;
         let controller = Arc::new(controller);
+        restore(&controller, stored.as_mut(), old.as_ref(), past.own)?;
+        if let (Some(fast), Some(_)) = (&mut fast, &old) {
+            fast.take_over().map_err(accelerate::failure)?;
+        }
+        let keeper = file.map(|file| Keeper::start(file, controller.clone(), secret));
+        let keeper = keeper.transpose()?;
         let sweeper = Sweeper::start(controller.clone(), queue)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
+        let listener = Listener::start(controller.clone()).map_err(|e| {
+            Failure::run_time(format!("no thread for what the fast path opens: {e}"))
+        })?;
         let stateful = Stateful {
-            _sweeper: sweeper,
+            sweeper: Some(sweeper),
+            keeper,
+            listener,
             fast,
             controller: controller.clone(),
-            max_sessions,
+            sizes,
         };
         Ok((stateful, controller))
+    }
+
+    /// Translates at interfaces that were not there before.
+    pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
+        let t = &settings.translator;
+        match &mut self.fast {
+            Some(fast) => fast
+                .widen(accelerate::site(t, accelerate::attach(t), new))
+                .map_err(accelerate::failure),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the programs stay in the kernel beyond the process.
+    pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
+        let Some(fast) = &mut self.fast else {
+            return Ok(());
+        };
+        let kept = fast.keep(pins);
+        kept.map_err(|e| Failure::run_time(format!("the programs cannot be kept: {e}")))
+    }
+
+    pub fn release(&mut self, pins: &Pins) {
+        if let Some(fast) = &mut self.fast {
+            fast.release(pins);
+        }
+    }
+
+    pub fn write_soon(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.write_soon();
+        }
+    }
+
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        self.sweeper = None;
+        self.listener = None;
+        // What programs opened after the last writing, nobody would own.
+        self.controller.stop_lending();
+        self.keeper.take().map_or(Ok(()), Keeper::finish)
     }
 
     pub fn fast(&self) -> Option<&FastPath> {
@@ -71,11 +147,13 @@ impl Stateful {
         settings: &Settings,
         config: &Nat64Config,
         index: u32,
+        inline: &[Inline],
     ) -> Result<Next, Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
         let program = match &self.fast {
             Some(fast) => {
-                let rules = of(config, index, self.max_sessions);
+                let exits = rules::exits(settings, inline);
+                let rules = of(config, index, self.sizes, exits);
                 Some(fast.prepare(&rules).map_err(accelerate::failure)?)
             }
             None => None,
@@ -99,11 +177,71 @@ impl Stateful {
     }
 }
 
+/// A fast path, if there is to be one, and what the programs have that it follows.
+type Laid = (Option<(Nat64Path, Lending)>, Option<Old>);
+
+/// That of an earlier run with new programs that wait for their turn, or a new one.
+fn fast_path(
+    settings: &Settings,
+    rules: &Nat64Rules,
+    inline: &[Inline],
+    past: Past<'_>,
+) -> Result<Laid, Failure> {
+    let t = &settings.translator;
+    let Some(pins) = past.pins else {
+        let fast = accelerate::start(t, |attach| {
+            let site = accelerate::site(t, attach, inline);
+            Nat64Path::start(rules, site, [random(), random()]).map_err(accelerate::failure)
+        })?;
+        return Ok((fast, None));
+    };
+    let attach: Attach = accelerate::attach(t);
+    let site = accelerate::site(t, attach, inline);
+    let random = [random(), random()];
+    let inherited = Nat64Path::inherit(rules, site, pins, random).map_err(accelerate::failure)?;
+    match inherited {
+        Some(Inherited { path, lending, old }) => Ok((Some((path, lending)), Some(old))),
+        None => Err(Failure::run_time("its programs are gone")),
+    }
+}
+
+fn restore(
+    controller: &Controller,
+    stored: Option<&mut Stored>,
+    old: Option<&Old>,
+    own: &[Ipv4Addr],
+) -> Result<(), Failure> {
+    if stored.is_none() && old.is_none() {
+        return Ok(());
+    }
+    if let Some(Old::Unknown) = old {
+        tracing::info!(
+            "another version of the programs is in the kernel: what only its maps have is lost"
+        );
+    }
+    let restored = controller.restore(stored, old, own);
+    let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
+    memory::give_back();
+    match restored.refused.is_empty() {
+        true => tracing::info!("{restored}"),
+        false => tracing::warn!("{restored}"),
+    }
+    Ok(())
+}
+
 /// What the fast path is told: the same as the slow path, in its own words.
-fn of(config: &Nat64Config, tun_ifindex: u32, max_sessions: u32) -> Nat64Rules {
+fn of(config: &Nat64Config, tun_ifindex: u32, sizes: [u32; 2], exits: Vec<u32>) -> Nat64Rules {
+    let [max_sessions, max_bindings] = sizes;
+    let own = own_networks(config);
     Nat64Rules {
         rules: rules::of(&config.translator, tun_ifindex),
         pref64: rules::pref64(&config.translator),
         max_sessions,
+        exits,
+        max_bindings,
+        own: own
+            .iter()
+            .map(|net| (net.network(), net.prefix_len()))
+            .collect(),
     }
 }

@@ -7,7 +7,8 @@ use diolkos_core::{Config, Translator};
 use diolkos_sys::fastpath::{Eam, Inline, Prepared, SiitPath, SiitRules};
 
 use super::routes::Routes;
-use super::{misconfigured, rules};
+use super::rules;
+use super::survey::misconfigured;
 use crate::accelerate;
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -36,10 +37,21 @@ impl Stateless {
         let t = &settings.translator;
         let fast = accelerate::start(t, |attach| {
             let site = accelerate::site(t, attach, inline);
-            SiitPath::start(&of(settings, config, index), site, random())
+            SiitPath::start(&of(settings, config, index, inline), site, random())
                 .map_err(accelerate::failure)
         })?;
         Ok((Stateless { fast }, Arc::new(translator)))
+    }
+
+    /// Translates at interfaces that were not there before.
+    pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
+        let t = &settings.translator;
+        match &mut self.fast {
+            Some(fast) => fast
+                .widen(accelerate::site(t, accelerate::attach(t), new))
+                .map_err(accelerate::failure),
+            None => Ok(()),
+        }
     }
 
     pub fn fast(&self) -> Option<&diolkos_sys::fastpath::FastPath> {
@@ -51,11 +63,12 @@ impl Stateless {
         settings: &Settings,
         config: &Config,
         index: u32,
+        inline: &[Inline],
     ) -> Result<Next, Failure> {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let program = match &self.fast {
             Some(fast) => Some(
-                fast.prepare(&of(settings, config, index))
+                fast.prepare(&of(settings, config, index, inline))
                     .map_err(accelerate::failure)?,
             ),
             None => None,
@@ -76,7 +89,7 @@ impl Stateless {
 }
 
 /// What the fast path is told: the same as the slow path, in its own words.
-fn of(settings: &Settings, config: &Config, tun_ifindex: u32) -> SiitRules {
+fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline]) -> SiitRules {
     let eam = config.eam.iter().map(|eam| Eam {
         v4: (eam.v4.network(), eam.v4.prefix_len()),
         v6: (eam.v6.network(), eam.v6.prefix_len()),
@@ -86,5 +99,6 @@ fn of(settings: &Settings, config: &Config, tun_ifindex: u32) -> SiitRules {
         pref64: rules::pref64(config),
         eam: eam.collect(),
         routes: Routes::of(settings).destinations(),
+        exits: rules::exits(settings, inline),
     }
 }

@@ -127,12 +127,19 @@ impl Drop for End {
     }
 }
 
-impl Drop for SlowPath {
-    fn drop(&mut self) {
+impl SlowPath {
+    /// Ends the threads, and with them the slow path.
+    pub fn stop(&mut self) {
         self.bell.ring();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for SlowPath {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

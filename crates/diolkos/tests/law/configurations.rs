@@ -2,13 +2,14 @@
 //! The translators under which the law is tested. CLATs: every length of prefix, with addresses that keep checksums as
 //! they are and with others. SIITs: tables and prefixes of every shape. NAT64s. And every key that a program looks at.
 
+use super::mirror::own_networks;
 use diolkos_core::addr::rfc6052::Pref64;
 use diolkos_core::config::nat64::{Filtering, Nat64Config, Pool4, Protocol};
 use diolkos_core::csum::Sum;
 use diolkos_core::{Config, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 use diolkos_sys::fastpath::testrun::TestRun;
 use diolkos_sys::fastpath::{
-    self, ClatRules, Destinations, FastPathError, Nat64Rules, Rules, Sessions, SiitRules,
+    self, ClatRules, Destinations, FastPathError, Lending, Nat64Rules, Rules, Sessions, SiitRules,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -24,6 +25,9 @@ pub struct Setup {
 
 /// A node by both its addresses.
 pub type Node = (Ipv4Addr, Ipv6Addr);
+
+/// Index of the one interface that is always there.
+const LOOPBACK: u32 = 1;
 
 /// Prefixes that the fast path of a SIIT knows; the others it leaves to the slow path.
 const KNOWN_PREFIXES: usize = 4;
@@ -164,7 +168,7 @@ impl Setup {
     fn rules(&self) -> Rules {
         let config = &self.config;
         Rules {
-            tun_ifindex: 1,
+            tun_ifindex: LOOPBACK,
             mtu4: config.mtu4,
             mtu6: config.mtu6,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu,
@@ -181,11 +185,18 @@ impl Setup {
     }
 
     /// The program of a NAT64 with what the daemon tells it (`nat64::rules`), and its sessions.
-    pub fn fast_with_state(&self) -> Result<(TestRun, Sessions), FastPathError> {
+    pub fn fast_with_state(&self) -> Result<(TestRun, Sessions, Lending), FastPathError> {
+        let own = self.nat64.as_ref().map_or(vec![], own_networks);
         TestRun::nat64(&Nat64Rules {
             rules: self.rules(),
             pref64: self.config.pref64.iter().map(|&p| self.pref64(p)).collect(),
             max_sessions: 10_000,
+            exits: vec![LOOPBACK],
+            max_bindings: 10_000,
+            own: own
+                .iter()
+                .map(|net| (net.network(), net.prefix_len()))
+                .collect(),
         })
     }
 
@@ -200,7 +211,7 @@ impl Setup {
                 v4,
                 v6,
                 pref64: self.pref64(config.pref64[0]),
-                uplink_ifindex: 1,
+                uplink_ifindex: LOOPBACK,
                 uplink_is_ethernet: true,
             });
         }
@@ -208,11 +219,18 @@ impl Setup {
             v4: (eam.v4.network(), eam.v4.prefix_len()),
             v6: (eam.v6.network(), eam.v6.prefix_len()),
         };
+        let pref64: Vec<_> = config.pref64.iter().map(|&p| self.pref64(p)).collect();
+        let eams = config.eam.iter().map(eam);
         TestRun::siit(&SiitRules {
             rules,
-            pref64: config.pref64.iter().map(|&p| self.pref64(p)).collect(),
-            eam: config.eam.iter().map(eam).collect(),
-            routes: Destinations::default(),
+            pref64: pref64.clone(),
+            eam: eams.clone().collect(),
+            // What leads to the device unless the operator says otherwise.
+            routes: Destinations {
+                v4: eams.map(|eam| eam.v4).collect(),
+                v6: pref64.iter().map(|p| (p.network, p.bits)).collect(),
+            },
+            exits: vec![LOOPBACK],
         })
     }
 }
@@ -261,6 +279,33 @@ pub fn nat64s() -> Vec<Setup> {
             AddressDependent,
         ),
         nat64("NAT64, /40", &["2001:db8:100::/40"], EndpointIndependent),
+    ]
+}
+
+/// NAT64s that have to refuse much: the fast path must not let through what the tables would not.
+pub fn narrow_nat64s() -> Vec<Setup> {
+    let having = |name, change: fn(&mut Nat64Config)| {
+        let mut setup = Setup::nat64(name, &["64:ff9b::/96"], Filtering::AddressDependent);
+        setup.nat64.iter_mut().for_each(change);
+        setup
+    };
+    vec![
+        having("NAT64 with few sessions for each source", |config| {
+            config.limits.sessions_per_source = 200;
+        }),
+        having("NAT64 with few bindings for each source", |config| {
+            config.limits.bindings_per_source = 90;
+        }),
+        having("NAT64 with few sessions", |config| {
+            config.limits.sessions = 900;
+        }),
+        having("NAT64 with few ports", |config| {
+            config.pool4[0].net = "192.0.2.0/31".parse().unwrap();
+            config.pool4[0].ports = 1000..=1200;
+        }),
+        having("NAT64 that preserves ports", |config| {
+            config.port_preservation = true;
+        }),
     ]
 }
 

@@ -40,9 +40,11 @@ const FLAGS: [u8; 16] = [
 /// The next packet.
 pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Given {
     let protocol = Protocol::ALL[rng.usize(..3)];
+    // Mostly of a few, so that they meet again.
+    let ports = [2, 2, 2, 400][rng.usize(..4)];
     let node = Endpoint6 {
         addr: Ipv6Addr::from_bits(0x2001_0db8_0001 << 80 | u128::from(rng.u8(..6)) << 64 | 0x1234),
-        port: 4000 + rng.u16(..2),
+        port: 4000 + rng.u16(..ports),
     };
     let peer = Endpoint4 {
         addr: Ipv4Addr::new(8, 8, 4, rng.u8(1..4)),

@@ -4,10 +4,13 @@
 //! fast path → slow path → do they agree?
 //!
 //! With state, the slow path's comes after: what it does to the sessions is for the packets behind. What it tells is
-//! copied into the maps of the fast path, as the program does (`mirror`).
+//! copied into the maps of the fast path, as the program does (`mirror`), and what the fast path has opened by itself is
+//! brought into the tables first (`leases`): then the slow path has to choose the same.
 
 use super::configurations::Setup;
+use super::leases::Leases;
 use super::mirror::Mirror;
+use diolkos_core::config::nat64::Protocol;
 use diolkos_core::nat64::{Nat64, Random};
 use diolkos_core::{Env, Gso, GsoKind, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
@@ -17,6 +20,9 @@ use std::fmt::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Bytes of the shortest Ethernet frame (`ETH_ZLEN`), which `cut_padding` compares with what is behind its header.
+const SHORTEST_FRAME: usize = 60;
 
 /// Where the packet is given to the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,12 +99,14 @@ pub struct Paths {
     slow: Engine,
     /// Numbers that the slow path draws.
     drawn: u64,
+    /// Packets that were translated by the program of a router's interfaces, too.
+    pub inline: usize,
 }
 
 /// A slow path.
 enum Engine {
     Stateless(Box<Translator>),
-    Stateful(Box<Nat64>, Mirror),
+    Stateful(Box<State>),
 }
 
 impl Paths {
@@ -113,12 +121,16 @@ impl Paths {
                 (fast, Engine::Stateless(Box::new(slow)))
             }
             Some(config) => {
-                let (fast, sessions) = setup
+                let (fast, sessions, lending) = setup
                     .fast_with_state()
                     .unwrap_or_else(|error| panic!("{root}: {error}"));
-                let mirror = Mirror::new(config, Some(Arc::new(sessions)));
-                let slow = Nat64::new(config, [1, 2, 3, 4]).unwrap();
-                (fast, Engine::Stateful(Box::new(slow), mirror))
+                let state = State {
+                    mirror: Mirror::new(config, Some(Arc::new(sessions))),
+                    leases: Leases::new(config, Some(lending)),
+                    nat64: Nat64::new(config, [1, 2, 3, 4]).unwrap(),
+                    opened: [0; 2],
+                };
+                (fast, Engine::Stateful(Box::new(state)))
             }
         };
         Paths {
@@ -126,15 +138,34 @@ impl Paths {
             fast,
             slow,
             drawn: 0,
+            inline: 0,
         }
     }
 
     /// The state of a NAT64.
     pub fn nat64(&self) -> &Nat64 {
         match &self.slow {
-            Engine::Stateful(nat64, _) => nat64,
+            Engine::Stateful(state) => &state.nat64,
             Engine::Stateless(_) => panic!("there is no state"),
         }
+    }
+
+    /// UDP sessions that there have been, and those of them that the fast path has opened by itself.
+    pub fn opened(&self) -> [u32; 2] {
+        match &self.slow {
+            Engine::Stateful(state) => state.opened,
+            Engine::Stateless(_) => [0; 2],
+        }
+    }
+
+    /// Takes all leases back. Returns how many ports are on loan then, of how many before.
+    pub fn end_leases(&mut self) -> [usize; 2] {
+        let Engine::Stateful(state) = &mut self.slow else {
+            return [0; 2];
+        };
+        let before = state.nat64.state().pool().leased_ports();
+        state.leases.end_all(state.nat64.state_mut());
+        [state.nat64.state().pool().leased_ports(), before]
     }
 
     /// Whether these are the paths of a translator with the same configuration.
@@ -184,14 +215,64 @@ impl Paths {
                 Way::FourToSix => self.fast.from_ipv4(&given.bytes, gso_size),
                 Way::SixToFour => self.fast.from_ipv6(&given.bytes, gso_size),
             });
-        run.map_err(|error| {
+        let run = run.map_err(|error| {
             format!(
                 "the kernel does not run the program: {error}\n{:?} {:?}\n{}",
                 given.way,
                 given.gso_size,
                 hex(&given.bytes)
             )
-        })
+        })?;
+        self.inline(given, ipv4_id, &run).map_err(|broken| {
+            format!(
+                "{broken}\nsetup: {}\ngiven: {:?}, gso_size {:?}\n{}",
+                self.setup.name,
+                given.way,
+                given.gso_size,
+                hex(&given.bytes)
+            )
+        })?;
+        Ok(run)
+    }
+
+    /// The program of a router's interfaces, beside the one at the device: what both translate becomes the same, and
+    /// what one declines at the interface goes on to the device as it came.
+    fn inline(&mut self, given: &Given, ipv4_id: u16, device: &Run) -> Result<(), String> {
+        let gso_size = given.gso_size.unwrap_or(0);
+        let run = self
+            .fast
+            .set_ipv4_id(ipv4_id)
+            .and_then(|()| match given.way {
+                Way::FourToSix => self.fast.inline_from_ipv4(&given.bytes, gso_size),
+                Way::SixToFour => self.fast.inline_from_ipv6(&given.bytes, gso_size),
+            });
+        let Some(inline) = run.map_err(|error| format!("not run inline: {error}"))? else {
+            return Ok(());
+        };
+        if inline.action != Action::Next {
+            return Err(format!("inline, it does not go on: {:?}", inline.action));
+        }
+        // What an Ethernet adds to a short packet is cut off there.
+        let unpadded = match given.way {
+            Way::FourToSix => without_padding(&given.bytes),
+            Way::SixToFour => &given.bytes,
+        };
+        match &inline.fates[..] {
+            [] if inline.packet == unpadded => Ok(()),
+            [] => Err("inline, a packet is changed that is not translated".into()),
+            [(name, _)] if !name.starts_with("translated_") => Err(format!("inline, it is {name}")),
+            _ if unpadded.len() < given.bytes.len() => Ok(()),
+            same if same == &device.fates[..] && inline.packet == device.packet => {
+                self.inline += 1;
+                Ok(())
+            }
+            other => Err(format!(
+                "inline, it becomes another packet: {other:?}\n{}at the device: {:?}\n{}",
+                hex(&inline.packet),
+                device.fates,
+                hex(&device.packet)
+            )),
+        }
     }
 
     fn slow(&mut self, given: &Given, ipv4_id: u16) -> Slow {
@@ -205,11 +286,12 @@ impl Paths {
             drawn: self.drawn,
         };
         let mut wire = Wire(0);
+        if let Engine::Stateful(state) = &mut self.slow {
+            state.settle(&mut world);
+        }
         let verdict = catch_unwind(AssertUnwindSafe(|| match &mut self.slow {
             Engine::Stateless(slow) => slow.translate(&mut packet, &mut world, &mut wire),
-            Engine::Stateful(slow, mirror) => {
-                slow.translate(&mut packet, &mut world, &mut wire, mirror)
-            }
+            Engine::Stateful(state) => state.translate(&mut packet, &mut world, &mut wire),
         }));
         self.drawn = world.drawn;
         match verdict {
@@ -224,6 +306,43 @@ impl Paths {
             },
             Err(_) => Slow::Panicked,
         }
+    }
+}
+
+/// What a NAT64 has: the controller without its lock.
+struct State {
+    nat64: Nat64,
+    mirror: Mirror,
+    leases: Leases,
+    /// UDP sessions that there have been, and those of them that the fast path has opened.
+    opened: [u32; 2],
+}
+
+impl State {
+    fn settle(&mut self, world: &mut World) {
+        let before = self.nat64.state().counts().sessions;
+        let state = self.nat64.state_mut();
+        let random = || world.random();
+        self.leases
+            .settle(state, &mut self.mirror, || Duration::ZERO, random);
+        let opened = self.nat64.state().counts().sessions - before;
+        self.opened = self.opened.map(|n| n + opened);
+    }
+
+    fn translate(
+        &mut self,
+        packet: &mut Packet<'_>,
+        world: &mut World,
+        wire: &mut Wire,
+    ) -> Verdict {
+        let verdict = self.nat64.translate(packet, world, wire, &mut self.mirror);
+        while let Some((protocol, node)) = self.mirror.take_opened() {
+            self.opened[0] += u32::from(protocol == Protocol::Udp);
+            let state = self.nat64.state_mut();
+            self.leases
+                .consider(node, protocol, state, || world.random());
+        }
+        verdict
     }
 }
 
@@ -288,6 +407,15 @@ fn offload(given: &Given) -> Offload {
     Offload {
         gso: given.gso_size.map(|size| Gso { kind, size }),
         ..Offload::default()
+    }
+}
+
+/// An IPv4 packet in a frame of the shortest length may be shorter than what is in the frame (`cut_padding`).
+fn without_padding(bytes: &[u8]) -> &[u8] {
+    let len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+    match bytes.len() <= SHORTEST_FRAME && (20..bytes.len()).contains(&len) {
+        true => &bytes[..len],
+        false => bytes,
     }
 }
 

@@ -3,7 +3,7 @@
 //! for that, by TCP.
 
 mod ids;
-mod tcp;
+pub mod tcp;
 mod udp;
 
 use std::cell::Cell;

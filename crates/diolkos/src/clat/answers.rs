@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a running CLAT answers to whoever asks by its control socket.
+
+use super::Clat;
+use crate::config::{Networks, Settings, V6Address};
+use crate::control::{Answer, Request};
+use crate::counters;
+
+impl Clat<'_> {
+    pub(super) fn reply(&self, request: Request) -> Answer {
+        match request {
+            Request::Hello => Answer::Hello {
+                pid: std::process::id(),
+            },
+            Request::Counters => self.counters(),
+            Request::Config => match self.in_force().canonical() {
+                Ok(text) => Answer::Config(text),
+                Err(error) => Answer::Failed(error.to_string()),
+            },
+            Request::Prefix => {
+                let open = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open);
+                Answer::Prefix(self.finder.rows(open.map(|isthmus| isthmus.side6.pref64)))
+            }
+            Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
+                Answer::Failed("a CLAT has no bindings and sessions".to_owned())
+            }
+            Request::Stop => Answer::Failed("a CLAT leaves nothing: end it with a signal".to_owned()),
+            Request::Reload => Answer::Failed(
+                "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),
+            ),
+        }
+    }
+
+    fn counters(&self) -> Answer {
+        let isthmus = self.isthmus.as_ref();
+        let fast = isthmus.and_then(|isthmus| isthmus.fast.as_deref());
+        let tallies = isthmus.map_or(&[][..], |isthmus| &isthmus.slow.tallies);
+        match counters::read(fast, tallies) {
+            Ok(mut counters) => {
+                counters.extend(self.finder.counters());
+                Answer::Counters(counters)
+            }
+            Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
+        }
+    }
+
+    /// The settings with what stands for `auto` now; where nothing does, it stays.
+    fn in_force(&self) -> Settings {
+        let mut settings = self.site.settings.clone();
+        if let Some(isthmus) = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open) {
+            settings.clat.v6 = V6Address::Fixed(isthmus.side6.address);
+            settings.translator.pref64 = Networks::These(vec![isthmus.side6.pref64]);
+        }
+        settings
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TUN device of a CLAT and what translates on it: built with the first prefix, opened and closed by its IPv4 routes,
+//! and moved to another prefix while packets pass.
+//!
+//! What applications hold on to (the device, its IPv4 address, their sockets) stays from the first prefix to the end.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use diolkos_core::Translator;
+use diolkos_sys::fastpath::ClatPath;
+use diolkos_sys::tun::Tun;
+
+use crate::accelerate;
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::forwarding::Forwarding;
+use crate::net::{Link, Medium, Net, Route4, Route6};
+use crate::random::random;
+use crate::slowpath::{self, SlowPath};
+
+use super::rules::{self, Side6};
+
+/// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
+const GROWTH: u32 = 28;
+
+/// Where it is built.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The kernel.
+    pub net: &'a Net,
+    /// What the operator says.
+    pub settings: &'a Settings,
+    /// What leads to the IPv6 network.
+    pub uplink: &'a Link,
+}
+
+/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
+pub struct Isthmus {
+    /// The device's.
+    pub index: u32,
+    /// What it translates to.
+    pub side6: Side6,
+    /// IPv4 routes lead to it.
+    pub is_open: bool,
+    has_address: bool,
+    // In the order in which they must end: the fast path must not lead to a device that is gone.
+    /// Unless the TUN device is all there is.
+    pub fast: Option<ClatPath>,
+    _forwarding: Option<Forwarding>,
+    /// Translates what the fast path leaves.
+    pub slow: SlowPath,
+}
+
+impl Isthmus {
+    /// Everything but the IPv4 side.
+    pub async fn build(site: Site<'_>, side6: Side6) -> Result<Isthmus, Failure> {
+        let (net, uplink) = (site.net, site.uplink);
+        let t = &site.settings.translator;
+        let translator = translator(site, side6)?;
+        let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
+        let index = net.link(&t.device).await?.index;
+        net.prepare_tun(index, rules::tun_mtu(uplink)).await?;
+
+        let fast = start_fast_path(site, side6, index)?;
+        let forwarding = match fast {
+            Some(_) => None,
+            None => {
+                net.add_route6(&route6(index, side6)).await?;
+                Some(Forwarding::ipv6(&uplink.name, &t.device)?)
+            }
+        };
+        if forwarding.as_ref().is_some_and(Forwarding::changed) {
+            tracing::info!(
+                "IPv6 forwarding is switched on for {} and {} while this runs",
+                uplink.name,
+                t.device
+            );
+        }
+        let slow = SlowPath::start(tun.queues, Arc::new(translator)).map_err(|e| {
+            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+        })?;
+        Ok(Isthmus {
+            index,
+            side6,
+            is_open: false,
+            has_address: false,
+            fast,
+            _forwarding: forwarding,
+            slow,
+        })
+    }
+
+    /// Last of all, leads IPv4 to the translator.
+    pub async fn open(&mut self, site: Site<'_>) -> Result<(), Failure> {
+        if self.is_open {
+            return Ok(());
+        }
+        if !self.has_address {
+            let v4 = site.settings.clat.v4;
+            site.net.add_address4(self.index, v4).await?;
+            self.has_address = true;
+        }
+        for route in routes4(self.index, site) {
+            site.net.add_route4(&route).await?;
+        }
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// Leads IPv4 here no more: applications learn at once that there is no way, or take another.
+    pub async fn close(&mut self, site: Site<'_>) {
+        if !self.is_open {
+            return;
+        }
+        for route in routes4(self.index, site) {
+            // One that somebody else has taken away is away too.
+            if let Err(error) = site.net.remove_route4(&route).await {
+                tracing::debug!("{error}");
+            }
+        }
+        self.is_open = false;
+    }
+
+    /// Translates with another prefix, or to another address, from the next packet on.
+    pub async fn move_to(&mut self, site: Site<'_>, side6: Side6) -> Result<(), Failure> {
+        let translator = translator(site, side6)?;
+        let old = std::mem::replace(&mut self.side6, side6);
+        match &mut self.fast {
+            Some(fast) => {
+                let rules = rules::of(site.settings, site.uplink, side6, self.index);
+                fast.swap(&rules).map_err(accelerate::failure)?;
+            }
+            None if old.address != side6.address => {
+                site.net.add_route6(&route6(self.index, side6)).await?;
+            }
+            None => {}
+        }
+        self.slow.swap(Arc::new(translator));
+        if self.fast.is_none() && old.address != side6.address {
+            site.net.remove_route6(&route6(self.index, old)).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the fast path the one router behind the prefix, or that it must look the route up.
+    pub fn next_hop(&mut self, uplink: &Link, router: Option<Ipv6Addr>) {
+        let Some(fast) = &mut self.fast else { return };
+        // A link without neighbours has no use for it.
+        let router = router.filter(|_| uplink.medium == Medium::Ethernet);
+        tracing::debug!(
+            "next hop to the prefix: {}",
+            router.map_or("by route".to_owned(), |r| r.to_string())
+        );
+        if let Err(error) = fast.set_next_hop(router) {
+            tracing::warn!("the next hop cannot be told to the fast path: {error}");
+        }
+    }
+}
+
+/// What the slow path obeys; the error says what of the configuration the prefix contradicts.
+fn translator(site: Site<'_>, side6: Side6) -> Result<Translator, Failure> {
+    Translator::new(&rules::translation(site.settings, site.uplink, side6))
+        .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))
+}
+
+fn start_fast_path(
+    site: Site<'_>,
+    side6: Side6,
+    tun_ifindex: u32,
+) -> Result<Option<ClatPath>, Failure> {
+    let t = &site.settings.translator;
+    let rules = rules::of(site.settings, site.uplink, side6, tun_ifindex);
+    accelerate::start(t, |attach| match site.uplink.medium {
+        Medium::Other => Err(Failure::missing(format!(
+            "the fast path does not know the link layer of {}",
+            site.uplink.name
+        ))),
+        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(accelerate::failure),
+    })
+}
+
+/// Leads what comes for the CLAT's address to the device, where no program does.
+fn route6(index: u32, side6: Side6) -> Route6 {
+    Route6 {
+        to: side6.address.into(),
+        index,
+        metric: None,
+    }
+}
+
+fn routes4(index: u32, site: Site<'_>) -> impl Iterator<Item = Route4> + use<'_> {
+    let clat = &site.settings.clat;
+    let mtu = rules::mtu6(site.uplink) - GROWTH;
+    clat.routes.iter().map(move |to| Route4 {
+        to: *to,
+        index,
+        source: Some(clat.v4),
+        metric: clat.metric,
+        mtu: Some(mtu),
+    })
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One question for ipv4only.arpa, to one resolver after the other, until one reveals a prefix.
+//!
+//! A resolver of IPv6 is first asked over the uplink, whatever the routes say, because the prefix is that of the uplink's
+//! network; then wherever the routes lead. None is asked through the translator itself: who is behind it cannot tell
+//! whether it should be there.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use diolkos_dns64::exchange;
+use diolkos_pref64::{synthesis, Reply};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+use crate::dns64::upstream::tcp;
+use crate::random::random;
+
+/// How long each try waits.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest datagram asked for, bytes: fragmented nowhere (RFC 9715 section 3).
+const UDP_SIZE: u16 = 1232;
+const LONGEST: usize = 4096;
+
+/// How the resolvers are reached.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Name of the uplink.
+    pub uplink: String,
+    /// The translator's own IPv4 address: what has it as source would lead through the translator.
+    pub own: Ipv4Addr,
+}
+
+/// Which way a question goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Uplink,
+    AnyRoute,
+}
+
+/// Asks all of them: the first prefixes that one reveals; else a denial, if there is one; else nothing.
+pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Option<(SocketAddr, Reply)> {
+    for over in [Over::Uplink, Over::AnyRoute] {
+        let mut denial = None;
+        for &resolver in &resolvers {
+            let reply = timeout(PATIENCE, ask_one(resolver, &way, over)).await;
+            match reply.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(reply @ Reply::Prefixes(..)) => return Some((resolver, reply)),
+                Ok(reply @ Reply::Nothing(_)) => {
+                    tracing::debug!("the resolver {resolver} knows of no translation prefix");
+                    denial.get_or_insert((resolver, reply));
+                }
+                Ok(Reply::Failed(code)) => {
+                    tracing::debug!("the resolver {resolver} failed: {code}")
+                }
+                Ok(Reply::Truncated) => tracing::debug!("the resolver {resolver} truncates by TCP"),
+                Err(error) => tracing::debug!("the resolver {resolver} does not answer: {error}"),
+            }
+        }
+        if denial.is_some() {
+            return denial;
+        }
+    }
+    None
+}
+
+async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Reply> {
+    // A socket of its own for each question: the kernel draws its port, and lets in nobody but the resolver.
+    let socket = connect(resolver, way, over)?;
+    let ask = synthesis::ask();
+    let id = random() as u16;
+    let mut query = Vec::new();
+    exchange::write(&ask, id, UDP_SIZE, &mut query);
+    socket.send(&query).await?;
+    let mut buffer = vec![0; LONGEST];
+    loop {
+        let len = socket.recv(&mut buffer).await?;
+        let datagram = &buffer[..len];
+        match synthesis::read(datagram).filter(|_| exchange::id(datagram) == Some(id)) {
+            Some(Reply::Truncated) => break,
+            Some(reply) => return Ok(reply),
+            None => {}
+        }
+    }
+    let reply = tcp::exchange(resolver, &ask, UDP_SIZE, random() as u16).await?;
+    synthesis::read(&reply).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn connect(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(resolver),
+        Type::DGRAM.nonblocking().cloexec(),
+        Some(Protocol::UDP),
+    )?;
+    if over == Over::Uplink && resolver.is_ipv6() && !resolver.ip().is_loopback() {
+        socket.bind_device(Some(way.uplink.as_bytes()))?;
+    }
+    // The kernel gives a socket its port when it is bound, and its address when it is connected.
+    let any: IpAddr = match resolver {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    socket.bind(&SocketAddr::new(any, 0).into())?;
+    socket.connect(&resolver.into())?;
+    let socket = UdpSocket::from_std(socket.into())?;
+    if socket.local_addr()?.ip() == IpAddr::V4(way.own) {
+        return Err(io::Error::other("it is behind this translator"));
+    }
+    Ok(socket)
+}

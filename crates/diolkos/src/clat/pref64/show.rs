@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Translation prefixes as an operator reads them.
+
+use diolkos_pref64::{Known, Moment, Source};
+use ipnet::Ipv6Net;
+use serde::{Deserialize, Serialize};
+
+/// All that are known, in the order of preference of their sources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PrefixRows {
+    /// One for each prefix and who says it.
+    pub prefixes: Vec<PrefixRow>,
+}
+
+/// A prefix, and who says it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrefixRow {
+    prefix: Ipv6Net,
+    /// `configuration`, `router` (RFC 8781) or `resolver` (RFC 7050).
+    source: String,
+    /// Address of the router or resolver.
+    from: Option<String>,
+    /// For how long, unless it is confirmed before; None: for ever.
+    expires_in_s: Option<u64>,
+    /// Packets are translated with it.
+    in_force: bool,
+}
+
+impl PrefixRow {
+    /// The one that the operator gave.
+    pub fn configured(prefix: Ipv6Net, in_force: bool) -> PrefixRow {
+        PrefixRow {
+            prefix,
+            source: "configuration".to_owned(),
+            from: None,
+            expires_in_s: None,
+            in_force,
+        }
+    }
+
+    /// One that was learnt.
+    pub fn learnt(known: &Known, now: Moment, in_force: bool) -> PrefixRow {
+        let (source, from) = match known.source {
+            Source::Router(router) => ("router", router.to_string()),
+            Source::Resolver(resolver) => ("resolver", resolver.to_string()),
+        };
+        PrefixRow {
+            prefix: known.prefix,
+            source: source.to_owned(),
+            from: Some(from),
+            expires_in_s: Some(left(known, now)),
+            in_force,
+        }
+    }
+}
+
+/// For how long it may be used still, seconds.
+pub fn left(known: &Known, now: Moment) -> u64 {
+    known.until.saturating_sub(now).as_secs_f64().round() as u64
+}
+
+/// Who said it, for the log.
+pub fn from(source: Source) -> String {
+    match source {
+        Source::Router(router) => format!("router {router} (RFC 8781)"),
+        Source::Resolver(resolver) => format!("resolver {resolver} (RFC 7050)"),
+    }
+}
+
+impl PrefixRows {
+    /// A table for people.
+    pub fn table(&self) -> String {
+        let mut text = format!("{:24} {:44} {:>10}\n", "prefix", "from", "lifetime");
+        for row in &self.prefixes {
+            let from = row.from.as_deref().unwrap_or_default();
+            let from = format!("{} {from}", row.source);
+            let lifetime = row
+                .expires_in_s
+                .map_or("-".to_owned(), |s| format!("{s} s"));
+            let in_force = if row.in_force { "in force" } else { "" };
+            let prefix = row.prefix.to_string();
+            text += format!("{prefix:24} {from:44} {lifetime:>10}  {in_force}").trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}

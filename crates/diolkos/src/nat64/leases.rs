@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the fast path may open by itself: UDP sessions of nodes that open many, on ports that are lent to it.
+//!
+//! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address, more the faster
+//! it uses them up. The programs tell what they have opened, and [`Leases::settle`] brings it into the tables, before
+//! these see any packet that may follow from it. So the tables stay the only truth: where they refuse, the session is
+//! taken out again.
+//!
+//! The limits hold without the programs knowing them. What is lent counts as if it were used, and nothing is lent near
+//! any limit; if others come nearer, leases end before they do harm.
+//!
+//! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Protocol};
+use diolkos_core::session::{SessionState, SessionView, State, Usage};
+use diolkos_sys::fastpath::{Lending, Opening, Told, LEASES, LEASE_PORTS, OWN};
+
+use super::mirror::{own_networks, Mirror};
+
+/// Sessions that a node opens the long way before it gets a lease.
+const WARM: u8 = 4;
+/// Ports of each parity in the first filling.
+const FIRST: u32 = 8;
+/// Sessions for each port of a filling: more peers than ports.
+const SESSIONS_PER_PORT: u32 = 8;
+/// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
+const LEAST_MARGIN: u32 = 8;
+/// Places that a sweep looks at: every lease comes up after 8 seconds, in 250 ms each.
+const SWEPT: usize = LEASES / 32;
+
+/// All leases. Without a fast path there are none.
+#[derive(Debug)]
+pub struct Leases {
+    lending: Option<Lending>,
+    /// By place.
+    held: Vec<Option<Held>>,
+    /// Sessions lately opened the long way by the node that last came to a place: a part of its address, and how many.
+    warm: Vec<(u32, u8)>,
+    lent: Lent,
+    lent_to: HashMap<u128, Lent>,
+    terms: Terms,
+    next_sweep: usize,
+}
+
+/// A lease.
+#[derive(Debug)]
+struct Held {
+    node: Ipv6Addr,
+    source: u128,
+    /// New bindings are of this address.
+    address: Ipv4Addr,
+    /// What is lent and not used up.
+    lent: Lent,
+    /// Ports of each parity in a filling.
+    filling: u32,
+    /// Something was opened since the last sweep.
+    is_used: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Lent {
+    sessions: u32,
+    ports: u32,
+}
+
+/// What of the configuration matters here.
+#[derive(Debug)]
+struct Terms {
+    limits: Limits,
+    /// None at all.
+    nothing: bool,
+    /// No ports: each node wants that which it has itself.
+    no_ports: bool,
+}
+
+impl Terms {
+    fn of(config: &Nat64Config) -> Terms {
+        Terms {
+            limits: config.limits,
+            // The programs would not know every address of ours.
+            nothing: own_networks(config).len() > OWN,
+            no_ports: config.port_preservation,
+        }
+    }
+
+    fn source(&self, node: Ipv6Addr) -> u128 {
+        let beyond = 128 - u32::from(self.limits.source_prefix_len.clamp(1, 128));
+        node.to_bits() >> beyond << beyond
+    }
+}
+
+impl Leases {
+    /// Without any yet.
+    pub fn new(config: &Nat64Config, lending: Option<Lending>) -> Leases {
+        let places = if lending.is_some() { LEASES } else { 0 };
+        Leases {
+            lending,
+            held: (0..places).map(|_| None).collect(),
+            warm: vec![(0, 0); places],
+            lent: Lent::default(),
+            lent_to: HashMap::new(),
+            terms: Terms::of(config),
+            next_sweep: 0,
+        }
+    }
+
+    /// What can be waited for: openings that are not settled.
+    pub fn lending(&self) -> Option<&Lending> {
+        self.lending.as_ref()
+    }
+
+    /// Brings what the programs have opened into the tables, and refills what is used up.
+    pub fn settle(
+        &mut self,
+        state: &mut State,
+        mirror: &mut Mirror,
+        now: impl FnOnce() -> Duration,
+        mut random: impl FnMut() -> u64,
+    ) {
+        let openings = self.lending.as_ref().map(Lending::drain);
+        let Some(openings) = openings.filter(|openings| !openings.is_empty()) else {
+            return;
+        };
+        let now = now();
+        let mut places: Vec<usize> = Vec::new();
+        for opening in &openings {
+            if opening.told == Told::Unwanted {
+                let pool = state.pool_mut();
+                pool.give_back(Protocol::Udp, opening.v4.0, opening.v4.1);
+            } else {
+                mirror.adopt(state, &session(opening), opening.told == Told::Bound, now);
+            }
+            places.extend(self.note_used(opening));
+        }
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
+            self.fill(place, state, &mut random);
+        }
+    }
+
+    /// A packet has opened a session of a node the long way: the node may deserve a lease, and others may have to give
+    /// theirs back.
+    pub fn consider(
+        &mut self,
+        node: Ipv6Addr,
+        protocol: Protocol,
+        state: &mut State,
+        mut random: impl FnMut() -> u64,
+    ) {
+        let Some(lending) = &self.lending else { return };
+        let place = lending.place(node);
+        if self.lent.sessions + self.lent.ports > 0 {
+            self.end_where_short(node, state);
+        }
+        if protocol != Protocol::Udp {
+            return;
+        }
+        match &self.held[place] {
+            Some(held) if held.node == node => {}
+            Some(_) => return,
+            None => {
+                if !self.is_warm(place, node) || !self.begin(place, node, state) {
+                    return;
+                }
+            }
+        }
+        self.fill(place, state, &mut random);
+    }
+
+    /// Has the node opened enough for a lease, with no other at its place in between?
+    fn is_warm(&mut self, place: usize, node: Ipv6Addr) -> bool {
+        let tag = (node.to_bits() ^ node.to_bits() >> 64) as u32;
+        let (last, times) = &mut self.warm[place];
+        *times = if *last == tag { *times + 1 } else { 1 };
+        *last = tag;
+        if *times < WARM {
+            return false;
+        }
+        self.warm[place] = (0, 0);
+        true
+    }
+
+    /// An empty lease, if anything can be put into it.
+    fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
+        let room = self.room(node, &state.usage(node));
+        let (Some(lending), Some(address)) = (&self.lending, state.pool().address_of(node)) else {
+            return false;
+        };
+        if self.terms.nothing || room.sessions == 0 {
+            return false;
+        }
+        lending.assign(place, node, address);
+        self.held[place] = Some(Held {
+            node,
+            source: self.terms.source(node),
+            address,
+            lent: Lent::default(),
+            filling: FIRST,
+            is_used: true,
+        });
+        true
+    }
+
+    /// Ends leases that nobody uses; to be called four times a second.
+    pub fn sweep(&mut self, state: &mut State) {
+        if self.lending.is_none() {
+            return;
+        }
+        for _ in 0..SWEPT {
+            let place = self.next_sweep;
+            self.next_sweep = (place + 1) % LEASES;
+            match &mut self.held[place] {
+                Some(held) if held.is_used => held.is_used = false,
+                Some(_) => self.end(place, state),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes everything back. What programs open at this very moment they tell later.
+    pub fn end_all(&mut self, state: &mut State) {
+        self.end_where(state, |_| true);
+    }
+
+    /// Follows another configuration, once everything has been taken back.
+    pub fn follow(&mut self, config: &Nat64Config) {
+        self.terms = Terms::of(config);
+    }
+
+    /// Takes everything back, and lends nothing from now on.
+    pub fn stop(&mut self, state: &mut State) {
+        if self.terms.nothing {
+            return;
+        }
+        self.end_all(state);
+        self.terms.nothing = true;
+    }
+
+    /// What may be lent to a node beyond what is.
+    fn room(&self, node: Ipv6Addr, used: &Usage) -> Lent {
+        let limits = &self.terms.limits;
+        let source = self.lent_to.get(&self.terms.source(node));
+        let source = source.copied().unwrap_or_default();
+        let room = |limit: u32, used: u32, lent: u32| {
+            let lendable = limit.saturating_sub((limit / 16).max(LEAST_MARGIN));
+            lendable.saturating_sub(used.saturating_add(lent))
+        };
+        let of_source = room(
+            limits.sessions_per_source,
+            used.source_sessions,
+            source.sessions,
+        );
+        let ports = room(
+            limits.bindings_per_source,
+            used.source_bindings,
+            source.ports,
+        );
+        Lent {
+            sessions: room(limits.sessions, used.sessions, self.lent.sessions).min(of_source),
+            ports: room(limits.bindings, used.bindings, self.lent.ports).min(ports),
+        }
+    }
+
+    /// Ends leases where a limit or the end of the pool is near, which others may reach.
+    fn end_where_short(&mut self, node: Ipv6Addr, state: &mut State) {
+        let used = state.usage(node);
+        let Limits {
+            sessions,
+            bindings,
+            sessions_per_source,
+            bindings_per_source,
+            ..
+        } = self.terms.limits;
+        let is_near = |limit: u32, used: u32, lent: u32| {
+            let margin = (limit / 32).max(LEAST_MARGIN / 2);
+            lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
+        };
+        let all = self.lent;
+        if is_near(sessions, used.sessions, all.sessions)
+            || is_near(bindings, used.bindings, all.ports)
+        {
+            return self.end_all(state);
+        }
+        let source = self.terms.source(node);
+        let its = self.lent_to.get(&source).copied().unwrap_or_default();
+        if is_near(sessions_per_source, used.source_sessions, its.sessions)
+            || is_near(bindings_per_source, used.source_bindings, its.ports)
+        {
+            let beyond = 128 - u32::from(self.terms.limits.source_prefix_len.clamp(1, 128));
+            self.end_where(state, |held| {
+                held.node.to_bits() >> beyond << beyond == source
+            });
+        }
+        let Some(address) = state.pool().address_of(node) else {
+            return;
+        };
+        if state.pool().is_short(Protocol::Udp, address) {
+            self.end_where(state, |held| held.address == address);
+        }
+    }
+
+    /// Gives a lease what it lacks, and more than before if it is used up fast.
+    fn fill(&mut self, place: usize, state: &mut State, random: &mut impl FnMut() -> u64) {
+        let (Some(lending), Some(held)) = (&self.lending, &self.held[place]) else {
+            return;
+        };
+        let mut room = self.room(held.node, &state.usage(held.node));
+        let (mut filling, address) = (held.filling, held.address);
+        let mut more = Lent::default();
+        let left = lending.sessions(place);
+        let least = [0, 1]
+            .map(|like| lending.ports(place, like))
+            .into_iter()
+            .min();
+        if left * 2 <= filling * SESSIONS_PER_PORT || least.unwrap_or(0) * 2 <= filling {
+            filling = (filling * 2).min(LEASE_PORTS);
+        }
+        more.sessions = (filling * SESSIONS_PER_PORT)
+            .saturating_sub(left)
+            .min(room.sessions);
+        lending.add_sessions(place, more.sessions);
+        for like in [0, 1] {
+            while !self.terms.no_ports && room.ports > 0 && lending.ports(place, like) < filling {
+                let pool = state.pool_mut();
+                let Some(port) = pool.lend(Protocol::Udp, address, like, &mut *random) else {
+                    break;
+                };
+                lending.add_port(place, port);
+                room.ports -= 1;
+                more.ports += 1;
+            }
+        }
+        self.count(place, |lent| {
+            lent.sessions += more.sessions;
+            lent.ports += more.ports;
+        });
+        if let Some(held) = &mut self.held[place] {
+            held.filling = filling;
+        }
+    }
+
+    /// The place of the lease by which something was opened, if it has not ended since.
+    fn note_used(&mut self, opening: &Opening) -> Option<usize> {
+        let place = self.lending.as_ref()?.place(opening.node.0);
+        let held = self.held[place].as_mut()?;
+        if held.node != opening.node.0 {
+            return None;
+        }
+        held.is_used = true;
+        let used = Lent {
+            sessions: u32::from(opening.told != Told::Unwanted),
+            ports: u32::from(opening.told != Told::Opened),
+        };
+        self.count(place, |lent| {
+            lent.sessions = lent.sessions.saturating_sub(used.sessions);
+            lent.ports = lent.ports.saturating_sub(used.ports);
+        });
+        Some(place)
+    }
+
+    /// Changes what is lent: to a node, to its source, and in all.
+    fn count(&mut self, place: usize, change: impl FnOnce(&mut Lent)) {
+        let Some(held) = &mut self.held[place] else {
+            return;
+        };
+        let before = held.lent;
+        change(&mut held.lent);
+        let after = held.lent;
+        let source = held.source;
+        let of_source = self.lent_to.entry(source).or_default();
+        for sum in [&mut self.lent, of_source] {
+            sum.sessions = sum.sessions - before.sessions + after.sessions;
+            sum.ports = sum.ports - before.ports + after.ports;
+        }
+        if of_source.sessions == 0 && of_source.ports == 0 {
+            self.lent_to.remove(&source);
+        }
+    }
+
+    fn end_where(&mut self, state: &mut State, is_it: impl Fn(&Held) -> bool) {
+        for place in 0..self.held.len() {
+            if self.held[place].as_ref().is_some_and(&is_it) {
+                self.end(place, state);
+            }
+        }
+    }
+
+    fn end(&mut self, place: usize, state: &mut State) {
+        self.count(place, |lent| *lent = Lent::default());
+        let (Some(lending), Some(held)) = (&self.lending, self.held[place].take()) else {
+            return;
+        };
+        for port in lending.end(place) {
+            state
+                .pool_mut()
+                .give_back(Protocol::Udp, held.address, port);
+        }
+    }
+}
+
+/// A session that a program has opened just now.
+fn session(opening: &Opening) -> SessionView {
+    let endpoint4 = |(addr, port)| Endpoint4 { addr, port };
+    let (addr, port) = opening.node;
+    SessionView {
+        binding: Binding {
+            protocol: Protocol::Udp,
+            v4: endpoint4(opening.v4),
+            v6: Endpoint6 { addr, port },
+        },
+        peer: endpoint4(opening.peer),
+        prefix: opening.prefix,
+        state: SessionState::Udp,
+        // All that its kind may have.
+        remaining: Duration::from_secs(u32::MAX.into()),
+    }
+}

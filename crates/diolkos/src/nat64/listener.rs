@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Hears what the fast path has opened by itself when no packet gives the controller a reason to ask: a thread that has
+//! it settle.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use diolkos_sys::event::{Bell, Wake};
+
+use super::controller::Controller;
+
+/// Between two rounds: long enough that one wakes it for many openings, short enough that the ring has room for all.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The running thread. Dropped, it ends.
+pub struct Listener {
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// None if there is nothing to hear.
+    pub fn start(controller: Arc<Controller>) -> io::Result<Option<Listener>> {
+        let Some(openings) = controller.openings()? else {
+            return Ok(None);
+        };
+        let bell = Arc::new(Bell::new()?);
+        let rung = bell.clone();
+        let listen = move || {
+            while let Ok(Wake::Readable) = rung.wait_readable(openings.as_fd()) {
+                controller.settle();
+                std::thread::sleep(PAUSE);
+            }
+        };
+        let thread = Builder::new().name("listener".to_owned()).spawn(listen)?;
+        Ok(Some(Listener {
+            bell,
+            thread: Some(thread),
+        }))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state of a NAT64 beyond the life of the program: in a file, and, with a fast path that stays in the kernel, in its
+//! maps.
+//!
+//! tables ─► [`keeper`]: when ─► [`format`]: bytes ─► [`file`]: all of them, or none ─► [`file`] ─► [`format`] ─► [`restore`] ─► tables
+//!
+//! maps ─► [`reconcile`] ─► tables ─► [`reconcile`] ─► maps
+//!
+//! The file has everything as of a [`moment`]: the pool's secret, the operator's bindings, and all sessions. The maps have
+//! sessions in a steady state, and when they were used last. After a clean end both say the same. After a kill the maps
+//! know better what they know at all.
+
+mod file;
+pub mod format;
+mod keeper;
+mod moment;
+mod reconcile;
+mod restore;
+
+pub use file::{StateFile, Stored};
+pub use format::Malformed;
+pub use keeper::Keeper;
+pub use moment::Moment;
+pub(super) use restore::restore;
+pub use restore::Restored;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The interfaces at which a router's packets are translated before any routing: found at start and at a reload, and
+//! taken up again when they went and come.
+
+use diolkos_sys::fastpath::Inline;
+
+use super::Isthmus;
+use crate::config::{Placement, Settings};
+use crate::failure::Failure;
+use crate::forwarding;
+use crate::net::{Link, Medium, Net};
+
+/// Those with these names; none with the placement `device`.
+pub async fn find(
+    net: &Net,
+    settings: &Settings,
+    names: &[String],
+) -> Result<Vec<Inline>, Failure> {
+    let t = &settings.translator;
+    let mut inline = Vec::new();
+    if t.placement == Placement::Device {
+        return Ok(inline);
+    }
+    for name in names {
+        let link = net.link(name).await?;
+        inline.push(Inline {
+            ifindex: link.index,
+            is_ethernet: match link.medium {
+                Medium::Ethernet => true,
+                Medium::BareIp => false,
+                Medium::Other => {
+                    return Err(Failure::missing(format!(
+                        "the fast path does not know the link layer of {name}"
+                    )))
+                }
+            },
+        });
+        if forwarding::has_strict_filter(name) {
+            tracing::warn!(
+                "net.ipv4.conf.{name}.rp_filter is strict and drops what is translated there and forwarded by the \
+                 kernel: set it, or that of `all`, to 2"
+            );
+        }
+    }
+    Ok(inline)
+}
+
+impl Isthmus {
+    /// An interface has come again: its packets are translated there as before, and sent out of it.
+    pub async fn take_up(&mut self, net: &Net, name: &str) -> Result<(), Failure> {
+        let links = net.links().await?;
+        let names = self.settings.translator.interfaces.iter();
+        let there: Vec<String> = names
+            .filter(|name| links.iter().any(|link| link.name == **name))
+            .cloned()
+            .collect();
+        let inline = find(net, &self.settings, &there).await?;
+        let settings = &self.settings;
+        if settings.translator.placement == Placement::Direct {
+            // The programs know the exits by their indices.
+            let crossing = &mut self.crossing;
+            let next = crossing.prepare(settings, self.found, self.index, &inline)?;
+            crossing.commit(settings, next, &self.slow)?;
+        }
+        self.widen(&inline)?;
+        tracing::info!("{name} is there again, and its packets are translated there");
+        Ok(())
+    }
+
+    /// Puts programs to those of these that are new.
+    pub fn widen(&mut self, inline: &[Inline]) -> Result<(), Failure> {
+        let is_new = |inline: &&Inline| !self.inline.contains(&inline.ifindex);
+        let new: Vec<Inline> = inline.iter().filter(is_new).copied().collect();
+        self.inline = inline.iter().map(|inline| inline.ifindex).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.crossing.widen(&self.settings, &new)?;
+        self.stay_at_new_places();
+        Ok(())
+    }
+
+    /// One at which packets are to be translated, and are not yet.
+    pub fn misses(&self, link: &Link) -> bool {
+        let t = &self.settings.translator;
+        t.placement != Placement::Device
+            && self.crossing.fast().is_some()
+            && t.interfaces.contains(&link.name)
+            && !self.inline.contains(&link.index)
+    }
+}

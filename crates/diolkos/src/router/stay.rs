@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The beginning and the end of a router: on clean ground, and leaving nothing; or, with a state file and a fast path, on
+//! what an earlier run has left in the kernel, and leaving it again.
+
+use diolkos_sys::fastpath::{FastPath, Pins};
+
+use super::{End, Isthmus};
+use crate::config::{Datapath, Mode, Settings};
+use crate::control;
+use crate::failure::{Failure, Kind};
+use crate::forwarding;
+use crate::net::Net;
+use crate::privilege::{self, NET_ADMIN, SYS_ADMIN};
+use crate::resident;
+
+/// Builds the isthmus. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
+pub(super) async fn begin(net: &mut Net, settings: Settings) -> Result<Isthmus, Failure> {
+    let device = settings.translator.device.clone();
+    if may_stay(&settings) && resident::find(net, &device).await?.is_some() {
+        match take_over(net, &device, settings.clone()).await {
+            Ok(isthmus) => return Ok(isthmus),
+            Err(failure) if failure.kind == Kind::Usage => return Err(failure),
+            Err(failure) => tracing::warn!(
+                "what an earlier run has left cannot be taken over, so the state file has to do: {failure}"
+            ),
+        }
+    }
+    resident::clear(net, &device).await?;
+    Isthmus::build(net, settings, None).await
+}
+
+async fn take_over(net: &mut Net, device: &str, settings: Settings) -> Result<Isthmus, Failure> {
+    let pins = pins(device)?;
+    let isthmus = Isthmus::build(net, settings, Some(&pins)).await?;
+    Pins::remove_dead();
+    resident::take_off(net, device, isthmus.crossing.fast()).await?;
+    Ok(isthmus)
+}
+
+/// Removes what a run has left that is not there any more.
+pub async fn clear(device: String) -> Result<(), Failure> {
+    privilege::check(&[NET_ADMIN])?;
+    let (mut net, _news) = Net::connect()?;
+    // Nobody begins meanwhile.
+    let _control = control::listen(&device)?;
+    if !resident::clear(&mut net, &device).await? {
+        tracing::info!("no diolkos runs with the device {device}, and none has left anything");
+    }
+    Ok(())
+}
+
+fn may_stay(settings: &Settings) -> bool {
+    let t = &settings.translator;
+    t.mode == Mode::Nat64 && settings.nat64.state().is_some() && t.datapath != Datapath::Tun
+}
+
+fn pins(device: &str) -> Result<Pins, Failure> {
+    Pins::of(device)
+        .map_err(|e| Failure::missing(format!("the network namespace has no number: {e}")))
+}
+
+impl Isthmus {
+    /// Lets known sessions go on in the kernel if this ends, however it does, and the settings have it so.
+    pub(super) async fn stay(&mut self, net: &Net) {
+        if !may_stay(&self.settings) || self.crossing.fast().is_none() {
+            return;
+        }
+        match self.try_stay(net).await {
+            Ok(()) => self.stays = true,
+            Err(failure) => {
+                self.go(net).await;
+                tracing::warn!("without diolkos no packet will pass, for only the state file is kept: {failure}");
+            }
+        }
+    }
+
+    async fn try_stay(&mut self, net: &Net) -> Result<(), Failure> {
+        let t = &self.settings.translator;
+        if let [missing, ..] = privilege::missing(&[SYS_ADMIN])[..] {
+            return Err(Failure::missing(format!(
+                "{missing} is missing, by which the next start finds the sessions"
+            )));
+        }
+        let pins = pins(&t.device)?;
+        self.crossing.keep(&pins)?;
+        if forwarding::ignores_without_carrier(&t.device) {
+            tracing::warn!(
+                "net.ipv4.conf.all.ignore_routes_with_linkdown is on: while no diolkos runs, {} has no carrier, and its \
+                 routes are passed over; set it to 0",
+                t.device
+            );
+        }
+        resident::mark(net, self.index).await?;
+        self.device
+            .set_persistent(true)
+            .map_err(|e| Failure::run_time(format!("{} cannot be kept: {e}", t.device)))
+    }
+
+    /// Programs have come to places where there were none.
+    pub(super) fn stay_at_new_places(&mut self) {
+        if !self.stays {
+            return;
+        }
+        let pins = pins(&self.settings.translator.device);
+        if let Err(failure) = pins.and_then(|pins| self.crossing.keep(&pins)) {
+            tracing::warn!("without diolkos not all of its programs will stay: {failure}");
+        }
+    }
+
+    /// Takes it back.
+    async fn go(&mut self, net: &Net) {
+        let device = &self.settings.translator.device;
+        if let Ok(pins) = pins(device) {
+            self.crossing.release(&pins);
+        }
+        if let Err(error) = self.device.set_persistent(false) {
+            // It is gone already.
+            tracing::debug!("{device}: {error}");
+        }
+        resident::unmark(net, self.index).await;
+        self.stays = false;
+    }
+
+    /// Ends. Nothing stays but what is to be taken over.
+    pub(super) async fn leave(
+        mut self,
+        net: &mut Net,
+        served: Result<End, Failure>,
+    ) -> Result<(), Failure> {
+        // Its threads end, and from then on no packet changes the state.
+        self.slow.stop();
+        let written = self.crossing.finish();
+        let device = self.settings.translator.device.clone();
+        let is_there = resident::find(net, &device)
+            .await
+            .is_ok_and(|found| found.is_some());
+        if self.stays && is_there && !matches!(served, Ok(End::ForGood)) {
+            tracing::info!(
+                "known sessions go on in the kernel; `diolkos stop --device {device}` would end them"
+            );
+            return served.and(written);
+        }
+        if self.stays {
+            self.go(net).await;
+        }
+        let fast = self.crossing.fast();
+        let qdiscs = fast.map(FastPath::made_qdiscs).unwrap_or_default();
+        drop(self);
+        for index in qdiscs {
+            net.remove_unused_clsact(index).await;
+        }
+        served.and(written)
+    }
+}

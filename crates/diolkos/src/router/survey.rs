@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the machine says where the settings say `auto`, and what contradicts itself then.
+
+use diolkos_core::ConfigError;
+
+use crate::config::{Found, Settings};
+use crate::failure::Failure;
+use crate::net::Net;
+
+/// RFC 8200 section 5, bytes.
+const IPV6_MINIMUM_MTU: u32 = 1280;
+/// What an IPv4 packet can hold, and with it the greatest MTU of a TUN device, bytes.
+const LARGEST_MTU: u32 = 65535;
+
+/// Finds what the settings leave to the program: as MTU that of the largest interface, from which or to which packets go,
+/// so that the kernel's own limits decide; and an address of the router's for ICMPv6 errors.
+pub async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
+    let t = &settings.translator;
+    let links = net.links().await?;
+    for name in &t.interfaces {
+        net.link(name).await?;
+    }
+    let among = |name: &String| match t.interfaces.is_empty() {
+        true => name != "lo" && *name != t.device,
+        false => t.interfaces.contains(name),
+    };
+    let mtu = links
+        .iter()
+        .filter(|link| among(&link.name))
+        .map(|link| link.mtu)
+        .max()
+        .unwrap_or(Found::OFFLINE_MTU)
+        .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
+    let found = Found {
+        mtu4: mtu,
+        mtu6: mtu,
+        address6: net.global_address6().await?,
+    };
+    Ok(found)
+}
+
+/// What contradicts itself now that the machine is known.
+pub fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
+    let problems = error.problems.iter();
+    let sentences: Vec<String> = problems
+        .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
+        .collect();
+    Failure::usage(sentences.join("\n"))
+}
+
+/// The device holds what either side can send.
+pub fn device_mtu(settings: &Settings, found: Found) -> u32 {
+    let t = &settings.translator;
+    t.mtu4
+        .or(found.mtu4)
+        .max(t.mtu6.or(found.mtu6))
+        .max(IPV6_MINIMUM_MTU)
+}
