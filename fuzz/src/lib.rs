@@ -9,27 +9,35 @@
 //! | target | what reads the bytes | what is held against it |
 //! |---|---|---|
 //! | [`translate`] | the whole translator, one packet of either family | [`judge`] |
-//! | [`icmp_error`] | the same, ICMP errors with quotes and extensions (RFC 4884) | [`judge`], and the extensions as they were |
+//! | [`nat64`] | a NAT64: sequences of packets of both sides, time, and an operator | lengths, limits, and that nothing is left |
+//! | [`icmp_error`] | the translator without state, ICMP errors with quotes and extensions (RFC 4884) | [`judge`], and the extensions as they were |
 //! | [`headers`] | IPv4 header and options, IPv6 extension chain | a second reader, written from the RFCs |
 //! | [`addresses`] | configuration check, mapping table, translation prefixes | a search through all entries, octet by octet |
 //! | [`offload`] | the header in front of each packet of the TUN device | [`judge`], and its own print |
 //! | [`neighbour`] | Neighbour Discovery | a second reader, written from RFC 4861 |
+//! | [`advertisement`] | router advertisements | a second reader, written from RFC 4861 and RFC 8781 |
+//! | [`pref64`] | answers for ipv4only.arpa; the discovery of prefixes | what always holds of it, and a search through all that could be embedded |
 //! | [`pcap`] | captures | their lengths, and what is written reads back |
 //! | [`config`] | configuration files | they read their own print; errors have a place |
+//! | [`state`] | state files | their own print |
 //!
 //! Seeds are made from `vectors/` ([`seeds`]); what fuzzing found worth keeping stands in `corpus/`.
 
 pub mod addresses;
+pub mod advertisement;
 pub mod config;
 pub mod headers;
 pub mod icmp_error;
 pub mod input;
 pub mod judge;
+pub mod nat64;
 pub mod neighbour;
 pub mod offload;
 pub mod pcap;
+pub mod pref64;
 pub mod seeds;
 pub mod setting;
+pub mod state;
 pub mod translate;
 
 // The world and the checksums of the translator's own tests.
@@ -39,6 +47,9 @@ mod common;
 #[allow(missing_docs, dead_code)] // Vectors are replayed elsewhere; here their packets are seeds.
 #[path = "../../crates/core/tests/vectors/file.rs"]
 mod vectors;
+#[allow(missing_docs, dead_code)] // Its tables are tested without packets elsewhere.
+#[path = "../../crates/core/tests/nat64/world.rs"]
+mod world;
 
 /// A target: its name, what it does with bytes, and what to begin with.
 pub struct Target {
@@ -51,11 +62,16 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 12] = [
     Target {
         name: "translate",
         run: translate::run,
         seeds: translate::seeds,
+    },
+    Target {
+        name: "nat64",
+        run: nat64::run,
+        seeds: nat64::seeds,
     },
     Target {
         name: "icmp_error",
@@ -83,6 +99,16 @@ pub const TARGETS: [Target; 8] = [
         seeds: neighbour::seeds,
     },
     Target {
+        name: "advertisement",
+        run: advertisement::run,
+        seeds: advertisement::seeds,
+    },
+    Target {
+        name: "pref64",
+        run: pref64::run,
+        seeds: pref64::seeds,
+    },
+    Target {
         name: "pcap",
         run: pcap::run,
         seeds: pcap::seeds,
@@ -91,5 +117,10 @@ pub const TARGETS: [Target; 8] = [
         name: "config",
         run: config::run,
         seeds: config::seeds,
+    },
+    Target {
+        name: "state",
+        run: state::run,
+        seeds: state::seeds,
     },
 ];

@@ -22,7 +22,8 @@ pub fn run(data: &[u8]) {
     assert_eq!(read, expect(&packet), "{packet:x?}");
 }
 
-fn put_right(packet: &mut [u8]) {
+/// Sets length and checksum of an ICMPv6 packet.
+pub(crate) fn put_right(packet: &mut [u8]) {
     let len = packet.len() - 40;
     packet[4..6].copy_from_slice(&(len as u16).to_be_bytes());
     packet[42..44].fill(0);
@@ -31,7 +32,7 @@ fn put_right(packet: &mut [u8]) {
 }
 
 /// RFC 8200 section 8.1.
-fn pseudo(packet: &[u8], len: usize) -> Vec<u8> {
+pub(crate) fn pseudo(packet: &[u8], len: usize) -> Vec<u8> {
     [&packet[8..40], &(len as u32).to_be_bytes(), &[0, 0, 0, 58]].concat()
 }
 

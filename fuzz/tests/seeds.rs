@@ -29,7 +29,7 @@ macro_rules! replays {
         const REPLAYED: usize = [$( stringify!($target) ),*].len();
     };
 }
-replays!(translate icmp_error headers addresses offload neighbour pcap config);
+replays!(translate nat64 icmp_error headers addresses offload neighbour advertisement pref64 pcap config state);
 
 #[test]
 fn every_target_is_built() {
