@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from diolkos_lab.topology import namespace
 
 DATA = Path(__file__).parent / "data"
+# No test depends on timing; what fails says how to repeat it.
+settings.register_profile("lab", deadline=None, print_blob=True)
+settings.load_profile("lab")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Definitions: what is accepted, and that every fault names its place as file:line:column."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,11 @@ def test_claim_about_a_system_that_is_not_there(tmp_path: Path) -> None:
     assert "a claim speaks of diolkos/xdp" in _fault(tmp_path, text)
 
 
+def test_names_are_asked_for_over_ipv6_alone(tmp_path: Path) -> None:
+    text = SMALL.read_text().replace('datapath = "tun"\nfamily = "ipv4"', 'datapath = "tun"\nfamily = "ipv4"\nloads = ["dns"]')
+    assert "diolkos/tun/ipv4/1 cannot have the load dns" in _fault(tmp_path, text)
+
+
 def test_not_text_and_not_there(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_bytes(b"format = 1\nname = \xff\n")
@@ -78,12 +84,15 @@ def test_cells_of_clat() -> None:
     study = studies.load("clat")
     quick = study.form["quick"]
     lanes = cells.lane_cells(study, quick, {"native", "diolkos"})
-    assert len(lanes) == len({lane.name for lane in lanes}) == 7, "four native paths, one of them twice, and two of diolkos"
+    assert len(lanes) == len({lane.name for lane in lanes}) == 10, "four native paths, one of them twice, and five of diolkos"
     block = cells.trial_cells(quick, lanes)
-    assert len(block) == len(set(block)) == 7 * 3
+    made = Counter(cell.load.name for cell in block)
+    assert len(block) == len(set(block)) and made["ping"] == 9 and made["tcp-upload"] == 7, "a resolver carries no packets"
+    assert made["http"] == 6 * 3 and made["dns"] == 3 * 4, "the twin gets what its original gets"
     full = cells.lane_cells(study, study.form["full"], {"native"})
     assert {lane.offloads for lane in full} == {"on", "off"}
     off = [cell for cell in cells.trial_cells(study.form["full"], full) if cell.lane.offloads == "off"]
+    assert {cell.load.name for cell in off} == {"tcp-upload", "tcp-download", "ping"}
     assert {cell.factors["seconds"] for cell in off if cell.load.name != "ping"} == {30}
 
 

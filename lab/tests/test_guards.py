@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from diolkos_lab.experiment.definition import Guards, Topology
+from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import Device, NetCounters, difference
 from diolkos_lab.run.guards import GUARDS, Evidence, Tun, judge
@@ -15,7 +16,7 @@ GIGABYTE = 10**9
 QUIET = Device(0, 0, 0, 0, 0, 0)
 
 
-def _protocols(ipv6: int = 0, ipv4: int = 0, echos6: int = 0, echos4: int = 0) -> dict[str, int]:
+def _protocols(ipv6: int = 0, ipv4: int = 0, echos6: int = 0, echos4: int = 0, queries: int = 0) -> dict[str, int]:
     return {
         "Ip6InOctets": ipv6,
         "Ip6OutOctets": 0,
@@ -23,6 +24,8 @@ def _protocols(ipv6: int = 0, ipv4: int = 0, echos6: int = 0, echos4: int = 0) -
         "IpExtOutOctets": 0,
         "Icmp6InEchos": echos6,
         "IcmpInEchos": echos4,
+        "UdpInDatagrams": queries // 2,
+        "Udp6InDatagrams": queries - queries // 2,
     }
 
 
@@ -41,12 +44,40 @@ TCP = Evidence(
     server=NetCounters({}, _protocols(ipv6=int(1.03 * GIGABYTE))),
     server_link=Device(int(1.04 * GIGABYTE), 700_000, 0, 10**7, 100_000, 0),
     reading=Reading({"throughput": 8e9, "retransmits": 500.0}, received_bytes=GIGABYTE, segments=700_000),
+    load=TcpLoad(name="tcp-upload", seconds=1),
 )
 PING = replace(
     TCP,
     server=NetCounters({}, _protocols(echos6=100)),
     tuns=(Tun("through", Device(0, 100, 0, 0, 100, 0)),),
     reading=Reading({"rtt": 1e-5, "loss": 0.0}),
+    load=PingLoad(name="ping", count=102),
+)
+# A DNS64 asks the authority twice for a new name.
+DNS = replace(
+    TCP,
+    tuns=(),
+    server=NetCounters({}, _protocols(queries=60_000)),
+    reading=Reading({"rate": 30_000.0, "loss": 0.0}, answers=30_000),
+    load=DnsLoad(name="dns", cache="cold", seconds=1),
+    authority_rate=70_000.0,
+)
+# Small fetches through a fast path that leaves the opening and closing of connections to the TUN device.
+HTTP = replace(
+    TCP,
+    tuns=(Tun("past", Device(250_000, 3000, 0, 250_000, 3000, 0)),),
+    server=NetCounters({}, _protocols(ipv6=2_500_000)),
+    reading=Reading({"latency": 2e-4, "rate": 1000.0}, received_bytes=1_273_000, connections=1000),
+    load=HttpLoad(name="http", object_bytes=1024, by="literal", seconds=1),
+)
+# An overload: half of what was offered is lost at the first ring, which is what is measured.
+PPS = replace(
+    TCP,
+    tuns=(Tun("through", Device(0, 100_000, 0, 0, 100_000, 0)),),
+    server=NetCounters({}, _protocols()),
+    outside_drops=100_000,
+    reading=Reading({"sent": 2e5, "received": 1e5, "loss": 0.5}, packets=100_000, pace_error=-0.001, behind_s=1e-5),
+    load=PpsLoad(name="pps", seconds=1).at(200_000),
 )
 
 
@@ -57,6 +88,7 @@ def _names(evidence: Evidence, topology: Topology | None = None) -> list[str]:
 def test_undisturbed_trials_are_trusted() -> None:
     assert _names(TCP) == []
     assert _names(PING) == []
+    assert _names(PPS) == []
     assert _names(replace(TCP, tuns=(Tun("past", Device(5000, 50, 0, 5000, 50, 0)),))) == []
     assert _names(replace(TCP, tuns=())) == []
 
@@ -68,9 +100,16 @@ def test_undisturbed_trials_are_trusted() -> None:
         ("foreign-cpu", {"busy_s": 2.0}),
         ("clock-jump", {"clock_jump_s": -3600.0}),
         ("late", {"elapsed_s": 4.0, "busy_s": 1.5}),
+        ("pace", {**vars(PPS), "reading": replace(PPS.reading, pace_error=-0.02)}),
+        ("pace", {**vars(PPS), "reading": replace(PPS.reading, behind_s=0.02)}),
+        ("slow-sink", {**vars(PPS), "sink_drops": 100}),
+        ("wrong-path", {**vars(PPS), "tuns": (Tun("past", PPS.tuns[0].device),)}),
+        ("wrong-path", {**vars(PPS), "tuns": (Tun("through", QUIET),)}),
         ("outside-drops", {"outside_drops": 1000}),
         ("retransmits", {"native": True, "tuns": (), "reading": replace(TCP.reading, metrics={"retransmits": 5000.0})}),
         ("link-rate", {"server_link": Device(GIGABYTE // 2, 700_000, 0, 10**7, 100_000, 0)}),
+        ("slow-authority", {**vars(DNS), "authority_rate": 50_000.0}),
+        ("slow-authority", {**vars(DNS), "authority_rate": None}),
         ("wrong-path", {"server": NetCounters({}, _protocols(ipv4=GIGABYTE))}),
         ("wrong-path", {"tuns": (Tun("through", QUIET),)}),
         ("wrong-path", {"tuns": (Tun("past", None),)}),
@@ -94,6 +133,27 @@ def test_echoes_on_the_wrong_path() -> None:
     assert _names(replace(PING, server=NetCounters({}, _protocols(echos4=100)))) == ["wrong-path"]
     assert _names(replace(PING, tuns=(Tun("through", QUIET),))) == ["wrong-path"]
     assert _names(replace(PING, tuns=(Tun("past", PING.tuns[0].device),))) == ["wrong-path"]
+
+
+def test_the_names_of_a_trial_are_new_or_known_as_the_load_says() -> None:
+    assert _names(DNS) == []
+    assert _names(replace(DNS, server=NetCounters({}, _protocols(queries=20_000)))) == ["wrong-path"], "from a cache"
+    warm = replace(DNS, load=DnsLoad(name="dns", cache="warm", seconds=1), authority_rate=None)
+    assert _names(warm) == ["wrong-path"], "not from the cache"
+    assert _names(replace(warm, server=NetCounters({}, _protocols(queries=3)))) == []
+
+
+def test_a_resolver_without_time_to_spare_is_measured_whatever_the_authority_can_do() -> None:
+    slow = replace(DNS, authority_rate=50_000.0)
+    assert _names(replace(slow, system_s=0.95)) == []
+    assert _names(replace(slow, system_s=0.5)) == ["slow-authority"]
+
+
+def test_connections_may_be_opened_through_the_device_but_not_used_through_it() -> None:
+    assert _names(HTTP) == []
+    assert _names(replace(HTTP, tuns=(Tun("past", Device(1_000_000, 6000, 0, 1_500_000, 6000, 0)),))) == ["wrong-path"]
+    assert _names(replace(HTTP, server=NetCounters({}, _protocols(ipv4=2_500_000)))) == ["wrong-path"]
+    assert _names(replace(HTTP, tuns=(Tun("through", HTTP.tuns[0].device),))) == ["wrong-path"], "nothing is taken off"
 
 
 def test_behind_a_plat_ipv4_arrives() -> None:

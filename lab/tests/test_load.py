@@ -2,13 +2,19 @@
 """Parsers of other tools' output, on captured output."""
 
 import json
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import pytest
 
-from diolkos_lab.experiment.definition import PingLoad, TcpLoad
-from diolkos_lab.load import iperf3, ping
-from diolkos_lab.load.reading import LoadFault
+from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, TcpLoad
+from diolkos_lab.load import answers, curl, dnsperf, iperf3, names, ping, tools
+from diolkos_lab.load.reading import MOST_POINTS, Aim, LoadFault, course
+
+SMALL = HttpLoad(name="http", object_bytes=1024, by="literal", seconds=0.3)
+LARGE = HttpLoad(name="http", object_bytes=1 << 24, by="literal", seconds=0.3)
+AT_A_RATE = DnsLoad(name="dns", cache="cold", offered=1000, seconds=0.3)
+MOST = DnsLoad(name="dns", cache="cold", seconds=0.2)
 
 
 @pytest.mark.parametrize("name", ["tcp-upload", "tcp-download"])
@@ -93,3 +99,120 @@ def test_ping_faults(data: Path) -> None:
         ping.parse("ping: connect: Network is unreachable\n", load)
     with pytest.raises(LoadFault, match="no output"):
         ping.parse("", load)
+
+
+def _aim(folder: Path, target: str = "64:ff9b::c000:ab") -> Aim:
+    to = IPv6Address(target) if ":" in target else IPv4Address(target)
+    return Aim(to, IPv6Address("2001:2:0:1::1"), folder, serial=7)
+
+
+def test_curl_takes_the_whole_fetch_and_leaves_out_the_one_that_was_cut_off(data: Path) -> None:
+    text = (data / "curl-7.88.1-small.txt").read_text()
+    assert not text.endswith("\n"), "the end of the time cut a line in two"
+    reading = curl.parse(text, SMALL)
+    totals = sorted(float(line.split()[5]) for line in text.splitlines()[:-1])
+    assert reading.connections == len(totals) == 20
+    assert reading.metrics["latency"] == pytest.approx((totals[9] + totals[10]) / 2)
+    assert reading.metrics["rate"] == pytest.approx(20 / sum(totals))
+    assert reading.received_bytes == 20 * (1024 + 249)
+    assert reading.series["latency"]["y"][0] == 0.000403
+    assert "lookup" not in reading.metrics and "throughput" not in reading.metrics
+
+
+def test_curl_by_name_tells_the_lookup_apart(data: Path) -> None:
+    reading = curl.parse((data / "curl-7.88.1-by-name.txt").read_text(), SMALL.model_copy(update={"by": "name"}))
+    assert 0.0001 < reading.metrics["lookup"] < reading.metrics["latency"]
+
+
+def test_curl_large_objects_have_a_rate(data: Path) -> None:
+    text = (data / "curl-7.88.1-large.txt").read_text()
+    reading = curl.parse(text, LARGE)
+    seconds = sum(float(line.split()[5]) for line in text.splitlines())
+    assert reading.metrics == {"throughput": pytest.approx(len(text.splitlines()) * 8 * 2**24 / seconds)}
+
+
+def test_curl_faults(data: Path) -> None:
+    with pytest.raises(LoadFault, match=r"fetch 1 failed: .*Couldn't connect to server"):
+        curl.parse((data / "curl-7.88.1-refused.txt").read_text(), SMALL)
+    with pytest.raises(LoadFault, match="fetch 1 failed: HTTP 404, 153 of 1024 bytes"):
+        curl.parse((data / "curl-7.88.1-not-found.txt").read_text(), SMALL)
+    with pytest.raises(LoadFault, match="no fetch was done in time"):
+        curl.parse("", SMALL)
+    with pytest.raises(LoadFault, match=r"^curl: mount: .*: permission denied$"):
+        curl.parse("sh: noise\nmount: /etc/resolv.conf: permission denied\n", SMALL)
+    short = (data / "curl-7.88.1-small.txt").read_text().replace("0 200 1024 249 0.000004", "0 200 1023 249 0.000004", 1)
+    with pytest.raises(LoadFault, match="HTTP 200, 1023 of 1024 bytes"):
+        curl.parse(short, SMALL)
+
+
+def test_curl_asks_by_literal_or_by_new_names_of_this_trial_alone(tmp_path: Path) -> None:
+    command = curl.client_command(SMALL, _aim(tmp_path))
+    assert command[-1] == "http://[64:ff9b::c000:ab]:8007/1024?[1-9999999]"
+    assert "--ipv6" in command and "unshare" not in command
+    named = curl.client_command(SMALL.model_copy(update={"by": "name"}), _aim(tmp_path, "192.0.0.171"))
+    assert named[-1] == "http://t000007n[0000001-9999999].example.test:8007/1024"
+    assert named[:2] == ["unshare", "--mount"] and "--ipv4" in named
+    assert (tmp_path / "resolv.conf").read_text() == "nameserver 2001:2:0:1::1\n"
+
+
+def test_dnsperf_at_a_rate_gives_the_time_of_each_answer(data: Path) -> None:
+    reading = dnsperf.parse((data / "dnsperf-2.10.0-cold.txt").read_text(), AT_A_RATE)
+    assert reading.answers == len(reading.series["latency"]["y"]) == 300
+    assert reading.series["latency"]["y"][0] == 0.000289
+    assert 5e-5 < reading.metrics["latency"] < 1e-4
+    assert reading.metrics["loss"] == 0 and "rate" not in reading.metrics
+
+
+def test_dnsperf_without_one_gives_the_rate(data: Path) -> None:
+    text = (data / "dnsperf-2.10.0-most.txt").read_text()
+    reading = dnsperf.parse(text, MOST)
+    assert reading.metrics == {"rate": 25368.048098, "loss": 0.0}
+    lost = text.replace("completed:    3000", "completed:    2700").replace("NOERROR 3000", "NOERROR 2700")
+    assert dnsperf.parse(lost, MOST).metrics["loss"] == pytest.approx(0.1)
+
+
+def test_dnsperf_faults(data: Path) -> None:
+    with pytest.raises(LoadFault, match=r"no answer to 0 queries \(failed to send packet: Network is unreachable\)"):
+        dnsperf.parse((data / "dnsperf-2.10.0-unreachable.txt").read_text(), AT_A_RATE)
+    with pytest.raises(LoadFault, match="not every answer is without error: SERVFAIL 1"):
+        dnsperf.parse((data / "dnsperf-2.10.0-servfail.txt").read_text(), AT_A_RATE)
+    with pytest.raises(LoadFault, match="no output"):
+        dnsperf.parse("", MOST)
+
+
+def test_names_are_new_in_every_trial_or_the_same_few(tmp_path: Path) -> None:
+    cold = dnsperf.write_names(AT_A_RATE, _aim(tmp_path)).read_text().splitlines()
+    assert len(cold) == len(set(cold)) >= 300
+    assert cold[0] == "t000007n0000001.example.test AAAA"
+    (warming,) = tools.prepare(AT_A_RATE.model_copy(update={"cache": "warm"}), _aim(tmp_path))
+    warm = (tmp_path / "names").read_text().splitlines()
+    assert len(warm) == dnsperf.WARM_NAMES and not set(warm) & set(cold)
+    assert warming[warming.index("-n") + 1] == "1"
+    assert "-n" not in dnsperf.client_command(AT_A_RATE.model_copy(update={"cache": "warm"}), _aim(tmp_path))
+
+
+def test_the_address_is_where_the_rule_looks() -> None:
+    """An answer to the longest and the shortest of the names, as RFC 1035 has it: header, question, pointer, address."""
+    for name in (names.name(0, 1), names.name(999_999, names.MOST)):
+        question = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0" + b"\0\x1c\0\1"
+        address = IPv6Address("64:ff9b::c000:ab").packed
+        message = bytes(12) + question + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + address
+        assert (bytes(answers.UDP_HEADER) + message).index(address) == answers.AT
+    answers.require_all_right(10, 10)
+    with pytest.raises(LoadFault, match="1 of 10 answers hold another address"):
+        answers.require_all_right(10, 9)
+
+
+def test_long_series_are_thinned_evenly() -> None:
+    thinned = course([0.001] * 1000)
+    assert len(thinned["y"]) == len(thinned["t"]) <= MOST_POINTS
+    assert thinned["t"][1] == pytest.approx(0.004)
+    assert course([]) == {"t": [], "y": []}
+
+
+def test_a_load_needs_its_own_tools_only() -> None:
+    packets = tools.required([PingLoad(name="ping", count=10)])
+    assert "curl" not in packets and "unbound" not in packets
+    assert {"curl", "nginx"} <= tools.required([SMALL]).keys() and "unbound" not in tools.required([SMALL])
+    assert {"curl", "unbound"} <= tools.required([SMALL.model_copy(update={"by": "name"})]).keys()
+    assert {"dnsperf", "unbound", "nft"} <= tools.required([MOST]).keys()

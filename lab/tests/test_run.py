@@ -14,27 +14,11 @@ from diolkos_lab.run import session, station
 from diolkos_lab.samples import folder
 from diolkos_lab.sut import lookup, program, running
 from diolkos_lab.topology import namespace
+from witness import Silent
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 HERE = Path(__file__).parent
 SMALL = str(HERE / "study_small.toml")
-
-
-class Silent:
-    """A witness that remembers."""
-
-    def __init__(self) -> None:
-        self.missing: list[str] = []
-        self.trials = 0
-
-    def planned(self, study: Any, session: Any, missing: Any, out: Path) -> None:
-        self.missing = [entry.system.system for entry in missing]
-
-    def station_up(self, station: Any) -> None:
-        pass
-
-    def trial_done(self, trial: Any, session: Any) -> None:
-        self.trials += 1
 
 
 @pytest.fixture
@@ -100,9 +84,27 @@ def test_a_system_that_dies_in_the_middle_is_started_again(tmp_path: Path, monke
     assert sum(entry["trials"] for entry in summary["failures"]) == len(failed)
 
 
+def test_a_command_that_takes_too_long_fails_its_trial_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What prepares a load does not come back, once: the run goes on, and so does the path."""
+    original = station.Station._prepare
+    slow: list[bool] = []
+
+    def once_slow(self: station.Station, *arguments: Any) -> None:
+        if self.cell.subject.system == "diolkos" and not slow:
+            slow.append(True)
+            raise TimeoutError("nft took longer than 10 s")
+        original(self, *arguments)
+
+    monkeypatch.setattr(station.Station, "_prepare", once_slow)
+    result, _ = _run(tmp_path, "working")
+    errors = {trial["error"] for trial in result.trials if trial["error"]}
+    assert errors == {"nft took longer than 10 s"}
+    assert any(trial["system"] == "diolkos" and not trial["error"] for trial in result.trials)
+
+
 def test_a_load_that_gets_no_answer_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The translator lives but passes nothing more: the trial ends after its patience, not never."""
-    monkeypatch.setattr(station, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(station, "PATIENCE_S", 2.0)
     original = running.RunningSystem.check_alive
     blocked: list[bool] = []
 

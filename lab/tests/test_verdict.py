@@ -76,7 +76,7 @@ def test_too_few_blocks_missing_and_failed_say_so(record: Make) -> None:
 
 def test_one_verdict_per_direction_and_rule(record: Make) -> None:
     found = verdicts(studies.load("clat"), Samples(_lines(record, 100.0, 99.0)), {"tayga": "it is not here"})
-    assert len(found) == 7
+    assert len(found) == 11
     assert [verdict["outcome"] for verdict in found].count("met") == 2
     against_tayga = [verdict for verdict in found if "tayga" in verdict["rule"]]
     assert len(against_tayga) == 2 and all("tayga was not measured" in verdict["sentence"] for verdict in against_tayga)

@@ -3,7 +3,9 @@
 
 A measurement goes through the packages in this order, and a package imports only from those before it:
 
-    faults ─► experiment ─► topology ─► sut ─► load ─► run ─► samples ─► stats ─► verdict ─► report ─► cli
+    faults ─► experiment ─► topology ─► sut ─► load ─► run ─► samples ─► stats ─► curve ─► verdict ─► report ─► cli
+
+`analyze` stands beside it: it reads what others have measured, and uses `curve` and `report`.
 """
 
 __version__ = "0.1.0"

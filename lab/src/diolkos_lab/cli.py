@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: `diolkos-lab list | run | report | compare | doctor | clean`.
+"""The command line: `diolkos-lab list | run | report | analyze | compare | doctor | clean`.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
 143 SIGTERM. A fault is one sentence on standard error, never a traceback.
@@ -71,10 +71,12 @@ def list_(diolkos: Diolkos = None, path: Paths = None) -> None:
     from diolkos_lab.sut import definition, lookup
 
     given = _paths(diolkos, path)
-    screen.studies(console, [studies.load(name) for name in studies.shipped()])
+    shipped = [studies.load(name) for name in studies.shipped()]
+    screen.studies(console, shipped)
     screen.systems(console, [lookup.find(system, given) for system in definition.load_all().values()])
-    for name, how in conduct.missing_tools().items():
-        console.print(f"[red]✗[/] every study needs {name}: {how}")
+    for name, (how, needed_by) in conduct.missing_by_study(shipped).items():
+        who = "every study needs" if len(needed_by) == len(shipped) else f"needed for {', '.join(needed_by)}:"
+        console.print(f"[red]✗[/] {who} {name}: {how}")
 
 
 @app.command()
@@ -88,9 +90,30 @@ def report(folder: ResultFolder) -> None:
 
 
 @app.command()
+def analyze(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES…", help="Files in the raw format of PASTRAMI, or folders of them.")
+    ],
+    rule: Annotated[
+        str, typer.Option(metavar="RULE", help="paper, hysteresis or notebook; both (paper, notebook) or all.")
+    ] = "paper",
+    json: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write one object per file; - is the standard output.", allow_dash=True)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write pictures, tables and a report.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0)] = 1,
+) -> None:
+    """Judge load–loss data of others: can their rate at 0.5 % loss be trusted?"""
+    from diolkos_lab.analyze import conduct
+
+    conduct.analyze(conduct.Order(tuple(files), conduct.rules(rule), out, json, seed), console)
+
+
+@app.command()
 def compare(first: ResultFolder, second: ResultFolder) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
     from diolkos_lab import screen
+    from diolkos_lab.procedures import in_their_place
     from diolkos_lab.samples import folder as samples_folder
     from diolkos_lab.stats import comparison
     from diolkos_lab.stats.pairing import Samples
@@ -99,7 +122,7 @@ def compare(first: ResultFolder, second: ResultFolder) -> None:
     if a.study.name != b.study.name:
         raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
     baselines = {subject.key: subject.baseline_key for subject in a.study.system}
-    changes = comparison.compare(Samples(a.trials), Samples(b.trials), baselines)
+    changes = comparison.compare(*(Samples(in_their_place(each.trials)) for each in (a, b)), baselines)
     screen.changes(console, changes, samples_folder.differing_facts(a, b))
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from diolkos_lab import studies, summary
-from diolkos_lab.experiment.definition import Form, Study, TcpLoad
+from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.loads import TcpLoad, asks_names
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import tools
 from diolkos_lab.run.session import Session
@@ -56,7 +57,8 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     found, missing = choose(study, order)
     study = limited(study, found, order.only)
     form = chosen_form(study, order)
-    require_fit(form)
+    require_fit(study, form)
+    resolvers = find_resolvers(study, form, found, order.paths)
     leftovers.clean()
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
@@ -67,15 +69,15 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
         "missing": _missing_rows(study, missing),
     }
     begun = time.monotonic()
-    writer = folder.Writer(out, study, _resolved(found), header)
-    facts = host.facts() | _facts_of_run(found, seed, order)
+    writer = folder.Writer(out, study, _resolved(found | resolvers), header)
+    facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
     writer.host(facts)
-    with contextlib.closing(writer), Session(study, form, found, seed) as session:
+    with contextlib.closing(writer), Session(study, form, found, seed, resolvers) as session:
         try:
             witness.planned(study, session, missing, out)
             for station in session.set_up():
                 witness.station_up(station)
-            facts |= _facts_of_lanes(session)
+            facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.seats}
             writer.host(facts)
             for trial in session.trials():
                 writer.add(trial)
@@ -143,21 +145,51 @@ def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]
     return study.model_copy(update={"system": (*natives, *chosen), "claim": tuple(claims)})
 
 
-def require_fit(form: Form) -> None:
-    """Raises MissingFault for the first privilege or tool that every study needs and this host lacks."""
+def find_resolvers(
+    study: Study, form: Form, found: Mapping[str, lookup.Found], paths: Mapping[str, str]
+) -> dict[str, lookup.Found]:
+    """The systems that serve names on the paths of those found, where a load asks for some. Raises MissingFault."""
+    systems = definition.load_all()
+    asking = [subject for subject in study.system if any(subject.gets(load) and asks_names(load) for load in form.load)]
+    resolvers = {}
+    for subject in asking:
+        if subject.system in found:
+            datapath = found[subject.system].system.datapath[subject.datapath]
+            name = datapath.resolver.partition("/")[0]
+            if datapath.serves == "packets" and name not in found:
+                looked = lookup.find(systems[name], paths)
+                if isinstance(looked, lookup.Missing):
+                    raise MissingFault(f"{subject.key} needs a resolver: {looked.reason}; {looked.how}")
+                resolvers[name] = looked
+    return resolvers
+
+
+def require_fit(study: Study, form: Form) -> None:
+    """Raises MissingFault for the first privilege or tool that the study needs and this host lacks."""
     require_root()
-    for name, how in missing_tools().items():
+    loads = [load for load in form.load if any(subject.gets(load) for subject in study.system)]
+    for name, how in missing_tools(tools.required(loads)).items():
         raise MissingFault(f"the tool {name} is not on this host: {how}")
     available = CONGESTION_CONTROLS.read_text().split()
-    for load in form.load:
+    for load in loads:
         if isinstance(load, TcpLoad) and load.congestion_control not in available:
             name = load.congestion_control
             raise MissingFault(f"this kernel has no TCP congestion control {name}: `modprobe tcp_{name}`")
 
 
-def missing_tools() -> dict[str, str]:
-    """Tools every study needs and this host lacks, with how to get them."""
-    return {name: how for name, how in tools.REQUIRED.items() if lookup.program(name, None, None) is None}
+def missing_tools(required: Mapping[str, str] = tools.REQUIRED) -> dict[str, str]:
+    """Those of the required tools that this host lacks, with how to get them."""
+    return {name: how for name, how in required.items() if lookup.tool(name) is None}
+
+
+def missing_by_study(shipped: Sequence[Study]) -> dict[str, tuple[str, list[str]]]:
+    """Tools that a study needs and this host lacks: name to how to get it and the studies."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for study in shipped:
+        loads = [load for form in study.form.values() for load in form.load]
+        for name, how in missing_tools(tools.required(loads)).items():
+            found.setdefault(name, (how, []))[1].append(study.name)
+    return found
 
 
 def require_root() -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import tools
@@ -66,6 +66,17 @@ def _programs() -> Iterator[Finding]:
     for name, how in tools.REQUIRED.items():
         path = lookup.program(name, None, None)
         yield Finding("good", name, str(path)) if path else Finding("missing", name, how)
+    needed = {
+        "studies with HTTP or DNS need it": tools.OF_HTTP | tools.OF_NAMES | tools.OF_DNS,
+        "load–loss curves need it": tools.OF_PACKETS,
+    }
+    seen: set[str] = set()
+    for who, programs in needed.items():
+        for name, how in programs.items():
+            if name not in seen:
+                seen.add(name)
+                path = lookup.tool(name)
+                yield Finding("good", name, str(path)) if path else Finding("doubtful", name, f"{who}: {how}")
 
 
 def _tun() -> Finding:
@@ -97,9 +108,39 @@ def _machine() -> Iterator[Finding]:
         yield Finding("good", "virtualisation", guest or "unknown")
     else:
         yield Finding("doubtful", "virtualisation", f"{guest}: neighbours can take CPU time; the steal guard watches for it")
+    yield from _threads_and_mitigations(facts)
+    yield from _kernel(facts)
     memory = facts["memory_bytes"]
     state: State = "good" if memory >= ENOUGH_MEMORY else "doubtful"
     yield Finding(state, "memory", f"{memory / (1 << 30):.1f} GiB")
+
+
+def _threads_and_mitigations(facts: dict[str, Any]) -> Iterator[Finding]:
+    shared = [group for group in facts["smt_siblings"] if any(mark in group for mark in ",-")]
+    if shared:
+        detail = f"CPUs {'; '.join(shared)} share cores, so generator and system may slow each other down"
+        yield Finding("doubtful", "SMT", f"{detail}: `echo off >/sys/devices/system/cpu/smt/control`")
+    else:
+        yield Finding("good", "SMT", "no two CPUs share a core, as far as the host tells")
+    at_work = [name for name, text in facts["mitigations"].items() if (text or "").startswith("Mitigation")]
+    if at_work:
+        detail = f"{', '.join(at_work)}: part of every figure, so compare only with hosts that have the same"
+        yield Finding("doubtful", "mitigations", f"{detail}; `mitigations=off` on the kernel's command line removes them")
+    else:
+        yield Finding("good", "mitigations", "none at work")
+
+
+def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
+    """What load–loss curves need of the kernel."""
+    features = facts["kernel_features"]
+    for name, subject, without, since in (
+        ("live_frames", "XDP live frames", "the packet generator uses a packet socket, which is several times slower", "5.18"),
+        ("threaded_napi", "threaded NAPI", "the system under test cannot have a CPU of its own", "5.12"),
+    ):
+        if features[name]:
+            yield Finding("good", subject, f"in Linux {facts['kernel']}")
+        else:
+            yield Finding("doubtful", subject, f"not in Linux {facts['kernel']}: {without}; Linux {since} has it")
 
 
 def _leftovers() -> Finding:

@@ -15,8 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import lane_cells, trial_cells
-from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.cells import expected_of_run_s, lane_cells, trial_cells
+from diolkos_lab.experiment.definition import PACKETS, Study
+from diolkos_lab.procedures import LOADS as PROCEDURES
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
@@ -29,6 +30,14 @@ UNTRUSTED = (
     "Not trusted: a figure in brackets is the median of all trials, since no trusted one is left. It shows that the path "
     "works, not what it costs. No verdict rests on it."
 )
+APPLICATION_UNITS = {
+    "latency": ("µs", 1e6),
+    "rate": ("1/s", 1.0),
+    "cpu_answer": ("µs of CPU", 1e6),
+    "established": ("packets/s", 1.0),
+    "teardown": ("ended/s", 1.0),
+    "throughput": ("Gbit/s", 1e-9),
+}
 MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
 
 
@@ -87,15 +96,23 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
     """The table, the noise floor, what was distrusted or failed, and the verdicts."""
     if summary["untrusted"]:
         console.print(f"[yellow]{UNTRUSTED}[/]")
-    console.print(_table(summary["rows"], summary["untrusted"]))
+    if any(row["load"] in PACKETS for row in summary["rows"]):
+        console.print(_table(summary["rows"], summary["untrusted"]))
+    if summary["curves"]:
+        console.print(_curves(summary["curves"]))
+    if summary["procedures"]:
+        console.print(_procedures(summary["procedures"]))
+    if more := _applications(summary["rows"], summary["untrusted"]):
+        console.print(more)
     for row in summary["noise_floor"]["rows"]:
         if row["ratio_ci95"]:
             low, high = row["ratio_ci95"]
-            text = f"Noise floor: native against itself, {row['load']}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
+            load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
+            text = f"Noise floor: native against itself, {load}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{text}[/]", highlight=False)
     for entry in summary["distrusted"]:
         console.print(f"[yellow]{_trials(entry)} distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
-    if summary["rows"] and (row := min(summary["rows"], key=_trusted_share)) and _trusted_share(row) < FEW:
+    if min(_trusted_shares(summary), default=1.0) < FEW:
         console.print("[yellow]Too little can be trusted for a firm answer: end other programs and run it again.[/]")
     for entry in summary["failures"]:
         name = f"{entry['system']} {entry['datapath']}"
@@ -169,8 +186,10 @@ def _trials(entry: Mapping[str, Any]) -> str:
     return "1 trial" if entry["trials"] == 1 else f"{entry['trials']} trials"
 
 
-def _trusted_share(row: Mapping[str, Any]) -> float:
-    return row["valid_trials"] / max(1, row["trials"])
+def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
+    """Of the trials of each row; a rate of a procedure is trusted or not."""
+    of_trials = [row["valid_trials"] / max(1, row["trials"]) for row in summary["rows"] if row["load"] not in PROCEDURES]
+    return of_trials + [float(rate["trusted"]) for found in summary["procedures"] for rate in found["rates"]]
 
 
 def _expected(study: Study, name: str) -> str:
@@ -178,7 +197,7 @@ def _expected(study: Study, name: str) -> str:
     if form is None:
         return "–"
     known = lane_cells(study, form, {subject.system for subject in study.system})
-    seconds = form.blocks * sum(cell.load.expected_s for cell in trial_cells(form, known))
+    seconds = expected_of_run_s(form.blocks, trial_cells(form, known))
     return _minutes(min(seconds, form.time_budget_s or seconds))
 
 
@@ -195,7 +214,7 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
         table.add_column(heading, justify="right", no_wrap=True)
     lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
-        if row["metric"] in ("throughput", "rtt"):
+        if row["load"] in PACKETS and row["metric"] in ("throughput", "rtt"):
             lines.setdefault(_path(row), {}).setdefault(row["load"], row)
     for path, cells in lines.items():
         made, trusted = (sum(row[count] for row in cells.values()) for count in ("trials", "valid_trials"))
@@ -207,6 +226,85 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
             *_pair(cells.get("ping"), distrusted, 1e6),
         )
     return table
+
+
+def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
+    """One line per path and load of an application: fetches and queries."""
+    mine = [row for row in rows if row["load"] in ("http", "dns", "new-flows") and row["metric"] in APPLICATION_UNITS]
+    shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
+    if not shown:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False)
+    for heading in ("application", "path"):
+        table.add_column(heading)
+    for heading in ("median", "×"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    order: dict[str, list[Mapping[str, Any]]] = {}
+    for row in shown:
+        order.setdefault(_application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
+    for name, group in order.items():
+        for number, row in enumerate(group):
+            unit, scale = APPLICATION_UNITS[row["metric"]]
+            value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
+            off = ", offloads off" if row["offloads"] == "off" else ""
+            table.add_row(name if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
+    return table
+
+
+def _curves(curves: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per load–loss curve; the report has the reasons."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False, caption="kpps; in brackets: not trusted")
+    for heading in ("path", "setting", "verdict"):
+        table.add_column(heading)
+    table.add_column("PDR@0.5 %", justify="right", no_wrap=True)
+    for curve in curves:
+        verdict = curve["verdict"][curve["rule"]]
+        pdr, (below, above) = curve["pdr_0_5_pps"], curve["bracket"]
+        text = f"{pdr / 1e3:.4g}" if pdr else f"< {above / 1e3:.4g}" if above else f"> {below / 1e3:.4g}"
+        setting = f"{curve['placement']}, {curve['size']} B, {curve['seconds']:g} s"
+        name = ", ".join(_path(curve)) + (" (twin)" if curve["replica"] != 1 else "")
+        table.add_row(name, setting, verdict if curve["trusted"] else f"[dim]({verdict})[/]", text)
+    return table
+
+
+def _procedures(found: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per rate that a procedure looked for; the report has loss, latency and delay variation beside it."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False, caption="kpps; in brackets: not trusted")
+    for heading in ("path", "setting", "rate"):
+        table.add_column(heading)
+    for heading in ("found", "bracket"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in found:
+        name = ", ".join(_path(each)) + (" (twin)" if each["replica"] != 1 else "")
+        setting = f"{each['placement']}, {each['size']} B" + (", generator-bound" if each["generator_bound"] else "")
+        for rate in each["rates"]:
+            lower, upper = (f"{rate[end] / 1e3:.4g}" if rate[end] else None for end in ("lower_pps", "upper_pps"))
+            text = lower or f"< {upper}"
+            bracket = f"{lower}–{upper}" if lower and upper else ""
+            shown = text if upper else f"≥ {text}"
+            table.add_row(name, setting, rate["name"], shown if rate["trusted"] else f"[dim]({shown})[/]", bracket)
+        if not each["rates"]:
+            why = "; ".join(each["errors"]) or "stopped before its end"
+            table.add_row(name, setting, f"[red]{each['procedure']}: {why}[/]", "–", "")
+    return table
+
+
+def _application(row: Mapping[str, Any]) -> str:
+    """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; of a procedure, `rfc8219, 84 B`."""
+    if row["load"] == "new-flows":
+        return f"{row['sessions']} new flows, {row['bindings']} bindings"
+    if row["load"] not in ("http", "dns"):
+        return f"{row['load']}, {_size(row['size'])}"
+    if row["load"] == "http":
+        return f"HTTP by {row['by']}, {_size(row['object'])}"
+    return f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}"
+
+
+def _size(count: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):g} {unit}"
+    return f"{count} B"
 
 
 def _path(row: Mapping[str, Any]) -> tuple[str, ...]:

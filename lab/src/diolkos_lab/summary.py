@@ -4,6 +4,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from diolkos_lab import curves, procedures
 from diolkos_lab.samples import folder
 from diolkos_lab.stats import rows, untrusted
 from diolkos_lab.stats.pairing import Samples
@@ -12,7 +13,9 @@ from diolkos_lab.verdict import verdicts
 
 def summarize(result: folder.Result) -> dict[str, Any]:
     """Shape as in the design; every median and interval in SI units, null where there is none."""
-    samples = Samples(result.trials)
+    samples = Samples(trial for trial in procedures.in_their_place(result.trials) if trial["load"] != curves.LOAD)
+    found = gathered(result)
+    baselines = {subject.key: subject.baseline_key for subject in result.study.system}
     missing = result.header.get("missing", [])
     return {
         "format": folder.FORMAT,
@@ -24,9 +27,28 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "missing": missing,
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
-        "rows": rows.rows(result.study, samples),
+        "rows": [*rows.rows(result.study, samples), *curves.rows(result.study.name, found, baselines)],
         "untrusted": untrusted.entries(result.study, samples),
+        "curves": curves.entries(found),
+        "procedures": procedures.entries(gathered_procedures(result)),
     }
+
+
+def gathered(result: folder.Result) -> list[curves.Measured]:
+    """The load–loss curves of a run, in the order of the study's systems."""
+    order = {subject.key: number for number, subject in enumerate(result.study.system)}
+    found = curves.gather(result.trials, result.host.get("generator") or [])
+    return sorted(found, key=lambda curve: (order.get(curve.setting.subject, len(order)), curve.setting.replica))
+
+
+def gathered_procedures(result: folder.Result) -> list[procedures.Found]:
+    """What the procedures of a run found, in the order of the study's systems, then by frame size."""
+    order = {subject.key: number for number, subject in enumerate(result.study.system)}
+
+    def place(each: procedures.Found) -> tuple[int, int, int]:
+        return order.get(each.setting.subject, len(order)), each.setting.size, each.setting.replica
+
+    return sorted(procedures.gather(result.trials, result.host.get("generator") or []), key=place)
 
 
 def write(result: folder.Result) -> dict[str, Any]:

@@ -13,7 +13,25 @@ from diolkos_lab.stats.median import FEWEST
 from diolkos_lab.stats.pairing import CellKey, Ratio, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
-WORDS = {"tcp-upload": "TCP upload", "tcp-download": "TCP download", "ping": "ping", "throughput": "throughput", "rtt": "RTT"}
+WORDS = {
+    "tcp-upload": "TCP upload",
+    "tcp-download": "TCP download",
+    "ping": "ping",
+    "new-flows": "new flows",
+    "dns": "DNS",
+    "http": "HTTP",
+    "mlrsearch": "MLRsearch",
+    "rfc8219": "RFC 8219",
+    "throughput": "throughput",
+    "rtt": "RTT",
+    "latency": "latency",
+    "rate": "rate",
+    "cpu": "CPU time",
+    "cpu_answer": "CPU time per answer",
+    "loss": "loss",
+    "established": "rate over open sessions",
+    "teardown": "tear-down rate",
+}
 
 
 def verdicts(study: Study, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -35,7 +53,8 @@ def decide(claim: Claim, ratio: Ratio | None) -> str:
 
 def _of_load(study: Study, claim: Claim, load: str, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
     subject = _subject(study, f"{claim.system}/{claim.datapath}")
-    other = _subject(study, claim.against).key if claim.against else subject.baseline_key
+    itself = subject.key if claim.against_where else subject.baseline_key
+    other = _subject(study, claim.against).key if claim.against else itself
     assert other is not None
     cells = [key for key in samples.cells() if key.subject == subject.key and key.load == load and _is_about(claim, key)]
     for system in (subject.system, other.split("/", maxsplit=1)[0]):
@@ -46,7 +65,7 @@ def _of_load(study: Study, claim: Claim, load: str, samples: Samples, missing: M
     varying = _varying(cells)
     found = []
     for key in cells:
-        against = CellKey(other, key.load, key.factors)
+        against = CellKey(other, key.load, tuple(sorted({**dict(key.factors), **claim.against_where}.items())))
         ratio = samples.ratio(key, against, claim.metric)
         level = {name: value for name, value in key.factors if name in varying}
         found.append(_verdict(claim, load, level, ratio, _why_not(samples, key, against, ratio), other))
@@ -88,7 +107,7 @@ def _verdict(
     what = f"{claim.system} {claim.datapath}, {WORDS[load]}"
     if level:
         what += f" ({', '.join(f'{name} {value}' for name, value in level.items())})"
-    of = _in_words(other)
+    of = _in_words(other, claim.against_where)
     if ratio and ratio.ci95:
         low, high = ratio.ci95
         measured = (
@@ -113,7 +132,9 @@ def _times(ratio: float) -> str:
     return f"{ratio:.3g}" if ratio >= 10 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 
-def _in_words(subject: str) -> str:
+def _in_words(subject: str, where: Mapping[str, Any]) -> str:
+    if where:
+        return f"itself with {', '.join(f'{name} {value}' for name, value in where.items())}"
     system, datapath, family, hops = subject.split("/")
     if system == "native":
         return f"native {'IPv6' if family == 'ipv6' else 'IPv4'} over {hops} {'hop' if hops == '1' else 'hops'}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import synthetic
 
-from diolkos_lab.report import words
+from diolkos_lab.report import ratio_words, words
 from diolkos_lab.report.quantities import factor, percent
 from diolkos_lab.report.read import Cell, Floor, Row, read
 from diolkos_lab.report.systems import look, order, short_label
@@ -63,33 +63,33 @@ def test_factor_never_rounds_a_ratio_near_one_to_nothing(ratio, ci, text):
     ],
 )
 def test_rtt_in_words(ratio, ci, text):
-    assert plain(words.rtt_words(row(ratio, ci, "ping", "rtt"))) == text
+    assert plain(ratio_words.rtt_words(row(ratio, ci, "ping", "rtt"))) == text
 
 
 def test_throughput_names_both_directions_and_the_baseline():
-    said = words.throughput_words(row(0.98, (0.97, 0.99)), row(0.95, (0.94, 0.96), "tcp-download"))
+    said = ratio_words.throughput_words(row(0.98, (0.97, 0.99)), row(0.95, (0.94, 0.96), "tcp-download"))
     assert plain(said) == "a TCP stream gets 98 % [97-99 %] up and 95 % [94-96 %] down of what native IPv6 gets"
 
 
 def test_throughput_names_the_hops_of_the_baseline():
-    said = words.throughput_words(row(0.9, (0.88, 0.92), baseline="native/kernel/ipv4/2"), None)
+    said = ratio_words.throughput_words(row(0.9, (0.88, 0.92), baseline="native/kernel/ipv4/2"), None)
     assert "native IPv4 over 2 hops" in said
     assert "down" not in said
 
 
 def test_no_difference_is_called_none_only_when_both_directions_say_so():
     one, two = row(0.99, (0.97, 1.01)), row(1.0, (0.98, 1.02), "tcp-download")
-    assert "cannot tell from none" in words.throughput_words(one, two)
-    assert "cannot tell" not in words.throughput_words(one, row(0.9, (0.88, 0.92), "tcp-download"))
+    assert "cannot tell from none" in ratio_words.throughput_words(one, two)
+    assert "cannot tell" not in ratio_words.throughput_words(one, row(0.9, (0.88, 0.92), "tcp-download"))
 
 
 def test_faster_than_native_is_said():
-    assert "more than native" in words.throughput_words(row(1.1, (1.05, 1.15)), None)
+    assert "more than native" in ratio_words.throughput_words(row(1.1, (1.05, 1.15)), None)
 
 
 def test_nothing_measured_has_no_words():
-    assert words.throughput_words(None, row(None)) is None
-    assert words.rtt_words(None) is None
+    assert ratio_words.throughput_words(None, row(None)) is None
+    assert ratio_words.rtt_words(None) is None
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,17 @@ def cell(system, datapath, hops=1, alike=False):
 
 
 def test_every_system_of_a_study_has_a_look_and_a_name_of_its_own():
-    paths = ("inline", "tc", "tun", "xdp", "464xlat-tc")
-    each = [*(cell("diolkos", path) for path in paths), cell("nat44", "nftables"), cell("tayga", "tun")]
+    paths = ("direct", "inline", "tc", "tun", "xdp", "464xlat-tc", "nat64-tc", "dns64")
+    each = [
+        *(cell("diolkos", path) for path in paths),
+        cell("nat44", "nftables"),
+        cell("tayga", "tun"),
+        cell("unbound", "dns64"),
+        cell("jool64", "nat64-module"),
+    ]
     assert len({look(c).name for c in each}) == len({short_label(c) for c in each}) == len(each)
-    for mode in ("nat64", "siit"):
-        assert [look(cell("diolkos", f"{mode}-{p}")).name for p in ("tc", "tun")] == ["diolkos-tc", "diolkos-tun"]
+    assert look(cell("diolkos", "nat64-tun")).name == "diolkos-tun"
+    assert [look(cell("diolkos", f"siit-{p}")).name for p in ("tc", "tun")] == ["diolkos-tc", "diolkos-tun"]
     assert short_label(cell("tayga", "masquerade")) == "Tayga + masquerade"
 
 

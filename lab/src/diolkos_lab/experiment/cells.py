@@ -4,7 +4,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from diolkos_lab.experiment.definition import Form, PingLoad, Study, Subject, Switch, TcpLoad
+from diolkos_lab.experiment.definition import Form, Study, Subject
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad, Switch
+from diolkos_lab.experiment.procedures import Procedure
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class TrialCell:
     """One load on one lane."""
 
     lane: LaneCell
-    load: TcpLoad | PingLoad
+    load: AnyLoad | Procedure
 
     @property
     def factors(self) -> dict[str, str | int | float]:
@@ -36,17 +38,35 @@ class TrialCell:
 
 
 def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneCell]:
-    """Every lane the chosen systems need. The offload levels are those that some load asks for."""
-    levels = sorted({level for load in form.load for level in load.offloads}, reverse=True)
+    """Every lane the chosen systems need. The offload levels are those that some load of the subject asks for."""
     return [
         LaneCell(subject, level, replica)
         for subject in study.system
         if subject.system in systems
-        for level in levels
+        for level in _offload_levels(subject, form)
         for replica in ((1, 2) if subject.twin else (1,))
     ]
 
 
 def trial_cells(form: Form, lanes: Collection[LaneCell]) -> list[TrialCell]:
-    """One block: every load on every lane that has its offload level."""
-    return [TrialCell(lane, load) for lane in lanes for load in form.load if lane.offloads in load.offloads]
+    """One block: every load on every lane that has it and its offload level."""
+    return [TrialCell(lane, load) for lane in lanes for load in loads_of(lane, form)]
+
+
+def loads_of(lane: LaneCell, form: Form) -> list[AnyLoad | Procedure]:
+    return [load for load in form.load if lane.subject.gets(load) and lane.offloads in load.offloads]
+
+
+def expected_s(cells: Collection[TrialCell]) -> float:
+    """How long a block should take; of a load–loss curve it holds every rate."""
+    return sum(cell.load.expected_s * (cell.load.steps if isinstance(cell.load, PpsLoad) else 1) for cell in cells)
+
+
+def expected_of_run_s(blocks: int, cells: Collection[TrialCell]) -> float:
+    """How long that many blocks should take; the first, which warms up, has no procedures."""
+    procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
+    return blocks * expected_s(cells) - expected_s(procedures)
+
+
+def _offload_levels(subject: Subject, form: Form) -> list[Switch]:
+    return sorted({level for load in form.load if subject.gets(load) for level in load.offloads}, reverse=True)

@@ -7,21 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.loads import AnyLoad, LoadName, PpsLoad
+from diolkos_lab.experiment.procedures import Procedure
 
 Family = Literal["ipv6", "ipv4"]
-Switch = Literal["on", "off"]
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
-TcpName = Literal["tcp-upload", "tcp-download"]
-LoadName = Literal["tcp-upload", "tcp-download", "ping"]
-Metric = Literal["throughput", "rtt", "loss", "cpu"]
-
-# From 10 ms up ping sleeps in ticks of the kernel's timer and wakes up to two of them late (at 250 Hz 10 ms become 16);
-# below it polls.
-PING_SLEEPS_FROM_S = 0.01
-PING_TIMER_S = 0.008
-PING_POLL_S = 0.0005
+Metric = Literal["throughput", "rtt", "loss", "cpu", "latency", "rate", "cpu_answer", "established", "teardown"]
+ETHERNET = 18  # bytes of header and FCS
+Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
+PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
 
 
 class Topology(Strict):
@@ -48,6 +44,7 @@ class Subject(Strict):
     hops: Literal[1, 2] = 1
     baseline_family: Family = "ipv6"  # the native path of the same hops that this one is compared with
     twin: bool = False  # measure it twice in every block, for the noise floor
+    loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1)  # which of the form's loads it gets
 
     @property
     def key(self) -> str:
@@ -59,58 +56,10 @@ class Subject(Strict):
         key = f"native/kernel/{self.baseline_family}/{self.hops}"
         return None if key == self.key else key
 
-
-class TcpLoad(Strict):
-    """iperf3; the interval from `start_s` to the end counts, connection set-up and slow start do not."""
-
-    name: TcpName
-    seconds: int = Field(ge=1, le=3600)
-    streams: int = Field(1, ge=1, le=128)
-    start_s: float = Field(0.3, ge=0)
-    congestion_control: str = "cubic"
-    offloads: tuple[Switch, ...] = ("on",)
-
-    @model_validator(mode="after")
-    def _something_is_left(self) -> "TcpLoad":
-        if self.start_s > self.seconds / 2:
-            raise ValueError("start_s may cut off at most half of the trial")
-        return self
-
-    @property
-    def factors(self) -> dict[str, str | int | float]:
-        return {"streams": self.streams, "seconds": self.seconds}
-
-    @property
-    def expected_s(self) -> float:
-        return self.seconds + 0.2
-
-
-class PingLoad(Strict):
-    """ping; the first `start` replies, which wait for address resolution and cold caches, do not count."""
-
-    name: Literal["ping"]
-    count: int = Field(ge=2, le=1_000_000)
-    interval_s: float = Field(0.01, ge=0.002, le=60)
-    start: int = Field(2, ge=0)
-    offloads: tuple[Switch, ...] = ("on",)
-
-    @model_validator(mode="after")
-    def _something_is_left(self) -> "PingLoad":
-        if self.start > self.count / 2:
-            raise ValueError("start may cut off at most half of the replies")
-        return self
-
-    @property
-    def factors(self) -> dict[str, str | int | float]:
-        return {"count": self.count, "interval": self.interval_s}
-
-    @property
-    def expected_s(self) -> float:
-        late_s = PING_TIMER_S if self.interval_s >= PING_SLEEPS_FROM_S else PING_POLL_S
-        return self.count * (self.interval_s + late_s)
-
-
-Load = Annotated[TcpLoad | PingLoad, Field(discriminator="name")]
+    def gets(self, load: AnyLoad | Procedure) -> bool:
+        if isinstance(load, PpsLoad | Procedure) and load.subjects:
+            return load.name in self.loads and any(f"{self.key}/".startswith(f"{name}/") for name in load.subjects)
+        return load.name in self.loads
 
 
 class Form(Strict):
@@ -131,6 +80,10 @@ class Guards(Strict):
     retransmit_ratio: float = Field(1e-3, ge=0)  # on paths without a system under test, per segment sent
     late_ratio: float = Field(1.5, gt=1)  # a load that took this much longer than asked for
     bypass_ratio: float = Field(0.05, ge=0, le=1)  # share of the bytes that may take the wrong way
+    # RFC 8219 §9: a cold answer of a DNS64 takes two of the authority's, and a tenth is in reserve.
+    authority_ratio: float = Field(2.2, ge=0)
+    pace_ratio: float = Field(0.005, gt=0)  # by which the generator's mean rate may miss the offered one
+    behind_s: float = Field(0.002, gt=0)  # by which 99 % of its bursts may begin late
 
 
 class Claim(Strict):
@@ -145,11 +98,15 @@ class Claim(Strict):
     at_least: float | None = None
     at_most: float | None = None
     where: dict[str, str | int | float] = Field({})  # factor levels the claim is about; all levels when empty
+    # Compare with the same system where these factors have these levels, as `where` says that the others have.
+    against_where: dict[str, str | int | float] = Field({})
 
     @model_validator(mode="after")
     def _one_threshold(self) -> "Claim":
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError("give exactly one of at_least and at_most")
+        if self.against and self.against_where:
+            raise ValueError("give against or against_where: one comparison has one side that differs")
         return self
 
 
@@ -174,9 +131,33 @@ class Study(Strict):
         for subject in self.system:
             if subject.baseline_key and subject.baseline_key not in keys:
                 raise ValueError(f"{subject.key} is compared with {subject.baseline_key}, which is not in the study")
+        # dnsperf's answers are checked for the one kind of record that a DNS64 makes.
+        if wrong := next((subject.key for subject in self.system if "dns" in subject.loads and subject.family != "ipv6"), None):
+            raise ValueError(f"{wrong} cannot have the load dns, which asks for IPv6 addresses: its family is ipv4")
+        every = [load for form in self.form.values() for load in form.load]
+        for load in (load for load in every if isinstance(load, PpsLoad | Procedure)):
+            for name in load.subjects:
+                if not any(f"{key}/".startswith(f"{name}/") for key in keys):
+                    raise ValueError(f"a load is for {name}, which is not in the study")
         known = {f"{subject.system}/{subject.datapath}" for subject in self.system}
         for claim in self.claim:
             for name in (f"{claim.system}/{claim.datapath}", claim.against):
                 if name and name not in known:
                     raise ValueError(f"a claim speaks of {name}, which is not in the study")
+        return self
+
+    @model_validator(mode="after")
+    def _procedures_can_be_carried_out(self) -> "Study":
+        """Frames fit, and results say which load they are of."""
+        for form in self.form.values():
+            procedures = [load for load in form.load if isinstance(load, Procedure)]
+            for size in (size for load in procedures for size in load.sizes):
+                if size > self.topology.mtu + ETHERNET:
+                    raise ValueError(f"a frame of {size} bytes does not fit the MTU of {self.topology.mtu}")
+            for subject in self.system:
+                parts = [part for load in procedures if subject.gets(load) for part in load.parts]
+                named = [(part.name, *part.plan.items(), level) for part in parts for level in part.offloads]
+                if len(set(named)) < len(named):
+                    same = "with one size, length, placement and number of flows"
+                    raise ValueError(f"{subject.key} gets the same procedure twice, {same}")
         return self

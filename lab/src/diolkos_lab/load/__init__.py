@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The tools that load a path: iperf3 and ping."""
+"""The tools that load a path: iperf3, ping, dnsperf and curl, and the servers that answer them."""

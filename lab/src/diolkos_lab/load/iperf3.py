@@ -9,7 +9,7 @@ import json
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from diolkos_lab.experiment.definition import TcpLoad
+from diolkos_lab.experiment.loads import TcpLoad
 from diolkos_lab.load.reading import LoadFault, Reading
 
 PORT = 5201

@@ -10,7 +10,7 @@ import re
 import statistics
 from ipaddress import IPv4Address, IPv6Address
 
-from diolkos_lab.experiment.definition import PingLoad
+from diolkos_lab.experiment.loads import PingLoad
 from diolkos_lab.load.reading import LoadFault, Reading
 
 GRID_US = 1.0

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a load tool says after one trial, in one form for all tools."""
+"""What a load is aimed at, and what its tool says after one trial, in one form for all tools."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
 
 from diolkos_lab.faults import Fault
 
@@ -11,10 +15,60 @@ class LoadFault(Fault):
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Where a packet generator puts packets in and takes them out. Places are `NAMESPACE:DEVICE`."""
+
+    near: str
+    far: str
+    source: IPv4Address | IPv6Address  # of the client
+    keeps_state: bool  # the path has sessions, which have to be there before packets are counted
+    answers: Answers | None = None  # for loads that answer
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How the far end answers, and who asks where one client is not enough."""
+
+    source: IPv4Address | IPv6Address  # of answers
+    target: IPv4Address | IPv6Address | None  # by which their way is found; None: the client's own address arrives
+    clients: IPv4Network | IPv6Network  # many of them
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What the client of a trial has to know."""
+
+    target: IPv4Address | IPv6Address  # the server's address as the application knows it
+    resolver: IPv4Address | IPv6Address  # whom the application asks for names
+    folder: Path  # for files the client reads, of this lane only
+    serial: int  # of the trial in its lane: names with a serial of their own are in no cache
+    ends: Ends | None = None  # only where packets are generated
+
+
+@dataclass(frozen=True)
 class Reading:
-    """Figures of one trial. Metrics: throughput bit/s, rtt s, loss ratio, retransmits count."""
+    """Figures of one trial. Metrics: throughput bit/s, rtt and latency s, rate 1/s, loss ratio, retransmits count."""
 
     metrics: dict[str, float]
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # metric to {t: [s], y: [its unit]}
     received_bytes: int = 0  # payload the receiver got, start included
     segments: int = 0  # TCP segments that payload makes on the wire
+    connections: int = 0  # TCP connections opened for it, where they are many
+    answers: int = 0  # to queries for names
+    packets: int = 0  # that a sink counted
+    pace_error: float = 0.0  # of the generator's mean rate, relative to the offered one
+    behind_s: float = 0.0  # by which its bursts began late, 99th percentile
+
+
+MOST_POINTS = 400  # of a series: enough for its 99th percentile over the blocks of a run
+
+
+def course(values: list[float]) -> dict[str, list[float]]:
+    """A series of times that followed each other, thinned evenly, which leaves its distribution as it was."""
+    step = -(-len(values) // MOST_POINTS) if values else 1
+    ends: list[float] = []
+    passed = 0.0
+    for value in values:
+        passed += value
+        ends.append(round(passed, 6))
+    return {"t": ends[::step], "y": values[::step]}

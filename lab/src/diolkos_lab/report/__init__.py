@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diolkos_lab.report import page
+from diolkos_lab.report import curve_page, page, session_page
 from diolkos_lab.report.read import UnreadableFolder, read
 
 __all__ = ["UnreadableFolder", "write"]
@@ -22,4 +22,6 @@ def write(result_dir: Path) -> Path:
     Reads study.toml, host.json, samples.jsonl and summary.json there. Raises UnreadableFolder (one sentence) when none
     of the last two is there, or when a file has an unknown format.
     """
-    return page.write(read(Path(result_dir)))
+    results = read(Path(result_dir))
+    kind = next((each for each in (curve_page, session_page) if each.concerns(results)), page)
+    return kind.write(results)

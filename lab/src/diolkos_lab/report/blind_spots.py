@@ -93,7 +93,13 @@ def _loads(results: Results) -> str:
         absent.append("several streams at once")
     absent += [
         name
-        for load, name in (("udp", "UDP"), ("pps", "small packets"), ("new-flows", "new connections"), ("dns", "DNS64 lookups"))
+        for load, name in (
+            ("udp", "UDP"),
+            ("pps", "small packets"),
+            ("new-flows", "new connections"),
+            ("dns", "DNS64 lookups"),
+            ("http", "fetches of objects"),
+        )
         if load not in here
     ]
     return f"Not measured: {listing([*absent, 'latency while the path is loaded'])}."

@@ -7,15 +7,18 @@ from diolkos_lab.report import clat_blind_spots, measured
 from diolkos_lab.report import clat_published as beside
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.read import Results
+from diolkos_lab.report.tables import kind
 
 ONE_TRANSLATION = (
-    "There is one translation on the path (the server answers on its translated address). A full 464XLAT path has a "
-    "second one in the provider's network."
+    "On a CLAT path there is one translation (the server answers on its translated address). A full 464XLAT path has a "
+    "second one in the provider's network{here}."
 )
+BOTH = "; the paths called 464XLAT have both, with the NAT64 on the router"
 
 
 def chapters(results: Results) -> list[Chapter]:
     """The study's own part of the page; a chapter without content is left out."""
+    whole = any(kind(cell) == "464XLAT" for cell in results.cells)
     every = [
         *measured.of_all_loads(results, ", in the form of the thesis' table 5.1"),
         beside.chapter(results),
@@ -25,6 +28,6 @@ def chapters(results: Results) -> list[Chapter]:
             ["Each of its limits, and what this run does about it."],
             pairs=clat_blind_spots.of_the_published_study(results),
         ),
-        measured.cannot_see(results, ONE_TRANSLATION),
+        measured.cannot_see(results, ONE_TRANSLATION.format(here=BOTH if whole else "")),
     ]
     return [chapter for chapter in every if not chapter.empty]

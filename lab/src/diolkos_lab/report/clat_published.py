@@ -50,7 +50,7 @@ def chapter(results: Results) -> Chapter:
 
 def _hops(results: Results) -> str:
     """Who was how far from the server, there and here."""
-    here = sorted((c for c in results.cells if c.system in (*TOOLS, *_unpublished(results))), key=order)
+    here = sorted((c for c in results.cells if kind(c) == "CLAT" and c.system in (*TOOLS, *_unpublished(results))), key=order)
     by_hops: dict[int, list[str]] = {}
     for cell in here:
         by_hops.setdefault(cell.hops, []).append(_tool(cell))
@@ -113,7 +113,9 @@ def our_rows(results: Results, systems: list[str], load: str, metric: str) -> li
     """Rows with a ratio to native IPv6, in the run's plainest setting and variant of the load."""
     load = next(iter(results.loads(load)), load)
     rows = [
-        r for r in results.rows if r.cell.system in systems and (r.load, r.metric) == (load, metric) and r.ratio is not None
+        r
+        for r in results.rows
+        if r.cell.system in systems and kind(r.cell) == "CLAT" and (r.load, r.metric) == (load, metric) and r.ratio is not None
     ]
     return sorted((r for r in rows if r.cell.factors == results.settings[0]), key=lambda r: order(r.cell))
 

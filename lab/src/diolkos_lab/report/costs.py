@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from diolkos_lab.report.grades import half_width
 from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
+from diolkos_lab.report.ratio_words import TIMES_FROM
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, order, short_label
-from diolkos_lab.report.words import HEADLINE, TIMES_FROM, Answer, answers, plainest
+from diolkos_lab.report.words import HEADLINE, Answer, answers, carries, plainest
 
 
 class Shown(NamedTuple):
@@ -32,11 +33,13 @@ class Cost:
 
 def table(results: Results, setting: tuple) -> list[Cost]:
     """Native in its own units, the other native family beside it, then every translated system of a setting."""
-    natives = sorted((c for c in results.cells if c.native and c.factors == setting), key=order)
+    natives = sorted((c for c in results.cells if c.native and c.factors == setting and carries(results, c)), key=order)
     found = [_native(results, natives[0])] if natives else []
     usual = baseline_label(f"native/kernel/{natives[0].family}/{natives[0].hops}") if natives else ""
     found += [_shares(results, cell, usual) for cell in natives[1:] if cell.hops == natives[0].hops]
-    return found + [_cost(results, a, usual) for a in answers(results) if a.cell.factors == setting]
+    return found + [
+        _cost(results, a, usual) for a in answers(results) if a.cell.factors == setting and carries(results, a.cell)
+    ]
 
 
 def _native(results: Results, cell: Cell) -> Cost:

@@ -8,17 +8,21 @@ from collections import defaultdict
 
 ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
 ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"))
+# They say what is asked for, which is a matter of the load even where every load of a run has them.
+OF_LOADS = frozenset(("object", "by", "cache", "offered"))
+# A trial of a procedure has a `test`. These tell such trials apart, and are no matter of the cell or of the load.
+WITHIN_PROCEDURES = frozenset(("test", "attempt", "offered", "seconds"))
 
 
 class Factors:
     """Which factors vary. One that every load has belongs to the cell; one of some loads belongs to the load's name."""
 
     def __init__(self, samples: list[dict], rows: list[dict]) -> None:
-        named = {key for s in samples for key in (s.get("factors") or {})}
+        named = {key for s in samples for key in of_whole(s.get("factors") or {})}
         self._named = named or {key for r in rows for key in r if key not in ROW_KEYS}
         seen: dict[tuple, set[str]] = defaultdict(set)
         loads: dict[str, set[str]] = defaultdict(set)
-        for record, values in [(s, s.get("factors") or {}) for s in samples] + [(r, r) for r in rows]:
+        for record, values in [(s, of_whole(s.get("factors") or {})) for s in samples] + [(r, r) for r in rows]:
             load = str(record.get("load", ""))
             where = tuple(record.get(k) for k in ("system", "datapath", "family", "hops", "metric"))
             for key in self._named & values.keys():
@@ -28,15 +32,22 @@ class Factors:
         self.same_hops = len({record.get("hops") for record in [*samples, *rows]}) == 1
         every = set().union(*loads.values()) if loads else set()
         varying = sorted({where[-1] for where, values in seen.items() if len(values) > 1})
-        self._of_cell = [key for key in varying if loads[key] == every]
-        self._of_load = [key for key in varying if loads[key] != every]
+        self._of_cell = [key for key in varying if loads[key] == every and key not in OF_LOADS]
+        self._of_load = [key for key in varying if key not in self._of_cell]
 
     def of_cell(self, values: dict) -> tuple[tuple[str, str], ...]:
+        values = of_whole(values)
         return tuple((key, plain(values[key])) for key in self._of_cell if values.get(key) is not None)
 
     def load(self, record: dict, values: dict) -> str:
+        values = of_whole(values)
         parts = [f"{key}={plain(values[key])}" for key in self._of_load if values.get(key) is not None]
         return " ".join([str(record.get("load", "")), *parts])
+
+
+def of_whole(factors: dict) -> dict:
+    """Those of the procedure, where they are of one of its trials."""
+    return {key: value for key, value in factors.items() if key not in WITHIN_PROCEDURES} if "test" in factors else factors
 
 
 def plain(value: object) -> str:

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from diolkos_lab.report import blind_spots
+from diolkos_lab.report import applications, blind_spots
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.pictures import Picture, cpu, rtt, throughput
+from diolkos_lab.report.pictures import Picture, levels, rtt, throughput
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.tables import Table, distribution, ratios
 
+HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS)
 BANDS = (
     "Line: mean of a system's trials. Band: 95 % interval of that mean (Student's t over the trials); no band with a "
     "single trial. Dashed: two hops. The warm-up block and distrusted trials are left out."
 )
+CPU = levels.Shown("cpu", "CPU time", unit="s per GB")
+STREAMS = ("tcp-upload", "tcp-download")
 LEAVES = " A spike may leave the frame; the logarithmic picture shows it whole."
 
 
@@ -23,7 +26,8 @@ def chapters(results: Results) -> list[Chapter]:
 
 def of_all_loads(results: Results, form: str = "") -> list[Chapter]:
     """`form` says after whose pattern the tables of single readings are made. A chapter without content is left out."""
-    every = [of_throughput(results, form), of_rtt(results, form), of_cpu(results), *of_others(results)]
+    of_packets = [of_throughput(results, form), of_rtt(results, form), of_cpu(results)]
+    every = [*of_packets, applications.of_http(results), applications.of_dns(results), *of_others(results)]
     return [chapter for chapter in every if not chapter.empty]
 
 
@@ -52,7 +56,9 @@ def of_throughput(results: Results, form: str) -> Chapter:
                     lambda layout: throughput.draw_two_scales(results, layout),
                 )
             )
-    tables = [ratios(results, "throughput", "Throughput: median of the trials, and its share of native of the same hops")]
+    tables = [
+        ratios(results, "throughput", "Throughput: median of the trials, and its share of native of the same hops", STREAMS)
+    ]
     loads = [*results.loads("tcp-upload"), *results.loads("tcp-download")]
     tables += [_readings(results, load, "throughput", f"single iperf3 intervals of all trials{form}") for load in loads]
     return Chapter("throughput", "Throughput", pictures=pictures, tables=[t for t in tables if t])
@@ -77,7 +83,7 @@ def of_rtt(results: Results, form: str) -> Chapter:
                 "up to the 95th percentile. Stroke: 99th percentile. Small point: the longest echo. Numbers at the right: "
                 "median / 95th / 99th percentile. These are all echoes of all trials, not an interval.",
                 rtt.alt(results),
-                lambda layout: rtt.draw_distribution(results, layout),
+                lambda layout: rtt.draw_distribution(rtt.echoes(results), layout),
             )
         )
     tables = [
@@ -88,15 +94,15 @@ def of_rtt(results: Results, form: str) -> Chapter:
 
 
 def of_cpu(results: Results) -> Chapter:
-    if not cpu.measured(results):
+    if not levels.measured(results, CPU):
         return Chapter("cpu", "CPU cost")
     picture = Picture(
         "cpu",
         "CPU time per gigabyte",
         "CPU time of the whole host (generator, translator, server, kernel) per gigabyte that arrived. Point: median; "
         "bar: 95 % interval.",
-        cpu.alt(results),
-        lambda layout: cpu.draw(results, layout),
+        levels.alt(results, CPU),
+        lambda layout: levels.draw(results, layout, CPU),
     )
     table = ratios(results, "cpu", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops")
     return Chapter("cpu", "CPU cost", pictures=[picture], tables=[table] if table else [])
@@ -104,7 +110,7 @@ def of_cpu(results: Results) -> Chapter:
 
 def of_others(results: Results) -> list[Chapter]:
     """A table for each metric that has no chapter above; losses only where there are some."""
-    metrics = dict.fromkeys(r.metric for r in results.rows if r.metric not in ("throughput", "rtt", "cpu"))
+    metrics = dict.fromkeys(r.metric for r in results.rows if r.metric not in HAVE_CHAPTERS)
     lossless = {"loss"} if not any(r.median for r in results.rows if r.metric == "loss") else set()
     tables = [ratios(results, m, f"{m.capitalize()}, median of the valid trials") for m in metrics if m not in lossless]
     return [Chapter(t.name, t.name.capitalize(), tables=[t]) for t in tables if t]

@@ -17,6 +17,8 @@ KINDS = {
     "with state, for a server that has IPv4 only.",
     "464XLAT": "The application speaks IPv4, the access network has IPv6 only, the server has IPv4 only: translated at the "
     "client, and back again on the router.",
+    "DNS64": "No packets of an application: the resolver on the router, which answers with an address behind the translation "
+    "prefix for a name that has IPv4 only. On the paths called NAT64 it is there as well, for loads that ask for names.",
     "NAT44": "IPv4 throughout; the router hides the client's address behind its own.",
 }
 

@@ -32,7 +32,12 @@ class Scale:
 _SCALES = {
     "throughput": [(1e9, 1e-9, "Gbit/s"), (1e6, 1e-6, "Mbit/s"), (0, 1e-3, "kbit/s")],
     "rtt": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
+    "latency": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
+    "lookup": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
+    "cpu_answer": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
     "rate": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
+    "established": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
+    "teardown": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
     "cpu": [(0, 1, "s/GB")],
     "loss": [(0, 100, "%")],
     "retransmits": [(0, 1, "segments")],

@@ -30,24 +30,38 @@ _LOOKS = {
     ("diolkos", "tun"): Look("diolkos-tun", "#3f9bd8", "#93d0f7", "s"),
     ("diolkos", "xdp"): Look("diolkos-xdp", "#003f73", "#2f8fe0", "P"),
     ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "8"),
+    ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "X"),
+    ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", ">"),
     ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "H"),
+    ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "D"),
+    ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "<"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "v"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "^"),
     ("jool", ""): Look("jool", "#008a63", "#35c79b", "p"),
+    ("jool64", ""): Look("jool64", "#00664a", "#6bd6b0", "*"),
+    ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "P"),
+    ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "s"),
     ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "X"),
 }
 # For systems that are measured by path and unknown here; taken in turn, in order of their names.
 _SPARE = [
     Look("spare1", "#7a5195", "#c39bdc", "h"),
     Look("spare2", "#6b6b00", "#cfcf4d", "<"),
-    Look("spare3", "#8a4b2f", "#d99a7c", ">"),
-    Look("spare4", "#00757a", "#4cc9ce", "*"),
+    Look("spare3", "#8a4b2f", "#d99a7c", "x"),
+    Look("spare4", "#5f6b73", "#aab7bf", "*"),
 ]
 LOOKS = [*_LOOKS.values(), *_SPARE]
 
-_TITLES = {"tayga": "Tayga", "tundra": "Tundra", "jool": "Jool", "nat44": "NAT44"}
-_ORDER = ["native", "diolkos", "jool", "nat44", "tundra", "tayga"]
-_DATAPATHS = ["kernel", "xdp", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
+_TITLES = {
+    "tayga": "Tayga",
+    "tundra": "Tundra",
+    "jool": "Jool",
+    "jool64": "Jool NAT64",
+    "nat44": "NAT44",
+    "forwarder": "BPF forwarding",
+}
+_ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "tundra", "tayga", "unbound"]
+_DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
@@ -104,7 +118,27 @@ def _variant(part: str) -> str:
     key, _, value = part.partition("=")
     if key == "streams":
         return f"{value} stream" if value == "1" else f"{value} streams"
-    return {"seconds": f"{value} s", "count": f"{value} echoes", "interval": f"every {value} s"}.get(key, f"{key} {value}")
+    if key == "object":
+        return size(int(value))
+    if key == "offered":
+        return "as many as are answered" if value == "most" else f"{value} a second"
+    if key == "cache":
+        return {"cold": "new names", "warm": "known names"}.get(value, f"cache {value}")
+    words = {"seconds": f"{value} s", "count": f"{value} echoes", "interval": f"every {value} s", "by": f"by {value}"}
+    return words.get(key, f"{key} {value}")
+
+
+def variant(load: str) -> dict[str, str]:
+    """The factor levels in the name of a load: "http by=name object=1024" has `by` and `object`."""
+    return dict(part.split("=", maxsplit=1) for part in load.split(" ")[1:])
+
+
+def size(count: int) -> str:
+    """1024 → "1 KiB"."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):g} {unit}"
+    return f"{count} bytes"
 
 
 def load_order(load: str) -> tuple:

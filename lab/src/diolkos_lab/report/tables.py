@@ -8,7 +8,7 @@ units and intervals.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,18 @@ from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, w
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
-SI = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio", "rate": "1/s"}
+SI = {
+    "throughput": "bit/s",
+    "rtt": "s",
+    "latency": "s",
+    "lookup": "s",
+    "cpu_answer": "s",
+    "cpu": "s/GB",
+    "loss": "ratio",
+    "rate": "1/s",
+    "established": "1/s",
+    "teardown": "1/s",
+}
 MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
 
 
@@ -46,15 +57,27 @@ class Table:
 # ---- what summary.json says, one line for each cell and load
 
 
-def ratios(results: Results, metric: str, caption: str) -> Table | None:
-    """Median, interval and ratio to native of one metric."""
-    rows = [results.shown(r.cell, r.load, r.metric) for r in results.rows if r.metric == metric]
+SHARES = (
+    "throughput",
+    "rate",
+    "established",
+    "teardown",
+)  # metrics of which more is better; of the others a ratio is read as so many times
+
+
+def ratios(results: Results, metric: str, caption: str, bases: Collection[str] = (), name: str = "") -> Table | None:
+    """Median, interval and ratio to native of one metric; of the loads `bases` only, where some are given."""
+    rows = [
+        results.shown(r.cell, r.load, r.metric)
+        for r in results.rows
+        if r.metric == metric and (not bases or r.load.split(" ", maxsplit=1)[0] in bases)
+    ]
     rows = [r for r in rows if r is not None and r.median is not None]
     if not rows:
         return None
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
     unit = scale(metric, [r.median for r in rows], rows[0].unit)
-    share = percent if metric == "throughput" else factor
+    share = percent if metric in SHARES else factor
     lines = [
         [
             label(r.cell),
@@ -69,7 +92,7 @@ def ratios(results: Results, metric: str, caption: str) -> Table | None:
     raw = [[*_cell_values(r.cell), r.load, r.trials, r.valid_trials, *_measured(r)] for r in rows]
     si = SI.get(metric, rows[0].unit)
     return Table(
-        name=metric,
+        name=name or metric,
         caption=caption + ("; in brackets: not trusted" if any(r.distrusted for r in rows) else ""),
         heads=[
             "System",
@@ -155,7 +178,7 @@ def moments(values: np.ndarray) -> list[float | None]:
 
 def kind(cell: Cell) -> str:
     """What the path is; "Baseline" and "CLAT" are the thesis' words."""
-    named = {"nat64": "NAT64", "masquerade": "NAT64", "siit": "SIIT", CHAIN: "464XLAT"}
+    named = {"nat64": "NAT64", "masquerade": "NAT64", "siit": "SIIT", "dns64": "DNS64", CHAIN: "464XLAT"}
     mode = cell.datapath.split("-", maxsplit=1)[0]
     return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else named.get(mode, "CLAT")
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Sentences made from numbers by rule. Every outcome has its words, the bad ones too.
 
-Stages: one ratio in words, one system in words, the whole run in a headline, and how far to trust it.
+Stages: one system in words, the whole run in a headline, and how far to trust it. A single ratio in words is in
+`ratio_words.py`.
 Nothing here looks at which system it speaks of.
 """
 
@@ -11,9 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from diolkos_lab.report.grades import FAIR, grade, half_width
-from diolkos_lab.report.quantities import MINUS, THIN, count, listing, percent, times
-from diolkos_lab.report.read import Cell, Floor, Interval, Results, Row
-from diolkos_lab.report.systems import FAMILIES, baseline_label, label, load_label, missing_label, order, short_label
+from diolkos_lab.report.quantities import count, listing, percent, times
+from diolkos_lab.report.ratio_words import application_words, rtt_words, share, throughput_words
+from diolkos_lab.report.read import Cell, Floor, Results, Row
+from diolkos_lab.report.systems import FAMILIES, label, load_label, missing_label, order, short_label, variant
 
 # A run with more distrusted trials than this share is a run on a disturbed host.
 DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
@@ -21,69 +23,15 @@ DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
 NOISE_TOO_MUCH = 0.25
 # Fewer blocks than this make an interval that leans on very few differences.
 FEW_BLOCKS = 8
-# From here on "times as long" reads better than "per cent longer".
-TIMES_FROM = 2.0
 # What stands in the answer for a system; all else is in the pictures and tables.
 HEADLINE = (("tcp-upload", "throughput"), ("tcp-download", "throughput"), ("ping", "rtt"))
 
 
-# ---- one ratio
-
-
-def includes_one(ci: Interval | None) -> bool:
-    return ci is not None and ci[0] <= 1 <= ci[1]
-
-
-def share(row: Row) -> str:
-    """The share of native that a throughput row keeps: "98 % [97-99 %]"."""
-    return percent(row.ratio, row.ratio_ci95)
-
-
-def longer(ratio: float, ci: Interval | None) -> str:
-    """A ratio of times as a difference: "3 % [1-5 %] longer", "5.9 times [5.5-6.3] as long"."""
-    if ratio >= TIMES_FROM:
-        return f"{times(ratio, ci)} as long"
-    change, word = (ratio - 1, "longer") if ratio >= 1 else (1 - ratio, "shorter")
-    if ci is None:
-        return f"{percent(change)} {word}"
-    if includes_one(ci):
-        return f"{percent(change)} {word} [{_signed(ci[0])} to {_signed(ci[1])}]"
-    ends = (ci[0] - 1, ci[1] - 1) if ratio >= 1 else (1 - ci[1], 1 - ci[0])
-    return f"{percent(change, ends, fewest=0)} {word}"
-
-
-def _signed(ratio: float) -> str:
-    change = 100 * (ratio - 1)
-    decimals = 0 if abs(change) >= 1 else 1
-    return f"{change:+.{decimals}f}{THIN}%".replace("-", MINUS)
-
-
-def throughput_words(upload: Row | None, download: Row | None) -> str | None:
-    """What one TCP stream keeps, in both directions where both were measured."""
-    found = [(row, name) for row, name in ((upload, "up"), (download, "down")) if row and row.ratio is not None]
-    if not found:
-        return None
-    shares = listing([f"{share(row)} {name}" for row, name in found])
-    text = f"a TCP stream gets {shares} of what {against(found[0][0])} gets"
-    if all(includes_one(row.ratio_ci95) for row, _ in found):
-        text += ", a difference that this run cannot tell from none"
-    elif any(row.ratio_ci95 and row.ratio_ci95[0] > 1 for row, _ in found):
-        text += ", more than native in at least one direction"
-    return text
-
-
-def against(row: Row) -> str:
-    """The baseline in a sentence: "native IPv6", "native IPv4 over 2 hops"."""
-    return baseline_label(row.baseline).replace(", ", " over ", 1)
-
-
-def rtt_words(row: Row | None) -> str | None:
-    if row is None or row.ratio is None:
-        return None
-    if includes_one(row.ratio_ci95):
-        lo, hi = row.ratio_ci95
-        return f"a ping takes as long as native, as far as this run can tell [{_signed(lo)} to {_signed(hi)}]"
-    return f"a ping takes {longer(row.ratio, row.ratio_ci95)}"
+def carries(results: Results, cell: Cell) -> bool:
+    """Whether packets of the headline's loads were sent through it; through a resolver there are none."""
+    bases = {base for base, _ in HEADLINE}
+    loads = {r.load for r in results.rows if r.cell == cell} | {t.load for t in results.trials if t.cell == cell}
+    return not loads or any(load.split(" ", maxsplit=1)[0] in bases for load in loads)
 
 
 # ---- one system
@@ -113,12 +61,31 @@ def answers(results: Results) -> list[Answer]:
 def _answer(results: Results, cell: Cell) -> Answer:
     rows = [plainest(results, cell, load, metric) for load, metric in HEADLINE]
     parts = [p for p in (throughput_words(*rows[:2]), rtt_words(rows[2])) if p]
+    of_names, said = _applications(results, cell)
+    rows, parts = [*rows, *of_names], [*parts, *said]
     if not parts:
         return Answer(cell, label(cell), _why_nothing(results, cell), "nothing", "nothing", basis(results, cell))
     cost = "; ".join(parts)
     widest, found = half_width(rows), grade(rows)
     precision = found if widest is None else f"{found} (± {percent(widest)})"
     return Answer(cell, label(cell), cost[0].upper() + cost[1:] + ".", found, precision, basis(results, cell))
+
+
+def _applications(results: Results, cell: Cell) -> tuple[list[Row], list[str]]:
+    """What fetches by name and queries take, with the rows it is read from."""
+    rows, said = [], []
+    for load in (*results.loads("http"), *results.loads("dns")):
+        levels = variant(load)
+        # The rate of known names may be the generator's own, the CPU time of an answer is not.
+        wanted = ("latency", "cpu_answer" if levels.get("cache") == "warm" else "rate")
+        if load.startswith("http"):
+            if levels.get("by", "name") != "name":
+                continue
+            wanted = ("latency",)
+        for row in (r for metric in wanted if (r := results.row(cell, load, metric)) and r.ratio is not None):
+            rows.append(row)
+            said.append(application_words(row, levels))
+    return rows, said
 
 
 def plainest(results: Results, cell: Cell, base: str, metric: str, ratio: bool = True) -> Row | None:

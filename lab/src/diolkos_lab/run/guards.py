@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from diolkos_lab.experiment.definition import Family, Guards, Topology
+from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, NewFlowsLoad, PpsLoad
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import TICK_S, Device, NetCounters
+
+# What opening and closing a TCP connection puts through a TUN device: SYN, its answer, two FINs and their acknowledgements.
+# Each crosses twice, in one family and in the other. A fast path may leave these packets to the slow one.
+OPENING_BYTES = 6 * 2 * 80
+BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,10 @@ class Evidence:
     server: NetCounters
     server_link: Device
     reading: Reading
+    load: AnyLoad
+    sink_drops: int = 0  # at the last link, where a packet sink stands that was too slow
+    system_s: float = 0.0  # CPU time of the system under test's processes, the path's resolver among them
+    authority_rate: float | None = None  # answers per second that the authority gave when it was asked alone
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,26 @@ def late(e: Evidence, limits: Guards, _: Topology) -> str | None:
     return f"the load took {e.elapsed_s:.2f} s instead of {e.expected_s:.2f} s"
 
 
+def pace(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """The packet generator did not offer what it was asked to."""
+    if abs(e.reading.pace_error) > limits.pace_ratio:
+        return f"the generator sent {e.reading.pace_error:+.1%} beside the offered rate"
+    if e.reading.behind_s > limits.behind_s:
+        return f"the generator was {e.reading.behind_s * 1e3:.1f} ms late with one burst in a hundred"
+    return None
+
+
+def slow_sink(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """Packets that the system under test had forwarded were lost in front of the sink."""
+    if not isinstance(e.load, PpsLoad) or e.sink_drops <= limits.drop_ratio * max(1, e.reading.packets):
+        return None
+    return f"{e.sink_drops} packets were lost in front of the sink"
+
+
 def outside_drops(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    # Where packets are offered at any rate, the queues on the way are the system under test.
+    if isinstance(e.load, (PpsLoad, NewFlowsLoad)):
+        return None
     packets = max(1, e.server_link.rx_packets + e.server_link.tx_packets)
     if e.outside_drops / packets <= limits.drop_ratio:
         return None
@@ -107,8 +136,31 @@ def link_rate(e: Evidence, limits: Guards, topology: Topology) -> str | None:
     return None
 
 
+def slow_authority(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """What is measured must be the resolver, not the server that it asks: that one has enough in reserve (RFC 8219 §9), or
+    the resolver had no time to spare."""
+    rate = e.reading.metrics.get("rate", 0.0)
+    if not isinstance(e.load, DnsLoad) or e.load.cache == "warm" or not rate:
+        return None
+    if e.authority_rate is None:
+        return "it is not known how many answers per second the authority can give"
+    busy = e.system_s / e.load.seconds
+    if e.authority_rate >= limits.authority_ratio * rate or busy >= BUSY:
+        return None
+    enough = f"the authority alone gives {e.authority_rate:.0f} answers/s, only {e.authority_rate / rate:.1f} times as many"
+    return f"{enough}, and the resolver was busy for {busy:.0%} of the time"
+
+
 def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
-    """Traffic must reach the server in the right family, and go through or past each TUN device as the datapath says."""
+    """Traffic must reach the server in the right family, and go through or past each TUN device as the datapath says.
+
+    Queries must reach the authority if, and only if, the names are new.
+    """
+    if isinstance(e.load, DnsLoad):
+        return _wrong_cache(e, e.load, limits)
+    if isinstance(e.load, (PpsLoad, NewFlowsLoad)):
+        # The sink takes packets before the kernel counts them by family. It knows them by their signature.
+        return next((detail for tun in e.tuns if (detail := _wrong_side(tun, e, e.reading.packets, limits))), None)
     counts = e.server.protocols
     if e.reading.received_bytes:
         arrived = {
@@ -123,14 +175,26 @@ def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
     return next((detail for tun in e.tuns if (detail := _wrong_side(tun, e, arrived[e.server_family], limits))), None)
 
 
+def _wrong_cache(e: Evidence, load: DnsLoad, limits: Guards) -> str | None:
+    asked = e.server.protocols["UdpInDatagrams"] + e.server.protocols["Udp6InDatagrams"]
+    share = asked / max(1, e.reading.answers)
+    if load.cache == "cold" and share < 1 - limits.bypass_ratio:
+        return f"the authority was asked for only {share:.0%} of the answers although every name was new"
+    if load.cache == "warm" and share > limits.bypass_ratio:
+        return f"the authority was asked for {share:.0%} of the answers although every name was known"
+    return None
+
+
 def _wrong_side(tun: Tun, e: Evidence, echos: int, limits: Guards) -> str | None:
     if tun.device is None:
         return "the system's TUN device is not there"
     if e.reading.received_bytes:
-        crossed = (tun.device.rx_bytes + tun.device.tx_bytes) / e.reading.received_bytes
+        opening = e.reading.connections * OPENING_BYTES if tun.bulk == "past" else 0
+        crossed = max(0, tun.device.rx_bytes + tun.device.tx_bytes - opening) / e.reading.received_bytes
     else:
-        # Each echo crosses twice: the request out of the device, the reply into it.
-        crossed = (tun.device.rx_packets + tun.device.tx_packets) / max(1, 2 * echos)
+        # Each echo crosses twice: the request out of the device, the reply into it. So does a packet that is translated.
+        opening = 2 * e.load.sessions if isinstance(e.load, NewFlowsLoad) and tun.bulk == "past" else 0
+        crossed = max(0, tun.device.rx_packets + tun.device.tx_packets - opening) / max(1, 2 * echos)
     if tun.bulk == "through" and crossed < 1 - limits.bypass_ratio:
         return f"only {crossed:.0%} of the traffic went through the TUN device"
     if tun.bulk == "past" and crossed > limits.bypass_ratio:
@@ -144,8 +208,11 @@ GUARDS: tuple[Guard, ...] = (
     foreign_cpu,
     clock_jump,
     late,
+    pace,
+    slow_sink,
     outside_drops,
     retransmits,
     link_rate,
+    slow_authority,
     wrong_path,
 )

@@ -1,28 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A whole run: stations set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
-Stages: set up all stations → for each block: repair → shuffle → trials → tear down.
+Stages: set up all stations → the generator by itself → for each block: repair → shuffle → trials → tear down. Block 0 also
+finds the rates of every load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it wants.
 """
 
 import contextlib
+import functools
+import itertools
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from diolkos_lab.experiment.cells import LaneCell, lane_cells, trial_cells
+from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, loads_of, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.loads import PpsLoad, asks_names
+from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
+from diolkos_lab.load import servers
 from diolkos_lab.run.counters import softirq_threads
+from diolkos_lab.run.placement import roles
+from diolkos_lab.run.procedure import carried_out
 from diolkos_lab.run.station import Station, Surroundings
+from diolkos_lab.run.sweep import Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch
+
+WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
 
 
 class Session(contextlib.ExitStack):
     """Use as a context manager; then iterate over `trials()` once."""
 
-    def __init__(self, study: Study, form: Form, systems: Mapping[str, Found], seed: int) -> None:
+    def __init__(
+        self, study: Study, form: Form, systems: Mapping[str, Found], seed: int, resolvers: Mapping[str, Found] | None = None
+    ) -> None:
+        """`resolvers` holds the systems that serve names on the paths of others."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
@@ -30,7 +45,15 @@ class Session(contextlib.ExitStack):
         self.block = 0
         self._study = study
         self._systems = systems
-        self._cells = trial_cells(form, self.lanes)
+        self._resolvers = resolvers or {}
+        self._every = trial_cells(form, self.lanes)
+        self._cells = [cell for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)]
+        self._procedures = [
+            (cell.lane, cell.load, part) for cell in self._every if isinstance(cell.load, Procedure) for part in cell.load.parts
+        ]
+        self._sweeps = {
+            (cell.lane, cell.load): Sweep(cell.load, form.blocks) for cell in self._every if isinstance(cell.load, PpsLoad)
+        }
         self._random = random.Random(seed)
         self._begun: float | None = None
         self._trials_done = 0
@@ -40,13 +63,19 @@ class Session(contextlib.ExitStack):
         self.callback(namespace.remove_own)
         folder = self.enter_context(scratch.folder())
         cpus = tuple(sorted(os.sched_getaffinity(0)))
-        around = Surroundings(self._study.topology, self._study.guards, folder, cpus, tuple(softirq_threads()))
+        objects = servers.write_objects(self.form.load, folder)
+        around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, tuple(softirq_threads()))
         for cell in self.lanes:
-            station = self.enter_context(Station(cell, self._systems[cell.subject.system], around))
-            self.stations[cell] = station
+            found, loads = self._systems[cell.subject.system], loads_of(cell, self.form)
+            resolver = self._resolver(cell, found) if any(asks_names(load) for load in loads) else None
+            self.stations[cell] = self.enter_context(Station(cell, found, around, loads, resolver))
         for station in self.stations.values():
             station.bring_up()
             yield station
+
+    def _resolver(self, cell: LaneCell, found: Found) -> Found | None:
+        name = found.system.datapath[cell.subject.datapath].resolver.partition("/")[0]
+        return self._resolvers.get(name) or self._systems.get(name)
 
     @property
     def placement(self) -> str:
@@ -54,12 +83,33 @@ class Session(contextlib.ExitStack):
 
     @property
     def block_trials(self) -> int:
-        return len(self._cells)
+        searched = sum(part.trials for _, _, part in self._procedures)
+        return len(self._cells) + sum(sweep.trials for sweep in self._sweeps.values()) + searched
+
+    @property
+    def seats(self) -> dict[str, dict[str, int | None]]:
+        """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
+        cpus = sorted(os.sched_getaffinity(0))
+        placements = [load.placement for _, load in self._sweeps] + [part.placement for _, _, part in self._procedures]
+        return {placement: vars(roles(placement, cpus)) for placement in placements}
+
+    def generators(self) -> list[dict[str, Any]]:
+        """How fast the packet generator and its sink are when nothing is between them, for every kind of curve of the run:
+        factors, IP version and packets/s, between the first two devices of a path."""
+        bare = next((station for station in self.stations.values() if station.has_both_families), None)
+        loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
+        kinds = {(lane.subject.family, load.placement, load.size): load for lane, load in loads}
+        return [
+            {"family": family, "placement": placement, "size": size, "rate": bare.generator_rate(load, family)}
+            for (family, placement, size), load in kinds.items()
+            if bare
+        ]
 
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
-        left = (self.form.blocks * self.block_trials - self._trials_done) * per_trial
+        planned = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
+        left = (planned - self._trials_done) * per_trial
         if self.form.time_budget_s is not None:
             elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
             left = min(left, self.form.time_budget_s - elapsed_s)
@@ -72,15 +122,57 @@ class Session(contextlib.ExitStack):
             self.block = block
             if block > 1 and self._would_exceed_budget():
                 return
-            cells: Sequence = self._random.sample(self._cells, len(self._cells))
             for station in self.stations.values():
                 if station.failure and not station.given_up:
                     station.bring_up()
-            for order, cell in enumerate(cells):
-                station = self.stations[cell.lane]
-                if not station.given_up or block == 0:
-                    yield station.measure(cell, block, order)
+            cells: list[tuple[TrialCell, Sweep | None]] = [(cell, None) for cell in self._cells]
+            if block:
+                for (lane, _), sweep in self._sweeps.items():
+                    cells += [(TrialCell(lane, load), sweep) for load in sweep.rates(block)]
+            units = [functools.partial(self._make, cell, sweep) for cell, sweep in cells]
+            units += [functools.partial(self._carry_out, *procedure) for procedure in self._procedures]
+            order = itertools.count()
+            for unit in self._random.sample(units, len(units)):
+                yield from unit(block, order)
+            if block == 0:
+                yield from self._search()
+
+    def _search(self) -> Iterator[Trial]:
+        """Find the rates of every curve. Its trials belong to the warm-up."""
+        for lane, load in self._random.sample(list(self._sweeps), len(self._sweeps)):
+            sweep = self._sweeps[lane, load]
+            for probe in sweep.probes():
+                yield self._measure(TrialCell(lane, probe), 0, self._trials_done, sweep)
                 self._trials_done += 1
+
+    def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
+        number = next(order)
+        if not self.stations[cell.lane].given_up or block == 0:
+            yield self._measure(cell, block, number, sweep)
+        self._trials_done += 1
+
+    def _carry_out(
+        self, lane: LaneCell, whole: Procedure, part: Procedure, block: int, order: Iterator[int]
+    ) -> Iterator[Trial]:
+        """One procedure from its first trial to its outcome. In the warm-up: one trial at its lowest rate."""
+        station = self.stations[lane]
+        rest_s = part.rest_s if isinstance(part, Rfc8219) else 0.0
+
+        def measure(load: PacketTrial) -> Trial:
+            time.sleep(rest_s)
+            self._trials_done += 1
+            return station.measure(TrialCell(lane, load), block, next(order))
+
+        if block == 0:
+            yield measure(part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up"))
+        elif not station.given_up:
+            yield from carried_out(part, whole, measure, station.bring_up)
+
+    def _measure(self, cell: TrialCell, block: int, order: int, sweep: Sweep | None) -> Trial:
+        trial = self.stations[cell.lane].measure(cell, block, order)
+        if sweep and isinstance(cell.load, PpsLoad):
+            sweep.tell(cell.load, block, trial.metrics.get("loss"))
+        return trial
 
     def _would_exceed_budget(self) -> bool:
         if self.form.time_budget_s is None or self._begun is None:
@@ -89,5 +181,10 @@ class Session(contextlib.ExitStack):
 
     def _length_of_block(self) -> float:
         if self._begun is None or self._trials_done < self.block_trials:
-            return sum(cell.load.expected_s for cell in self._cells)
+            return expected_s(self._every)
         return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
+
+
+def _alone(part: Procedure) -> PpsLoad:
+    """The load with which generator and sink are tried out by themselves."""
+    return part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up")

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A lane with its system under test and its iperf3 server: the place where trials of one subject are made.
+"""A lane with its system under test and its servers: the place where trials of one subject are made.
 
-Stages: set up → trial (alive? → before → load → after → parse → judge) → repair after a failure → tear down.
+Stages: set up → trial (alive? → prepare → before → load → after → parse → judge) → repair after a failure → tear down.
 """
 
-import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
-from diolkos_lab.experiment.definition import Guards, Topology
+from diolkos_lab.experiment.definition import Family, Guards, Topology
+from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, HttpLoad, NewFlowsLoad, PpsLoad
 from diolkos_lab.faults import Fault
-from diolkos_lab.load import iperf3, tools
-from diolkos_lab.load.reading import LoadFault, Reading
-from diolkos_lab.run import guards
+from diolkos_lab.load import tools
+from diolkos_lab.load.answers import RightAnswers, require_all_right
+from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
+from diolkos_lab.run import guards, opening
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
+from diolkos_lab.run.far_end import FarEnd
+from diolkos_lab.run.placement import Seats
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.definition import Datapath
-from diolkos_lab.sut.lookup import Found
+from diolkos_lab.sut.lookup import Found, program
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
-from diolkos_lab.topology.process import Process, first_to_end
+from diolkos_lab.topology.process import Process, first_to_end, run_to_end
 
 PATIENCE_S = 5.0  # beyond the time a load should take
-SERVER_START_S = 2.0
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
 GIGABYTE = 1e9
@@ -39,6 +43,7 @@ class Surroundings:
     topology: Topology
     guards: Guards
     folder: Path  # scratch
+    objects: Path  # what HTTP servers serve
     cpus: tuple[int, ...]
     softirq_threads: tuple[int, ...]
 
@@ -51,7 +56,10 @@ class Surroundings:
 class Station:
     """Use as a context manager. `failure` holds the reason while the system does not work."""
 
-    def __init__(self, cell: LaneCell, found: Found, around: Surroundings) -> None:
+    def __init__(
+        self, cell: LaneCell, found: Found, around: Surroundings, loads: Sequence[AnyLoad], resolver: Found | None
+    ) -> None:
+        """`loads` are all that this station will be asked to make; `resolver` serves names where one of them needs it."""
         datapath = found.system.datapath[cell.subject.datapath]
         shape = Shape(
             hops=cell.subject.hops,
@@ -68,16 +76,23 @@ class Station:
         self._around = around
         self._folder = around.folder / cell.name
         self._folder.mkdir(parents=True)
-        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system")
-        self._server: Process | None = None
+        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system", resolver)
+        self._loads = loads
+        self._far_end: FarEnd | None = None
+        self._answers: RightAnswers | None = None
         self._windows: dict[str, Window] = {}
+        self._seats = Seats(self.lane, around.cpus, self._folder)
         self._failed_starts = 0
+        self._serial = 0
 
     def __enter__(self) -> "Station":
         self.lane.__enter__()
         try:
             self._windows = {role: Window(self.lane.namespace(role)) for role in self.lane.roles}
-            self._start_server()
+            self._far_end = FarEnd(self.cell.name, self.lane, self._windows["server"], self._folder, self._around.load_cpu)
+            self._far_end.start(self._loads, self._around.objects, self._system.records)
+            if any(isinstance(load, DnsLoad) for load in self._loads):
+                self._answers = self._watch_answers()
         except BaseException:
             self.__exit__()
             raise
@@ -85,8 +100,8 @@ class Station:
 
     def __exit__(self, *_: object) -> None:
         self._system.stop()
-        if self._server:
-            self._server.kill()
+        if self._far_end:
+            self._far_end.stop()
         for window in self._windows.values():
             window.close()
         self.lane.remove()
@@ -95,6 +110,28 @@ class Station:
     def counters(self) -> dict[str, int]:
         """What the system under test counts itself."""
         return self._system.counters()
+
+    @property
+    def has_both_families(self) -> bool:
+        """IPv6 and IPv4 reach the first device of its path."""
+        return self._system.datapath.access == "dual-stack"
+
+    def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
+        """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
+        first = self.lane.namespace(self.lane.roles[1])
+        version, target = (6, plan.SERVER6) if family == "ipv6" else (4, plan.SERVER4)
+        source = self.lane.client_address(version)
+        ends = Ends(self._end("client", plan.UPLINK), f"{first}:{plan.DOWNLINK}", source, keeps_state=False)
+        aim = Aim(target, self._system.resolver, self._folder, 0, ends)
+        most = load.model_copy(update={"offered": None})
+        try:
+            chosen = self._seats.take(load.placement, ())
+            command = tools.client_command(most, aim)
+            pinned = [] if chosen.generator is None else ["taskset", "--cpu-list", str(chosen.generator)]
+            _, text = run_to_end(self.lane.namespace("client"), [*pinned, *command], self._folder / "alone")
+            return tools.parse(text, most).metrics["rate"]
+        except (Fault, OSError):
+            return None
 
     def bring_up(self) -> None:
         """Start the system under test, or start it again. After three failures in a row it is left alone."""
@@ -116,10 +153,17 @@ class Station:
         if self.failure:
             return Trial(block, order, cell, started, 0.0, error=self.failure)
         try:
-            reading, distrust, cpu = self._load(cell)
-        except Fault as fault:
+            if isinstance(cell.load, NewFlowsLoad):
+                table = self._system.sessions
+                reading, distrust, cpu = opening.measure(cell.load, table, lambda load: self._load(TrialCell(cell.lane, load)))
+            else:
+                reading, distrust, cpu = self._load(cell)
+        except opening.Lost as lost:
+            return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
+        except (Fault, OSError) as fault:  # a command that takes too long is a TimeoutError
             self.failure = str(fault)
-            self._restart_server()
+            assert self._far_end
+            self._far_end.restart()
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(fault))
         return Trial(
             block,
@@ -133,38 +177,98 @@ class Station:
         )
 
     def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Distrust], dict[str, float]]:
+        assert self._far_end
         self._system.check_alive()
-        assert self._server
-        if self._server.exit_status is not None:
-            raise LoadFault(f"the iperf3 server {self._server.how_it_ended()}: {' '.join(self._server.last_words())}")
+        self._far_end.check_alive()
+        self._serial += 1
+        near, far = self._end("client", plan.UPLINK), self._end("server", plan.SERVER_LINK)
+        ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers())
+        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends)
+        load_cpu = self._seat(cell.load)
+        self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
+        right_before = self._answers.count() if self._answers else 0
+        system_before, threads_before = self._system_cpu_s(), self._threads_cpu_s()
         net_before = self._read_windows()
         own_before = self._own_cpu_s()
         before = HostCounters.read()
         client = Process(
             self.lane.namespace("client"),
-            tools.client_command(cell.load, self._system.target),
+            tools.client_command(cell.load, aim),
             output,
             self._folder / "client-errors",
-            cpu=self._around.load_cpu,
+            cpu=load_cpu,
         )
         try:
-            self._wait(client, cell.load.expected_s + PATIENCE_S)
+            self._wait(client, self._allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
         after = HostCounters.read()
         own = self._own_cpu_s() - own_before + client.usage_s
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
+        system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
         text = output.read_text(errors="replace")
-        if client.exit_status and not text.strip():
+        # A load that is ended by its time says more by what it did until then.
+        if client.exit_status and not text.strip() and not isinstance(cell.load, HttpLoad):
             words = " ".join(client.last_words())
             raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {words}")
         reading = tools.parse(text, cell.load)
-        evidence = self._evidence(cell, reading, before, after, own, changes)
+        if isinstance(cell.load, DnsLoad):
+            assert self._answers
+            require_all_right(reading.answers, self._answers.count() - right_before)
+        evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
         busy_s = evidence.busy_s
-        cpu = {"cpu": busy_s / (reading.received_bytes / GIGABYTE)} if reading.received_bytes else {}
+        bulk = "throughput" in reading.metrics and reading.received_bytes
+        cpu = {"cpu": busy_s / (reading.received_bytes / GIGABYTE)} if bulk else {}
+        if isinstance(cell.load, DnsLoad) and cell.load.offered is None:
+            cpu = {"busy": system_s / cell.load.seconds, "cpu_answer": system_s / reading.answers}
+        if isinstance(cell.load, PpsLoad):
+            cpu = {"cpu_generator": client.usage_s, "cpu_system": system_s, "cpu_threads": threads_s, "cpu_all": busy_s}
         return reading, guards.judge(evidence, self._around.guards, self._around.topology), cpu
+
+    def _seat(self, load: AnyLoad) -> int | None:
+        """Put everybody where the load wants him; the CPU for the client."""
+        if isinstance(load, PpsLoad):
+            return self._seats.take(load.placement, self._system.processes).generator
+        if isinstance(load, NewFlowsLoad):
+            return self._seats.take(load.placement, self._system.processes, answers=True).generator
+        self._seats.leave()
+        return self._around.load_cpu
+
+    @staticmethod
+    def _allowed_s(load: AnyLoad) -> float:
+        return load.longest_s if isinstance(load, NewFlowsLoad) else load.expected_s
+
+    def _end(self, role: str, device: str) -> str:
+        return f"{self.lane.namespace(role)}:{device}"
+
+    def _who_answers(self) -> Answers:
+        """From the server as packets reach it, back to what lends addresses there."""
+        asked6 = self.cell.subject.family == "ipv6"
+        clients = plan.MANY6 if asked6 else plan.MANY4
+        if self._system.datapath.access == "dual-stack":
+            source = self._system.target
+        else:
+            literal = plan.LITERAL4
+            source = literal if self._system.server_family == "ipv4" else plan.synthesized(self.lane.shape.pref64, literal)
+        before = plan.S6[0].ip if source.version == 6 else plan.S4[0].ip
+        return Answers(source, before if self._system.keeps_state else None, clients)
+
+    @property
+    def _source(self) -> IPv4Address | IPv6Address:
+        return self.lane.client_address(6 if self.cell.subject.family == "ipv6" else 4)
+
+    def _prepare(self, load: AnyLoad, aim: Aim) -> None:
+        for command in tools.prepare(load, aim):
+            status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare")
+            if status:
+                raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
+
+    def _watch_answers(self) -> RightAnswers:
+        nft, target = program("nft", None, None), self._system.target
+        assert nft and isinstance(target, IPv6Address)
+        return RightAnswers(self.lane.namespace("client"), nft, target, self._folder)
 
     def _wait(self, client: Process, patience_s: float) -> None:
         first = first_to_end([client, *self._system.processes], patience_s)
@@ -181,6 +285,7 @@ class Station:
         before: HostCounters,
         after: HostCounters,
         own_s: float,
+        system_s: float,
         changes: dict[str, NetCounters],
     ) -> guards.Evidence:
         links: dict[str, set[str]] = {}
@@ -188,12 +293,14 @@ class Station:
             links.setdefault(role, set()).add(device)
         lost = sum(drops([changes[role]], dict.fromkeys(devices)) for role, devices in links.items())
         elapsed_s = after.monotonic_s - before.monotonic_s
+        nothing = Device(0, 0, 0, 0, 0, 0)
+        server_link = changes["server"].devices.get(plan.SERVER_LINK, nothing)
         return guards.Evidence(
             native=self._system.datapath.is_native,
             tuns=tuple(self._tun(program.datapath, changes) for program in self._system.programs if program.datapath.bulk),
             server_family=self._system.server_family,
             cores=len(self._around.cpus),
-            expected_s=cell.load.expected_s,
+            expected_s=self._allowed_s(cell.load),
             elapsed_s=elapsed_s,
             busy_s=after.busy_s - before.busy_s,
             own_s=own_s,
@@ -201,8 +308,12 @@ class Station:
             clock_jump_s=after.realtime_s - before.realtime_s - elapsed_s,
             outside_drops=lost + after.softnet_drops - before.softnet_drops,
             server=changes["server"],
-            server_link=changes["server"].devices.get(plan.SERVER_LINK, Device(0, 0, 0, 0, 0, 0)),
+            server_link=server_link,
+            sink_drops=server_link.rx_drops + changes["router"].devices.get(plan.SERVER_LINK, nothing).tx_drops,
             reading=reading,
+            load=cell.load,
+            system_s=system_s,
+            authority_rate=self._authority_rate(cell.load),
         )
 
     @staticmethod
@@ -213,26 +324,22 @@ class Station:
     def _read_windows(self) -> dict[str, NetCounters]:
         return {role: window.read() for role, window in self._windows.items()}
 
+    def _system_cpu_s(self) -> float:
+        return sum(cpu_time_s(process.pid) for process in self._system.processes)
+
+    def _threads_cpu_s(self) -> float:
+        return sum(cpu_time_s(pid) for pid in self._seats.threads)
+
     def _own_cpu_s(self) -> float:
         """CPU time of all that belongs to the measurement, save the client, which reports its own when it ends."""
-        pids = [process.pid for process in (self._server, *self._system.processes) if process]
-        return time.process_time() + sum(cpu_time_s(pid) for pid in (*pids, *self._around.softirq_threads))
+        assert self._far_end
+        threads = [*self._around.softirq_threads, *self._seats.threads, *self._seats.sink_threads]
+        pids = [*(process.pid for process in self._far_end.processes), *threads]
+        return time.process_time() + self._system_cpu_s() + sum(cpu_time_s(pid) for pid in pids)
 
-    def _start_server(self) -> None:
-        log = self._folder / "server"
-        log.write_bytes(b"")
-        self._server = Process(self.lane.namespace("server"), iperf3.SERVER_COMMAND, log, log, cpu=self._around.load_cpu)
-        deadline = time.monotonic() + SERVER_START_S
-        window = self._windows["server"]
-        while not window.is_listening(iperf3.PORT):
-            if self._server.exit_status is not None or time.monotonic() > deadline:
-                words = " ".join(self._server.last_words())
-                raise Fault(f"the iperf3 server of {self.cell.name} did not start: {words or 'it printed nothing'}")
-            first_to_end([self._server], 0.01)
-
-    def _restart_server(self) -> None:
-        """A client that broke off can leave the server waiting for it."""
-        if self._server:
-            self._server.kill()
-        with contextlib.suppress(Fault):
-            self._start_server()
+    def _authority_rate(self, load: AnyLoad) -> float | None:
+        """Asked for once, when the first load needs it."""
+        if not isinstance(load, DnsLoad) or load.cache == "warm" or load.offered is not None:
+            return None
+        assert self._far_end
+        return self._far_end.authority_rate()

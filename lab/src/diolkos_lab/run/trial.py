@@ -21,6 +21,7 @@ class Trial:
     distrust: list[Distrust] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
 
     @property
     def valid(self) -> bool:
@@ -28,6 +29,7 @@ class Trial:
 
     def as_json(self) -> dict[str, Any]:
         subject = self.cell.lane.subject
+        outcome = {} if self.outcome is None else {"outcome": self.outcome}
         return {
             "block": self.block,
             "order": self.order,
@@ -45,4 +47,5 @@ class Trial:
             "error": self.error,
             "metrics": self.metrics,
             "series": self.series,
+            **outcome,
         }

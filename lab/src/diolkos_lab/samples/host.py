@@ -13,7 +13,16 @@ from typing import Any
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
 PACKAGES = ("diolkos-lab", "jinja2", "matplotlib", "numpy", "pydantic", "pyroute2", "rich", "scipy", "typer")
-TOOLS = {"iperf3": ["iperf3", "--version"], "ping": ["ping", "-V"], "nft": ["nft", "--version"]}
+TOOLS = {
+    "iperf3": ["iperf3", "--version"],
+    "diolkos-pktgen": ["diolkos-pktgen", "--version"],
+    "ping": ["ping", "-V"],
+    "nft": ["nft", "--version"],
+    "curl": ["curl", "--version"],
+    "nginx": ["nginx", "-v"],
+    "dnsperf": ["dnsperf", "-h"],
+    "unbound": ["unbound", "-V"],
+}
 
 
 def facts() -> dict[str, Any]:
@@ -33,12 +42,21 @@ def facts() -> dict[str, Any]:
         "mitigations": {file.name: _text(file) for file in sorted((CPU / "vulnerabilities").glob("*"))},
         "virtualisation": virtualisation(),
         "smt": _text(CPU / "smt/control"),
+        "smt_siblings": sorted({text for file in CPU.glob("cpu[0-9]*/topology/thread_siblings_list") if (text := _text(file))}),
+        "kernel_features": kernel_features(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "tcp_congestion_control_default": _text(Path("/proc/sys/net/ipv4/tcp_congestion_control")),
         "load_average": list(os.getloadavg()),
         "python": platform.python_version(),
-        "versions": {**{name: _first_line(command) for name, command in TOOLS.items()}, **_packages()},
+        "versions": {**{name: _version(command) for name, command in TOOLS.items()}, **_packages()},
     }
+
+
+def kernel_features() -> dict[str, bool]:
+    """What packet generation and its placement rest on: live frames of XDP came with 5.18, threaded NAPI with 5.12."""
+    numbers = re.match(r"(\d+)\.(\d+)", platform.release())
+    version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+    return {"live_frames": version >= (5, 18), "threaded_napi": version >= (5, 12), "tcx": version >= (6, 6)}
 
 
 def virtualisation() -> str | None:
@@ -72,18 +90,20 @@ def _packages() -> dict[str, str]:
     return found
 
 
-def _first_line(command: list[str]) -> str | None:
-    text = _output(command)
-    return text.strip().splitlines()[0] if text and text.strip() else None
+def _version(command: list[str]) -> str | None:
+    """The first line with a number as versions have it, else the first line."""
+    lines = (_output(command) or "").strip().splitlines()
+    return next((line for line in lines if re.search(r"\d\.\d", line)), lines[0] if lines else None)
 
 
 def _output(command: list[str]) -> str | None:
     if not shutil.which(command[0], path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"):
         return None
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
+    return done.stdout or done.stderr
 
 
 def _text(file: Path) -> str | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The rows of summary.json: one per cell and metric.
 
-A value is one trial's figure. For round-trip times, mean, sd, min, max, p95 and p99 are those of the single packets of all
-valid trials, since a tail is a matter of packets; median, interval and ratio stay those of trials, which are independent.
+A value is one trial's figure. For times, mean, sd, min, max, p95 and p99 are those of the single packets, answers or fetches
+of all valid trials, since a tail is a matter of these; median, interval and ratio stay those of trials, which are independent.
 """
 
 from dataclasses import replace
@@ -11,10 +11,25 @@ from typing import Any
 import numpy as np
 
 from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.loads import LARGE
 from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
-UNITS = {"throughput": "bit/s", "rtt": "s", "loss": "ratio", "cpu": "s/GB"}
+UNITS = {
+    "throughput": "bit/s",
+    "rtt": "s",
+    "latency": "s",
+    "lookup": "s",
+    "rate": "1/s",
+    "established": "1/s",
+    "teardown": "1/s",
+    "cpu_answer": "s",
+    "busy": "ratio",
+    "loss": "ratio",
+    "cpu": "s/GB",
+}
+SINGLE = ("rtt", "latency")  # metrics whose single readings are in the series
+COMPARED = ("throughput", "rtt", "latency", "rate", "established", "teardown")
 
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
@@ -32,7 +47,7 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
     found = []
     for key in samples.cells():
         if key.replica == 2:
-            for metric in ("throughput", "rtt"):
+            for metric in COMPARED:
                 if ratio := samples.ratio(key, replace(key, replica=1), metric):
                     deviations = [abs(value - 1) for value in ratio.by_block.values()]
                     found.append(
@@ -53,14 +68,25 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
 def _metrics(samples: Samples, key: CellKey) -> list[str]:
     """Metrics the cell has; a cell in which every trial failed keeps its main one, so that the failure shows."""
     seen = {name for record in samples.trials(key) for name in record["metrics"]}
-    return [name for name in UNITS if name in seen] or ["rtt" if key.load == "ping" else "throughput"]
+    return [name for name in UNITS if name in seen] or [_main_metric(key)]
+
+
+def _main_metric(key: CellKey) -> str:
+    factors = dict(key.factors)
+    if key.load == "http":
+        return "throughput" if factors["object"] >= LARGE else "latency"
+    if key.load in ("new-flows", "mlrsearch", "rfc8219"):
+        return "rate"
+    if key.load == "dns":
+        return "rate" if factors["offered"] == "most" else "latency"
+    return "rtt" if key.load == "ping" else "throughput"
 
 
 def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str | None) -> dict[str, Any]:
     system, datapath, family, hops = key.subject.split("/")
     by_block = samples.values(key, metric)
     values = list(by_block.values())
-    spread = _packets(samples, key) if metric == "rtt" else values
+    spread = _single(samples, key, metric) if metric in SINGLE else values
     ratio = samples.ratio(key, replace(key, subject=baseline), metric) if baseline else None
     return {
         "study": study,
@@ -83,9 +109,9 @@ def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str 
     }
 
 
-def _packets(samples: Samples, key: CellKey) -> list[float]:
+def _single(samples: Samples, key: CellKey, metric: str) -> list[float]:
     return [
-        value for record in samples.trials(key) if record["valid"] for value in record["series"].get("rtt", {}).get("y", [])
+        value for record in samples.trials(key) if record["valid"] for value in record["series"].get(metric, {}).get("y", [])
     ]
 
 

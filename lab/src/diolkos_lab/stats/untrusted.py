@@ -13,8 +13,9 @@ from typing import Any
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.stats.median import median
 from diolkos_lab.stats.pairing import CellKey, Samples
+from diolkos_lab.stats.rows import UNITS
 
-METRICS = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB"}
+METRICS = {metric: unit for metric, unit in UNITS.items() if unit != "ratio"}  # save what is a share itself
 VALUES = frozenset({"trials", "median", "ratio"})  # of an entry; its other keys name the row it stands beside
 
 
@@ -40,6 +41,8 @@ def beside(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mappin
 
 def _entry(samples: Samples, key: CellKey, metric: str, baseline: str | None) -> dict[str, Any] | None:
     against = replace(key, subject=baseline) if baseline else None
+    if against and not samples.values(against, metric, distrusted_too=True):
+        against = None  # there never was anything to compare with: what has no state ends no sessions
     complete = samples.values(key, metric) and (against is None or samples.ratio(key, against, metric))
     measured = list(samples.values(key, metric, distrusted_too=True).values())
     if complete or not measured:

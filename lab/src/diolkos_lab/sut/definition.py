@@ -11,8 +11,11 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment import document
+from diolkos_lab.faults import UsageFault
 
 Command = tuple[str, ...]
+SHIPPED = Path(__file__).parent / "systems"
+PLAIN_RESOLVER = "unbound/recursive"  # what a network without translation offers
 
 PLACEHOLDERS = {
     "binary": "path of the program",
@@ -29,10 +32,25 @@ PLACEHOLDERS = {
     "clat6_peer": "a second IPv6 address beside it",
     "pool4": "IPv4 address that a PLAT lends to its clients; routed to the router",
     "pool4_network": "the network around pool4, all of it routed to the router",
+    "pool4_spare": "another network, to lend from instead",
     "plat6": "IPv6 address for a PLAT's own use, routed to the router",
+    "resolver": "address on the router where the client asks for names",
+    "resolver_socket": "the same with its port, as a URL has it",
+    "authority": "address of the server that knows the names",
     "mtu": "MTU of the links, bytes",
+    "programs": "folder with the sources of its BPF programs",
+    "headers": "folder with the C headers of this machine's architecture, which a compiler for BPF does not look into",
     "cores": "number of CPUs",
 }
+
+
+class SessionTable(document.Strict):
+    """How to ask what keeps state about its sessions. Commands run where the system runs."""
+
+    count: Command  # prints how many there are: a number, or {"counters": {name: count}}
+    counter: str | None = None  # which of these counters
+    limit: Command | None = None  # prints how many there can be; a number
+    clear: Command | Literal["conntrack"]  # ends all of them; `conntrack` is the kernel's own table, emptied by netlink
 
 
 class Datapath(document.Strict):
@@ -40,15 +58,20 @@ class Datapath(document.Strict):
 
     place: Literal["client", "translator", "router"] = "client"
     access: Literal["ipv6-only", "dual-stack"] = "ipv6-only"  # what the access network carries
+    serves: Literal["packets", "names"] = "packets"  # a resolver serves names: no packet of the application crosses it
     plat: str | None = None  # the datapath of the same system that makes IPv4 of it again, on the router
+    resolver: str = PLAIN_RESOLVER  # `system/datapath` that serves names on this path, started for loads that ask for some
     forwarding: bool = False  # switch packet forwarding on where the system runs
     config: str | None = None
     prepare: tuple[Command, ...] = ()  # short commands before the start
     nftables: str | None = None
     command: Command | None = None  # runs in the foreground until SIGTERM
     ready: str | None = None  # text it prints when traffic can flow
+    xdp: bool = False  # it sends frames of XDP, which enter a virtual Ethernet only where that polls (GRO)
+    keeps_state: bool = True  # on the router: it remembers flows, each of which is opened before packets are counted
     tun: str | None = None  # its TUN device
     set_up: bool = False  # the lab gives the TUN device its state, address and routes
+    sessions: SessionTable | None = None  # of what keeps state
     bulk: Literal["through", "past"] | None = None  # does the bulk of the bytes cross the TUN device's own queue?
 
     @property
@@ -58,7 +81,13 @@ class Datapath(document.Strict):
     @property
     def is_plat(self) -> bool:
         """Does it stand between IPv6-only clients and IPv4?"""
-        return self.place == "router" and self.access == "ipv6-only" and not self.is_native
+        return self.place == "router" and self.access == "ipv6-only" and self.serves == "packets" and not self.is_native
+
+    @property
+    def _of_sessions(self) -> list[Command]:
+        table = self.sessions
+        lines = (table.count, table.limit, table.clear) if table else ()
+        return [line for line in lines if isinstance(line, tuple)]
 
     @model_validator(mode="after")
     def _consistent(self) -> "Datapath":
@@ -66,11 +95,14 @@ class Datapath(document.Strict):
             raise ValueError("set_up needs the name of the tun device")
         if self.bulk and not self.tun:
             raise ValueError("bulk needs the name of the tun device")
+        if self.serves == "names" and self.place != "router":
+            raise ValueError('what serves names is on the router: place = "router"')
         texts = [
             self.config or "",
             self.nftables or "",
             *(self.command or ()),
             *(word for line in self.prepare for word in line),
+            *(word for line in self._of_sessions for word in line),
         ]
         for name in {name for text in texts for name in re.findall(r"\{([a-z0-9_]+)\}", text)}:
             if name not in PLACEHOLDERS:
@@ -85,6 +117,7 @@ class System(document.Strict):
     title: str
     binary: str | None = None  # looked up by --path, environment and PATH
     module: str | None = None  # kernel module it needs
+    programs: str | None = None  # folder in bpf/ of the clone with the BPF programs that it compiles
     package: str | None = None  # distribution package that can tell the version
     how: str = ""  # how to get it
     version: Command | None = None
@@ -107,9 +140,14 @@ class System(document.Strict):
 
 def load_all(folder: Path | None = None) -> dict[str, System]:
     """All system definitions by name. Raises UsageFault with file:line:column for a faulty one."""
-    folder = folder or Path(__file__).parent / "systems"
-    systems = [document.read(file, System) for file in sorted(folder.glob("*.toml"))]
-    return {system.system: system for system in systems}
+    systems = [document.read(file, System) for file in sorted((folder or SHIPPED).glob("*.toml"))]
+    known = {system.system: system for system in systems}
+    for system in systems:
+        for name, datapath in system.datapath.items():
+            other, _, path = datapath.resolver.partition("/")
+            if folder is None and not (other in known and path in known[other].datapath):
+                raise UsageFault(f"{system.system}/{name}: no definition of its resolver {datapath.resolver}")
+    return known
 
 
 def fill(text: str, values: dict[str, str]) -> str:

@@ -16,7 +16,8 @@ from diolkos_lab.faults import UsageFault
 from diolkos_lab.sut.definition import System, fill
 
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not in everyone's PATH
-BESIDE = Path(__file__).parents[4] / "bin"  # of the repository the lab is installed from
+CLONE = Path(__file__).parents[4]  # the repository the lab is installed from
+BESIDE = CLONE / "bin"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
         binary = program(system.binary, given.get(system.system), os.environ.get(system.system.upper()))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
+    if system.programs and not (CLONE / "bpf" / system.programs).is_dir():
+        return Missing(system, f"bpf/{system.programs} is not beside this lab", "install the lab from a clone")
     if system.module and not Path(f"/sys/module/{system.module}").exists():
         return Missing(system, f"the kernel module {system.module} is not loaded", system.how)
     if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():
@@ -63,6 +66,11 @@ def program(name: str, given: str | None, environment: str | None) -> Path | Non
         return BESIDE / name
     found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}")
     return Path(found) if found else None
+
+
+def tool(name: str) -> Path | None:
+    """Path of a program that the lab itself uses; the variable NAME names another one than the host's."""
+    return program(name, None, os.environ.get(name.upper().replace("-", "_")))
 
 
 def _version(system: System, binary: Path | None) -> str | None:

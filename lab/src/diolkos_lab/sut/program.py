@@ -8,13 +8,14 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
 from diolkos_lab.faults import Fault
-from diolkos_lab.sut.definition import Datapath, fill
-from diolkos_lab.sut.lookup import Found, program
+from diolkos_lab.sut.definition import Command, Datapath, fill
+from diolkos_lab.sut.lookup import CLONE, Found, program
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
@@ -34,7 +35,8 @@ class SutFault(Fault):
 class RunningProgram:
     """May be started again after `stop`. `folder` is its own, for its configuration and what it prints."""
 
-    def __init__(self, found: Found, datapath: Datapath, lane: Lane, folder: Path) -> None:
+    def __init__(self, found: Found, datapath: Datapath, lane: Lane, folder: Path, names: Mapping[str, str]) -> None:
+        """`names` holds the placeholders that say where names are asked for."""
         self.found = found
         self.datapath = datapath
         self.lane = lane
@@ -59,9 +61,13 @@ class RunningProgram:
             "clat6_peer": str(plan.CLAT6_PEER),
             "pool4": str(plan.POOL4),
             "pool4_network": str(plan.POOL4_NETWORK),
+            "pool4_spare": str(plan.POOL4_SPARE),
             "plat6": str(plan.PLAT6),
             "mtu": str(lane.shape.mtu),
             "cores": str(len(os.sched_getaffinity(0))),
+            "programs": str(CLONE / "bpf" / (found.system.programs or "")),
+            "headers": f"/usr/include/{os.uname().machine}-linux-gnu",
+            **names,
         }
 
     def start(self) -> None:
@@ -73,6 +79,8 @@ class RunningProgram:
             with namespace.entered(self.place):
                 Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
                 Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
+        if path.xdp:
+            self.lane.poll_around(path.place)
         for command in path.prepare:
             self._run([fill(word, self._values) for word in command])
         if path.nftables:
@@ -111,6 +119,17 @@ class RunningProgram:
             if status == 0:
                 return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}
         return {}
+
+    def answer(self, command: Command, patience_s: float = 10.0) -> str:
+        """What a short command prints where the program runs. Raises SutFault when it fails or takes longer than that."""
+        filled = [fill(word, self._values) for word in command]
+        try:
+            status, text = run_to_end(self.place, filled, self._folder / "answer", patience_s)
+        except OSError as error:  # TimeoutError among them
+            raise SutFault(f"`{' '.join(filled)}` did not work: {error}", self.last_words()) from error
+        if status:
+            raise SutFault(f"`{' '.join(filled)}` ended with exit code {status}", text.strip().splitlines()[-LAST_WORDS:])
+        return text
 
     def last_words(self) -> list[str]:
         if self.process:

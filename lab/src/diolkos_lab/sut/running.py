@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A system under test at work in its lane: one program, or two where a PLAT has to stand behind a CLAT.
+"""A system under test at work in its lane: one program, or two where a PLAT has to stand behind a CLAT; and the path's
+resolver where a load asks for names.
 
 Stages: start each, from the server to the client → reachable; then alive? and counters, trial by trial; stop.
 """
@@ -12,6 +13,7 @@ from diolkos_lab.experiment.definition import Family, Subject
 from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.sut.program import RunningProgram, SutFault
+from diolkos_lab.sut.sessions import Sessions
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane
 from diolkos_lab.topology.process import Process, run_to_end
@@ -22,15 +24,22 @@ REACHABLE_S = 5.0
 class RunningSystem:
     """One system in one lane. `start` may be called again after `stop`, which a dead system gets once per block."""
 
-    def __init__(self, found: Found, subject: Subject, lane: Lane, folder: Path) -> None:
+    def __init__(self, found: Found, subject: Subject, lane: Lane, folder: Path, resolver: Found | None = None) -> None:
+        """`resolver` is the system that serves names on this path, None when nobody asks or this one serves them itself."""
         self.found = found
         self.subject = subject
         self.lane = lane
         self.datapath: Datapath = found.system.datapath[subject.datapath]
         self._folder = folder
+        names = self._names()
         self.programs = tuple(
-            RunningProgram(found, datapath, lane, folder / datapath.place) for datapath in found.system.path(subject.datapath)
+            RunningProgram(found, datapath, lane, folder / datapath.place, names)
+            for datapath in found.system.path(subject.datapath)
         )
+        self._resolver: RunningProgram | None = None
+        if resolver and self.datapath.serves == "packets":
+            serving = resolver.system.datapath[self.datapath.resolver.partition("/")[2]]
+            self._resolver = RunningProgram(resolver, serving, lane, folder / "resolver", names)
         self._ready = False  # it has been seen to pass traffic
 
     @property
@@ -55,13 +64,36 @@ class RunningSystem:
         return "ipv4" if self.lane.shape.plat else "ipv6"
 
     @property
+    def keeps_state(self) -> bool:
+        """Is there a translator or NAT on the router? Those lend addresses, so they remember who has them."""
+        return any(
+            path.place == "router" and path.keeps_state and not path.is_native
+            for path in (program.datapath for program in self.programs)
+        )
+
+    @property
+    def resolver(self) -> IPv4Address | IPv6Address:
+        """Whom the application asks for names."""
+        over_ipv4 = self.datapath.access == "dual-stack" and self.subject.family == "ipv4"
+        return plan.RESOLVER4 if over_ipv4 else plan.RESOLVER6
+
+    @property
+    def records(self) -> tuple[IPv4Address | IPv6Address, ...]:
+        """The addresses that every name has: those of the server, or the one that only a translator can reach."""
+        return (plan.SERVER4, plan.SERVER6) if self.datapath.access == "dual-stack" else (plan.LITERAL4,)
+
+    @property
     def processes(self) -> list[Process]:
-        return [program.process for program in self.programs if program.process]
+        return [program.process for program in self._all if program.process]
+
+    @property
+    def _all(self) -> tuple[RunningProgram, ...]:
+        return (*((self._resolver,) if self._resolver else ()), *self.programs)
 
     def start(self) -> None:
         """Returns when the server answers through the system. Raises SutFault, and then nothing of it runs."""
         try:
-            for program in self.programs:
+            for program in self._all:
                 program.start()
             self._wait_until_reachable()
             self._ready = True
@@ -76,13 +108,18 @@ class RunningSystem:
 
     def stop(self) -> None:
         self._ready = False
-        for program in reversed(self.programs):
+        for program in reversed(self._all):
             program.stop()
 
     def check_alive(self) -> None:
         """Raises SutFault when one of its programs should run and does not."""
-        for program in self.programs:
+        for program in self._all:
             program.check_alive()
+
+    @property
+    def sessions(self) -> Sessions | None:
+        """The table of what keeps state on the path; None where nothing does, or it cannot be asked."""
+        return next((Sessions(program) for program in self.programs if program.datapath.sessions), None)
 
     def counters(self) -> dict[str, int]:
         """The system's own counters; of two programs, each with the place of its program before its name."""
@@ -94,11 +131,25 @@ class RunningSystem:
             for name, count in program.counters().items()
         }
 
+    def _names(self) -> dict[str, str]:
+        """Who asks whom for names. The authority is asked in the family that arrives at the server, so that queries are
+        never taken for traffic that went past the translator."""
+        asked = self.resolver
+        return {
+            "resolver": str(asked),
+            "resolver_socket": f"{asked}:53" if asked.version == 4 else f"[{asked}]:53",
+            "authority": str(plan.SERVER4 if self.server_family == "ipv4" else plan.SERVER6),
+        }
+
     def _wait_until_reachable(self) -> None:
-        """Ping the server until it answers; the first packets wait for links, addresses and neighbours."""
+        """Ping the server until it answers; the first packets wait for links, addresses and neighbours.
+
+        Through a resolver no packet goes, so it is pinged itself.
+        """
+        target = self.resolver if self.datapath.serves == "names" else self.target
         deadline = time.monotonic() + REACHABLE_S
         log = self._folder / "reachable"
-        ping = ["ping", "-n", "-q", "-c", "1", "-W", "0.3", str(self.target)]
+        ping = ["ping", "-n", "-q", "-c", "1", "-W", "0.3", str(target)]
         log.write_bytes(b"")
         while True:
             self.check_alive()
@@ -106,9 +157,9 @@ class RunningSystem:
             if status == 0:
                 return
             if time.monotonic() > deadline:
-                message = f"{self.subject.system} runs, but {self.target} did not answer through it within {REACHABLE_S:g} s"
+                message = f"{self.subject.system} runs, but {target} did not answer through it within {REACHABLE_S:g} s"
                 raise SutFault(message, self._last_words())
             time.sleep(0.05)
 
     def _last_words(self) -> list[str]:
-        return [words for program in self.programs for words in program.last_words()]
+        return [words for program in self._all for words in program.last_words()]

@@ -23,6 +23,10 @@ B4 = IPv4Interface("198.18.2.2/24"), IPv4Interface("198.18.2.1/24")
 S6 = IPv6Interface("2001:2:0:f::1/64"), IPv6Interface("2001:2:0:f::2/64")
 S4 = IPv4Interface("198.19.0.1/24"), IPv4Interface("198.19.0.2/24")
 
+# Clients behind the client: 256 of them, where one is not enough. All routed to link A.
+MANY6 = IPv6Network("2001:2:0:2::/120")
+MANY4 = IPv4Network("198.18.2.0/24")
+
 # 464XLAT customer side: RFC 6877 and RFC 7335 set 192.0.0.0/29 aside, the first address for the host.
 CLAT4 = IPv4Interface("192.0.0.1/29")
 CLAT4_PEER = IPv4Interface("192.0.0.2/29")
@@ -35,12 +39,18 @@ CLAT6_PEER = IPv6Address("2001:2:0:c::2")
 # an address of its own. The server's default route leads back to it.
 POOL4 = IPv4Address("198.18.64.1")
 POOL4_NETWORK = IPv4Network("198.18.64.0/24")
+# Another one, for those that are told to let go of the first.
+POOL4_SPARE = IPv4Network("198.18.65.0/24")
 # For those that want an IPv6 address of their own as well.
 PLAT6 = IPv6Address("2001:2:0:d::1")
 
 # The IPv4 address of the server that only a translator can reach (one of the two of ipv4only.arpa, RFC 7050). Behind a PLAT
 # the server has it; without one it has the IPv6 address that stands for it.
 LITERAL4 = IPv4Address("192.0.0.171")
+
+# Where the client asks for names: the router's own address on the access network.
+RESOLVER6 = A6[1].ip
+RESOLVER4 = A4[1].ip
 
 SERVER6 = S6[1].ip
 SERVER4 = S4[1].ip

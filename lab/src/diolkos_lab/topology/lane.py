@@ -11,7 +11,7 @@ Stages: namespaces → settings → links → addresses → routes → offloads.
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from pathlib import Path
 
 from pyroute2.ethtool import Ethtool
@@ -40,6 +40,7 @@ class Lane:
     def __init__(self, name: str, shape: Shape) -> None:
         self.name = name
         self.shape = shape
+        self._polling: set[tuple[str, str]] = set()
         self.roles = ("client", "translator", "router", "server") if shape.hops == 2 else ("client", "router", "server")
         owner = namespace.Owner.me()
         self._namespaces = {role: namespace.full_name(owner, name, role) for role in self.roles}
@@ -58,6 +59,14 @@ class Lane:
     def namespace(self, role: str) -> str:
         """Name of the namespace of `client`, `translator` (2 hops only), `router` or `server`."""
         return self._namespaces[role]
+
+    def client_address(self, version: int) -> IPv4Address | IPv6Address:
+        """The client's own address, IPv4 (which an IPv6-only access of one hop does not have) or IPv6."""
+        if version == 6:
+            return (plan.A6 if self.shape.hops == 1 else plan.B6)[0].ip
+        if self.shape.ipv6_only:
+            return (plan.CLAT4 if self.shape.hops == 1 else plan.CLAT4_PEER).ip
+        return (plan.A4 if self.shape.hops == 1 else plan.B4)[0].ip
 
     def remove(self) -> None:
         namespace.remove(list(self._namespaces.values()))
@@ -98,6 +107,22 @@ class Lane:
         """The device's offloads as `ethtool -k` lists them: name to on or off."""
         with namespace.entered(self._namespaces[role]), contextlib.closing(Ethtool()) as ethtool:
             return {name: feature.enable for name, feature in ethtool.get_features(device).features.items()}
+
+    def poll(self, role: str, device: str, *, on: bool) -> None:
+        """Let a device poll, by generic receive offload (GRO). One that has to poll for the system under test goes on."""
+        with namespace.entered(self._namespaces[role]), contextlib.closing(Ethtool()) as ethtool:
+            features = ethtool.get_features(device)
+            features.features["rx-gro"].enable = on or (role, device) in self._polling
+            ethtool.set_features(device, features)
+
+    def poll_around(self, role: str) -> None:
+        """Let the other ends of the links of `role` poll from now on, so that its frames of XDP enter them."""
+        ends = list(self.devices())
+        for near, far in zip(ends[::2], ends[1::2], strict=True):
+            for (owner, _), other in ((near, far), (far, near)):
+                if owner == role:
+                    self._polling.add(other)
+                    self.poll(*other, on=True)
 
     def _settings(self, role: str) -> None:
         """Kernel settings of one namespace; they end with it."""

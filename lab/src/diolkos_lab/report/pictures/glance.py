@@ -39,7 +39,10 @@ def rows(results: Results, load: str, metric: str) -> list[Row]:
 def compared(results: Results) -> list[Cell]:
     """Cells that have a ratio somewhere, and translated ones that should have had one."""
     with_ratio = {r.cell for panel in panels(results) for r in rows(results, *panel) if r.ratio is not None}
-    return sorted((c for c in results.cells if c in with_ratio or not c.native), key=order)
+    tried = {t.cell for t in results.trials if t.load.split(" ", maxsplit=1)[0] in AXES} | {
+        r.cell for r in results.rows if r.load.split(" ", maxsplit=1)[0] in AXES
+    }
+    return sorted((c for c in tried if c in with_ratio or not c.native), key=order)
 
 
 def draw(results: Results, layout: Layout) -> Figure:
@@ -73,7 +76,8 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
         ax.axhline(y, color=SHADE, linewidth=0.6, zorder=0)
         row = rows.get(cell)
         if row is None or row.ratio is None:
-            ax.text(0.02 * right, y, "no usable figure", color=SOFT, fontsize=7.5, va="center", style="italic")
+            said = "no usable figure" if row else "not measured"
+            ax.text(0.02 * right, y, said, color=SOFT, fontsize=7.5, va="center", style="italic")
             continue
         trusted = "ratio" not in row.distrusted
         if trusted:

@@ -83,14 +83,17 @@ def _unit(values: list[float]) -> Scale:
 
 def echoes(results: Results) -> list[tuple[Cell, np.ndarray]]:
     """All echoes of each cell, in s; the plainest variant of the load where there are several."""
-    load = next(iter(results.loads(LOAD)), LOAD)
-    found = [(cell, readings(results, cell, load, QUANTITY)[0]) for cell in sorted(results.cells, key=order)]
+    return singles(results, next(iter(results.loads(LOAD)), LOAD), QUANTITY)
+
+
+def singles(results: Results, load: str, quantity: str) -> list[tuple[Cell, np.ndarray]]:
+    """All single readings of each cell that has some: echoes, answers, fetches."""
+    found = [(cell, readings(results, cell, load, quantity)[0]) for cell in sorted(results.cells, key=order)]
     return [(cell, values[values > 0]) for cell, values in found if (values > 0).any()]
 
 
-def draw_distribution(results: Results, layout: Layout) -> Figure:
-    """One row for each system: the density of the echoes, with median, 95th and 99th percentile and maximum."""
-    found = echoes(results)
+def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis: str = "round-trip time") -> Figure:
+    """One row for each system: the density of single readings, with median, 95th and 99th percentile and maximum."""
     unit = _unit([float(np.median(v)) for _, v in found])
     row = 0.34 if layout.wide else 0.42
     drawn, (ax,) = figure(layout, row * len(found) + 0.75)
@@ -102,7 +105,7 @@ def draw_distribution(results: Results, layout: Layout) -> Figure:
     ax.set_yticks(range(len(found)), [label(cell) for cell, _ in found])
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel(f"round-trip time, {unit.unit} (log scale)")
+    ax.set_xlabel(f"{axis}, {unit.unit} (log scale)")
     ax.grid(axis="x")
     head = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "bottom"}
     ax.annotate("median / P95 / P99", (1, -1), xytext=(0, 1.5), fontsize=7.2, color=SOFT, annotation_clip=False, **head)
@@ -147,10 +150,13 @@ def _short(value: float) -> str:
 
 
 def alt(results: Results) -> str:
-    found = echoes(results)
+    return alt_of(echoes(results), "Round-trip time")
+
+
+def alt_of(found: list[tuple[Cell, np.ndarray]], axis: str) -> str:
     unit = _unit([float(np.median(v)) for _, v in found])
     parts = []
     for cell, values in found:
         median, p95, p99 = (unit.text(float(v)) for v in np.percentile(values, [50, 95, 99]))
         parts.append(f"{label(cell)} median {median}, 95th percentile {p95}, 99th {p99}")
-    return f"Round-trip time in {unit.unit}: " + "; ".join(parts) + "."
+    return f"{axis} in {unit.unit}: " + "; ".join(parts) + "."

@@ -1,34 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""CPU time that a gigabyte costs, all systems, with 95 % intervals."""
+"""Medians of one metric, all systems, with 95 % intervals; a panel for each load."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
 from diolkos_lab.report.pictures.glance import dot
 from diolkos_lab.report.pictures.style import SHADE, Layout, figure, number_axis
-from diolkos_lab.report.quantities import TO, digits
+from diolkos_lab.report.quantities import Scale, scale, with_interval
 from diolkos_lab.report.read import Results, Row
 from diolkos_lab.report.systems import INK, label, load_label, load_order, order
 
-# Beyond this span a linear axis shows the dearest system and nothing else.
+# Beyond this span a linear axis shows the highest value and nothing else.
 LOG_FROM = 10
 
 
-def measured(results: Results) -> dict[str, list[Row]]:
-    rows = [r for r in results.rows if r.metric == "cpu" and r.median is not None and r.median > 0]
+@dataclass(frozen=True)
+class Shown:
+    """What is drawn: the metric, the loads it is taken from (all where none are named), and the axis."""
+
+    metric: str
+    axis: str  # "CPU time", "time of a fetch"
+    bases: tuple[str, ...] = ()
+    unit: str = ""  # where the usual one would not do
+
+
+def measured(results: Results, shown: Shown) -> dict[str, list[Row]]:
+    rows = [r for r in results.rows if r.metric == shown.metric and r.median is not None and r.median > 0]
+    rows = [r for r in rows if not shown.bases or r.load.split(" ", maxsplit=1)[0] in shown.bases]
     loads = sorted({r.load for r in rows}, key=load_order)
     return {load: [r for r in rows if r.load == load] for load in loads}
 
 
-def draw(results: Results, layout: Layout) -> Figure:
-    shown = measured(results)
+def draw(results: Results, layout: Layout, what: Shown) -> Figure:
+    shown = measured(results, what)
     cells = sorted({r.cell for rows in shown.values() for r in rows}, key=order)
     medians = [r.median for rows in shown.values() for r in rows]
+    unit = _unit(results, what)
     log = max(medians) / min(medians) > LOG_FROM
-    ends = [e for rows in shown.values() for r in rows for e in (r.median, *(r.ci95 or ()))]
+    ends = [unit.factor * e for rows in shown.values() for r in rows for e in (r.median, *(r.ci95 or ()))]
     one = 0.2 * len(cells) + 0.62
     columns = min(len(shown), 2) if layout.wide else 1
     lines = math.ceil(len(shown) / columns)
@@ -37,7 +50,7 @@ def draw(results: Results, layout: Layout) -> Figure:
         spare.set_visible(False)
     for ax, (load, rows) in zip(axes, shown.items(), strict=False):
         ax.set_title(load_label(load))
-        ax.set_xlabel("CPU time, s per GB" + (" (log scale)" if log else ""))
+        ax.set_xlabel(f"{what.axis}, {what.unit or unit.unit}" + (" (log scale)" if log else ""))
         if log:
             ax.set_xscale("log")
             ax.set_xlim(min(e for e in ends if e > 0) / 1.3, max(ends) * 4.5)
@@ -52,10 +65,11 @@ def draw(results: Results, layout: Layout) -> Figure:
             row = next((r for r in rows if r.cell == cell), None)
             if row is None:
                 continue
-            dot(ax, y, row.median, row.ci95, cell)
+            median, ci = row.median * unit.factor, tuple(unit.factor * e for e in row.ci95 or ())
+            dot(ax, y, median, ci or None, cell)
             ax.annotate(
-                _value(row),
-                xy=(max(row.median, *(row.ci95 or (0,))), y),
+                with_interval(row.median, row.ci95, unit),
+                xy=(max(median, *(ci or (0,))), y),
                 xytext=(6, 0),
                 textcoords="offset points",
                 va="center_baseline",
@@ -66,14 +80,14 @@ def draw(results: Results, layout: Layout) -> Figure:
     return drawn
 
 
-def _value(row: Row) -> str:
-    text = digits(row.median)
-    return text if row.ci95 is None else f"{text} [{digits(row.ci95[0])}{TO}{digits(row.ci95[1])}]"
+def _unit(results: Results, what: Shown) -> Scale:
+    rows = [row for rows in measured(results, what).values() for row in rows]
+    return scale(what.metric, [row.median for row in rows], rows[0].unit)
 
 
-def alt(results: Results) -> str:
-    parts = []
-    for load, rows in measured(results).items():
-        values = "; ".join(f"{label(r.cell)} {_value(r)}" for r in sorted(rows, key=lambda r: order(r.cell)))
-        parts.append(f"{load_label(load)}, CPU seconds per GB: {values}.")
+def alt(results: Results, what: Shown) -> str:
+    unit, parts = _unit(results, what), []
+    for load, rows in measured(results, what).items():
+        read = (f"{label(r.cell)} {with_interval(r.median, r.ci95, unit)}" for r in sorted(rows, key=lambda r: order(r.cell)))
+        parts.append(f"{load_label(load)}, {what.axis}, {what.unit or unit.unit}: {'; '.join(read)}.")
     return " ".join(parts)

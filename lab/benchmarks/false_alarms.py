@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A/A, measured: how often does the lab see a difference between a system and itself?
+
+    sudo .venv/bin/python lab/benchmarks/false_alarms.py [--comparisons 40] [--blocks 8] [--seed 1]
+
+Stages: one run with a twin of the native path → its blocks in groups → the ratio of each group → how many leave out 1.
+
+A group is what a short study has. Nothing is left out: what guards object to counts too, since a machine that they object to
+is where false alarms would come from. It takes about two seconds for each comparison.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from diolkos_lab import conduct
+from diolkos_lab.faults import stop_on_signals
+from diolkos_lab.run.session import Session
+from diolkos_lab.stats.pairing import CellKey, Samples
+from diolkos_lab.studies import load
+from diolkos_lab.topology import leftovers
+
+STUDY = Path(__file__).parent / "false-alarms.toml"
+ALLOWED = 0.05
+METRIC = "rtt"
+
+
+def main() -> int:
+    """Exit code 0 when at most 5 % of the comparisons are false alarms, 1 when more."""
+    parser = argparse.ArgumentParser(description="How often does the lab see a difference between a system and itself?")
+    parser.add_argument("--comparisons", type=int, default=40)
+    parser.add_argument("--blocks", type=int, default=8, help="of each comparison; 6 at least")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of trials")
+    options = parser.parse_args()
+    stop_on_signals()
+    conduct.require_root()
+    leftovers.clean()
+    alarms = 0
+    records = _measure(options.comparisons * options.blocks, options.seed)
+    for number in range(options.comparisons):
+        blocks = range(number * options.blocks + 1, (number + 1) * options.blocks + 1)
+        alarm, line = _compare([record for record in records if record["block"] in blocks])
+        alarms += alarm
+        print(f"{number + 1:3}  {line}")
+    distrusted = sum(not record["valid"] for record in records)
+    print(f"{alarms} false alarms in {options.comparisons} comparisons ({distrusted} of {len(records)} trials are distrusted)")
+    return 0 if alarms <= ALLOWED * options.comparisons else 1
+
+
+def _measure(blocks: int, seed: int) -> list[dict[str, Any]]:
+    order = conduct.Order(str(STUDY), True, (), None, seed, {})
+    study = load(order.study)
+    form = conduct.chosen_form(study, order).model_copy(update={"blocks": blocks + 1})
+    found, _ = conduct.choose(study, order)
+    with Session(study, form, found, seed) as session:
+        for _ in session.set_up():
+            pass
+        return [{**trial.as_json(), "series": {}} for trial in session.trials()]
+
+
+def _compare(records: list[dict[str, Any]]) -> tuple[bool, str]:
+    original, twin = (CellKey.of(next(each for each in records if each["replica"] == replica)) for replica in (1, 2))
+    ratio = Samples([{**record, "valid": True} for record in records]).ratio(twin, original, METRIC)
+    if ratio is None or ratio.ci95 is None:
+        return True, "no interval"
+    low, high = ratio.ci95
+    alarm = not low <= 1 <= high
+    return alarm, f"{ratio.median:.3f} ({low:.3f}–{high:.3f})" + ("  false alarm" if alarm else "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

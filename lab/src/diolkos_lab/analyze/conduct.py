@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""From files to verdicts, pictures and report.
+
+Stages: find → (one file at a time) read, judge, draw, one JSON object → overview, table, page.
+Pictures take nearly all of the time, so with them the files are shared out among processes; the order stays that of the files.
+"""
+
+import multiprocessing
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from diolkos_lab.analyze import output, raw, results, terminal
+from diolkos_lab.analyze.results import Line
+from diolkos_lab.curve import resampling
+from diolkos_lab.curve.judge import DEFAULT_RULE
+from diolkos_lab.curve.saturation import RULES
+from diolkos_lab.faults import UsageFault
+
+SETS = {"both": ("paper", "notebook"), "all": tuple(RULES)}  # names on the command line for several rules
+WORTH_A_PROCESS = 8  # files
+FEW = 6  # files whose curves fit on one sheet, which has as many colours
+PNG_DPI = 150
+LONGEST_NAME = 240  # bytes, of the 255 that a file system allows
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the command line asks for."""
+
+    files: tuple[Path, ...]
+    rules: tuple[str, ...] = (DEFAULT_RULE,)  # the first is the one whose reason is given
+    out: Path | None = None  # folder of pictures and report
+    json: Path | None = None  # file of the document
+    seed: int = resampling.SEED
+
+    @property
+    def rule(self) -> str:
+        return self.rules[0]
+
+
+@dataclass(frozen=True)
+class Done:
+    """One file, when it is done."""
+
+    analysis: results.Analysis | None  # None, as the next two, when nothing in it could be used
+    line: Line | None
+    object: dict[str, Any] | None  # for JSON
+    faults: tuple[str, ...]  # `file:line:column: reason`, or `file: reason`
+
+
+def rules(name: str) -> tuple[str, ...]:
+    """The rules that a name on the command line stands for. Raises UsageFault."""
+    if name in RULES:
+        return (name,)
+    if name in SETS:
+        return SETS[name]
+    raise UsageFault(f"--rule {name}: there are {', '.join([*RULES, *SETS])}")
+
+
+def analyze(order: Order, console: Console) -> None:
+    """Do what the command line asks for. Raises UsageFault, after all else is done, when a file holds nothing to use."""
+    if order.json == output.STANDARD_OUTPUT:
+        console = Console(stderr=True, highlight=False, width=console.width)
+    if order.out:
+        output.claim(order.out)
+    try:
+        lines, few, unusable = _analyze(order)
+        if lines:
+            terminal.results(console, lines, order.rules)
+            if order.out:
+                console.print(f"Report: {_report(order, order.out, lines, few)}", soft_wrap=True)
+    except BaseException:
+        if order.out:
+            shutil.rmtree(order.out, ignore_errors=True)  # half a report looks like a whole one
+        raise
+    if unusable:
+        raise UsageFault(f"{unusable} of {unusable + len(lines)} files could not be analyzed; the reasons stand above")
+
+
+def _analyze(order: Order) -> tuple[list[Line], list[results.Analysis], int]:
+    """Lines of the files that could be analyzed, the whole analyses if these are few, and the number of the other files."""
+    lines, few, unusable = [], [], 0
+    with ExitStack() as stack:
+        wanted = [order.json] * bool(order.json) + ([order.out / output.DOCUMENT] if order.out else [])
+        documents = [stack.enter_context(output.document(file)) for file in wanted]
+        for done in run(order):
+            for fault in done.faults:
+                print(f"diolkos-lab: {fault}", file=sys.stderr)
+            if done.line is None:
+                unusable += 1
+                continue
+            lines.append(done.line)
+            few = [*few, done.analysis] if len(lines) <= FEW else []
+            for document in documents:
+                document.add(done.object)
+    return lines, few, unusable
+
+
+def run(order: Order) -> Iterator[Done]:
+    """Analyze file after file. With `order.out`, pictures are drawn to its folder `pictures` meanwhile."""
+    files = raw.find(order.files)
+    tasks = [(file, order, _picture_file(order, number, file)) for number, file in enumerate(files, start=1)]
+    processes = min(len(os.sched_getaffinity(0)), len(files) // WORTH_A_PROCESS) if order.out else 1
+    if processes < 2:
+        yield from map(_one, tasks)
+        return
+    from diolkos_lab.report.pictures import load_loss  # noqa: F401, PLC0415  loaded once, before the processes part
+
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"))
+    try:
+        yield from pool.map(_one, tasks, chunksize=2)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _one(task: tuple[Path, Order, Path | None]) -> Done:
+    file, order, picture = task
+    try:
+        experiment = raw.read(file)
+    except OSError as error:
+        return Done(None, None, None, (f"{file}: {error.strerror or error}",))
+    faults = tuple(f"{file}:{entry.line}:{entry.column}: {entry.reason}" for entry in experiment.malformed)
+    if not experiment.rates:
+        return Done(None, None, None, (*faults, f"{file}: holds no line that can be used"))
+    analysis = results.analyze(experiment, order.seed)
+    if picture:
+        _draw(analysis, order.rule, picture)
+    line = results.line(analysis, order.rule, picture and picture.name)
+    return Done(analysis, line, results.as_json(analysis, order.rule), faults)
+
+
+def _draw(analysis: results.Analysis, rule: str, file: Path) -> None:
+    from matplotlib import rc_context  # noqa: PLC0415  a second, which who asks for no pictures need not wait
+
+    from diolkos_lab.report.pictures import load_loss, style  # noqa: PLC0415
+
+    with rc_context(style.rc()):
+        drawn = load_loss.draw(analysis.found, analysis.title, rule, style.WIDE)
+        drawn.savefig(f"{file}.png", dpi=PNG_DPI, pil_kwargs={"compress_level": 1}, metadata={"Software": "diolkos-lab"})
+        drawn.savefig(f"{file}.svg", metadata={"Date": None, "Creator": "diolkos-lab", "Title": analysis.title})
+
+
+def _report(order: Order, out: Path, lines: Sequence[Line], few: Sequence[results.Analysis]) -> Path:
+    """The table, the pictures of all files together, and the page; those of each are drawn already."""
+    from diolkos_lab.analyze import overview, page  # noqa: PLC0415
+    from diolkos_lab.report import pictures  # noqa: PLC0415
+
+    output.table(out / output.TABLE, lines, order.rule)
+    together = [overview.sheet(few, order.rule)] if len(few) > 1 else []
+    together.append(overview.picture(lines, order.rule))
+    inline = [pictures.save(picture, out / output.PICTURES) for picture in together]
+    return page.write(out, lines, order.rule, inline, order.seed)
+
+
+def _picture_file(order: Order, number: int, file: Path) -> Path | None:
+    """Numbered, since files of the same name may stand in several folders; short enough for a suffix."""
+    name = Path(results.readable(file)).stem.encode()[:LONGEST_NAME].decode(errors="ignore")
+    return order.out / output.PICTURES / f"{number:03}-{name}" if order.out else None

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""All that is said of one curve: PDR and NDR, saturation and verdict by each rule, how sure, and why, in words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diolkos_lab.curve import resampling
+from diolkos_lab.curve.crossing import NDR, PDR, Crossing, crossing, crossings
+from diolkos_lab.curve.loss import Array, Curve, increase_ratio
+from diolkos_lab.curve.saturation import RULES, Rule, good, potential, saturation
+
+GOOD, BAD = "GOOD", "BAD"
+DEFAULT_RULE = "paper"
+EXCESS = PDR / 100  # share of packets that arrive though nobody sent them, from which on they can hide a loss that matters
+KEPT_WITHIN = 0.01  # a generator that sends more or less than this beside the others' pace did not keep its rate
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What follows from a curve. Dictionaries have one entry per rule; indices count loads from 0."""
+
+    curve: Curve
+    pdr: Crossing
+    pdr_ci95: tuple[float, float] | None  # packets/s; an end beyond the measured loads is infinite
+    ndr: Crossing
+    potential: int | None
+    saturation: dict[str, int | None]
+    verdict: dict[str, str]
+    saturated: float | None  # packets/s: T_sat, the throughput at the first saturated load by the default rule
+    saturated_ci95: tuple[float, float] | None  # packets/s, Student's; None for a single trial
+    good_share: dict[str, float] | None  # of the bootstrap's curves; None with too few trials
+    tir_low: Array  # 95 % interval of TIR by load; NaN where there is none
+    tir_high: Array
+    seed: int
+
+    @property
+    def depends_on_rule(self) -> bool:
+        return len(set(self.verdict.values())) > 1
+
+
+def judge(curve: Curve, seed: int = resampling.SEED) -> Judgement:
+    """Judge a curve by all rules; the random numbers of the intervals follow from `seed`."""
+    rates, tir = curve.rates, curve.tir
+    pdr, ndr = (crossing(rates, curve.plr, allowed) for allowed in (PDR, NDR))
+    start = potential(pdr.first_above, len(rates))
+    sets_in = {name: saturation(tir, start, rule) for name, rule in RULES.items()}
+    verdict = {name: GOOD if start is not None and index == start else BAD for name, index in sets_in.items()}
+
+    saturated, saturated_ends = _saturated(curve, sets_in[DEFAULT_RULE])
+    drawn = resampling.draws(curve, seed)
+    drawn_tir = increase_ratio(rates, drawn)
+    pairs = np.minimum(curve.runs, np.concatenate((curve.runs[:1], curve.runs[:-1])))  # TIR rests on two loads
+    low, high = resampling.interval(drawn_tir, pairs)
+    few = int(curve.runs.min())
+    ends, share = None, None
+    if few >= resampling.FEWEST:
+        ends = tuple(float(end[0]) for end in resampling.interval(crossings(rates, drawn)[:, None], few))
+        share = {name: float(good(drawn, drawn_tir, PDR, rule).mean()) for name, rule in RULES.items()}
+    return Judgement(curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, low, high, seed)
+
+
+def _saturated(curve: Curve, index: int | None) -> tuple[float | None, tuple[float, float] | None]:
+    if index is None:
+        return None, None
+    throughput, half = float(curve.throughput[index]), float(curve.rates[index] * curve.half_width[index])
+    return throughput, (throughput - half, throughput + half) if np.isfinite(half) else None
+
+
+# ---- in words
+
+
+def reason(found: Judgement, rule: Rule) -> str:
+    """Why a rule says GOOD or BAD, in one sentence."""
+    rates, tir, start = found.curve.rates, found.curve.tir, found.potential
+    if found.pdr.first_above is None:
+        return f"No load up to {rate_text(rates[-1])} loses more than 0.5 %, so saturation was not reached."
+    if start is None:
+        return f"Only the highest load, {rate_text(rates[-1])}, loses more than 0.5 %: none after it shows saturation."
+    where = f"{rate_text(rates[start])}, the load after the first that loses more than 0.5 %"
+    if found.verdict[rule.name] == GOOD:
+        held = f"TIR is {tir_text(tir[start:])} there" + (" and after" if start + 1 < len(rates) else ", the highest load")
+        return f"Saturated from {where}: {held}."
+    if tir[start] < rule.enter:
+        again = start + 1 + int(np.argmax(tir[start + 1 :] >= rule.stay))
+        return f"Saturated at {where}, but no longer at {rate_text(rates[again])}: TIR is {tir_text(tir[again])}."
+    sets_in = found.saturation[rule.name]
+    later = "is never reached" if sets_in is None else f"sets in only at {rate_text(rates[sets_in])}"
+    return f"Throughput still grows at {where}: TIR is {tir_text(tir[start])}. Saturation {later}."
+
+
+def remarks(found: Judgement) -> list[str]:
+    """What a reader must know beside the verdict; empty for a curve without peculiarities."""
+    curve, pdr, said = found.curve, found.pdr, []
+    if pdr.first_above == 0:
+        said.append(f"PDR is not bracketed: already the lowest load, {rate_text(curve.rates[0])}, loses more than 0.5 %")
+    elif not pdr.bracketed:
+        said.append(f"PDR is not bracketed: even the highest load, {rate_text(curve.rates[-1])}, loses at most 0.5 %")
+    if pdr.returns:
+        loads = ", ".join(rate_text(curve.rates[i]) for i in pdr.returns)
+        said.append(f"loss falls to 0.5 % or less again at {loads}: the PDR is the first of several crossings")
+    if found.depends_on_rule:
+        said.append("the verdict depends on the rule")
+    if excess := int(np.count_nonzero(curve.trials < -EXCESS)):
+        said.append(
+            f"in {excess} of {int(curve.runs.sum())} trials far more packets arrived than were sent: loss may be higher"
+        )
+    seconds = curve.sent / curve.rates
+    strayed = np.abs(seconds / np.median(seconds) - 1) > KEPT_WITHIN
+    if strayed.any():
+        loads = ", ".join(rate_text(rate) for rate in curve.rates[strayed])
+        said.append(f"the number of packets sent does not fit the load at {loads}: did the generator keep its rate?")
+    if curve.runs.min() < resampling.FEWEST:
+        said.append(f"fewer than {resampling.FEWEST} trials of a load: no bootstrap interval")
+    return said
+
+
+def rate_text(rate: float, to: float | None = None) -> str:
+    """A rate, or a range with one unit: 450000 → "450 kpps", 1350000, 1360000 → "1.35–1.36 Mpps"."""
+    factor, unit = (1e6, "Mpps") if rate >= 1e6 else (1e3, "kpps")
+    values = [value / factor for value in (rate, to) if value is not None]
+    decimals = max(len(f"{value:.4g}".partition(".")[2]) for value in values)
+    return "–".join(f"{value:.{decimals}f}" for value in values) + f" {unit}"
+
+
+def tir_text(values: Array | float) -> str:
+    """One TIR, or the range of several: "0.04", "−0.12 to 0.04"."""
+    low, high = (f"{end:.2f}".replace("-0.00", "0.00").replace("-", "−") for end in (np.min(values), np.max(values)))
+    return low if low == high else f"{low} to {high}"

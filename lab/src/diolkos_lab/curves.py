@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The load–loss curves of a run: trials of the load `pps` gathered by path and setting, judged, and put into words.
+
+Stages: gather (only trusted trials, where every rate has enough of them) → judge → entries of summary.json, rows of its table.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from diolkos_lab.curve import judge, known, loss, resampling
+from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
+from diolkos_lab.curve.saturation import RULES
+from diolkos_lab.stats.pairing import WARM_UP, Record
+
+LOAD = "pps"
+FEWEST_STEPS = 3  # rates; two make no curve
+FEWEST = 2  # trusted trials of a rate; with one there is no interval
+AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
+CALM = 0.5  # share of the PDR at which latency is given: below, so that no queue stands
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Names a curve: the path, and how it was measured."""
+
+    system: str
+    datapath: str
+    family: str
+    hops: int
+    replica: int
+    placement: str
+    size: int
+    seconds: float
+    flows: int
+    offloads: str = "on"
+
+    @property
+    def subject(self) -> str:
+        return f"{self.system}/{self.datapath}/{self.family}/{self.hops}"
+
+    @property
+    def factors(self) -> dict[str, Any]:
+        names = ("offloads", "placement", "size", "seconds", "flows")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One curve with what the generator could do by itself."""
+
+    setting: Setting
+    found: Judgement
+    trials: int
+    distrusted: int
+    trusted: bool  # False: all trials are used, since a rate lacks trusted ones
+    latency: tuple[float, float] | None  # s, typical and worst case (RFC 8219 §7.2), at the load nearest to CALM of the PDR
+    cpu: Mapping[str, float]  # s of CPU per million packets that arrived, by who was charged: generator, system, threads, all
+    generator: float | None  # packets/s that it and its sink reach with nothing between them
+
+    @property
+    def bound(self) -> bool:
+        """The generator is too near its own end to tell what the path does."""
+        return self.generator is None or self.generator < AMPLE * float(self.found.curve.rates[-1])
+
+    @property
+    def remarks(self) -> list[str]:
+        said = judge.remarks(self.found)
+        if self.setting.system == known.SYSTEM:
+            said.insert(0, known.remark(self.found, known.ANSWERS[self.setting.datapath]))
+        if not self.trusted:
+            said.insert(0, f"not trusted: guards object to {self.distrusted} of {self.trials} trials, and all are used")
+        if self.generator is None:
+            said.append("generator-bound: it is not known what the generator reaches by itself")
+        elif self.bound:
+            alone, most = judge.rate_text(self.generator), judge.rate_text(float(self.found.curve.rates[-1]))
+            said.append(f"generator-bound: alone it reaches {alone}, less than twice the highest load, {most}")
+        return said
+
+
+def gather(trials: Iterable[Record], generators: Sequence[Mapping[str, Any]]) -> list[Measured]:
+    """Every curve that the trials hold, in their order. `generators` is the list of that name in host.json."""
+    groups: dict[Setting, list[Record]] = defaultdict(list)
+    for trial in trials:
+        if trial["load"] == LOAD and trial["block"] != WARM_UP and trial["metrics"].get("sent"):
+            groups[_setting(trial)].append(trial)
+    curves = [_measured(setting, records, generators) for setting, records in groups.items()]
+    return [curve for curve in curves if curve is not None]
+
+
+def entries(curves: Iterable[Measured]) -> list[dict[str, Any]]:
+    """The list `curves` of summary.json."""
+    return [_entry(curve) for curve in curves]
+
+
+def rows(study: str, curves: Sequence[Measured], baselines: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """One row per curve whose PDR is bracketed and trusted, for the table of summary.json: metric `rate` is PDR@0.5 %."""
+    by_key = {(c.setting.subject, c.setting.placement, c.setting.size, c.setting.seconds, c.setting.flows): c for c in curves}
+    found = []
+    for curve in curves:
+        setting, pdr = curve.setting, curve.found.pdr.rate if curve.trusted else None
+        baseline = baselines.get(setting.subject)
+        if setting.replica != 1:
+            continue
+        other = by_key.get((baseline or "", setting.placement, setting.size, setting.seconds, setting.flows))
+        against = other.found.pdr.rate if other and other.trusted else None
+        ends = curve.found.pdr_ci95 if pdr else None
+        finite = ends is not None and bool(np.isfinite(ends).all())
+        empty = dict.fromkeys(("mean", "sd", "min", "max", "p95", "p99"))
+        found.append(
+            {
+                "study": study,
+                **{name: getattr(setting, name) for name in ("system", "datapath", "family", "hops")},
+                "load": LOAD,
+                "metric": "rate",
+                "unit": "1/s",
+                "trials": curve.trials,
+                "valid_trials": curve.trials - curve.distrusted,
+                "median": pdr,
+                **empty,
+                "ci95": list(ends) if finite and ends else None,
+                "baseline": baseline,
+                "ratio": pdr / against if pdr and against else None,
+                "ratio_ci95": None,
+                **setting.factors,
+            }
+        )
+    return found
+
+
+def _setting(trial: Record) -> Setting:
+    names = ("system", "datapath", "family", "hops")
+    factors = {name: value for name, value in trial["factors"].items() if name not in ("offered", "refines")}
+    return Setting(**{name: trial[name] for name in names}, replica=trial.get("replica", 1), **factors)
+
+
+def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapping[str, Any]]) -> Measured | None:
+    by_rate: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        by_rate[record["factors"]["offered"]].append(record)
+    valid = {rate: [record for record in group if record["valid"]] for rate, group in by_rate.items()}
+    steps = {rate for rate, group in by_rate.items() if not all(record["factors"].get("refines") for record in group)}
+    if len(steps) < FEWEST_STEPS:
+        return None
+    trusted = all(len(valid[rate]) >= FEWEST for rate in steps)
+    kept = valid if trusted else by_rate
+    # A rate between the steps counts where it has as many trials as an interval needs, or as the steps have.
+    enough = min(resampling.FEWEST, *(len(kept[rate]) for rate in steps))
+    used = {rate: group for rate, group in kept.items() if rate in steps or len(group) >= enough}
+    found = _with_finer_pdr(_judge({rate: used[rate] for rate in steps}), _judge(used))
+    alone = next((each for each in generators if _same(each, setting)), {})
+    return Measured(
+        setting,
+        found,
+        trials=len(records),
+        distrusted=sum(not record["valid"] for record in records),
+        trusted=trusted,
+        latency=_latency(found, used),
+        cpu=_cpu([record for group in used.values() for record in group]),
+        generator=alone.get("rate"),
+    )
+
+
+def _judge(used: Mapping[int, list[Record]]) -> Judgement:
+    rates = sorted(used)
+    sent, received = ([[record["metrics"][name] for record in used[rate]] for rate in rates] for name in ("sent", "received"))
+    return judge.judge(loss.measure(rates, sent, received))
+
+
+def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
+    """The verdict of the steps, with the PDR of all rates: the more of them, the better that is known."""
+    pdr = replace(all_rates.pdr, first_above=steps.pdr.first_above, returns=steps.pdr.returns)
+    return replace(steps, pdr=pdr, pdr_ci95=all_rates.pdr_ci95, ndr=all_rates.ndr)
+
+
+def _same(generator: Mapping[str, Any], setting: Setting) -> bool:
+    return all(generator.get(name) == getattr(setting, name) for name in ("family", "placement", "size"))
+
+
+def _latency(found: Judgement, used: Mapping[int, list[Record]]) -> tuple[float, float] | None:
+    target = CALM * (found.pdr.rate or float(found.curve.rates[0]))
+    nearest = min(used, key=lambda rate: abs(rate - target))
+    values = [record["metrics"] for record in used[nearest] if "latency" in record["metrics"]]
+    if not values:
+        return None
+    typical, worst = (float(np.median([value[name] for value in values])) for name in ("latency", "latency_worst"))
+    return typical, worst
+
+
+def _cpu(records: list[Record]) -> dict[str, float]:
+    packets = sum(record["metrics"]["received"] for record in records)
+    names = ("generator", "system", "threads", "all")
+    sums = {name: sum(record["metrics"].get(f"cpu_{name}", 0.0) for record in records) for name in names}
+    return {name: value / packets * 1e6 for name, value in sums.items()} if packets else {}
+
+
+def _entry(curve: Measured) -> dict[str, Any]:
+    found, setting = curve.found, curve.setting
+    plain = found.curve
+    ends = found.pdr_ci95
+    return {
+        **{name: getattr(setting, name) for name in ("system", "datapath", "family", "hops", "replica")},
+        **setting.factors,
+        "rates": plain.rates.tolist(),
+        "runs": plain.runs.tolist(),
+        "plr": plain.plr.tolist(),
+        "plr_half_width": [_number(value) for value in plain.half_width],
+        "tir": [_number(value) for value in plain.tir],
+        "tir_ci95": [[_number(low), _number(high)] for low, high in zip(found.tir_low, found.tir_high, strict=True)],
+        "pdr_0_5_pps": found.pdr.rate,
+        "pdr_0_5_ci95": [_number(end) for end in ends] if ends else None,
+        "bracket": [found.pdr.below, found.pdr.above],
+        "bracketed": found.pdr.bracketed,
+        "ndr_pps": found.ndr.rate,
+        "saturation_throughput_pps": found.saturated,
+        "saturation_throughput_ci95": list(found.saturated_ci95) if found.saturated_ci95 else None,
+        "potential_index": found.potential,
+        "saturation_index": found.saturation,
+        "verdict": found.verdict,
+        "reason": {name: judge.reason(found, rule) for name, rule in RULES.items()},
+        "good_share": found.good_share,
+        "rule": DEFAULT_RULE,
+        "remarks": curve.remarks,
+        "trials": curve.trials,
+        "distrusted": curve.distrusted,
+        "trusted": curve.trusted,
+        "latency_s": list(curve.latency) if curve.latency else None,
+        "cpu_s_per_million": dict(curve.cpu),
+        "generator_pps": curve.generator,
+        "generator_bound": curve.bound,
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return float(value) if np.isfinite(value) else None

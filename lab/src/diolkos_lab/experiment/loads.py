@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The loads a study may ask for, in the order of the layers: packets, streams, names, objects.
+
+Each says what varies in it (`factors`), and how long a trial of it should take (`expected_s`).
+"""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from diolkos_lab.experiment.document import Strict
+
+Switch = Literal["on", "off"]
+TcpName = Literal["tcp-upload", "tcp-download"]
+LoadName = Literal["pps", "new-flows", "mlrsearch", "rfc8219", "tcp-upload", "tcp-download", "ping", "dns", "http"]
+# Who runs where while packets are counted; `run.placement` says what each means.
+Seating = Literal["apart", "beside", "one-cpu", "free"]
+
+# From 10 ms up ping sleeps in ticks of the kernel's timer and wakes up to two of them late (at 250 Hz 10 ms become 16);
+# below it polls.
+PING_SLEEPS_FROM_S = 0.01
+PING_TIMER_S = 0.008
+PING_POLL_S = 0.0005
+START_S = 0.1  # of a program that brings libraries along
+PKTGEN_S = 0.6  # it starts, loads its programs, looks for the next hop, and lets all threads get ready
+FILL_ROUNDS = 4  # to open sessions where it does not matter how fast
+PHASES = 3  # of a load that opens sessions, each with a start of its own
+OPENED_PER_S, ANSWERED_PER_S = 250_000, 400_000  # guesses for the time that is left
+IPV6_LONGER = 20  # bytes that a header of IPv6 is longer
+LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
+
+
+class PpsLoad(Strict):
+    """diolkos-pktgen offers packets at a rate, whatever becomes of them, and counts at the server what arrives.
+
+    In a study one such load is a sweep: a load–loss curve. Its rates are `rates`, or, without them, `shares` of the rate
+    that the warm-up finds, at which a path begins to lose packets. In a trial `offered` is the one rate.
+    """
+
+    name: Literal["pps"]
+    seconds: float = Field(ge=0.05, le=600)
+    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5)
+    flows: int = Field(16, ge=1, le=1_000_000)
+    placement: Seating = "apart"
+    rates: tuple[int, ...] = ()  # packets/s
+    # Steps as wide as the paper's, 15 % of saturation, with the knee in the middle of one. The verdict asks how much of a step
+    # gets through beyond the PDR: with narrow steps every knee that is a little round would be BAD.
+    shares: tuple[float, ...] = Field((0.475, 0.625, 0.775, 0.925, 1.075, 1.225, 1.375, 1.525), min_length=3)
+    lowest: int = Field(20_000, ge=10)  # packets/s, from where the warm-up looks
+    highest: int = Field(2_000_000, ge=1000)  # packets/s; no higher rate is offered
+    refine: float = Field(0.02, gt=0)  # a bracket of the PDR that is wider than this, of its rate, gets further rates
+    subjects: tuple[str, ...] = ()  # those that get it: `system/datapath`, and as far as needed `/family/hops`; empty: all
+    offered: int | None = None  # packets/s of one trial
+    refines: bool = False  # the trial lies between the steps, to say where the PDR is; the verdict does not use it
+    offloads: tuple[Switch, ...] = ("on",)
+
+    @model_validator(mode="after")
+    def _rates_ascend(self) -> "PpsLoad":
+        for name in ("rates", "shares"):
+            values = getattr(self, name)
+            if list(values) != sorted(set(values)) or (values and values[0] <= 0):
+                raise ValueError(f"{name} have to ascend, from above zero")
+        if self.lowest > self.highest:
+            raise ValueError("lowest is above highest")
+        return self
+
+    def at(self, offered: float, seconds: float | None = None, *, refines: bool = False) -> "PpsLoad":
+        """One trial of it."""
+        chosen = {"offered": max(1, round(offered)), "seconds": seconds or self.seconds, "refines": refines}
+        return self.model_copy(update=chosen)
+
+    @property
+    def steps(self) -> int:
+        """Rates of the curve."""
+        return len(self.rates or self.shares)
+
+    def frame(self, version: int) -> int:
+        """Bytes of a frame of that IP version."""
+        return self.size if version == 6 else self.size - IPV6_LONGER
+
+    @property
+    def curve_factors(self) -> dict[str, str | int | float]:
+        """What varies from curve to curve."""
+        return {"placement": self.placement, "size": self.size, "seconds": self.seconds, "flows": self.flows}
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        return {**self.curve_factors, "offered": self.offered or 0, "refines": int(self.refines)}
+
+    @property
+    def expected_s(self) -> float:
+        return self.seconds + PKTGEN_S
+
+
+class NewFlowsLoad(Strict):
+    """RFC 9693: each packet opens a session. How many a second, with all of them there and answered? Then packets in both
+    directions over them, and the end of all at once.
+
+    The rate is the highest at which every session gets through (§4.5). A generator that shares its CPU with the system under
+    test cannot offer more than that carries, so the first attempt has no rate; where it loses any, the rate is searched for.
+    """
+
+    name: Literal["new-flows"]
+    sessions: int = Field(200_000, ge=100, le=8_000_000)
+    # few: one client, FEW_PORTS source ports. many: 256 clients with all ports, so that hardly two sessions have one in common.
+    bindings: Literal["few", "many"] = "few"
+    seconds: float = Field(0.5, ge=0.1, le=600)  # both directions at once (§4.7)
+    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5)
+    placement: Seating = "beside"
+    halvings: int = Field(4, ge=1, le=10)  # of the search, between half of the first rate that loses sessions and that rate
+    fill_rate: int | None = Field(None, ge=1)  # sessions/s to open where it does not matter how fast: those lost are sent again
+    rate: int | None = Field(None, ge=1)  # sessions/s of one attempt at the highest rate; as many as go without
+    offloads: tuple[Switch, ...] = ("on",)
+
+    def at(self, rate: float | None) -> "NewFlowsLoad":
+        """One attempt of it."""
+        return self.model_copy(update={"rate": None if rate is None else max(1, round(rate))})
+
+    def frame(self, version: int) -> int:
+        """Bytes of a frame of that IP version."""
+        return self.size if version == 6 else self.size - IPV6_LONGER
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        names = ("sessions", "bindings", "placement", "size", "seconds")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def expected_s(self) -> float:
+        """Of one attempt, which is all of it unless sessions are lost."""
+        return PHASES * PKTGEN_S + self._opening_s + self.sessions / ANSWERED_PER_S + self.seconds
+
+    @property
+    def longest_s(self) -> float:
+        """The same, if what opens sessions has to be sent again as often as that is allowed."""
+        return self.expected_s + ((FILL_ROUNDS - 1) * (PKTGEN_S + self._opening_s) if self.fill_rate else 0.0)
+
+    @property
+    def _opening_s(self) -> float:
+        return self.sessions / (self.fill_rate or self.rate or OPENED_PER_S)
+
+
+class PingLoad(Strict):
+    """ping; the first `start` replies, which wait for address resolution and cold caches, do not count."""
+
+    name: Literal["ping"]
+    count: int = Field(ge=2, le=1_000_000)
+    interval_s: float = Field(0.01, ge=0.002, le=60)
+    start: int = Field(2, ge=0)
+    offloads: tuple[Switch, ...] = ("on",)
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> "PingLoad":
+        if self.start > self.count / 2:
+            raise ValueError("start may cut off at most half of the replies")
+        return self
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        return {"count": self.count, "interval": self.interval_s}
+
+    @property
+    def expected_s(self) -> float:
+        late_s = PING_TIMER_S if self.interval_s >= PING_SLEEPS_FROM_S else PING_POLL_S
+        return self.count * (self.interval_s + late_s)
+
+
+class TcpLoad(Strict):
+    """iperf3; the interval from `start_s` to the end counts, connection set-up and slow start do not."""
+
+    name: TcpName
+    seconds: int = Field(ge=1, le=3600)
+    streams: int = Field(1, ge=1, le=128)
+    start_s: float = Field(0.3, ge=0)
+    congestion_control: str = "cubic"
+    offloads: tuple[Switch, ...] = ("on",)
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> "TcpLoad":
+        if self.start_s > self.seconds / 2:
+            raise ValueError("start_s may cut off at most half of the trial")
+        return self
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        return {"streams": self.streams, "seconds": self.seconds}
+
+    @property
+    def expected_s(self) -> float:
+        return self.seconds + 0.2
+
+
+class DnsLoad(Strict):
+    """dnsperf asks the path's resolver for AAAA records, each answer checked to be the right address.
+
+    `cold`: every name is new, so that the authority has to be asked. `warm`: few names, asked before the trial.
+    With an offered rate the time of each answer counts; without one the rate that the resolver reaches.
+    """
+
+    name: Literal["dns"]
+    cache: Literal["cold", "warm"]
+    offered: int | None = Field(None, ge=1, le=100_000)  # queries per second; without it as many as are answered
+    seconds: float = Field(ge=0.1, le=600)
+    offloads: tuple[Switch, ...] = ("on",)
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        return {"cache": self.cache, "offered": self.offered or "most", "seconds": self.seconds}
+
+    @property
+    def expected_s(self) -> float:
+        return self.seconds + START_S
+
+
+class HttpLoad(Strict):
+    """curl fetches an object again and again, each time over a new connection.
+
+    By `name` each fetch asks for a name that nobody asked for before; by `literal` there is no lookup.
+    """
+
+    name: Literal["http"]
+    object_bytes: int = Field(ge=1, le=1 << 30)
+    by: Literal["literal", "name"]
+    seconds: float = Field(ge=0.1, le=600)
+    offloads: tuple[Switch, ...] = ("on",)
+
+    @property
+    def is_large(self) -> bool:
+        return self.object_bytes >= LARGE
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        return {"object": self.object_bytes, "by": self.by, "seconds": self.seconds}
+
+    @property
+    def expected_s(self) -> float:
+        return self.seconds + START_S
+
+
+AnyLoad = PpsLoad | NewFlowsLoad | PingLoad | TcpLoad | DnsLoad | HttpLoad
+
+
+def asks_names(load: AnyLoad) -> bool:
+    """Does the load need a resolver, and somebody who knows the names?"""
+    return isinstance(load, DnsLoad) or (isinstance(load, HttpLoad) and load.by == "name")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""diolkos-pktgen connect: a session for each packet, an answer in each, then both directions at once (RFC 9693 §4.2, 4.6, 4.7).
+
+Stages: command → parse. Where a packet that opens a session is lost, nothing is answered.
+"""
+
+from typing import Any
+
+from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
+from diolkos_lab.load import pktgen
+from diolkos_lab.load.reading import Aim, LoadFault, Reading
+
+# Source ports of one client that has few bindings: 100 sessions each, of 200 000.
+FEW_PORTS = "1024-3023"
+# After the last packet of a phase, before those that are not here count as lost.
+SETTLE_S = 0.2
+
+
+def client_command(load: NewFlowsLoad, aim: Aim) -> list[str]:
+    """One attempt. Each has other 4-tuples, so that no session is one that was there before."""
+    assert aim.ends and aim.ends.answers
+    answers = aim.ends.answers
+    few = load.bindings == "few"
+    asks = ["--src", str(aim.ends.source if few else answers.clients), "--dst", str(aim.target)]
+    asks += ["--sport", FEW_PORTS] if few else []
+    target = answers.target or (aim.ends.source if few else answers.clients[0])
+    back = ["--back-src", str(answers.source), "--back-dst", str(target)]
+    sizes = ["--size", str(load.frame(aim.target.version)), "--back-size", str(load.frame(answers.source.version))]
+    amount = [
+        "--sessions",
+        str(load.sessions),
+        "--rate",
+        str(load.fill_rate or load.rate or "max"),
+        "--seconds",
+        f"{load.seconds:g}",
+    ]
+    more = ["--seed", str(aim.serial * load.sessions), "--settle", f"{SETTLE_S:g}"]
+    more += ["--rounds", str(FILL_ROUNDS)] if load.fill_rate else []
+    ends = ["--from", aim.ends.near, "--to", aim.ends.far]
+    return [*pktgen.FIRST, pktgen.program(), "connect", *ends, *asks, *back, *sizes, *amount, *more]
+
+
+def parse(text: str, load: NewFlowsLoad) -> Reading:
+    """One attempt.
+
+    Metrics: `rate` sessions/s as they got through (none where some were lost and sent again), `loss` share of the packets that
+    should open a session and did not get through, `unanswered` share of the sessions whose answer did not get back (1 when none
+    was sent), `established` packets/s of both directions together over the open sessions, and `established_loss`. Raises
+    LoadFault when there is no such report.
+    """
+    found = pktgen.report(text, "connected")
+    try:
+        opened, answered, carried = found["opened"], found["answered"], found["carried"]
+        rate = opened["received"]["rate_pps"]
+        metrics = {
+            **({"rate": float(rate or 0.0)} if found["rounds"] == 1 else {}),
+            "loss": 1 - opened["received"]["received"] / load.sessions,
+            "unanswered": 1 - answered["received"]["received"] / load.sessions if answered else 1.0,
+        }
+        packets = _received(opened) + (_received(answered) if answered else 0)
+        if carried:
+            arrived, written = sum(map(_received, carried)), sum(each["sent"]["written"] for each in carried)
+            metrics["established"] = sum(float(each["received"]["rate_pps"] or 0.0) for each in carried)
+            metrics["established_loss"] = 1 - arrived / max(1, written)
+            packets += arrived
+        offered = opened["sent"]["rate_pps"]
+    except (KeyError, TypeError) as error:
+        raise LoadFault(f"{pktgen.PROGRAM}: {text.strip()[:200]}") from error
+    pace_error = offered / load.rate - 1 if load.rate and offered else 0.0
+    return Reading(metrics=metrics, packets=packets, pace_error=pace_error)
+
+
+def _received(direction: dict[str, Any]) -> int:
+    return int(direction["received"]["received"])

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""diolkos-pktgen: packets at an offered rate from the client's device, counted by their signature at the server's.
+
+Stages: open the flows, where the path keeps state → measure → parse. And, before a study, the generator by itself.
+
+The offered load is what the generator wrote. What its device then refuses, because the receive ring at the other end of the
+veth pair is full, is lost at the entrance of the system under test and counts as lost.
+"""
+
+import json
+from typing import Any
+
+from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.experiment.procedures import PacketTrial
+from diolkos_lab.faults import MissingFault
+from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.sut.lookup import tool
+
+PROGRAM = "diolkos-pktgen"
+FORMAT = 1
+# After the last packet was sent: a queue of a second is none that anybody would want, and most are empty after this.
+SETTLE_S = 0.1
+# Packets per second, so slow that each flow's first packet finds the way that is taken by first packets free.
+OPENING_RATE = 5000
+# The generator keeps time: what else wants its CPU waits. Between sessions the kernel shares CPUs out by the value of the whole
+# session where it groups tasks by them (sched(7), "autogroup"). `run.placement` gives the system under test the same.
+FIRST = ("sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh")
+
+
+def opening_command(load: PpsLoad, aim: Aim) -> list[str]:
+    """One packet of each flow, so that its session is there (the preliminary phase of RFC 8219 §6 and RFC 9693)."""
+    assert aim.ends
+    device = aim.ends.near.rpartition(":")[2]
+    amount = ["--rate", str(OPENING_RATE), "--count", str(load.flows)]
+    return [program(), "send", "--interface", device, *_looks(load, aim), *amount]
+
+
+def measure_command(load: PpsLoad, aim: Aim) -> list[str]:
+    """One trial."""
+    assert aim.ends
+    ends = ["--from", aim.ends.near, "--to", aim.ends.far]
+    settle_s, burst = (load.settle_s, load.burst) if isinstance(load, PacketTrial) else (SETTLE_S, None)
+    amount = ["--rate", str(load.offered or "max"), "--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
+    amount += ["--burst", str(burst)] if burst else []
+    return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
+
+
+def parse(text: str, load: PpsLoad) -> Reading:
+    """Loss, rate at the sink and latency of one trial.
+
+    Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
+    delay in s, `latency_worst` its 99.9th percentile (RFC 8219 §7.2), `pdv` in s (§7.3.1), `ipdv_min`, `ipdv_median` and
+    `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Raises
+    LoadFault when the generator gave no such report.
+    """
+    found = _direction(text)
+    sent, received = found["sent"], found["received"]
+    written = int(sent["written"])
+    if not written:
+        raise LoadFault(f"{PROGRAM} sent nothing")
+    wanted, got = load.offered, sent.get("rate_pps")
+    metrics = {
+        "sent": float(written),
+        "received": float(received["received"]),
+        "rate": float(received.get("rate_pps") or received["received"] / load.seconds),
+        "loss": 1 - received["received"] / written,
+        "refused": float(sent["refused"]),
+        "duplicate": float(received["duplicate"]),
+        "reordered": float(received["reordered"]),
+        "corrupted": float(received["corrupted"] + found.get("corrupted_unattributed", 0)),
+    }
+    if delay := received.get("delay_ns"):
+        metrics |= {"latency": delay["p50"] * 1e-9, "latency_worst": delay["p99_9"] * 1e-9}
+    if received.get("pdv_ns") is not None:
+        metrics["pdv"] = received["pdv_ns"] * 1e-9
+    if ipdv := received.get("ipdv_ns"):
+        metrics |= {f"ipdv_{ours}": ipdv[name] * 1e-9 for ours, name in (("min", "min"), ("median", "p50"), ("max", "max"))}
+    lateness = sent.get("lateness_ns") or {}
+    return Reading(
+        metrics=metrics,
+        packets=int(received["received"]),
+        pace_error=got / wanted - 1 if wanted and got else 0.0,
+        behind_s=lateness.get("p99", 0.0) * 1e-9 if wanted else 0.0,
+    )
+
+
+def _direction(text: str) -> dict[str, Any]:
+    """The only one."""
+    try:
+        return report(text, "measured")["directions"][0]
+    except (IndexError, KeyError) as error:
+        raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
+
+
+def report(text: str, event: str) -> dict[str, Any]:
+    """The last line, which has to be this event. Raises LoadFault."""
+    lines = text.strip().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        if (found["format"], found["event"]) != (FORMAT, event):
+            raise LoadFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
+        return found
+    except (IndexError, ValueError, KeyError, TypeError) as error:
+        raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
+
+
+def _looks(load: PpsLoad, aim: Aim) -> list[str]:
+    assert aim.ends
+    size = str(load.frame(aim.target.version))
+    return ["--src", str(aim.ends.source), "--dst", str(aim.target), "--size", size, "--flows", str(load.flows)]
+
+
+def program() -> str:
+    found = tool(PROGRAM)
+    if found is None:
+        raise MissingFault(f"the tool {PROGRAM} is not on this host: build it with `make build`")
+    return str(found)

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the procedures of a run found: NDR and PDR by MLRsearch; throughput, frame loss and delays by RFC 8219.
+
+Stages: outcomes in the place of trials, for the table of summary.json. Beside that: outcomes, gathered by path and plan →
+figures over the blocks (trusted ones alone, where there are some) → entries of summary.json.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diolkos_lab import curves
+from diolkos_lab.stats.median import interval, median
+from diolkos_lab.stats.pairing import WARM_UP, Record
+
+LOADS = ("mlrsearch", "rfc8219")
+AMPLE = 2.0  # times the rate found that a generator has to reach by itself
+DOUBT = {"guard": "bounds", "detail": "a trial at a bound of the rate is not trusted"}
+PATH = ("system", "datapath", "family", "hops")
+STREAMS = {"latency": ("typical_s", "worst_s"), "delay_variation": ("pdv_s", "ipdv_min_s", "ipdv_median_s", "ipdv_max_s")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(curves.Setting):
+    """Names one part of a procedure: the path, and how it was measured."""
+
+    procedure: str
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A rate that a procedure looked for: what it is called, and what each block says."""
+
+    name: str  # "NDR", "PDR@0.5 %" or "throughput"
+    loss_ratio: float
+    lower: Mapping[int, float]  # block to packets/s: the highest rate that keeps to the loss ratio
+    upper: Mapping[int, float]  # the lowest that does not
+    conditional: Mapping[int, float]  # conditional throughput, of MLRsearch
+    trusted: bool  # of distrusted trials otherwise: no block has trusted ones at its bounds
+    blocks: int  # in which the procedure came to its end
+    remark: str | None  # why there is no such rate
+
+    @property
+    def value(self) -> float | None:
+        return median(list(self.lower.values())) if self.lower else None
+
+    @property
+    def above(self) -> float | None:
+        return median(list(self.upper.values())) if self.upper else None
+
+    @property
+    def forwarded(self) -> float | None:
+        """The conditional throughput."""
+        return median(list(self.conditional.values())) if self.conditional else None
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        return interval(list(self.lower.values()))
+
+
+@dataclass(frozen=True)
+class Found:
+    """One part of a procedure on one path, over all blocks."""
+
+    setting: Setting
+    rates: list[Rate]
+    outcomes: Mapping[int, Mapping[str, Any]]  # block to outcome
+    unfinished: int  # blocks in which it was begun and did not end
+    generator: float | None  # packets/s that generator and sink reach with nothing between them
+
+    @property
+    def trials(self) -> int:
+        return self._tally("trials")
+
+    @property
+    def repeated(self) -> int:
+        return self._tally("repeated")
+
+    @property
+    def distrusted(self) -> int:
+        return self._tally("distrusted")
+
+    @property
+    def guards(self) -> dict[str, int]:
+        """Objections by guard, in the trials of all attempts."""
+        counted: dict[str, int] = defaultdict(int)
+        for outcome in self.outcomes.values():
+            for guard, number in outcome["tally"]["guards"].items():
+                counted[guard] += number
+        return dict(counted)
+
+    @property
+    def trusted(self) -> bool:
+        return bool(self.rates) and all(rate.trusted for rate in self.rates)
+
+    @property
+    def deviations(self) -> list[str]:
+        return list(dict.fromkeys(text for outcome in self.outcomes.values() for text in outcome["deviations"]))
+
+    @property
+    def errors(self) -> list[str]:
+        return list(dict.fromkeys(outcome["error"] for outcome in self.outcomes.values() if outcome["error"]))
+
+    @property
+    def bound(self) -> bool:
+        """The generator is too near its own end to tell what the path does."""
+        highest = max((rate.above or rate.value or 0.0 for rate in self.rates), default=0.0)
+        return self.generator is None or self.generator < AMPLE * highest
+
+    def of_test(self, name: str) -> list[Mapping[str, Any]]:
+        """What each block says of the test `frame_loss`, `latency` or `delay_variation`."""
+        return [outcome[name] for outcome in self.outcomes.values() if outcome.get(name)]
+
+    def runs(self, test: str, figure: str) -> list[float]:
+        """The figure of every stream that counts: trusted ones, where there are any."""
+        parts = [part for part in self.of_test(test) if not part.get("error")]
+        used = [part for part in parts if part["trusted"]] or parts
+        return [value for part in used for value in part[figure]]
+
+    def _tally(self, name: str) -> int:
+        return sum(outcome["tally"][name] for outcome in self.outcomes.values())
+
+
+def gather(trials: Iterable[Record], generators: Sequence[Mapping[str, Any]]) -> list[Found]:
+    """Every part of a procedure that the trials hold, in their order. `generators` is the list of that name in host.json."""
+    outcomes: dict[Setting, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    begun: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+    for trial in trials:
+        if trial["load"] in LOADS and trial["block"] != WARM_UP:
+            begun[_where(trial)].add(trial["block"])
+            if "outcome" in trial:
+                outcomes[_setting(trial)][trial["block"]] = trial["outcome"]
+    ended = {_where_of(setting) for setting in outcomes}
+    found = [
+        _found(setting, by_block, begun[_where_of(setting)] - by_block.keys(), generators)
+        for setting, by_block in outcomes.items()
+    ]
+    return found + [_never_ended(where, blocks, generators) for where, blocks in begun.items() if where not in ended]
+
+
+def entries(found: Iterable[Found]) -> list[dict[str, Any]]:
+    """The list `procedures` of summary.json. Rates are in packets/s, times in s."""
+    return [_entry(each) for each in found]
+
+
+def in_their_place(trials: Iterable[Record]) -> Iterator[Record]:
+    """The trials, with one record for each rate that a procedure found in the place of its trials: metric `rate`, packets/s.
+
+    So what is said of trials (median, ratio within a block, noise floor, verdicts, comparison of runs) is said of these too.
+    A rate that a limit of the search hides, above or below, is none.
+    """
+    for trial in trials:
+        if trial["load"] not in LOADS:
+            yield trial
+        elif "outcome" in trial:
+            yield from _records(trial, trial["outcome"])
+
+
+def _records(trial: Record, outcome: Mapping[str, Any]) -> Iterator[Record]:
+    factors = {"offloads": trial["factors"]["offloads"], **outcome["plan"]}
+    if outcome["error"]:
+        yield {**trial, "factors": factors, "valid": False, "distrust": [], "error": outcome["error"], "metrics": {}}
+        return
+    for _, bounds in _bounds(outcome):
+        yield {
+            **trial,
+            "factors": {**factors, "loss_ratio": bounds["loss_ratio"]},
+            "valid": not bounds["distrusted"],
+            "distrust": [DOUBT] if bounds["distrusted"] else [],
+            "error": None,
+            "metrics": {"rate": bounds["lower_pps"]} if _bracketed(bounds) else {},
+        }
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float] | None:
+    """Median, 1st and 99th percentile, as RFC 8219 §7.2 and §7.3 want them reported."""
+    if not values:
+        return None
+    low, middle, high = (float(np.percentile(values, share)) for share in (1, 50, 99))
+    return {"median": middle, "p1": low, "p99": high}
+
+
+def loss_steps(found: Found) -> list[dict[str, Any]]:
+    """Loss by share of the maximum rate, median over the blocks, trusted steps alone where there are any."""
+    by_percent: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for part in found.of_test("frame_loss"):
+        for step in part["steps"]:
+            by_percent[step["percent"]].append(step)
+    made = []
+    for percent, steps in sorted(by_percent.items(), reverse=True):
+        used = [step for step in steps if step["trusted"]] or steps
+        figures = {name: median([step[name] for step in used]) for name in ("offered_pps", "loss_ratio")}
+        made.append({"percent": percent, **figures, "trusted": used[0]["trusted"]})
+    return made
+
+
+def _where(trial: Record) -> tuple[Any, ...]:
+    factors = trial["factors"]
+    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"])
+    return (*(trial[name] for name in PATH), trial.get("replica", 1), trial["load"], *named)
+
+
+def _where_of(setting: Setting) -> tuple[Any, ...]:
+    path = (*(getattr(setting, name) for name in PATH), setting.replica, setting.procedure)
+    return (*path, setting.placement, setting.size, setting.flows, setting.offloads)
+
+
+def _setting(trial: Record) -> Setting:
+    path = {name: trial[name] for name in PATH}
+    offloads = trial["factors"]["offloads"]
+    return Setting(
+        **path, replica=trial.get("replica", 1), procedure=trial["load"], **trial["outcome"]["plan"], offloads=offloads
+    )
+
+
+def _never_ended(where: tuple[Any, ...], blocks: set[int], generators: Sequence[Mapping[str, Any]]) -> Found:
+    *path, replica, procedure, placement, size, flows, offloads = where
+    named = dict(zip(PATH, path, strict=True))
+    setting = Setting(
+        **named,
+        replica=replica,
+        procedure=procedure,
+        placement=placement,
+        size=size,
+        seconds=0.0,
+        flows=flows,
+        offloads=offloads,
+    )
+    return _found(setting, {}, blocks, generators)
+
+
+def _found(
+    setting: Setting,
+    by_block: Mapping[int, Mapping[str, Any]],
+    unfinished: Iterable[int],
+    generators: Sequence[Mapping[str, Any]],
+) -> Found:
+    alone = next(
+        (each for each in generators if all(each.get(n) == getattr(setting, n) for n in ("family", "placement", "size"))), {}
+    )
+    ended = {block: outcome for block, outcome in by_block.items() if not outcome["error"]}
+    looked_for: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    for block, outcome in ended.items():
+        for name, bounds in _bounds(outcome):
+            looked_for[name][block] = bounds
+    rates = [_rate(name, bounds) for name, bounds in looked_for.items()]
+    return Found(setting, rates, by_block, len(set(unfinished)), alone.get("rate"))
+
+
+def _bounds(outcome: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Each rate of an outcome by name, in one form: loss_ratio, bounds, limits, whether all trials at them are trusted."""
+    limits = outcome["limits"]
+    if outcome["procedure"] == "mlrsearch":
+        return [
+            (
+                rate_name(goal["goal"]["loss_ratio"]),
+                {**goal, **limits, "loss_ratio": goal["goal"]["loss_ratio"], "distrusted": goal["distrusted_at_bounds"]},
+            )
+            for goal in outcome["goals"]
+        ]
+    return [("throughput", {**outcome["throughput"], **limits, "loss_ratio": 0.0})]
+
+
+def _bracketed(bounds: Mapping[str, Any]) -> bool:
+    """Between two rates that were measured; no limit of the search was met."""
+    return bounds["lower_pps"] is not None and bounds["upper_pps"] is not None
+
+
+def rate_name(loss_ratio: float) -> str:
+    return f"PDR@{loss_ratio * 100:g} %" if loss_ratio else "NDR"
+
+
+def _rate(name: str, by_block: Mapping[int, Mapping[str, Any]]) -> Rate:
+    firm = {block: bounds for block, bounds in by_block.items() if not bounds["distrusted"]}
+    used = firm or by_block
+    first = next(iter(used.values()))
+    too_low = sum(bounds["upper_pps"] is None for bounds in used.values())
+    too_high = sum(bounds["lower_pps"] is None for bounds in used.values())
+    remark = None
+    if too_high == len(used):
+        remark = f"more is lost even at the lowest rate, {first['lowest']} packets/s"
+    elif too_low == len(used):
+        remark = f"no more is lost even at the highest rate, {first['highest']} packets/s"
+    elif too_low or too_high:
+        # What such blocks say is no median's business: it would lie outside the bracket of the others.
+        met = [f"{count} at the {end}" for count, end in ((too_low, "highest"), (too_high, "lowest")) if count]
+        remark = f"of {len(used)} blocks, {' and '.join(met)} met a limit of the rates; they are left out"
+        used = {block: bounds for block, bounds in used.items() if _bracketed(bounds)}
+
+    def each(key: str) -> dict[int, float]:
+        return {block: float(bounds[key]) for block, bounds in used.items() if bounds.get(key) is not None}
+
+    return Rate(
+        name,
+        first["loss_ratio"],
+        each("lower_pps"),
+        each("upper_pps"),
+        each("conditional_pps"),
+        bool(firm),
+        len(by_block),
+        remark,
+    )
+
+
+def _entry(found: Found) -> dict[str, Any]:
+    setting = found.setting
+    entry = {
+        **{name: getattr(setting, name) for name in (*PATH, "replica", "procedure")},
+        **setting.factors,
+        "rates": [
+            {
+                "name": rate.name,
+                "loss_ratio": rate.loss_ratio,
+                "lower_pps": rate.value,
+                "upper_pps": rate.above,
+                "conditional_pps": rate.forwarded,
+                "ci95": list(rate.ci95) if rate.ci95 else None,
+                "blocks": rate.blocks,
+                "trusted": rate.trusted,
+                "remark": rate.remark,
+            }
+            for rate in found.rates
+        ],
+        "trials": found.trials,
+        "repeated": found.repeated,
+        "distrusted": found.distrusted,
+        "guards": found.guards,
+        "unfinished": found.unfinished,
+        "errors": found.errors,
+        "deviations": found.deviations,
+        "generator_pps": found.generator,
+        "generator_bound": found.bound,
+    }
+    if found.of_test("frame_loss"):
+        entry["frame_loss"] = loss_steps(found)
+    for test, figures in STREAMS.items():
+        if found.of_test(test):
+            entry[test] = {figure: percentiles(found.runs(test, figure)) for figure in figures}
+            entry[test]["streams"] = len(found.runs(test, figures[0]))
+            entry[test]["trusted"] = any(part.get("trusted") for part in found.of_test(test))
+    return entry

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""report.html of a study of packets at offered rates, curves and procedures: the answer, how far to trust it, chapters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from diolkos_lab import procedures, summary
+from diolkos_lab.curve import judge
+from diolkos_lab.curve.judge import BAD, GOOD
+from diolkos_lab.curves import LOAD, Measured
+from diolkos_lab.procedures import Found
+from diolkos_lab.report import chapters, curve_chapters, procedure_chapters, short_page
+from diolkos_lab.report.read import Results
+from diolkos_lab.samples import folder as samples_folder
+
+LEVELS = ("poor", "limited", "good")
+WORDS = (
+    ("PLR", "packet loss ratio, 1 − received/offered; its 95 % interval is Student's over the trials of a rate"),
+    (
+        "PDR@0.5 %",
+        "rate at which 0.5 % is lost, interpolated between two measured rates; where they do not enclose it, not bracketed",
+    ),
+    ("NDR", "no-drop rate: the highest rate at which nothing is lost; found by MLRsearch, the same over several trials"),
+    ("throughput", "the highest rate at which one long trial loses nothing (RFC 2544, RFC 8219)"),
+    ("forwarded", "conditional throughput: what gets through at the lower bound of a rate that MLRsearch found"),
+    ("TIR", "throughput increase ratio: the share of the load added since the rate before that gets through"),
+    ("GOOD", "saturation (TIR below 0.1) sets in at the first rate after 0.5 % is exceeded, and holds at every later one"),
+    ("generator-bound", "generator and sink alone do not reach twice the highest rate, so they may be what was measured"),
+    (
+        "distrusted",
+        "a guard found a reason to doubt the trial: another program took CPU time, the generator did not keep its rate…",
+    ),
+)
+
+
+def concerns(results: Results) -> bool:
+    """Does the run hold load–loss curves and procedures, and nothing else?"""
+    loads = {trial.load.split(" ")[0] for trial in results.trials}
+    return bool(loads) and loads <= {LOAD, *procedures.LOADS}
+
+
+def write(results: Results) -> Path:
+    result = samples_folder.read(results.folder)
+    curves, found = summary.gathered(result), summary.gathered_procedures(result)
+    body = [
+        *procedure_chapters.chapters(found),
+        *(curve_chapters.chapters(results, curves) if curves or not found else []),
+        chapters.missing(results),
+        chapters.failures(results),
+        chapters.host(results),
+        chapters.repeat(results),
+    ]
+    answer = " ".join([*([lead(curves)] if curves or not found else []), *([lead_of(found)] if found else [])])
+    return short_page.write(results, body, answer, trust(curves, found), WORDS)
+
+
+def lead(curves: Sequence[Measured]) -> str:
+    """The answer in two sentences."""
+    if not curves:
+        return "No curve could be measured."
+    count = curve_chapters.counts(curves)
+    firm = count[GOOD] + count[BAD]
+    if not firm:
+        return f"This run cannot say: none of its {len(curves)} curves rests on trusted trials alone."
+    answer = (
+        f"{count[GOOD]} of {firm} curves are GOOD: for these, the rate at which 0.5 % is lost is also about the most that the "
+        "path carries."
+    )
+    if count[BAD]:
+        answer += f" {count[BAD]} are BAD: the path carries more beyond that rate, or its end was not reached."
+    if count["not trusted"]:
+        answer += f" {count['not trusted']} more were measured, but are not trusted."
+    return answer
+
+
+def lead_of(found: Sequence[Found]) -> str:
+    """The answer of the procedures: how many rates were found, and the least and the greatest of each kind."""
+    rates = [(each, rate) for each in found for rate in each.rates]
+    firm = [(each, rate) for each, rate in rates if rate.trusted and rate.value and rate.above]
+    if not firm:
+        return "The procedures found no rate that is trusted and bracketed."
+    said = []
+    for name in dict.fromkeys(rate.name for _, rate in firm):
+        values = [rate.value for _, rate in firm if rate.name == name and rate.value is not None]
+        ends = (min(values), max(values)) if len(set(values)) > 1 else (values[0], None)
+        said.append(f"{name} {judge.rate_text(*(end and float(f'{end:.3g}') for end in ends))}")
+    return f"The procedures found, with trusted trials, {len(firm)} of {len(rates)} rates: {'; '.join(said)}."
+
+
+def trust(curves: Sequence[Measured], found: Sequence[Found] = ()) -> tuple[str, str, list[str]]:
+    """Level, answer and reasons; the worse of both kinds decides."""
+    parts = [*([_of_curves(curves)] if curves or not found else []), *([_of_procedures(found)] if found else [])]
+    level, answer, _ = min(parts, key=lambda part: LEVELS.index(part[0]))
+    return level, answer, [reason for *_, reasons in parts for reason in reasons]
+
+
+def _of_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
+    trials, repeated, distrusted = (sum(getattr(each, name) for each in found) for name in ("trials", "repeated", "distrusted"))
+    untrusted, bound = sum(not each.trusted for each in found), sum(each.bound for each in found)
+    reasons = [
+        f"Of {trials} trials of procedures, guards object to {repeated + distrusted}; {repeated} of these were made again, and "
+        f"{distrusted} are used, since no attempt was trusted."
+    ]
+    if untrusted:
+        reasons.append(f"{untrusted} of {len(found)} procedures rest on such trials at their bounds, or did not end.")
+    if bound:
+        reasons.append(
+            f"{bound} of {len(found)} are generator-bound: alone, generator and sink do not reach twice the rate found."
+        )
+    if untrusted == len(found):
+        return "poor", "No: the machine was too busy with other things.", reasons
+    return ("limited", "In part.", reasons) if untrusted or bound else ("good", "Yes.", reasons)
+
+
+def _of_curves(curves: Sequence[Measured]) -> tuple[str, str, list[str]]:
+    trials, distrusted = sum(curve.trials for curve in curves), sum(curve.distrusted for curve in curves)
+    bound = sum(curve.bound for curve in curves)
+    untrusted = sum(not curve.trusted for curve in curves)
+    reasons = [f"Guards object to {distrusted} of {trials} trials; a curve uses the others where every rate has two of them."]
+    if untrusted:
+        reasons.append(f"{untrusted} of {len(curves)} curves lack trusted trials at some rate and use all of them.")
+    most = "twice the highest rate that was offered"
+    reasons.append(
+        f"{bound} of {len(curves)} curves are generator-bound: alone, generator and sink do not reach {most}."
+        if bound
+        else f"Alone, generator and sink reach more than {most}."
+    )
+    if not curves or untrusted == len(curves):
+        return "poor", "No: the machine was too busy with other things.", reasons
+    if untrusted or bound:
+        return "limited", "In part.", reasons
+    return "good", "Yes.", reasons

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""report.html of a study of new flows: the answer, how far to trust it, then its chapters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from diolkos_lab.report import chapters, session_chapters, short_page
+from diolkos_lab.report.quantities import count, listing, percent
+from diolkos_lab.report.read import Results
+from diolkos_lab.report.words import outcome, trial_counts
+from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.stats.pairing import Samples
+
+LOAD = "new-flows"
+FEW_TRUSTED = 0.5  # share of the trials, below which nothing is sure
+WORDS = (
+    ("session", "what the translator remembers of one 4-tuple: addresses and ports of both ends"),
+    ("binding", "of a NAT64: the port that it lends to one port of a client, for all its sessions"),
+    ("attempt", "one try at a rate, from an empty table; as many as it takes to find one at which nothing is lost"),
+    (
+        "distrusted",
+        "a guard found a reason to doubt the trial: another program took CPU time, the generator did not keep its rate…",
+    ),
+)
+
+
+def concerns(results: Results) -> bool:
+    """Does the run open sessions and do nothing else?"""
+    return {trial.load.split(" ")[0] for trial in results.trials} == {LOAD}
+
+
+def write(results: Results) -> Path:
+    samples = Samples(samples_folder.read(results.folder).trials)
+    body = [
+        *session_chapters.chapters(results, samples),
+        chapters.missing(results),
+        chapters.failures(results),
+        chapters.host(results),
+        chapters.repeat(results),
+    ]
+    return short_page.write(results, body, lead(results), trust(results), WORDS)
+
+
+def lead(results: Results) -> str:
+    """How much of what was asked is met."""
+    found = Counter(outcome(raw)[1] for raw in results.verdicts)
+    if not found:
+        return "Nothing was asked that could be met; the table says what was measured."
+    parts = [f"{found[word]} {'is' if found[word] == 1 else 'are'} {word}" for word in found]
+    return f"Of {count(sum(found.values()), 'thing')} that were asked, {listing(parts)}."
+
+
+def trust(results: Results) -> tuple[str, str, list[str]]:
+    """Level, answer and reasons."""
+    distrusted, failed, total = trial_counts(results)
+    reasons = [f"{distrusted} of {total} trials are distrusted, {failed} failed."]
+    for floor in results.noise_floor:
+        if floor.metric == "rate" and floor.ratio_ci95:
+            same = percent(floor.ratio, floor.ratio_ci95)
+            reasons.append(f"NAT44's twin opens {same} of the sessions that it does: the noise floor, {floor.load}.")
+    sure = sum(t.counts for t in results.measured if not t.twin)
+    if not total or (total - distrusted - failed) < FEW_TRUSTED * total:
+        return "poor", "No: too many trials are distrusted. The figures show that the paths work, not what they cost.", reasons
+    if distrusted or failed or not results.noise_floor:
+        return "limited", f"With care: {count(sure, 'trial')} can be trusted.", reasons
+    return "good", "Yes.", reasons

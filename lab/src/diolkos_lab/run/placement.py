@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Who runs on which CPU while packets are counted.
+
+The kernel forwards a packet in the software interrupt of whoever brought it. On a veth pair that is the sender: a generator
+on one CPU then pays for the router, slows down with it, and no overload can be offered. So the first device of the system
+under test gets a thread of its own (threaded NAPI), which is pinned like a network card's interrupt would be.
+
+    apart     generator on the last CPU; system under test on the first; sink on one between them, or beside the system
+    beside    generator on the last CPU, which also forwards and sinks; processes of the system under test on the first
+    one-cpu   all on the last CPU; no threads: the generator pays
+    free      nothing is pinned; no threads
+
+Stages: roles → threads of the devices → processes.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from diolkos_lab.experiment.loads import Seating
+from diolkos_lab.load.reading import LoadFault
+from diolkos_lab.topology import addresses as plan
+from diolkos_lab.topology import mounts
+from diolkos_lab.topology.lane import Lane
+from diolkos_lab.topology.process import Process, run_to_end
+
+FIRST = -20  # nice value of all that carries packets: other programs on the host get what is left
+THREAD = "napi/{}-"  # name of the kernel thread of a device's queue
+LAST = "router", plan.SERVER_LINK  # where answers enter the system under test
+ENOUGH = 3  # CPUs, from which on the sink has one of its own
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The CPU of each; None leaves it to the scheduler."""
+
+    generator: int | None
+    system: int | None
+    sink: int | None
+
+
+def roles(seating: Seating, cpus: Sequence[int]) -> Roles:
+    if seating == "free":
+        return Roles(None, None, None)
+    if seating == "one-cpu" or len(cpus) == 1:
+        return Roles(cpus[-1], cpus[-1], cpus[-1])
+    if seating == "beside":
+        return Roles(cpus[-1], cpus[0], cpus[-1])
+    return Roles(cpus[-1], cpus[0], cpus[1] if len(cpus) >= ENOUGH else cpus[0])
+
+
+class Seats:
+    """Where everything of one lane runs. Devices change only when the seating does."""
+
+    def __init__(self, lane: Lane, cpus: Sequence[int], folder: Path) -> None:
+        self._lane = lane
+        self._cpus = cpus
+        self._log = folder / "placement"
+        self._seating: tuple[Seating, bool] | None = None
+        self.threads: list[int] = []  # kernel threads of the system under test's devices
+        self.sink_threads: list[int] = []
+
+    def take(self, seating: Seating, processes: Iterable[Process], *, answers: bool = False) -> Roles:
+        """Everybody to his CPU; `processes` are those of the system under test. With `answers` the sink's side sends too.
+
+        Raises LoadFault."""
+        chosen = roles(seating, self._cpus)
+        if (seating, answers) != self._seating:
+            self._seating = None
+            self._devices(seating, chosen)
+            self._lane.poll(*LAST, on=answers)
+            self._seating = seating, answers
+        where = self._cpus if chosen.system is None else [chosen.system]
+        for process in processes:
+            with contextlib.suppress(OSError):  # a kernel without autogroups (sched(7))
+                Path(f"/proc/{process.pid}/autogroup").write_text(str(FIRST))
+            with contextlib.suppress(OSError):  # a thread that ended meanwhile
+                for thread in os.listdir(f"/proc/{process.pid}/task"):
+                    os.sched_setaffinity(int(thread), where)
+                    os.setpriority(os.PRIO_PROCESS, int(thread), FIRST)
+        return chosen
+
+    def leave(self) -> None:
+        """Devices as they were; every load but this one is better off without threads and GRO."""
+        if self._seating is not None:
+            self._seating = None
+            self._stop_threads()
+            for end in (*self._ends, LAST):
+                self._lane.poll(*end, on=False)
+
+    def _devices(self, seating: Seating, chosen: Roles) -> None:
+        apart = seating == "apart" and chosen.system != chosen.generator
+        own_sink = apart and chosen.sink != chosen.system
+        self._stop_threads()
+        first, sink = self._ends
+        # Frames of XDP enter a veth only where its peer polls, which it does with GRO.
+        self._lane.poll(*first, on=True)
+        self._lane.poll(*sink, on=own_sink)
+        self.threads = self._thread(*first, on=True) if apart else []
+        self.sink_threads = self._thread(*sink, on=True) if own_sink else []
+        for threads, cpu in ((self.threads, chosen.system), (self.sink_threads, chosen.sink)):
+            for thread in threads:
+                assert cpu is not None
+                os.sched_setaffinity(thread, [cpu])
+                os.setpriority(os.PRIO_PROCESS, thread, FIRST)
+
+    @property
+    def _ends(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The devices where packets enter the system under test, and the sink."""
+        first = "translator" if self._lane.shape.hops > 1 else "router"
+        return (first, plan.DOWNLINK), ("server", plan.SERVER_LINK)
+
+    def _stop_threads(self) -> None:
+        for end, threads in zip(self._ends, (self.threads, self.sink_threads), strict=True):
+            if threads:  # a device that does not poll cannot be told
+                self._thread(*end, on=False)
+        self.threads, self.sink_threads = [], []
+
+    def _thread(self, role: str, device: str, *, on: bool) -> list[int]:
+        """Switch threaded NAPI; returns the threads that this brought. /sys shows a namespace only to those who mount it."""
+        before = set(_threads(device))
+        script = 'mount -t sysfs sysfs /sys && echo "$1" >"/sys/class/net/$2/threaded"'
+        command = mounts.own(["sh", "-c", script, "sh", str(int(on)), device])
+        status, text = run_to_end(self._lane.namespace(role), command, self._log)
+        if status:
+            raise LoadFault(f"{device} cannot be given a thread of its own (threaded NAPI): {text.strip()}")
+        return sorted(set(_threads(device)) - before)
+
+
+def _threads(device: str) -> list[int]:
+    """Kernel threads of devices of that name, in whatever namespace."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "comm").read_text().startswith(THREAD.format(device)):
+                    found.append(int(entry.name))
+    return found

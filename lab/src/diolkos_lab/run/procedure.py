@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A procedure of an RFC, carried out: it asks for one trial after the other, and is told what came of each.
+
+Stages: ask → measure → not trusted? again → tell → … → the outcome, in the record of the last trial.
+
+A procedure is a generator. It yields the trial that it wants, is sent a `Told`, and returns its outcome, so that it knows
+nothing of namespaces, clocks or files, and a test can be its measurer.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from diolkos_lab.experiment.procedures import MlrSearch, PacketTrial, Procedure, Rfc8219
+from diolkos_lab.faults import Fault
+from diolkos_lab.run import mlrsearch, rfc8219
+from diolkos_lab.run.steps import Steps, Told
+from diolkos_lab.run.trial import Trial
+
+
+@dataclass
+class Tally:
+    """What became of the trials of one procedure."""
+
+    trials: int = 0
+    repeated: int = 0  # not trusted or failed, and made again
+    distrusted: int = 0  # not trusted, and used all the same, since no attempt was
+    guards: Counter[str] = field(default_factory=Counter)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**vars(self), "guards": dict(self.guards)}
+
+
+def carried_out(
+    part: Procedure, whole: Procedure, measure: Callable[[PacketTrial], Trial], repair: Callable[[], None]
+) -> Iterator[Trial]:
+    """Every trial of one part of a procedure, as it is made. The last one's `outcome` says what was found.
+
+    `repair` is called after a trial that failed. When the last attempt fails too, the outcome says why and the part ends.
+    """
+    tally = Tally()
+    steps = _steps(part)
+    try:
+        try:
+            asked = next(steps)
+        except StopIteration as end:
+            raise Fault(f"{part.name} asks for no trial: {end.value['error']}") from end
+        attempt = 1
+        while True:
+            trial = measure(asked.model_copy(update={"attempt": attempt}))
+            tally.trials += 1
+            tally.guards.update(entry.guard for entry in trial.distrust)
+            if trial.error:
+                repair()
+            if not trial.valid and attempt < part.tries:
+                tally.repeated += 1
+                attempt += 1
+                yield trial
+                continue
+            if trial.error:
+                yield replace(trial, outcome=_outcome(part, whole, tally, {"error": trial.error}))
+                return
+            tally.distrusted += not trial.valid
+            try:
+                asked = steps.send(Told.of(trial))
+            except StopIteration as end:
+                yield replace(trial, outcome=_outcome(part, whole, tally, end.value))
+                return
+            attempt = 1
+            yield trial
+    finally:
+        steps.close()
+
+
+def _steps(part: Procedure) -> Steps:
+    return mlrsearch.steps(part) if isinstance(part, MlrSearch) else rfc8219.steps(part)
+
+
+def _outcome(part: Procedure, whole: Procedure, tally: Tally, found: dict[str, Any]) -> dict[str, Any]:
+    rest = {"rest_s": part.rest_s} if isinstance(part, Rfc8219) else {}
+    return {
+        "procedure": part.name,
+        "plan": part.plan,
+        "limits": {"lowest": part.lowest, "highest": part.highest, **rest},
+        "deviations": whole.deviations,
+        "tally": tally.as_json(),
+        "error": None,
+        **found,
+    }

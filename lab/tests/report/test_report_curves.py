@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A run of load–loss curves: what is judged, what the summary says, and the page."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_curves
+from synthetic_curves import PATHS
+
+from diolkos_lab import report, summary
+from diolkos_lab.curve.judge import judge
+from diolkos_lab.curve.loss import measure
+from diolkos_lab.curves import Measured
+from diolkos_lab.report.pictures import load_loss_sheet
+from diolkos_lab.report.pictures.style import NARROW, WIDE, Layout
+from diolkos_lab.report.systems import LOOKS
+from diolkos_lab.samples import folder
+
+GOOD, BAD = "GOOD", "BAD"
+
+
+def _curves(path: Path, **how: Any) -> dict[tuple, Measured]:
+    found = summary.gathered(folder.read(synthetic_curves.folder(path, **how)))
+    names = ("system", "datapath", "family", "hops", "placement")
+    return {tuple(getattr(curve.setting, name) for name in names): curve for curve in found}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = synthetic_curves.folder(tmp_path_factory.mktemp("curves") / "result")
+    summary.write(folder.read(path))
+    report.write(path)
+    return path
+
+
+def test_every_path_and_setting_is_a_curve_with_its_known_answer(tmp_path: Path) -> None:
+    curves = _curves(tmp_path / "r")
+    assert curves.keys() == PATHS.keys()
+    for key, (saturation, _, beyond) in PATHS.items():
+        found = curves[key].found
+        assert found.verdict["paper"] == (BAD if beyond == "grows" else GOOD), key
+        assert found.pdr.below is not None and found.pdr.below <= saturation <= (found.pdr.above or 0)
+        assert curves[key].trusted and not curves[key].distrusted
+        assert curves[key].latency == (4e-6, 9e-5)
+
+
+def test_distrusted_trials_are_left_out_where_others_are_enough(tmp_path: Path) -> None:
+    curves = _curves(tmp_path / "r", valid=lambda number: number % 3 != 0)
+    for curve in curves.values():
+        assert curve.trusted and curve.distrusted
+        assert curve.found.curve.runs.sum() == curve.trials - curve.distrusted
+
+
+def test_without_trusted_trials_all_are_shown_and_marked(tmp_path: Path) -> None:
+    result = folder.read(synthetic_curves.folder(tmp_path / "r", valid=lambda number: False))
+    found = summary.summarize(result)
+    assert all(not curve["trusted"] for curve in found["curves"])
+    assert all("not trusted" in curve["remarks"][0] for curve in found["curves"])
+    assert {row["median"] for row in found["rows"]} == {None}, "a row holds trusted figures only"
+
+
+def test_a_generator_without_reserve_is_said(tmp_path: Path) -> None:
+    curves = _curves(tmp_path / "r")
+    assert curves["native", "kernel", "ipv6", 2, "apart"].bound is False
+    fast = curves["native", "kernel", "ipv6", 1, "apart"]
+    assert fast.bound, "2.3 Mpps are less than twice 1.38"
+    assert any("generator-bound" in remark for remark in fast.remarks)
+
+
+def test_rows_compare_with_the_native_path_of_the_same_setting(written: Path) -> None:
+    rows = json.loads((written / "summary.json").read_text())["rows"]
+    [row] = [row for row in rows if row["system"] == "diolkos" and row["datapath"] == "siit-tc"]
+    assert (row["metric"], row["unit"], row["baseline"]) == ("rate", "1/s", "native/kernel/ipv6/2")
+    assert row["ratio"] == pytest.approx(548 / 612, rel=0.05)
+    assert row["ci95"][0] < row["median"] < row["ci95"][1]
+
+
+def test_the_summary_is_plain_json_with_reasons(written: Path) -> None:
+    found = json.loads((written / "summary.json").read_text(), parse_constant=pytest.fail)
+    for curve in found["curves"]:
+        assert curve["reason"].keys() == curve["verdict"].keys() == {"paper", "hysteresis", "notebook"}
+        assert len(curve["rates"]) == len(curve["plr"]) == len(curve["runs"]) == len(curve["tir"])
+
+
+def test_the_page_has_every_curve_with_its_verdict(written: Path) -> None:
+    page = (written / "report.html").read_text()
+    assert "5 of 7 curves are GOOD" in page
+    for text in ("native IPv6", "Tayga siit", "diolkos siit-tc", "Who paid", "Throughput still grows", "all on one CPU"):
+        assert text in page, text
+    assert len(list((written / "pictures").glob("curve-*.png"))) == len(PATHS)
+    with (written / "tables" / "curves.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(PATHS)
+    assert {row["verdict_paper"] for row in rows} == {GOOD, BAD}
+
+
+@pytest.mark.parametrize("layout", [WIDE, NARROW])
+def test_curves_far_from_one_another_share_a_sheet_on_logarithmic_axes(tmp_path: Path, layout: Layout) -> None:
+    curve = next(iter(_curves(tmp_path / "r").values()))
+    slow = judge(measure(curve.found.curve.rates / 20, *_counts(curve)))
+    for others, scale in ((curve.found, "linear"), (slow, "log")):
+        entries = [load_loss_sheet.Entry("a", curve.found, LOOKS[0]), load_loss_sheet.Entry("b", others, LOOKS[1], False)]
+        drawn = load_loss_sheet.draw(entries, "paper", layout)
+        drawn.draw_without_rendering()
+        loss, throughput, table = drawn.axes
+        assert loss.get_xscale() == throughput.get_xscale() == throughput.get_yscale() == scale
+        words = [text.get_text() for text in table.texts]
+        assert curve.found.verdict["paper"] in words, "trusted"
+        assert f"({others.verdict['paper']})" in words, "not trusted"
+
+
+def _counts(curve: Measured) -> tuple[Any, Any]:
+    sent = np.full(curve.found.curve.trials.shape, 1e5)
+    return sent, sent * (1 - curve.found.curve.trials)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""New flows: what the generator says, the search for the rate, and that the tables hold what they should."""
+
+import dataclasses
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diolkos_lab import conduct, report
+from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
+from diolkos_lab.load import new_flows
+from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
+from diolkos_lab.run import opening
+from diolkos_lab.sut.lookup import tool
+from witness import Silent
+
+HERE = Path(__file__).parent
+LOAD = NewFlowsLoad(name="new-flows", sessions=1000)
+
+
+def _aim(version: int) -> Aim:
+    six = version == 6
+    target = IPv6Address("64:ff9b::c000:ab") if six else IPv4Address("198.19.0.2")
+    own = IPv6Address("2001:2:0:1::2") if six else IPv4Address("198.18.1.2")
+    many = IPv6Network("2001:2:0:2::/120") if six else IPv4Network("198.18.2.0/24")
+    answers = Answers(IPv4Address("192.0.0.171"), IPv4Address("198.19.0.1"), many)
+    return Aim(target, own, Path("/nowhere"), 7, Ends("c:up0", "s:srv0", own, True, answers))
+
+
+def _option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
+
+
+def test_the_generator_is_told_who_asks_and_who_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
+    few = new_flows.client_command(LOAD, _aim(6))
+    assert _option(few, "--src") == "2001:2:0:1::2" and _option(few, "--sport") == new_flows.FEW_PORTS
+    assert (_option(few, "--size"), _option(few, "--back-size")) == ("84", "64"), "of the family that arrives"
+    assert _option(few, "--rate") == "max" and _option(few, "--seed") == "7000", "each trial has other 4-tuples"
+    many = new_flows.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), _aim(4))
+    assert _option(many, "--src") == "198.18.2.0/24" and "--sport" not in many
+    assert _option(many, "--rate") == "5000" and _option(many, "--size") == "64"
+
+
+def test_without_a_translator_answers_go_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
+    aim = _aim(4)
+    assert aim.ends and aim.ends.answers
+    plain = dataclasses.replace(
+        aim, ends=dataclasses.replace(aim.ends, answers=dataclasses.replace(aim.ends.answers, target=None))
+    )
+    assert _option(new_flows.client_command(LOAD, plain), "--back-dst") == "198.18.1.2"
+    many = LOAD.model_copy(update={"bindings": "many"})
+    assert _option(new_flows.client_command(many, plain), "--back-dst") == "198.18.2.0"
+
+
+def test_a_report_is_read(data: Path) -> None:
+    reading = new_flows.parse((data / "pktgen-0.1.0-connected.jsonl").read_text(), LOAD)
+    assert reading.metrics["loss"] == reading.metrics["unanswered"] == reading.metrics["established_loss"] == 0
+    assert reading.metrics["rate"] == pytest.approx(2002, rel=0.01)
+    assert reading.metrics["established"] == pytest.approx(10003.83, abs=0.01), "both directions together"
+    assert reading.packets == 1000 + 1000 + 2 * 500
+
+
+def test_what_was_not_answered_says_so(data: Path) -> None:
+    reading = new_flows.parse((data / "pktgen-0.1.0-unanswered.jsonl").read_text(), LOAD)
+    assert reading.metrics["loss"] == pytest.approx(0.1) and reading.metrics["unanswered"] == 1
+    assert "established" not in reading.metrics
+
+
+@pytest.mark.parametrize("text", ["", "no interface", '{"format":1,"event":"connected"}', '{"format":1,"event":"measured"}'])
+def test_a_report_of_another_kind_is_a_fault(text: str) -> None:
+    with pytest.raises(LoadFault, match="diolkos-pktgen"):
+        new_flows.parse(text, LOAD)
+
+
+class Table:
+    """A system's sessions, without the system."""
+
+    def __init__(self, room: int | None = None, forgets: int = 0, stays: int = 0) -> None:
+        self.held, self.room, self.forgets, self.stays = 0, room, forgets, stays
+
+    def limit(self) -> int | None:
+        return self.room
+
+    def count(self) -> int:
+        return self.held
+
+    def clear(self) -> float:
+        taken = 0.001 + self.held / 1e6
+        self.held = min(self.held, self.stays)
+        return taken
+
+
+def _attempt(table: Table, most: float, reached: float, asked: list[int | None]) -> Any:
+    def attempt(load: NewFlowsLoad) -> opening.Measured:
+        asked.append(load.rate)
+        rate = load.rate or reached
+        lost = 0.0 if rate <= most else 0.01
+        table.held = round(load.sessions * (1 - lost)) - table.forgets
+        return Reading({"rate": rate, "loss": lost, "unanswered": 0.0 if not lost else 1.0}), [], {}
+
+    return attempt
+
+
+def test_where_nothing_is_lost_one_attempt_is_enough() -> None:
+    table, asked = Table(), []
+    reading, distrust, _ = opening.measure(LOAD, table, _attempt(table, 1e9, 300_000, asked))  # type: ignore[arg-type]
+    assert asked == [None] and not distrust
+    assert reading.metrics["rate"] == 300_000 and reading.metrics["sessions"] == 1000
+    assert reading.metrics["teardown"] == pytest.approx(1e6), "without what the order itself takes"
+
+
+@pytest.mark.parametrize("most", [299_000, 250_000, 200_000, 151_000])
+def test_the_highest_rate_without_loss_is_found(most: float) -> None:
+    table, asked = Table(), []
+    reading, _, _ = opening.measure(LOAD, table, _attempt(table, most, 300_000, asked))  # type: ignore[arg-type]
+    assert most - 300_000 / 32 <= reading.metrics["rate"] <= most
+    assert asked[:2] == [None, None] and len(asked) <= 2 + LOAD.halvings + 1
+    assert reading.metrics["attempts"] == len(asked), "those that came after the best one, too"
+
+
+def test_a_table_that_is_only_filled_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
+    filling = LOAD.model_copy(update={"fill_rate": 100_000})
+    command = new_flows.client_command(filling, _aim(6))
+    assert _option(command, "--rate") == "100000" and _option(command, "--rounds") == str(FILL_ROUNDS)
+    table, asked = Table(), []
+    with pytest.raises(LoadFault, match="lost at every rate"):
+        opening.measure(filling, table, _attempt(table, 99_000, 300_000, asked))  # type: ignore[arg-type]
+    assert asked == [None, None]
+
+
+def test_a_system_that_loses_at_every_rate_fails() -> None:
+    table, asked = Table(), []
+    with pytest.raises(opening.Lost, match=r"lost at every rate, at 150000 sessions/s still 1\.00% of the sessions"):
+        opening.measure(LOAD, table, _attempt(table, 1, 300_000, asked))  # type: ignore[arg-type]
+    assert table.held == 0, "the next trial begins with an empty table"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (Table(room=1000), "room for 1000 sessions, 1000 are asked for"),
+        (Table(forgets=1), "1000 sessions got through, but the table holds 999"),
+        (Table(stays=500), "500 of 1000 sessions are left"),
+    ],
+)
+def test_a_table_that_does_not_hold_what_it_should_fails_the_trial(table: Table, words: str) -> None:
+    with pytest.raises(LoadFault, match=words):
+        opening.measure(LOAD, table, _attempt(table, 1e9, 300_000, []))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def systems() -> Iterator[None]:
+    if not tool("diolkos-pktgen"):
+        pytest.skip("diolkos-pktgen is not built")
+    yield
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("clean_machine", "systems")
+def test_sessions_are_opened_answered_and_ended(tmp_path: Path) -> None:
+    order = conduct.Order(str(HERE / "study_sessions.toml"), True, (), tmp_path / "r", 1, {})
+    result, summary = conduct.run(order, Silent())
+    assert [trial["error"] for trial in result.trials if trial["error"]] == []
+    for trial in result.trials:
+        found, asked = trial["metrics"], trial["factors"]["sessions"]
+        assert found["rate"] > 0 and found["loss"] == found["unanswered"] == 0 and found["established"] > 0
+        if trial["system"] == "nat44":
+            assert asked <= found["sessions"] <= asked + opening.STRAY
+    rows = {(row["system"], row["bindings"], row["metric"]) for row in summary["rows"]}
+    assert {("nat44", "few", "rate"), ("nat44", "many", "established"), ("native", "few", "rate")} <= rows
+    page = report.write(tmp_path / "r").read_text()
+    assert "Sessions opened, used and ended" in page and "5 000 sessions, few bindings" in page

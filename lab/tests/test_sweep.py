@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Which rates are offered, against routers whose loss is a formula (the paper's, see curve/paper_curves.py)."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.run.sweep import LOST, Sweep
+
+sys.path.insert(0, str(Path(__file__).parent / "curve"))
+import paper_curves
+
+BLOCKS = 7
+LOAD = PpsLoad(name="pps", seconds=1)
+Router = Callable[[float], float]  # offered rate to loss
+
+
+def _realistic(rate: float) -> float:
+    return float(paper_curves.realistic(np.array([rate]))[0])
+
+
+def _search(load: PpsLoad, router: Router) -> tuple[Sweep, list[int]]:
+    sweep, offered = Sweep(load, BLOCKS), []
+    for probe in sweep.probes():
+        assert probe.offered
+        offered.append(probe.offered)
+        sweep.tell(probe, 0, router(probe.offered))
+    return sweep, offered
+
+
+@pytest.mark.parametrize("saturation", [3_000, 41_000, 777_000])
+def test_the_search_finds_the_knee(saturation: float) -> None:
+    sweep, offered = _search(LOAD, lambda rate: max(0.0, 1 - saturation / rate))
+    assert sweep.knee == pytest.approx(saturation, rel=0.05)
+    assert len(offered) < 25
+    rates = [load.offered for load in sweep.rates(1) if not load.refines]
+    assert rates == sorted(rates) and len(rates) == len(LOAD.shares)
+    assert rates[0] < saturation < rates[-3], "at least two loads lie beyond it"
+
+
+def test_one_disturbance_does_not_lead_the_search_astray() -> None:
+    seen: set[float] = set()
+
+    def disturbed(rate: float) -> float:
+        first = rate not in seen
+        seen.add(rate)
+        return 0.3 if first and len(seen) == 2 else _realistic(rate)
+
+    sweep, _ = _search(LOAD, disturbed)
+    assert sweep.knee == pytest.approx(paper_curves.SATURATION * 0.95, rel=0.05)
+
+
+def test_nothing_beyond_the_highest_rate_is_offered() -> None:
+    load = PpsLoad(name="pps", seconds=1, highest=500_000)
+    sweep, offered = _search(load, _realistic)
+    assert max(offered) <= 500_000
+    assert max(each.offered for each in sweep.rates(1)) <= 500_000
+
+
+def test_a_path_that_carries_nothing_ends_the_search() -> None:
+    _, offered = _search(LOAD, lambda rate: 1.0)
+    assert len(offered) < 20
+
+
+def test_a_failed_probe_ends_the_search_and_leaves_no_rates() -> None:
+    sweep = Sweep(LOAD, BLOCKS)
+    for probe in sweep.probes():
+        sweep.tell(probe, 0, None)
+    assert sweep.rates(1) == []
+
+
+def test_rates_of_the_study_are_taken_as_they_are() -> None:
+    load = PpsLoad(name="pps", seconds=1, rates=(100, 200, 300))
+    sweep, offered = _search(load, _realistic)
+    assert offered == [100]
+    assert [each.offered for each in sweep.rates(1)] == [100, 200, 300]
+
+
+def _measured(router: Router, load: PpsLoad = LOAD) -> tuple[Sweep, dict[int, int]]:
+    """All blocks; how often each rate was offered."""
+    sweep, _ = _search(load, router)
+    counted: dict[int, int] = {}
+    for block in range(1, BLOCKS):
+        for each in sweep.rates(block):
+            assert each.offered
+            counted[each.offered] = counted.get(each.offered, 0) + 1
+            sweep.tell(each, block, router(each.offered))
+    return sweep, counted
+
+
+@pytest.mark.parametrize("router", [_realistic, lambda rate: max(0.0, 1 - 777_777 / rate)])
+def test_the_bracket_of_the_pdr_becomes_narrow_and_new_rates_catch_up(router: Router) -> None:
+    sweep, counted = _measured(router)
+    assert [load.refines for load in sweep.rates(BLOCKS - 1)][: len(LOAD.shares)] == [False] * len(LOAD.shares)
+    first = next(rate for rate in sorted(counted) if router(rate) > LOST)
+    assert set(counted.values()) == {BLOCKS - 1}, "all rates have as many trials in the end"
+    below = max(rate for rate in counted if rate < first)
+    assert (first - below) / first < 0.0211
+    assert len(counted) <= len(LOAD.shares) + 6
+
+
+def test_a_knee_that_has_moved_since_the_search_is_followed() -> None:
+    sweep, _ = _search(LOAD, _realistic)
+    moved = 0.97  # of what it was
+    counted: set[int] = set()
+    for block in range(1, BLOCKS):
+        for each in sweep.rates(block):
+            assert each.offered
+            counted.add(each.offered)
+            sweep.tell(each, block, _realistic(each.offered / moved))
+    first = next(rate for rate in sorted(counted) if _realistic(rate / moved) > LOST)
+    assert (first - max(rate for rate in counted if rate < first)) / first < 0.0211
+
+
+def test_an_end_that_may_be_on_either_side_gets_a_rate_beyond_it() -> None:
+    load = PpsLoad(name="pps", seconds=0.1, rates=(49_000, 50_000, 60_000))
+    sweep, _ = _search(load, _realistic)
+    for each in sweep.rates(1):
+        sweep.tell(each, 1, {49_000: 0.0048, 50_000: 0.009, 60_000: 0.1}[each.offered or 0])
+    assert [each.offered for each in sweep.rates(2) if each.refines][:1] == [48_020], "24 of 4900 packets are no certainty"
+
+
+@pytest.mark.parametrize(("loss", "side"), [(0.9, -1), (0.0, 1)])
+def test_where_the_rates_do_not_bracket_the_pdr_further_ones_are_added(loss: float, side: int) -> None:
+    load = PpsLoad(name="pps", seconds=1, rates=(1000, 2000, 3000))
+    _, counted = _measured(lambda rate: loss, load)
+    added = sorted(set(counted) - {1000, 2000, 3000}, key=lambda rate: side * rate)
+    assert added[0] == (3900 if side > 0 else 700)
+    assert len(added) <= 6
+
+
+def test_a_rate_that_is_offered_already_is_not_added() -> None:
+    """The knee is 55 356 here; both of its neighbours are wanted first, and the study has the lower one."""
+    load = LOAD.model_copy(update={"shares": (0.8, 1 - LOAD.refine / 2, 1.2)})
+    sweep, _ = _search(load, lambda rate: max(0.0, 1 - 53_900 / rate))
+    offered = [each.offered for each in sweep.rates(1)]
+    assert offered.count(54_800) == 1 and len(offered) == 4
+
+
+def test_a_rate_that_begins_with_1_is_added_where_it_was_wanted() -> None:
+    load = PpsLoad(name="pps", seconds=60, rates=(101_000, 102_000, 140_000))
+    sweep, _ = _search(load, _realistic)
+    for each in sweep.rates(1):
+        sweep.tell(each, 1, {101_000: 0.0, 102_000: 0.02, 140_000: 0.3}[each.offered or 0])
+    assert {each.offered for each in sweep.rates(2) if each.refines} == {101_500}, "half of the way, not its end"
