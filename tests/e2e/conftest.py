@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from dns64 import Dns64Network
 from nat64 import Nat64Network
 from network import Network
+from pref64 import Pref64Network
 from siit import SiitNetwork
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def program() -> Path:
     """The program under test."""
     return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bpf_file_system() -> Iterator[None]:
+    """What a NAT64 stays in the kernel by. Where init has not mounted it, as in a chroot, it is there for the tests."""
+    folder = "/sys/fs/bpf"
+    if subprocess.run(["findmnt", "--types", "bpf", folder], check=False, capture_output=True).returncode == 0:
+        yield
+        return
+    subprocess.run(["mount", "-t", "bpf", "bpf", folder], check=True)
+    yield
+    subprocess.run(["umount", folder], check=True)
 
 
 @contextmanager
@@ -65,6 +79,13 @@ def dns64_network() -> Iterator[Dns64Network]:
 
 
 @pytest.fixture
+def pref64() -> Iterator[Pref64Network]:
+    """A network that says its translation prefix; see `pref64`."""
+    with standing(Pref64Network(program())) as network:
+        yield network
+
+
+@pytest.fixture
 def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
     """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
     with standing(Nat64Network(program(), datapath=getattr(request, "param", "auto"))) as network:
@@ -72,8 +93,8 @@ def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
 
 
 DATAPATHS = ["tc", "tun", "clsact"]
-# A router's packets can also be translated at its interfaces.
-ROUTER_DATAPATHS = [*DATAPATHS, "inline"]
+# A router's packets can also be translated at its interfaces, and sent on from there.
+ROUTER_DATAPATHS = [*DATAPATHS, "inline", "direct"]
 
 
 @pytest.fixture(params=DATAPATHS)

@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from network import Running
 from pyroute2.netns import create_socket
-from siit import PREF64, V6, SiitNetwork
+from siit import PREF64, V4, V6, SiitNetwork
 
 # linux/in.h, linux/in6.h
 IP_RECVERR, IPV6_RECVERR = 11, 25
@@ -25,6 +25,8 @@ IP_RECVERR, IPV6_RECVERR = 11, 25
 POOL = "192.0.2.0/29"
 # In the pool, for bindings of the operator.
 BOUND = "192.0.2.1"
+# What the IPv6 host is called by its own programs that know IPv4 only, if it runs a CLAT (RFC 7335).
+CLAT4 = "192.0.0.1"
 V4_OTHER = "198.51.100.3"
 V6_OTHER = "2001:db8:6::3"
 V6_ELSEWHERE = "2001:db8:7::2"
@@ -82,6 +84,13 @@ class Nat64Network(SiitNetwork):
             self.configure(text)
         return self.siit(*options, command="nat64")
 
+    def clat_behind(self) -> None:
+        """Give programs of the IPv6 host IPv4: a CLAT, which makes it a whole 464XLAT (RFC 6877)."""
+        with (self.scratch / "log-clat").open("w") as log:
+            clat = (str(self.program), "clat", "--uplink", "a0", "--pref64", PREF64)
+            self.start(self.v6, *clat, stdout=log, stderr=log)
+        self.until(lambda: self.run(self.v6, "ping", "-c1", "-W0.2", V4, check=False).returncode == 0)
+
     def shown(self, what: str) -> list[dict]:
         """Sessions or bindings."""
         text = self.run(self.translator, str(self.program), "show", what, "--json").stdout
@@ -109,7 +118,9 @@ class Nat64Network(SiitNetwork):
         sock = create_socket(name, family, kind, protocol)
         self.sockets.append(sock)
         sock.settimeout(5)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if port:
+            # After a connection of an earlier socket. Where the kernel chooses, it could give one port to two sockets.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port))
         return sock
 

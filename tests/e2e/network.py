@@ -50,6 +50,12 @@ class Running:
         return self.wait()
 
 
+def has_link_local_address(link: dict) -> bool:
+    """Whether a link, as ip(8) describes it, has an IPv6 one that is fit for use."""
+    scopes = [(a["family"], a["scope"]) for a in link["addr_info"] if not a.get("tentative")]
+    return ("inet6", "link") in scopes
+
+
 @dataclass
 class Network:
     """Three namespaces, and what runs in them."""
@@ -66,10 +72,7 @@ class Network:
     def build(self) -> None:
         """Make namespaces, links, addresses and routes."""
         for name in (self.client, self.router, self.server):
-            self.host("ip", "netns", "add", name)
-            self.ip(name, "link", "set", "lo", "up")
-            # Looking for duplicate addresses takes a second for each link, and for a CLAT, which does as the kernel.
-            self.sysctl(name, "net.ipv6.conf.default.dad_transmits", "0")
+            self.add_namespace(name)
         self.host("ip", "link", "add", "wan0", "netns", self.client, "type", "veth", "peer", "down0", "netns", self.router)
         self.host("ip", "link", "add", "out0", "netns", self.router, "type", "veth", "peer", "in0", "netns", self.server)
         for name, link, address in (
@@ -85,7 +88,24 @@ class Network:
         self.ip(self.server, "route", "add", "default", "via", "2001:2:0:2::1")
         self.ip(self.server, "address", "add", f"{SERVER_SYNTHESIZED}/128", "dev", "lo")
         self.ip(self.router, "route", "add", "64:ff9b::/96", "via", SERVER6)
+        self.settle()
         self.until(lambda: self.run(self.client, "ping", "-6", "-c1", "-W0.2", SERVER6, check=False).returncode == 0)
+
+    def add_namespace(self, name: str) -> None:
+        """Make a namespace in which nothing waits for Duplicate Address Detection."""
+        self.host("ip", "netns", "add", name)
+        self.ip(name, "link", "set", "lo", "up")
+        # A CLAT does as the kernel, and both would take a second.
+        self.sysctl(name, "net.ipv6.conf.default.dad_transmits", "0")
+        # Even so the kernel would let a random part of a second pass before a link-local address is fit for use (RFC 4862
+        # section 5.4.2). Without one a router cannot solicit a neighbour; it tries again a second later.
+        for interface in ("all", "default"):
+            self.sysctl(name, f"net.ipv6.conf.{interface}.accept_dad", "0")
+
+    def settle(self) -> None:
+        """Wait until every link has its link-local address."""
+        for name in (self.client, self.router, self.server):
+            self.until(lambda name=name: all(map(has_link_local_address, self.ip_json(name, "address", "show", "up")[1:])))
 
     def add_network_behind(self) -> str:
         """An IPv4 host behind the client, which masquerades it: eth0 of the namespace that is returned, lan0 here."""
@@ -197,5 +217,8 @@ class Network:
         return json.loads(shown)[unit]
 
     def ping(self, *options: str, to: str = SERVER4) -> subprocess.CompletedProcess:
-        """Ping from the client; true success is exit code 0."""
-        return self.run(self.client, "ping", "-i0.05", "-W2", *options, to, check=False)
+        """Ping from the client; true success is exit code 0.
+
+        Once there was an answer, ping waits for the last ones an interval only (or twice the longest time so far).
+        """
+        return self.run(self.client, "ping", "-i0.2", "-W2", *options, to, check=False)

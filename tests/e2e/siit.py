@@ -55,7 +55,8 @@ class SiitNetwork(Network):
 
     def configure(self, text: str) -> None:
         """Write the configuration that is read next; the datapath is that of the test."""
-        keys = {"clsact": 'hook = "clsact"', "inline": 'placement = "inline"\ninterfaces = ["b4", "b6"]'}
+        placed = 'placement = "{}"\ninterfaces = ["b4", "b6"]'
+        keys = {"clsact": 'hook = "clsact"', "inline": placed.format("inline"), "direct": placed.format("direct")}
         if self.datapath in keys:
             text = text.replace("[translator]\n", f"[translator]\n{keys[self.datapath]}\n")
         self.config.write_text(text)
@@ -63,9 +64,7 @@ class SiitNetwork(Network):
     def build(self) -> None:
         """Make namespaces, links, addresses and routes. All links have an MTU of 9000 bytes."""
         for name in (self.v4, self.translator, self.v6):
-            self.host("ip", "netns", "add", name)
-            self.ip(name, "link", "set", "lo", "up")
-            self.sysctl(name, "net.ipv6.conf.default.dad_transmits", "0")
+            self.add_namespace(name)
             # Whatever the host's own default is.
             for interface in ("all", "default"):
                 self.sysctl(name, f"net.ipv4.conf.{interface}.rp_filter", "0")
@@ -84,6 +83,7 @@ class SiitNetwork(Network):
         self.run(self.v6, "ip", "-6", "route", "add", "default", "via", TRANSLATOR6)
         self.ip(self.v6, "address", "add", f"{V6_EMBEDDING}/128", "dev", "lo")
         self.ip(self.translator, "route", "add", "2001:db8:64::cb00:7100/120", "via", V6)
+        self.settle()
         self.until(lambda: self.run(self.v6, "ping", "-c1", "-W0.2", TRANSLATOR6, check=False).returncode == 0)
 
     def narrow(self, mtu: int) -> None:

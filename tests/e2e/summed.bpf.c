@@ -12,6 +12,9 @@
 #include <linux/pkt_cls.h>
 
 #define PACKET_LEN 128 /* as in test_clat_offloads.py */
+#ifndef L2_LEN
+#define L2_LEN 0 /* bytes of link-layer header in front, which is no part of the sum */
+#endif
 
 enum {
 	RIGHT = 1,
@@ -31,9 +34,9 @@ int summed(struct __sk_buff *skb)
 {
 	__u32 packet[PACKET_LEN / 4];
 
-	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->len != PACKET_LEN)
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->len != L2_LEN + PACKET_LEN)
 		return TC_ACT_UNSPEC;
-	if (bpf_skb_load_bytes(skb, 0, packet, sizeof(packet)))
+	if (bpf_skb_load_bytes(skb, L2_LEN, packet, sizeof(packet)))
 		return TC_ACT_UNSPEC;
 
 	/* The sum, unchanged, or an error where there is none. */

@@ -95,7 +95,7 @@ def test_several_paths_are_used(net: Network, datapath: str) -> None:
     net.until(lambda: settled(net, "192.0.0.171"))
     before = {link: arrived(net, link) for link in ("lan0", "down1")}
     for host in servers:
-        done = net.ping("-c8", "-i0.002", to=f"8.8.8.{host}")
+        done = net.ping("-c8", "-l8", "-i2", to=f"8.8.8.{host}")
         assert "8 received" in done.stdout, done.stdout + clat.log()
     for link, count in before.items():
         assert arrived(net, link) >= count + 16, link

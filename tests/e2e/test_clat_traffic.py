@@ -160,7 +160,7 @@ def test_a_network_behind_the_host(net: Network, datapath: str) -> None:
     """A router may masquerade its own IPv4 network behind the CLAT's address."""
     net.clat(datapath)
     behind = net.add_network_behind()
-    done = net.run(behind, "ping", "-c3", "-i0.05", "-W2", SERVER4, check=False)
+    done = net.run(behind, "ping", "-c3", "-i0.2", "-W2", SERVER4, check=False)
     assert "3 received" in done.stdout, done.stdout
 
 

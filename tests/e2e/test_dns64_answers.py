@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from diolkos_lab.topology import mounts
 from dns64 import DNS64, PREF64, RESOLVER, Dns64Network
 
 
@@ -97,7 +98,7 @@ def test_getent_finds_ipv4_only_servers(dns64: Dns64Network) -> None:
     resolv = dns64.scratch / "resolv.conf"
     resolv.write_text(f"nameserver {DNS64}\n")
     script = f"mount --bind {resolv} /etc/resolv.conf && getent ahostsv6 v4.example"
-    found = dns64.run(dns64.client, "unshare", "--mount", "sh", "-c", script).stdout
+    found = dns64.run(dns64.client, *mounts.own(["sh", "-c", script])).stdout
     assert "2001:db8:64::c000:201" in found
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import struct
@@ -31,7 +32,8 @@ from siit import V4, V4_IN_IPV6, V6
 from test_clat_faults import USAGE, one_sentence
 from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen, resident_kib
 
-all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
+# What is sent directly is sent by the programs of `inline`, and has no part in what the tables decide.
+all_datapaths = pytest.mark.parametrize("nat64", [path for path in ROUTER_DATAPATHS if path != "direct"], indirect=True)
 
 V4_OTHER_IN_IPV6 = in_ipv6(V4_OTHER)
 FLOOD = 6000
@@ -99,6 +101,64 @@ def test_ports_are_preserved(nat64: Nat64Network) -> None:
     assert address == BOUND
     assert port != 6000
     assert port % 2 == 0
+
+
+# --- sessions that the fast path opens by itself
+
+
+def v4_by_v6(nat64: Nat64Network) -> dict[str, str]:
+    """How the IPv4 side sees each bound UDP port, by the tables."""
+    return {binding["v6"]: binding["v4"] for binding in nat64.shown("bindings") if binding["protocol"] == "udp"}
+
+
+def open_many(nat64: Nat64Network, outside: socket.socket, ports: range) -> dict[str, str]:
+    """Ask from many ports of a node; how the peer saw each."""
+    peer = (V4_IN_IPV6, 4000)
+    seen = {port: ask(nat64.socket(V6, port), peer, outside) for port in ports}
+    return {f"[{V6}]:{port}": f"{address}:{mapped}" for port, (address, mapped) in seen.items()}
+
+
+def test_the_fast_path_opens_sessions(nat64: Nat64Network) -> None:
+    """Of a node that opens many; the tables have every one of them, each port is what the peer saw, and none follows."""
+    nat64.nat64()
+    outside = nat64.socket(V4, 4000)
+    # Further than one apart: what stands beside RTP is the controller's.
+    seen = open_many(nat64, outside, range(6001, 6401, 4))
+    counters = nat64.counters()
+    assert counters["fast.translated_6to4"] > 80
+    assert counters["slow.translated_6to4"] < 20
+    assert v4_by_v6(nat64) == seen
+    assert counters["state.sessions"] == counters["state.bindings"] == len(seen) == 100
+    ports = [int(v4.rpartition(":")[2]) for v4 in seen.values()]
+    assert all(port % 2 == 1 for port in ports)
+    steps = [after - before for before, after in itertools.pairwise(ports)]
+    assert len(set(steps)) > 90
+
+
+def test_what_the_fast_path_opened_is_like_the_rest(nat64: Nat64Network) -> None:
+    """It has one mapping for every peer, is found from the other side, survives a reload, and a port of it is taken."""
+    nat64.nat64()
+    outside, other = nat64.socket(V4, 4000), nat64.socket(V4_OTHER, 4000)
+    before = open_many(nat64, outside, range(6001, 6201, 4))
+    sockets = {name: sock for sock in nat64.sockets if (name := f"[{V6}]:{sock.getsockname()[1]}") in before}
+    for name, sock in sockets.items():
+        address, port = ask(sock, (V4_OTHER_IN_IPV6, 4000), other)
+        assert f"{address}:{port}" == before[name]
+    assert nat64.counters()["slow.translated_6to4"] < 20
+    # A stranger is the controller's, which knows the binding.
+    last, sock = list(sockets.items())[-1]
+    address, _, port = before[last].rpartition(":")
+    assert ask(nat64.socket(V4), (address, int(port)), sock)[0] == V4_IN_IPV6
+    code, said = nat64.diolkos("bind", "add", "udp", before[last], f"[{V6_OTHER}]:53")
+    assert (code, said.count(f"are bound to {last}")) == (USAGE, 1)
+    assert nat64.reload(ADDRESS_DEPENDENT) == (0, "")
+    assert v4_by_v6(nat64) == before
+    for name, sock in sockets.items():
+        address, port = ask(sock, (V4_IN_IPV6, 4000), outside)
+        assert f"{address}:{port}" == before[name]
+    nat64.bind("del", "udp", before[last])
+    assert last not in v4_by_v6(nat64)
+    assert ask(sock, (V4_IN_IPV6, 4000), outside) != before[last]
 
 
 # --- bindings of the operator

@@ -40,6 +40,8 @@ def eam(v4: str, v6: str) -> str:
         ("lowest_ipv6_mtu = 1279\n", "3:19: translator.lowest_ipv6_mtu: 1279 is below 1280"),
         ("lowest_ipv6_mtu = 1400\nmtu6 = 1300\n", "3:19: translator.lowest_ipv6_mtu: 1400 is above mtu6"),
         ('mtu4 = "big"\n', "3:8: `big` is neither a number of bytes nor `auto`"),
+        ('placement = "direct"\n', "3:13: translator.placement: direct needs translator.interfaces"),
+        ('placement = "direct"\ndatapath = "tun"\ninterfaces = ["a"]\n', "3:13: translator.placement: direct is a place of"),
         ("mtu4 = 67\n", "3:8: translator.mtu4: 67 is below 68"),
         (eam("192.0.2.0/24", "2001:db8::/121"), "5:6: eam[0].v6: 2001:db8::/121 has room for fewer nodes"),
         (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has bits set"),
@@ -235,7 +237,7 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
 
 @pytest.mark.parametrize("hook", ["tcx", "clsact"])
 def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
-    """The program says so, goes on, and takes another configuration; nothing is left on the interfaces that stay."""
+    """The program says so, goes on, and takes it up again; nothing is left on the interfaces that stay."""
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
     inline = f'placement = "inline"\nhook = "{hook}"\ninterfaces = ["b4", "other0", "b6"]\npref64'
     siit.configure(CONFIG.replace("pref64", inline))
@@ -246,6 +248,7 @@ def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
     code, message = siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING)
     assert (code, "there is no network interface `other0`" in message) == (RUN_TIME, True)
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    siit.until(lambda: "other0 is there again" in running.log())
     assert siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING) == (0, "")
     assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
     running.stop(signal.SIGKILL)

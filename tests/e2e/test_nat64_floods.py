@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Scans and floods from behind the translator, by one node and by many: what they fill is theirs, and bounded.
+
+Floods of SYNs from many sources, of both sides, stand in `test_nat64_state`.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from ipaddress import IPv6Address
+from pathlib import Path
+
+import pytest
+from nat64 import BOUND, CONFIG, POOL, V6_ELSEWHERE, V6_OTHER, Nat64Network, ask, in_ipv6, refusal, with_keys
+from siit import V4, V4_IN_IPV6, V6
+from test_nat64_faults import connected
+from test_nat64_state import internet_checksum, syn
+from test_siit_traffic import resident_kib
+
+FLOOD = 6000
+LIMITS = ("max_sessions = 1000", "max_sessions_per_source = 400")
+
+
+def datagram(source: str, to: str, from_port: int, to_port: int) -> bytes:
+    """One that nobody waits for."""
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
+    udp = struct.pack("!HHHH", from_port, to_port, 12, 0) + b"scan"
+    checksum = internet_checksum(ends + struct.pack("!II", len(udp), socket.IPPROTO_UDP) + udp)
+    return (
+        struct.pack("!IHBB", 6 << 28, len(udp), socket.IPPROTO_UDP, 64) + ends + udp[:6] + struct.pack("!H", checksum) + b"scan"
+    )
+
+
+def one_node(number: int) -> tuple[str, str, int, int]:
+    """From one port to many ports of many hosts: a scan as worms make them."""
+    return V6_ELSEWHERE, in_ipv6(f"198.51.100.{10 + number % 200}"), 7000, 1000 + number
+
+
+def one_link(number: int) -> tuple[str, str, int, int]:
+    """From many addresses of one /64, which is one source."""
+    return str(IPv6Address("2001:db8:7::") + number * 0x1234567), V4_IN_IPV6, 7000 + number % 9, 9999
+
+
+def many_links(number: int) -> tuple[str, str, int, int]:
+    """From hundreds of /64s."""
+    return str(IPv6Address("2001:db8:8::") + ((number % 600) << 64) + number % 7), V4_IN_IPV6, 1024 + number, 9999
+
+
+FLOODS = {
+    "scan-by-one-node": (datagram, one_node, "source_session_limit", 400),
+    "scan-by-one-link": (datagram, one_link, "source_session_limit", 400),
+    "scan-by-many-links": (datagram, many_links, "session_limit", 1000),
+    "syns-of-one-node": (syn, one_node, "source_session_limit", 400),
+    "syns-of-one-link": (syn, one_link, "source_session_limit", 400),
+}
+
+
+@pytest.mark.parametrize("nat64", ["tc", "tun"], indirect=True)
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_flood(nat64: Nat64Network, flood: str) -> None:
+    """Tables and the kernel's maps keep their limits; flows that were there go on, and others get in where there is room."""
+    make, ends, refused, most = FLOODS[flood]
+    running = nat64.nat64(with_keys(*LIMITS))
+    pid = running.process.pid
+    connection, peer = connected(nat64)
+    inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), outside)
+    before_kib, before_bytes = resident_kib(pid), hash_map_bytes(pid)
+
+    raw = nat64.socket(V6, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for number in range(FLOOD):
+        source, to, from_port, to_port = ends(number)
+        raw.sendto(make(source, to, from_port, to_port), (to, 0))
+        if number % 500 == 0:
+            assert ask(inside, (V4_IN_IPV6, 4000), outside) == mapped
+            assert ask(outside, mapped, inside) == (V4_IN_IPV6, 4000)
+            connection.sendall(b"still here")
+            assert peer.recv(100) == b"still here"
+
+    counters = nat64.counters()
+    assert counters[f"slow.drop.{refused}"] > FLOOD // 10, counters
+    assert nat64.drops(refused) == {}
+    assert most <= counters["state.sessions"] <= most + 2
+    assert counters["state.sources"] <= most + 2
+    assert resident_kib(pid) < before_kib + 4096
+    assert hash_map_bytes(pid) - before_bytes < most * 400
+    if refused.startswith("source"):
+        ask(nat64.socket(V6), (V4_IN_IPV6, 4000), outside)
+
+
+def test_a_pool_that_is_used_up(nat64: Nat64Network) -> None:
+    """Every port is given to one socket; each of those that come too late is refused by ICMP, and counted."""
+    nat64.nat64(CONFIG.replace(f'"{POOL}"', f'"{BOUND}"\nports = "5000-5063"'))
+    outside = nat64.socket(V4, 4000)
+    having = [nat64.socket(address) for address in (V6, V6_OTHER) for _ in range(32)]
+    got = [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in having]
+    assert sorted(got) == [(BOUND, port) for port in range(5000, 5064)]
+    late = [nat64.socket(address) for address in (V6, V6_OTHER, V6_ELSEWHERE) for _ in range(10)]
+    assert {refusal(sock, (V4_IN_IPV6, 4000)) for sock in late} == {"EHOSTUNREACH"}
+    assert nat64.counters()["slow.drop.pool_exhausted"] == len(late)
+    assert nat64.drops("pool_exhausted") == {}
+    assert [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in having] == got
+
+
+def hash_map_bytes(pid: int) -> int:
+    """What the kernel says that the program's hash maps take (BPF_MAP_TYPE_HASH, 1)."""
+    total = 0
+    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            text = info.read_text()
+        except FileNotFoundError:
+            continue  # closed meanwhile, as the state file is
+        lines = dict(line.split(":\t") for line in text.splitlines() if ":\t" in line)
+        if lines.get("map_type", "").strip() == "1":
+            total += int(lines["memlock"])
+    return total

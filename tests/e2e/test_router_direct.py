@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What is sent past the kernel's forwarding with the placement `direct`, and what is not.
+
+The suites of SIIT and NAT64 run with this placement, too. Here are its own rules: each packet either leaves directly or
+is forwarded by the kernel, which is one hop more, and counted by neither twice.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyroute2.netns import create_socket
+from siit import (
+    CONFIG,
+    PREF64,
+    TRANSLATOR4,
+    TRANSLATOR4_IN_IPV6,
+    TRANSLATOR6,
+    V4,
+    V4_IN_IPV6,
+    V6,
+    V6_MAPPED,
+    SiitNetwork,
+)
+from test_clat_offloads import PACKET_LEN, SUMMED, machine
+from test_siit_traffic import transfer
+
+pytestmark = pytest.mark.parametrize("siit", ["direct"], indirect=True)
+
+# From where to where: the asker's namespace and address, the address asked, that which hears, and its namespace.
+TO_IPV6 = ("v4", V4, V6_MAPPED, V6, "v6")
+TO_IPV4 = ("v6", V6, V4_IN_IPV6, V4, "v4")
+DIRECT, FORWARDED = 63, 62
+TUNNEL_V6, TUNNEL_TRANSLATOR = "2001:db8:9::2", "2001:db8:9::1"
+# linux/in.h, linux/in6.h
+IP_RECVTTL, IPV6_RECVHOPLIMIT = 12, 51
+
+
+class Probe:
+    """Datagrams one way, and with which hop limit they come."""
+
+    def __init__(self, net: SiitNetwork, way: tuple[str, str, str, str, str], patience: float = 0.3) -> None:
+        asker, source, self.to, heard_at, hearer = way
+        family, other = (socket.AF_INET6, socket.AF_INET) if ":" in source else (socket.AF_INET, socket.AF_INET6)
+        self.sender = create_socket(getattr(net, asker), family, socket.SOCK_DGRAM)
+        self.sender.bind((source, 0))
+        self.hearer = create_socket(getattr(net, hearer), other, socket.SOCK_DGRAM)
+        self.hearer.bind((heard_at, 4000))
+        self.hearer.settimeout(patience)
+        option = (socket.IPPROTO_IPV6, IPV6_RECVHOPLIMIT) if other == socket.AF_INET6 else (socket.IPPROTO_IP, IP_RECVTTL)
+        self.hearer.setsockopt(*option, 1)
+
+    def hops_left(self) -> int | None:
+        """The hop limit of a datagram that had 64, or None if it does not come."""
+        try:
+            self.sender.sendto(b"probe", (self.to, 4000))
+            _, ancillary, _, _ = self.hearer.recvmsg(100, 100)
+        except OSError:
+            return None
+        return int.from_bytes(ancillary[0][2], sys.byteorder)
+
+    def until(self, net: SiitNetwork, expected: int | None) -> None:
+        """Send until it comes as expected."""
+        net.until(lambda: self.hops_left() == expected)
+
+    def close(self) -> None:
+        self.sender.close()
+        self.hearer.close()
+
+
+@pytest.fixture
+def probe(siit: SiitNetwork) -> Iterator[Callable[..., Probe]]:
+    """Makes probes, which end with the test."""
+    probes: list[Probe] = []
+
+    def make(way: tuple[str, str, str, str, str], patience: float = 0.3) -> Probe:
+        probes.append(Probe(siit, way, patience))
+        return probes[-1]
+
+    yield make
+    for made in probes:
+        made.close()
+
+
+BOTH = pytest.mark.parametrize("way", [TO_IPV6, TO_IPV4], ids=["to-ipv6", "to-ipv4"])
+
+
+@BOTH
+def test_one_hop(siit: SiitNetwork, probe, way) -> None:
+    """The first packet waits for the neighbour in the kernel; those behind it are sent directly, and counted."""
+    running = siit.siit()
+    assert "direct between b4, b6" in running.log()
+    siit.run(siit.translator, "ip", "neigh", "flush", "all")
+    there = probe(way, 3)
+    assert there.hops_left() == FORWARDED
+    assert [there.hops_left() for _ in range(5)] == [DIRECT] * 5
+    counters = siit.counters()
+    assert counters["fast.sent_direct"] == 5
+    assert counters["fast.translated_4to6"] + counters["fast.translated_6to4"] == 6
+
+
+def test_netfilter_is_passed_by(siit: SiitNetwork, probe) -> None:
+    """As is said: no hook of either family sees what is sent directly."""
+    siit.siit()
+    there, back = probe(TO_IPV6), probe(TO_IPV4)
+    there.until(siit, DIRECT)
+    back.until(siit, DIRECT)
+    hooks = ("prerouting", "forward", "postrouting")
+    chains = "\n".join(f"chain {h} {{ type filter hook {h} priority 0; udp dport 4000 counter drop; }}" for h in hooks)
+    siit.run(siit.translator, "nft", "-f", "-", input=f"table inet seen {{\n{chains}\n}}")
+    assert (there.hops_left(), back.hops_left()) == (DIRECT, DIRECT)
+    assert siit.run(siit.translator, "nft", "list", "ruleset").stdout.count("packets 0 bytes 0") == 3
+
+
+@BOTH
+def test_the_next_hop_changes_its_link_layer_address(siit: SiitNetwork, probe, way) -> None:
+    """Nobody tells the router; it finds out, as it does when it forwards."""
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    hearer, link = (siit.v6, "b6") if way is TO_IPV6 else (siit.v4, "b4")
+    family = "ipv6" if way is TO_IPV6 else "ipv4"
+    for key, value in (("delay_first_probe_time", "1"), ("retrans_time_ms", "100")):
+        siit.sysctl(siit.translator, f"net.{family}.neigh.{link}.{key}", value)
+    # Known once, not confirmed for long, and nobody but the program uses it.
+    known = siit.ip_json(hearer, "link", "show", "a0")[0]["address"]
+    siit.run(siit.translator, "ip", "neigh", "replace", way[3], "lladdr", known, "dev", link, "nud", "stale")
+    siit.ip(hearer, "link", "set", "a0", "address", "02:00:00:00:00:77")
+    assert there.hops_left() is None
+    there.until(siit, DIRECT)
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])
+@BOTH
+def test_routes_that_are_none(siit: SiitNetwork, probe, way, kind: str) -> None:
+    """The kernel drops, and says so where it should."""
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    siit.ip(siit.translator, "route", "add", kind, way[3] + ("/128" if ":" in way[3] else "/32"))
+    assert there.hops_left() is None
+    siit.ip(siit.translator, "route", "del", kind, way[3] + ("/128" if ":" in way[3] else "/32"))
+    assert there.hops_left() == DIRECT
+
+
+def test_forwarding_is_switched_off(siit: SiitNetwork, probe) -> None:
+    """IPv4 asks the interface from which a packet comes; IPv6 as a whole, and a single one is passed on by the kernel."""
+    siit.siit()
+    there, back = probe(TO_IPV6), probe(TO_IPV4)
+    there.until(siit, DIRECT)
+    back.until(siit, DIRECT)
+    siit.sysctl(siit.translator, "net.ipv4.conf.b6.forwarding", "0")
+    assert (there.hops_left(), back.hops_left()) == (DIRECT, None)
+    siit.sysctl(siit.translator, "net.ipv4.conf.b6.forwarding", "1")
+    siit.sysctl(siit.translator, "net.ipv6.conf.b4.forwarding", "0")
+    assert (there.hops_left(), back.hops_left()) == (FORWARDED, DIRECT)
+
+
+def test_an_exit_that_is_not_the_translator_s(siit: SiitNetwork, probe) -> None:
+    """Rules of others between other interfaces hold."""
+    siit.config.write_text(CONFIG.replace("pref64", 'placement = "direct"\ninterfaces = ["b4"]\npref64'))
+    siit.sysctl(siit.translator, "net.ipv4.conf.all.forwarding", "1")
+    siit.siit()
+    there = probe(TO_IPV6)
+    assert [there.hops_left() for _ in range(3)] == [FORWARDED] * 3
+    assert siit.counters()["fast.sent_direct"] == 0
+
+
+def embedded(v4: str) -> str:
+    """Its IPv6 address in the prefix."""
+    return PREF64.replace("::/96", "::" + v4)
+
+
+def test_sources_that_cannot_be(siit: SiitNetwork) -> None:
+    """One of the router's own is dropped by the kernel; one that lies elsewhere is the reverse-path filter's to judge."""
+    siit.siit()
+    neighbour = Probe(siit, TO_IPV4)
+    neighbour.until(siit, DIRECT)
+    neighbour.close()
+    siit.ip(siit.v6, "address", "add", f"{TRANSLATOR4_IN_IPV6}/128", "dev", "lo")
+    siit.ip(siit.v6, "address", "add", f"{embedded('192.88.1.1')}/128", "dev", "lo")
+    for source, expected in ((TRANSLATOR4_IN_IPV6, None), (embedded("192.88.1.1"), FORWARDED)):
+        back = Probe(siit, ("v6", source, V4_IN_IPV6, V4, "v4"))
+        assert [back.hops_left() for _ in range(3)] == [expected] * 3
+        back.close()
+    siit.sysctl(siit.translator, "net.ipv4.conf.b6.rp_filter", "2")
+    back = Probe(siit, ("v6", embedded("192.88.1.1"), V4_IN_IPV6, V4, "v4"))
+    assert back.hops_left() is None
+    back.close()
+
+
+@BOTH
+def test_one_interface_for_both_families(siit: SiitNetwork, probe, way) -> None:
+    """A router with one arm: out where it came in."""
+    six, link = "2001:db8:9::2", "2001:db8:9::1"
+    siit.ip(siit.translator, "address", "add", f"{link}/64", "dev", "b4", "nodad")
+    siit.ip(siit.v4, "address", "add", f"{six}/64", "dev", "a0", "nodad")
+    siit.ip(siit.v4, "route", "add", PREF64, "via", link)
+    siit.configure(CONFIG.replace("[siit]", f'[[eam]]\nv4 = "192.0.2.9"\nv6 = "{six}"\n\n[siit]'))
+    siit.siit()
+    there = probe({TO_IPV6: ("v4", V4, "192.0.2.9", six, "v4"), TO_IPV4: ("v4", six, V4_IN_IPV6, V4, "v4")}[way])
+    there.until(siit, DIRECT)
+
+
+def test_an_ipv6_router_for_ipv4(siit: SiitNetwork, probe) -> None:
+    """The next hop of an IPv4 route may be of the other family (RFC 5549)."""
+    siit.siit()
+    link_local = next(a["local"] for a in siit.ip_json(siit.v4, "-6", "address", "show", "a0", "scope", "link")[0]["addr_info"])
+    siit.run(siit.translator, "ip", "route", "add", f"{V4}/32", "via", "inet6", link_local, "dev", "b4")
+    siit.run(siit.translator, "ip", "-4", "neigh", "flush", "all")
+    back = probe(TO_IPV4)
+    back.until(siit, DIRECT)
+    assert V4 not in siit.run(siit.translator, "ip", "-4", "neigh", "show").stdout
+
+
+def test_segments_that_are_too_long(siit: SiitNetwork) -> None:
+    """The MTU of the route counts, and for each segment of a super-packet: the kernel answers what is too big."""
+    siit.siit()
+    siit.narrow(1400)
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+    transfer(siit, (siit.v4, siit.v6, V4, V6_MAPPED, V6), 4)
+    assert "mtu 1380" in siit.run(siit.v4, "ip", "route", "get", V6_MAPPED).stdout
+    assert siit.counters()["fast.sent_direct"] > 50
+
+
+def test_sums_that_the_device_made(siit: SiitNetwork) -> None:
+    """CHECKSUM_COMPLETE: at the other end of a virtual Ethernet, the sum is that of the packet that came."""
+    siit.run(siit.v6, "ethtool", "-K", "a0", "tx", "off")
+    for name, ours, theirs, address in (
+        (siit.v6, V6, TRANSLATOR6, TUNNEL_V6),
+        (siit.translator, TRANSLATOR6, V6, TUNNEL_TRANSLATOR),
+    ):
+        vxlan = ("type", "vxlan", "id", "9", "dstport", "4789", "local", ours, "remote", theirs)
+        siit.ip(name, "link", "add", "up0", *vxlan)
+        siit.ip(name, "address", "add", f"{address}/64", "dev", "up0", "nodad")
+        siit.ip(name, "link", "set", "up0", "mtu", "1400", "up")
+    siit.ip(siit.v6, "route", "add", PREF64, "via", TUNNEL_TRANSLATOR)
+    mapping = f'[[eam]]\nv4 = "192.0.2.9"\nv6 = "{TUNNEL_V6}"\n\n[siit]'
+    placed = 'placement = "direct"\ninterfaces = ["b4", "up0"]\npref64'
+    siit.config.write_text(CONFIG.replace("[siit]", mapping).replace("pref64", placed, 1))
+    siit.siit()
+    program = siit.scratch / "summed.o"
+    compiled = ["-O2", "-g", "-target", "bpf", "-DL2_LEN=14", f"-I/usr/include/{machine()}", "-c", SUMMED, "-o", program]
+    subprocess.run(["clang", *compiled], check=True)
+    siit.run(siit.v4, "tc", "qdisc", "add", "dev", "a0", "clsact")
+    siit.run(siit.v4, "tc", "filter", "add", "dev", "a0", "ingress",
+             "bpf", "direct-action", "object-file", str(program), "section", "tc")  # fmt: skip
+    chain = "\n".join(f'meta mark {mark} counter comment "{name}"' for mark, name in enumerate(("right", "wrong", "none"), 1))
+    hook = "type filter hook input priority 0;"
+    siit.run(siit.v4, "nft", "-f", "-", input=f"table ip seen {{\nchain in {{\n{hook}\n{chain}\n}}\n}}")
+    assert "1 received" in siit.run(siit.v6, "ping", "-c1", "-W2", V4_IN_IPV6).stdout
+    before = siit.counters()["fast.sent_direct"]
+    assert "7 received" in siit.run(siit.v6, "ping", "-c7", "-i0.2", "-s", str(PACKET_LEN - 28), V4_IN_IPV6).stdout
+    assert siit.counters()["fast.sent_direct"] == before + 14
+    rules = siit.run(siit.v4, "nft", "list", "ruleset").stdout
+    seen = {comment: int(packets) for packets, comment in re.findall(r'packets (\d+) bytes \d+ comment "(\w+)"', rules)}
+    assert seen == {"right": 7, "wrong": 0, "none": 0}
+
+
+MARK = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("tc")
+int mark(struct __sk_buff *skb) { skb->mark = 5; return -1; }
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+"""
+
+
+def test_a_mark_is_for_the_kernel(siit: SiitNetwork, probe) -> None:
+    """What others have marked in front of the program is routed by the kernel, whose rules may ask for it."""
+    source, program = siit.scratch / "mark.bpf.c", siit.scratch / "mark.o"
+    source.write_text(MARK)
+    subprocess.run(
+        ["clang", "-O2", "-g", "-target", "bpf", f"-I/usr/include/{machine()}", "-c", source, "-o", program], check=True
+    )
+    siit.configure(CONFIG.replace("pref64", 'hook = "clsact"\npref64'))
+    siit.siit()
+    there = probe(TO_IPV6)
+    there.until(siit, DIRECT)
+    siit.run(siit.translator, "tc", "filter", "add", "dev", "b4", "ingress", "prio", "1",
+             "bpf", "direct-action", "object-file", str(program), "section", "tc")  # fmt: skip
+    assert there.hops_left() == FORWARDED
+    siit.run(siit.translator, "ip", "-6", "rule", "add", "fwmark", "5", "prohibit")
+    assert there.hops_left() is None
+
+
+@pytest.mark.parametrize("hook", ["tcx", "clsact"])
+def test_an_interface_comes_again(siit: SiitNetwork, hook: str) -> None:
+    """With another index: packets are translated there as before, and sent out of it."""
+    siit.configure(CONFIG.replace("pref64", f'hook = "{hook}"\npref64'))
+    running = siit.siit()
+    for time in (1, 2):
+        siit.ip(siit.translator, "link", "del", "b4")
+        siit.host("ip", "link", "add", "a0", "netns", siit.v4, "type", "veth", "peer", "b4", "netns", siit.translator)
+        siit.until(lambda times=time: running.log().count("b4 is there again") == times)
+        for name, link, address in ((siit.v4, "a0", V4), (siit.translator, "b4", TRANSLATOR4)):
+            siit.run(name, "ip", "address", "add", f"{address}/24", "dev", link)
+            siit.run(name, "ip", "link", "set", link, "up")
+        siit.run(siit.v4, "ip", "route", "add", "default", "via", TRANSLATOR4)
+        for family in ("ipv4", "ipv6"):
+            siit.sysctl(siit.translator, f"net.{family}.conf.b4.forwarding", "1")
+        for way in (TO_IPV6, TO_IPV4):
+            there = Probe(siit, way)
+            there.until(siit, DIRECT)
+            there.close()
+    assert running.stop() == 0
+    assert siit.run(siit.translator, "tc", "filter", "show", "dev", "b4", "ingress").stdout == ""
