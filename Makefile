@@ -20,10 +20,14 @@ SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.s
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h tests/e2e/*.bpf.c)
+# Seconds of `make soak`, the seed of what happens, and the way packets take.
+SOAK_TIME ?= 1800
+SOAK_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+SOAK_DATAPATH ?= tc
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint setup-fuzz build demo test fuzz lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-build setup-lint setup-fuzz build demo test fuzz soak lint format format-check licences tree install uninstall clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -44,9 +48,9 @@ setup-fuzz:
 root: # said at once, not after the build
 	@$(AS_ROOT) true
 
-build: setup-build ## build bin/diolkos and bin/diolkos-lab
-	@$(STEP) "Building diolkos" $(LOG)/build.log cargo build --release --locked --package diolkos
-	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../packaging/diolkos-lab bin/'
+build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
+	@$(STEP) "Building diolkos and diolkos-pktgen" $(LOG)/build.log cargo build --release --locked --package diolkos --package diolkos-pktgen
+	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
 
 demo: root setup build ## measure CLAT against native forwarding on this machine (as root, some minutes)
 	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
@@ -60,6 +64,9 @@ test: root setup build ## run every test (as root)
 fuzz: setup-fuzz ## look for bytes that break a parser or the translator, FUZZ_TIME=20 s for each target
 	@$(STEP) "Building the fuzz targets" $(LOG)/build-fuzz.log fuzz/run.sh build
 	@$(TOOLS) fuzz/run.sh $(FUZZ_TIME)
+
+soak: root setup build ## random sessions, reloads, floods and kills through a NAT64 for SOAK_TIME=1800 s (as root)
+	@$(AS_ROOT) $(PYTHON) tests/soak/soak.py --time $(SOAK_TIME) --seed $(SOAK_SEED) --datapath $(SOAK_DATAPATH)
 
 lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shellcheck
 	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -88,13 +95,13 @@ licences: build ## check the licence and the oldest Rust of every dependency
 tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine
 	@$(TOOLS) $(PYTHON) .ci/tree.py
 
-install: ## install the translator, built before, below $(DESTDIR)$(PREFIX)
-	install -D -m 755 target/release/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos
+install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
 		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause
 
 uninstall: ## remove what `make install` installed
-	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos
+	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos-pktgen
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos
 
 clean: ## remove everything that was built; results/ stays

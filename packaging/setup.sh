@@ -68,6 +68,11 @@ wanted_to_run() {
 	want "tayga" "command -v tayga" "tayga"
 	want "unbound" "command -v unbound" "unbound"
 	want "dig" "command -v dig" "bind9-dnsutils"
+	want "nginx" "command -v nginx" "nginx-light"
+	want "curl" "command -v curl" "curl"
+	want "dnsperf" "command -v dnsperf" "dnsperf"
+	want "traceroute" "command -v traceroute" "traceroute"
+	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
 }
 
 wanted_to_lint() {
@@ -154,8 +159,8 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound; do
-		case " $* " in *" $service "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
+	for service in tayga iperf3 unbound nginx coturn; do
+		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 }
 
