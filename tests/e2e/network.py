@@ -50,6 +50,10 @@ class Running:
         return self.wait()
 
 
+class Unsettled(Exception):
+    """A link of a new network has no link-local address; it says what ip(8) says of it."""
+
+
 def has_link_local_address(link: dict) -> bool:
     """Whether a link, as ip(8) describes it, has an IPv6 one that is fit for use."""
     scopes = [(a["family"], a["scope"]) for a in link["addr_info"] if not a.get("tentative")]
@@ -105,7 +109,10 @@ class Network:
     def settle(self) -> None:
         """Wait until every link has its link-local address."""
         for name in (self.client, self.router, self.server):
-            self.until(lambda name=name: all(map(has_link_local_address, self.ip_json(name, "address", "show", "up")[1:])))
+            try:
+                self.until(lambda name=name: all(map(has_link_local_address, self.ip_json(name, "address", "show", "up")[1:])))
+            except AssertionError as never:
+                raise Unsettled(self.ip(name, "-d", "-6", "address") + self.ip(name, "-d", "link")) from never
 
     def add_network_behind(self) -> str:
         """An IPv4 host behind the client, which masquerades it: eth0 of the namespace that is returned, lan0 here."""
@@ -181,8 +188,11 @@ class Network:
     def until(condition, patience: float = PATIENCE) -> None:
         """Wait for something to become true."""
         end = time.monotonic() + patience
+        over = False
         while not condition():
-            assert time.monotonic() < end, "it did not happen in time"
+            assert not over, "it did not happen in time"
+            # Looked at once more when the time is over: a machine that stood still has not waited.
+            over = time.monotonic() >= end
             time.sleep(0.05)
 
     # --- the program under test

@@ -24,7 +24,7 @@ SPORTS, DPORTS = range(1024, 65536), range(1, 49152)  # RFC 4814 section 4.5
 @pytest.fixture
 def wire():
     """Two hosts and a relay; see `pktgen`."""
-    with standing(PktgenNetwork(program())) as network:
+    with standing(lambda: PktgenNetwork(program())) as network:
         yield network
 
 

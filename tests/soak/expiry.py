@@ -139,7 +139,7 @@ def held(net: Nat64Network) -> int:
 def main() -> int:
     """Prints what each stream was held up for; 1 if that is too long."""
     asked = arguments()
-    with standing(Nat64Network(program(), datapath=asked.datapath)) as net:
+    with standing(lambda: Nat64Network(program(), datapath=asked.datapath)) as net:
         net.nat64(CONFIG)
         native_path(net)
         # The first packet of the stream opens its session, which is another matter.

@@ -131,7 +131,7 @@ def main() -> None:
     chance = random.Random(asked.seed)
     packets = {kind: made for kind, made in floods(chance).items() if kind.startswith(("control", *(asked.only or [""])))}
     seen, sent = defaultdict(list), defaultdict(list)
-    with standing(Nat64Network(program(), datapath=asked.datapath)) as net:
+    with standing(lambda: Nat64Network(program(), datapath=asked.datapath)) as net:
         net.run(net.translator, "ip", "route", "add", "blackhole", NOWHERE4)
         net.ip(net.translator, "route", "add", "blackhole", NOWHERE6)
         net.nat64(CONFIG.replace("[[nat64", f"[nat64]\nmax_sessions = {asked.max_sessions}\n[[nat64", 1))

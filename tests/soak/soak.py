@@ -156,7 +156,7 @@ def main() -> int:
     again = f"make soak SOAK_TIME={asked.time:.0f} SOAK_SEED={asked.seed} SOAK_DATAPATH={asked.datapath}"
     print(f"== {asked.time:.0f} s, seed {asked.seed}, datapath {asked.datapath}", flush=True)
     standstill = Standstill()
-    with standing(Nat64Network(program(), datapath=asked.datapath)) as net:
+    with standing(lambda: Nat64Network(program(), datapath=asked.datapath)) as net:
         soak = Soak(net, asked.seed)
         print(
             "   with its end, again and again" if soak.options else "   without kills: this program keeps no state", flush=True
