@@ -102,6 +102,7 @@ def test_undisturbed_trials_are_trusted() -> None:
         ("late", {"elapsed_s": 4.0, "busy_s": 1.5}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, pace_error=-0.02)}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, behind_s=0.02)}),
+        ("stall", {**vars(PPS), "reading": replace(PPS.reading, stalls_s=(0.0003, 0.004))}),
         ("slow-sink", {**vars(PPS), "sink_drops": 100}),
         ("wrong-path", {**vars(PPS), "tuns": (Tun("past", PPS.tuns[0].device),)}),
         ("wrong-path", {**vars(PPS), "tuns": (Tun("through", QUIET),)}),
@@ -121,6 +122,18 @@ def test_each_disturbance_is_named(guard: str, change: dict[str, Any]) -> None:
     found = judge(replace(TCP, **change), Guards(), Topology())
     assert [entry.guard for entry in found] == [guard]
     assert found[0].detail[0].islower() or found[0].detail[0].isdigit()
+
+
+def test_a_ring_holds_what_a_short_stall_delays() -> None:
+    """256 packets wait at a veth; at 200 000 a second that is 1.28 ms, of which the witness may miss half a millisecond."""
+    short = replace(PPS, reading=replace(PPS.reading, stalls_s=(0.001,) * 100))
+    assert _names(short) == []
+    slow = replace(PPS, load=PpsLoad(name="pps", seconds=1).at(2000), reading=replace(PPS.reading, stalls_s=(0.1,)))
+    assert _names(slow) == []
+    # 3.55 ms more than the ring holds cost 710 of 200 000 packets: more than half of what PDR@0.5 % allows.
+    long = replace(PPS, reading=replace(PPS.reading, stalls_s=(0.00458,)))
+    assert _names(long) == ["stall"]
+    assert _names(replace(long, reading=replace(long.reading, stalls_s=(0.0035,)))) == [], "460: less than half of it"
 
 
 def test_receiver_above_link_rate() -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The packet generator as a load: its command lines, and what it prints, on captured output."""
 
+import json
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -35,6 +37,22 @@ def test_the_offered_load_is_what_was_written_and_a_quiet_trial_loses_nothing(da
     assert reading.metrics["pdv"] == pytest.approx(24.1035e-6), "99.9th percentile less the least (RFC 8219 section 7.3.1)"
     assert reading.pace_error == pytest.approx(-0.00168, abs=1e-5)
     assert reading.behind_s == pytest.approx(0.0204882, abs=1e-7)
+
+
+def test_stalls_are_told_where_cpus_were_watched(data: Path) -> None:
+    report = json.loads((data / "pktgen-0.1.0-measured.jsonl").read_text())
+    assert pktgen.parse(json.dumps(report), LOAD.at(50_000)).stalls_s == ()
+    for stalls, expected in (
+        (None, ()),
+        ([], ()),
+        ([{"cpu": 0, "until_ns": 5, "stood_still_ns": 9_300_000}], (pytest.approx(0.0093),)),
+    ):
+        assert pktgen.parse(json.dumps({**report, "stalls": stalls}), LOAD.at(50_000)).stalls_s == expected
+    aim = _aim(6)
+    assert "--watch-cpu" not in tools.client_command(LOAD.at(1000), aim)
+    watched = replace(aim, ends=replace(aim.ends, cpus=(0, 3)))
+    command = tools.client_command(LOAD.at(1000), watched)
+    assert command[command.index("--watch-cpu") + 1] == "0,3"
 
 
 def test_what_the_first_ring_refuses_is_lost(data: Path) -> None:

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import subprocess
+import sys
 import time
 
 import pytest
 from conftest import program, standing
 from nat64 import POOL, Nat64Network
+from network import PATIENCE
 from pktgen import LEFT, LEFT6, RIGHT, RIGHT6, SIGNATURE_AT, PktgenNetwork, begun, interrupted
 from pyroute2.netns import create_socket
 from siit import V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
@@ -133,6 +136,29 @@ def test_both_directions_at_once(wire: PktgenNetwork) -> None:
     assert (forth["direction"], forth["received"]["lost"]) == ("forth", FRAMES // 4)
     assert (back["direction"], back["received"]["lost"], back["received"]["received"]) == ("back", 0, FRAMES)
     assert (forth["astray"], back["astray"]) == (0, 0)
+
+
+def test_a_cpu_that_stands_still(wire: PktgenNetwork) -> None:
+    """Something that even a real-time program has to wait for has the CPU for 50 ms, as a hypervisor may."""
+    cpu = max(os.sched_getaffinity(0))
+    busy = "import time; time.sleep(0.9); end = time.monotonic() + 0.05\nwhile time.monotonic() < end: pass"
+    pinned = ["taskset", "--cpu-list", str(cpu), "chrt", "--fifo", "50", sys.executable, "-c", busy]
+    options = ("--rate", "1k", "--seconds", "1.5")
+    with wire.relaying(lambda _, frame: [frame]):
+        assert wire.measure(*options)["stalls"] is None, "nobody asked for it"
+        hog = subprocess.Popen(pinned)
+        found = wire.measure(*options, "--watch-cpu", str(cpu))
+        assert hog.wait(PATIENCE) == 0
+    longest = max(found["stalls"], key=lambda stall: stall["stood_still_ns"])
+    assert longest["cpu"] == cpu
+    assert longest["stood_still_ns"] > 45e6
+    sent = found["directions"][0]["sent"]
+    assert sent["begun_ns"] < longest["until_ns"]
+    # A CPU that is not there cannot be watched; frames are counted all the same.
+    with wire.relaying(lambda _, frame: [frame]):
+        unwatched = wire.measure(*SLOW, "--watch-cpu", "1000")
+    assert unwatched["stalls"] is None and "CPU 1000" in unwatched["stalls_because"]
+    assert unwatched["directions"][0]["received"]["received"] == FRAMES
 
 
 # --- translation

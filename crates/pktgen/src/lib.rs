@@ -25,6 +25,7 @@ pub mod signature;
 mod sink;
 mod trial;
 mod ways;
+mod witness;
 
 use std::process::ExitCode;
 use std::thread;

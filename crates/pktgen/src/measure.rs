@@ -10,6 +10,7 @@ use crate::cli::{Looks, Measure};
 use crate::failure::Failure;
 use crate::sink;
 use crate::ways::{self, Common, Direction, Way};
+use crate::witness::{Stall, Witness};
 
 /// Forth and back.
 const STREAMS: u32 = 2;
@@ -19,6 +20,11 @@ const STREAMS: u32 = 2;
 pub struct Measured {
     kept_up: bool,
     directions: Vec<Direction>,
+    /// Of the CPUs that were watched, from the first frame to the last. None: none was.
+    stalls: Option<Vec<Stall>>,
+    /// Why none was, though some were to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stalls_because: Option<String>,
 }
 
 /// Measures one direction, or both at once.
@@ -65,9 +71,23 @@ pub fn measure(options: &Measure, signals: &Signals) -> Result<Measured, Failure
         whole: options.common.histogram,
         patience: Duration::from_secs_f64(options.settle),
     };
-    let directions = ways::run(&ways, common, signals)?;
+    let witness = Witness::begin(&options.watch_cpu);
+    let directions = ways::run(&ways, common, signals);
+    let times = directions.iter().flatten().map(Direction::sending_ns);
+    let (begin, end) = times.fold((u64::MAX, 0), |(begin, end), (first, last)| {
+        (begin.min(first), end.max(last))
+    });
+    let seen = witness.end(begin, end);
+    let directions = directions?;
+    let (stalls, stalls_because) = match seen {
+        // Frames are counted all the same.
+        Err(failure) => (None, Some(failure.to_string())),
+        Ok(stalls) => ((!options.watch_cpu.is_empty()).then_some(stalls), None),
+    };
     Ok(Measured {
         kept_up: directions.iter().all(Direction::kept_up),
         directions,
+        stalls,
+        stalls_because,
     })
 }

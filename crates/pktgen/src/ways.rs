@@ -87,6 +87,11 @@ impl Direction {
         self.sent.kept_up()
     }
 
+    /// When the first burst and the last one began, CLOCK_MONOTONIC ns.
+    pub fn sending_ns(&self) -> (u64, u64) {
+        self.sent.sending_ns()
+    }
+
     /// Frames that arrived unharmed.
     pub fn received(&self) -> u64 {
         self.received.received()

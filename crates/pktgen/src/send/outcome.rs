@@ -77,6 +77,14 @@ impl Sent {
         self.kept_up
     }
 
+    /// When the first burst and the last one began, CLOCK_MONOTONIC ns.
+    pub fn sending_ns(&self) -> (u64, u64) {
+        (
+            self.begun_ns,
+            self.begun_ns + (self.duration_s * 1e9) as u64,
+        )
+    }
+
     /// Frames that the interface took.
     pub fn sent(&self) -> u64 {
         self.sent

@@ -84,6 +84,8 @@ class Guards(Strict):
     authority_ratio: float = Field(2.2, ge=0)
     pace_ratio: float = Field(0.005, gt=0)  # by which the generator's mean rate may miss the offered one
     behind_s: float = Field(0.002, gt=0)  # by which 99 % of its bursts may begin late
+    # Packets lost because a CPU stood still, per packet sent: half of what a PDR@0.5 % allows.
+    stall_ratio: float = Field(0.0025, ge=0)
 
 
 class Claim(Strict):

@@ -200,7 +200,7 @@ class Rfc8219(_Plan):
             (self.seconds < TRIAL_S, f"trials of {self.seconds:g} s instead of {TRIAL_S:g} s (RFC 2544 §24)"),
             (self.settle_s < RESIDUAL_S, f"{self.settle_s:g} s instead of 2 s for frames on their way (RFC 2544 §23)"),
             (self.rest_s < REST_S, f"{self.rest_s:g} s instead of 5 s between trials (RFC 2544 §23)"),
-            (set(self.sizes) < set(FRAME_SIZES), "not every frame size (RFC 8219 §5.1.1)"),
+            (not set(self.sizes) >= set(FRAME_SIZES), "not every frame size (RFC 8219 §5.1.1)"),
             (True, "one direction only (RFC 2544 §14 asks for both)"),
         ]
         if "frame-loss" in self.tests and self.maximum is None:

@@ -42,6 +42,7 @@ def measure_command(load: PpsLoad, aim: Aim) -> list[str]:
     settle_s, burst = (load.settle_s, load.burst) if isinstance(load, PacketTrial) else (SETTLE_S, None)
     amount = ["--rate", str(load.offered or "max"), "--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
     amount += ["--burst", str(burst)] if burst else []
+    amount += ["--watch-cpu", ",".join(map(str, aim.ends.cpus))] if aim.ends.cpus else []
     return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
 
 
@@ -53,7 +54,8 @@ def parse(text: str, load: PpsLoad) -> Reading:
     `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Raises
     LoadFault when the generator gave no such report.
     """
-    found = _direction(text)
+    measured = report(text, "measured")
+    found = _direction(measured, text)
     sent, received = found["sent"], found["received"]
     written = int(sent["written"])
     if not written:
@@ -81,13 +83,14 @@ def parse(text: str, load: PpsLoad) -> Reading:
         packets=int(received["received"]),
         pace_error=got / wanted - 1 if wanted and got else 0.0,
         behind_s=lateness.get("p99", 0.0) * 1e-9 if wanted else 0.0,
+        stalls_s=tuple(stall["stood_still_ns"] * 1e-9 for stall in measured.get("stalls") or ()),
     )
 
 
-def _direction(text: str) -> dict[str, Any]:
+def _direction(measured: dict[str, Any], text: str) -> dict[str, Any]:
     """The only one."""
     try:
-        return report(text, "measured")["directions"][0]
+        return measured["directions"][0]
     except (IndexError, KeyError) as error:
         raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
 

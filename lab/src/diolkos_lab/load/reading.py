@@ -23,6 +23,7 @@ class Ends:
     source: IPv4Address | IPv6Address  # of the client
     keeps_state: bool  # the path has sessions, which have to be there before packets are counted
     answers: Answers | None = None  # for loads that answer
+    cpus: tuple[int, ...] = ()  # on which packets are sent, forwarded and counted
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Reading:
     packets: int = 0  # that a sink counted
     pace_error: float = 0.0  # of the generator's mean rate, relative to the offered one
     behind_s: float = 0.0  # by which its bursts began late, 99th percentile
+    stalls_s: tuple[float, ...] = ()  # for which a CPU of the path stood still
 
 
 MOST_POINTS = 400  # of a series: enough for its 99th percentile over the blocks of a run

@@ -17,6 +17,8 @@ from diolkos_lab.run.counters import TICK_S, Device, NetCounters
 # What opening and closing a TCP connection puts through a TUN device: SYN, its answer, two FINs and their acknowledgements.
 # Each crosses twice, in one family and in the other. A fast path may leave these packets to the slow one.
 OPENING_BYTES = 6 * 2 * 80
+RING = 256  # packets that wait where one veth device hands them to the other (VETH_RING_SIZE of its driver)
+WITHIN_S = 5e-4  # before a stall is known to have begun: in the middle, if nothing speaks for another moment
 BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 
 
@@ -98,6 +100,18 @@ def pace(e: Evidence, limits: Guards, _: Topology) -> str | None:
     if e.reading.behind_s > limits.behind_s:
         return f"the generator was {e.reading.behind_s * 1e3:.1f} ms late with one burst in a hundred"
     return None
+
+
+def stall(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """A CPU of the path stood still, as one does that the hypervisor gives to others, for longer than packets can wait."""
+    if not isinstance(e.load, PpsLoad) or not e.reading.stalls_s:
+        return None
+    rate = e.load.offered or e.reading.metrics["sent"] / e.load.seconds
+    lost = sum(max(0.0, (stall_s + WITHIN_S / 2) * rate - RING) for stall_s in e.reading.stalls_s)
+    if lost <= limits.stall_ratio * rate * e.load.seconds:
+        return None
+    longest_ms = max(e.reading.stalls_s) * 1e3
+    return f"a CPU stood still for {longest_ms:.1f} ms, and no ring holds the {lost:.0f} packets that this may have cost"
 
 
 def slow_sink(e: Evidence, limits: Guards, _: Topology) -> str | None:
@@ -209,6 +223,7 @@ GUARDS: tuple[Guard, ...] = (
     clock_jump,
     late,
     pace,
+    stall,
     slow_sink,
     outside_drops,
     retransmits,

@@ -40,6 +40,11 @@ class Roles:
     system: int | None
     sink: int | None
 
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Every CPU that one of them has."""
+        return tuple(sorted({cpu for cpu in (self.generator, self.system, self.sink) if cpu is not None}))
+
 
 def roles(seating: Seating, cpus: Sequence[int]) -> Roles:
     if seating == "free":

@@ -28,6 +28,7 @@ from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch
 
+TRIES = 3  # of a trial of a curve, until guards object to none
 WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
 
 
@@ -142,13 +143,25 @@ class Session(contextlib.ExitStack):
         for lane, load in self._random.sample(list(self._sweeps), len(self._sweeps)):
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
-                yield self._measure(TrialCell(lane, probe), 0, self._trials_done, sweep)
+                cell = TrialCell(lane, probe)
+                trial = self.stations[lane].measure(cell, 0, self._trials_done)
+                sweep.tell(probe, 0, trial.metrics.get("loss"))
+                yield trial
                 self._trials_done += 1
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         number = next(order)
         if not self.stations[cell.lane].given_up or block == 0:
-            yield self._measure(cell, block, number, sweep)
+            trial = self.stations[cell.lane].measure(cell, block, number)
+            again = TRIES - 1 if sweep else 0
+            # A rate with one trial less than an interval needs would leave the whole curve without one.
+            while again and trial.distrust and not trial.error and self._has_time_to_spare():
+                yield trial
+                trial = self.stations[cell.lane].measure(cell, block, next(order))
+                again -= 1
+            if sweep and isinstance(cell.load, PpsLoad):
+                sweep.tell(cell.load, block, trial.metrics.get("loss"))
+            yield trial
         self._trials_done += 1
 
     def _carry_out(
@@ -168,11 +181,12 @@ class Session(contextlib.ExitStack):
         elif not station.given_up:
             yield from carried_out(part, whole, measure, station.bring_up)
 
-    def _measure(self, cell: TrialCell, block: int, order: int, sweep: Sweep | None) -> Trial:
-        trial = self.stations[cell.lane].measure(cell, block, order)
-        if sweep and isinstance(cell.load, PpsLoad):
-            sweep.tell(cell.load, block, trial.metrics.get("loss"))
-        return trial
+    def _has_time_to_spare(self) -> bool:
+        """Whether all blocks can still be made, this one included, when a trial is made again."""
+        if self.form.time_budget_s is None or self._begun is None:
+            return True
+        planned_s = (self.form.blocks - self.block) * self._length_of_block()
+        return time.monotonic() - self._begun + planned_s < self.form.time_budget_s
 
     def _would_exceed_budget(self) -> bool:
         if self.form.time_budget_s is None or self._begun is None:

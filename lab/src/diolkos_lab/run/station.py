@@ -182,9 +182,9 @@ class Station:
         self._far_end.check_alive()
         self._serial += 1
         near, far = self._end("client", plan.UPLINK), self._end("server", plan.SERVER_LINK)
-        ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers())
+        load_cpu, cpus = self._seat(cell.load)
+        ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
         aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends)
-        load_cpu = self._seat(cell.load)
         self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
@@ -227,14 +227,14 @@ class Station:
             cpu = {"cpu_generator": client.usage_s, "cpu_system": system_s, "cpu_threads": threads_s, "cpu_all": busy_s}
         return reading, guards.judge(evidence, self._around.guards, self._around.topology), cpu
 
-    def _seat(self, load: AnyLoad) -> int | None:
-        """Put everybody where the load wants him; the CPU for the client."""
-        if isinstance(load, PpsLoad):
-            return self._seats.take(load.placement, self._system.processes).generator
-        if isinstance(load, NewFlowsLoad):
-            return self._seats.take(load.placement, self._system.processes, answers=True).generator
+    def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
+        """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
+        if isinstance(load, PpsLoad | NewFlowsLoad):
+            answers = isinstance(load, NewFlowsLoad)
+            chosen = self._seats.take(load.placement, self._system.processes, answers=answers)
+            return chosen.generator, chosen.used or self._around.cpus
         self._seats.leave()
-        return self._around.load_cpu
+        return self._around.load_cpu, ()
 
     @staticmethod
     def _allowed_s(load: AnyLoad) -> float:
