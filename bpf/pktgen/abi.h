@@ -147,4 +147,24 @@ enum pktgen_received {
 	PKTGEN_RECEIVED_KINDS,
 };
 
+/* What the witness is told. */
+struct pktgen_vigil {
+	__u64 period_ns; /* from one look at the clock to the next */
+	__u64 stall_ns;  /* a look that is later by so much tells of a stall */
+};
+
+/* Its looks at the clock, on one CPU. */
+struct pktgen_looks {
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 count;
+};
+
+/* A time in which nothing ran on a CPU. */
+struct pktgen_stall {
+	__u64 until_ns;
+	__u64 stood_still_ns; /* at least; it may have begun up to a period before */
+	__u64 cpu;
+};
+
 #endif

@@ -10,8 +10,8 @@ use libbpf_rs::btf::{types, Btf};
 
 /// One object for each mode: a configuration is data of the object that it needs.
 const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
-/// The packet generator's and sink's.
-const PKTGEN: [&str; 2] = ["pktgen_send", "pktgen_sink"];
+/// The packet generator's, its sink's and its witness's.
+const PKTGEN: [&str; 3] = ["pktgen_send", "pktgen_sink", "pktgen_witness"];
 
 fn main() {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");

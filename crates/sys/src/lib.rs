@@ -45,6 +45,9 @@ mod skel {
     pub mod pktgen_sink {
         include!(concat!(env!("OUT_DIR"), "/pktgen_sink.skel.rs"));
     }
+    pub mod pktgen_witness {
+        include!(concat!(env!("OUT_DIR"), "/pktgen_witness.skel.rs"));
+    }
     pub mod siit {
         include!(concat!(env!("OUT_DIR"), "/siit.skel.rs"));
     }

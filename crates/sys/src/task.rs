@@ -60,16 +60,6 @@ pub fn wake_promptly() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
-/// Lets this thread run before all programs of the machine that do not ask for the same (SCHED_FIFO). Only the kernel's own
-/// interrupts can hold it up then, and whoever has the CPU in the machine's place.
-pub fn take_precedence() -> io::Result<()> {
-    // SAFETY: all zeros is a valid sched_param, on every libc.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = 1;
-    // SAFETY: the parameters are valid for reading; 0 is this thread.
-    done(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) })
-}
-
 /// A thread that another one can call back from a system call that it is in.
 #[derive(Clone, Copy, Debug)]
 pub struct Interruptible(u32);

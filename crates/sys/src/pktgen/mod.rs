@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's part of the packet generator (`bpf/pktgen/`): [`Generator`] sends, [`Sink`] counts what arrives.
-//! [`FrameSocket`] sends what is written here.
+//! [`FrameSocket`] sends what is written here. [`Witness`] tells when a CPU stood still meanwhile.
 //!
 //! The shapes of what they are told and of what they tell are generated from `bpf/pktgen/abi.h`, where each field is
 //! explained.
@@ -10,6 +10,7 @@ mod sink;
 mod socket;
 #[cfg(feature = "testrun")]
 pub mod testrun;
+mod witness;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,9 +19,13 @@ use libbpf_rs::MapHandle;
 
 pub use crate::skel::pktgen_send::types::{pktgen_plan as Plan, pktgen_state as State};
 pub use crate::skel::pktgen_sink::types::{pktgen_tally as Tally, pktgen_watch as Watch};
+pub use crate::skel::pktgen_witness::types::{
+    pktgen_looks as Looks, pktgen_stall as Stall, pktgen_vigil as Vigil,
+};
 pub use generator::{Generator, Stopper};
 pub use sink::{Memory, Sink, SinkMode, Stream};
 pub use socket::FrameSocket;
+pub use witness::Witness;
 
 /// Bytes of the signature, `PKTGEN_SIGNATURE`.
 pub const SIGNATURE: usize = 18;

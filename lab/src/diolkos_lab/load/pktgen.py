@@ -83,7 +83,7 @@ def parse(text: str, load: PpsLoad) -> Reading:
         packets=int(received["received"]),
         pace_error=got / wanted - 1 if wanted and got else 0.0,
         behind_s=lateness.get("p99", 0.0) * 1e-9 if wanted else 0.0,
-        stalls_s=tuple(stall["stood_still_ns"] * 1e-9 for stall in measured.get("stalls") or ()),
+        stalls_s=tuple(stall["stood_still_ns"] * 1e-9 for cpu in measured.get("watched") or () for stall in cpu["stalls"]),
     )
 
 
