@@ -5,7 +5,8 @@
 
 Stages: run (lane → search → blocks) → judge → known? → how many of all; and, in pairs, how many false alarms (A/A).
 
-Each run takes about a third of a minute. Nothing is left out or measured again: a run that a busy machine disturbs counts.
+Each run takes half a minute. No run is left out or made again: one that a busy machine disturbs counts. Within a run, as in
+every study, a trial that guards object to is made again.
 """
 
 import argparse
