@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * flow.h - which 4-tuple a flow has: each another one, in an order that looks like chance (RFC 4814 section 4, RFC 9693
- * section 4.7).
+ * section 4.4).
  *
  *   number of the flow ─► place in the space of all 4-tuples, scattered ─► source port, destination port, addresses
  */

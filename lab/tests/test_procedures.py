@@ -106,7 +106,7 @@ def test_the_pdr_is_found_where_packets_are_lost_by_chance(disturbed: float) -> 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_relevant_bounds_are_those_that_the_draft_makes_of_the_trials(seed: int) -> None:
-    """Load classification as in the appendix of draft-ietf-bmwg-mlrsearch, by itself."""
+    """Load classification as in appendix A of RFC 9971, by itself."""
     outcome, made = _carry_out(QUICK, _by_chance(_realistic, seed, disturbed=0.3))
     for found, goal in zip(outcome["goals"], QUICK.goal, strict=True):
         good: dict[float, float] = defaultdict(float)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ipv4only.arpa, by which hosts find the prefixes (RFC 7050): for it and its two reverse names this server is the
-//! authority, and never asks (RFC 8880 section 7).
+//! authority, and never asks. RFC 8880 section 7.1 demands that for the name; section 7.2 leaves the reverse names to hosts'
+//! libraries, and section 7.2.1 has servers answer those of synthetic addresses.
 
 use std::net::Ipv4Addr;
 

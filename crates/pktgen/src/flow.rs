@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which 4-tuple a flow has: each another one, in an order that looks like chance (RFC 4814 section 4, RFC 9693).
+//! Which 4-tuple a flow has: each another one, in an order that looks like chance (RFC 4814 section 4, RFC 9693
+//! section 4.4).
 //!
 //! number of the flow → place in the space of all 4-tuples, scattered → source port, destination port, addresses
 //!

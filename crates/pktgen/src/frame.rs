@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::flow::flow_at;
 
-    /// The size that RFC 2544 section 9.1 begins with, and that RFC 8219 section 5.1 makes of it for IPv6.
+    /// The size that RFC 2544 section 9.1 begins with, and that RFC 8219 section 5.1.1 makes of it for IPv6.
     #[test]
     fn the_shortest_frames_of_the_rfcs_have_room_for_a_signature() {
         for (address, least) in [("198.18.0.1", 64), ("2001:2::1", 84)] {

@@ -38,7 +38,7 @@ const DOUBT: Duration = Duration::from_secs(15);
 const LEAST_TTL: u32 = 30;
 /// And at most so long, seconds.
 const MOST_TTL: u32 = 86_400;
-/// After a denial it is asked again within these bounds, seconds.
+/// After a denial it is asked again within these bounds, seconds, though RFC 7050 section 3 has nodes wait for its TTL.
 const DENIAL: (u32, u32) = (60, 900);
 /// Without a resolver that answers, it is asked again after so long, then twice as long, …
 const RETRY: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl Discovery {
         }
     }
 
-    /// A router was heard. It speaks for itself: what another one offers stays (RFC 8781 section 5.2).
+    /// A router was heard. It speaks for itself: what another one offers stays.
     pub fn heard(&mut self, now: Moment, advertisement: &Advertisement) {
         self.forget(now);
         self.hold = now;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which prefixes can be used, and which of several is (RFC 7050 section 3, which RFC 8781 section 5.1 follows).
+//! Which prefixes can be used, and which of several is.
+//!
+//! RFC 7050 section 3, which RFC 8781 section 5.1 follows, is for nodes that use all prefixes, in the order received. A CLAT
+//! has one, so it has to choose; nobody is promised which (RFC 7050 section 5).
 
 use diolkos_core::addr::rfc6052::{Pref64, PREFIX_LENGTHS, U_OCTET};
 use diolkos_core::addr::special::{kind_of_ipv6, Kind};
@@ -19,8 +22,8 @@ pub fn is_usable(prefix: Ipv6Net) -> bool {
         && !reserved
 }
 
-/// The lower, the better: a prefix of the network's own of 96 bits, the well-known prefix, the longest other one
-/// (RFC 7050 section 3).
+/// The lower, the better: a prefix of the network's own of 96 bits, the well-known prefix, the longest other one. This order
+/// is ours.
 pub fn rank(prefix: Ipv6Net) -> u8 {
     match prefix.prefix_len() {
         96 if Pref64::new(prefix).is_well_known() => 1,

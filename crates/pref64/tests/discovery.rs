@@ -242,7 +242,7 @@ fn short_lifetimes_do_not_make_us_solicit_without_end() {
     assert_eq!(done, [(62, Action::Solicit)], "a question is open still");
 }
 
-/// RFC 7050 section 3: of several prefixes; and nobody moves without need.
+/// Of several prefixes; and nobody moves without need.
 #[test]
 fn of_equals_the_one_in_use_stays() {
     let mut world = World::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The probe of a TCP session that has been silent for long (RFC 6146 section 3.5.2.2): "a TCP
-//! segment for the connection with no data. The sequence number and the acknowledgement number are
+//! segment for the connection with no data. The sequence number and the acknowledgment number are
 //! set to zero. All flags but the ACK flag are set to zero."
 //!
 //! It goes to the node. One that knows the connection answers with an ACK, which makes the session

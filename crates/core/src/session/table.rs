@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The session tables (RFC 6146 section 3.1): a binding and a peer, and when they last spoke.
+//! The session tables (RFC 6146 section 3.2): a binding and a peer, and when they last spoke.
 
 use super::bib::Bib;
 use super::key::{Keys, Table};

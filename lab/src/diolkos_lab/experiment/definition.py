@@ -80,7 +80,7 @@ class Guards(Strict):
     retransmit_ratio: float = Field(1e-3, ge=0)  # on paths without a system under test, per segment sent
     late_ratio: float = Field(1.5, gt=1)  # a load that took this much longer than asked for
     bypass_ratio: float = Field(0.05, ge=0, le=1)  # share of the bytes that may take the wrong way
-    # RFC 8219 §9: a cold answer of a DNS64 takes two of the authority's, and a tenth is in reserve.
+    # RFC 8219 §9.2.1: a cold answer of a DNS64 takes two of the authority's, and a tenth is in reserve.
     authority_ratio: float = Field(2.2, ge=0)
     pace_ratio: float = Field(0.005, gt=0)  # by which the generator's mean rate may miss the offered one
     behind_s: float = Field(0.002, gt=0)  # by which 99 % of its bursts may begin late

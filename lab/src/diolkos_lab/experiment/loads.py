@@ -39,7 +39,7 @@ class PpsLoad(Strict):
 
     name: Literal["pps"]
     seconds: float = Field(ge=0.05, le=600)
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5)
+    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5.1.1)
     flows: int = Field(16, ge=1, le=1_000_000)
     placement: Seating = "apart"
     rates: tuple[int, ...] = ()  # packets/s
@@ -105,7 +105,7 @@ class NewFlowsLoad(Strict):
     # few: one client, FEW_PORTS source ports. many: 256 clients with all ports, so that hardly two sessions have one in common.
     bindings: Literal["few", "many"] = "few"
     seconds: float = Field(0.5, ge=0.1, le=600)  # both directions at once (§4.7)
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5)
+    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5.1.1)
     placement: Seating = "beside"
     halvings: int = Field(4, ge=1, le=10)  # of the search, between half of the first rate that loses sessions and that rate
     fill_rate: int | None = Field(None, ge=1)  # sessions/s to open where it does not matter how fast: those lost are sent again

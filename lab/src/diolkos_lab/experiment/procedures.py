@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Procedures a study may ask for: searches whose next trial depends on those before. Each block holds every one of them once.
 
-`mlrsearch`  NDR and PDR by draft-ietf-bmwg-mlrsearch
+`mlrsearch`  NDR and PDR by MLRsearch (RFC 9971)
 `rfc8219`    throughput, frame loss rate, latency and delay variation by RFC 2544 and RFC 8219
 
 Each says what varies in it (`plan`), how long it should take (`expected_s`), and in which of the RFC's demands it falls short.
@@ -25,7 +25,7 @@ REPEATS = 20  # RFC 8219 §7.2 and §7.3
 TAGGED = 500  # frames of a stream whose latency is told (RFC 8219 §7.2)
 RESIDUAL_S = 2.0  # RFC 2544 §23: for frames that are still on their way
 REST_S = 5.0  # RFC 2544 §23: for the system to come to rest
-FRAME_SIZES = (84, 128, 256, 512, 768, 1024, 1280, 1518)  # RFC 8219 §5.1.1, with IPv6's 20 bytes for the shortest
+FRAME_SIZES = (84, 128, 256, 512, 768, 1024, 1280, 1518)  # RFC 8219 §5.1.1 up to 1518; IPv6 has 84 for 64
 
 # About how many trials a search takes; only the time left on the screen depends on it.
 TRIALS_OF_BRACKET = 16
@@ -71,7 +71,7 @@ class _Plan(Strict):
 
 
 class Goal(Strict):
-    """A search goal of draft-ietf-bmwg-mlrsearch, with its names. Loss ratio 0 gives the NDR, 0.005 PDR@0.5 %."""
+    """A search goal of RFC 9971 §4.6; the last two are the package's. Loss ratio 0 gives the NDR, 0.005 PDR@0.5 %."""
 
     loss_ratio: float = Field(ge=0, lt=1)
     exceed_ratio: float = Field(0.5, ge=0, lt=1)  # share of the duration sum that may lose more

@@ -28,7 +28,7 @@ FIRST = ("sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "s
 
 
 def opening_command(load: PpsLoad, aim: Aim) -> list[str]:
-    """One packet of each flow, so that its session is there (the preliminary phase of RFC 8219 §6 and RFC 9693)."""
+    """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
     assert aim.ends
     device = aim.ends.near.rpartition(":")[2]
     amount = ["--rate", str(OPENING_RATE), "--count", str(load.flows)]

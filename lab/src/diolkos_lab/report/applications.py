@@ -34,7 +34,7 @@ DNS_WORDS = (
     "New names are in no cache, so the authority is asked each time; known names were asked for before the trial. At a fixed "
     "rate that keeps nobody busy the time of each answer counts. With as many queries as are answered (100 without an answer "
     "at a time) the rate counts: of new names it is trusted only while the authority by itself gives 2.2 times as many "
-    "(RFC 8219, section 9), or while the resolver is busy all the time.",
+    "(RFC 8219, section 9.2.1), or while the resolver is busy all the time.",
     "CPU time per answer is that of the resolver's process alone. One core would give as many answers per second as its "
     "inverse, whatever else was the limit.",
     "Every answer is compared with the address it must hold; one that is wrong fails the trial. A query counts as lost after "

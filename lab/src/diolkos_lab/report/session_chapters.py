@@ -24,8 +24,8 @@ HOW = (
     "Each packet has another 4-tuple, so each opens a session. The rate is the highest at which all of them get through, all "
     "are in the system's table by its own count, and an answer to each gets back (RFC 9693, sections 4.5 and 4.6); it begins "
     "with as many as go. Over the open sessions packets then go in both directions at once, each session in its turn, as many "
-    "as go (section 4.7). In the end all sessions are ended by one order, which is timed, and what the same order takes when "
-    "there are none is left out (section 4.8): conntrack is flushed, Diolkos is told to lend from another pool.",
+    "as go (section 4.7). In the end all sessions are ended by one order, which is timed (section 4.8); unlike there, what the "
+    "same order takes when there are none is left out. Conntrack is flushed, Diolkos is told to lend from another pool.",
     "With few bindings one client sends from 2000 ports, with many 256 clients send from all of theirs. A NAT64 has a binding "
     "for each port of a client beside the sessions, so the second costs it more; conntrack has none. Generator, forwarding and "
     "sink share the last CPU, so that the generator cannot send faster than sessions are opened there. A system that is a "
@@ -115,7 +115,10 @@ def _scale(samples: Samples, keys: Sequence[CellKey], metric: str) -> Scale:
 
 
 def _scaling(samples: Samples) -> Chapter:
-    """RFC 8219 §10: (x_n − x_1)/x_1, by how much a figure changes with the number of sessions."""
+    """By how much a figure changes with the number of sessions: (x_n − x_1)/x_1.
+
+    RFC 8219 §10.2.1 turns the sign round for figures of which more is better, as all of these are. Here less is below zero.
+    """
     groups: dict[tuple[object, ...], dict[int, CellKey]] = {}
     for key in samples.cells():
         if key.replica == 1:
@@ -135,8 +138,8 @@ def _scaling(samples: Samples) -> Chapter:
             lines.append(line)
             raw.append(raw_line)
     text = (
-        "By how much a figure changes from the fewest sessions of the run to more of them (RFC 8219, section 10: "
-        "(x_n − x_1)/x_1, here the median over the blocks); −10 % is a tenth less."
+        "By how much a figure changes from the fewest sessions of the run to more of them, (x_n − x_1)/x_1, the median over "
+        "the blocks. −10 % is a tenth less, which RFC 8219 (section 10.2.1) calls a degradation of 10 %."
     )
     heads = ["Path", "Setting", *METRICS.values()]
     table = Table(

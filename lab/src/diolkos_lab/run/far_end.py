@@ -66,7 +66,7 @@ class FarEnd:
         self._running = {}
 
     def authority_rate(self) -> float:
-        """Answers per second that the authority gives the client when nobody stands between them (RFC 8219 §9)."""
+        """Answers per second that the authority gives the client when nobody stands between them (RFC 8219 §9.2.1)."""
         if self._authority_rate is None:
             folder = self._folder / "alone"
             folder.mkdir(exist_ok=True)

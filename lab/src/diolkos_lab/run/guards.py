@@ -151,7 +151,7 @@ def link_rate(e: Evidence, limits: Guards, topology: Topology) -> str | None:
 
 
 def slow_authority(e: Evidence, limits: Guards, _: Topology) -> str | None:
-    """What is measured must be the resolver, not the server that it asks: that one has enough in reserve (RFC 8219 §9), or
+    """What is measured must be the resolver, not the server that it asks: that one has enough in reserve (RFC 8219 §9.2.1), or
     the resolver had no time to spare."""
     rate = e.reading.metrics.get("rate", 0.0)
     if not isinstance(e.load, DnsLoad) or e.load.cache == "warm" or not rate:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""NDR and PDR by FD.io's package MLRsearch, which is the controller of draft-ietf-bmwg-mlrsearch; we are its measurer.
+"""NDR and PDR by FD.io's package MLRsearch, which is the controller of RFC 9971 (§4.9); we are its measurer.
 
 The controller calls `measure` and waits. A procedure of ours is asked and told. So the controller has a thread of its own,
 which sleeps whenever a trial is made:

@@ -28,8 +28,8 @@ class Lost(LoadFault):
 def measure(load: NewFlowsLoad, table: Sessions | None, attempt: Callable[[NewFlowsLoad], Measured]) -> Measured:
     """The attempt at the highest rate at which all sessions got through and were answered.
 
-    It gets the metrics `sessions` that the table held, `teardown` sessions/s when all of them were ended at once (§4.8, the
-    time that ending none takes is left out), and how many `attempts` were made. What guards object to in any attempt counts,
+    It gets the metrics `sessions` that the table held, `teardown` sessions/s when all of them were ended at once (§4.8, but
+    without the time that ending none takes), and how many `attempts` were made. What guards object to in any attempt counts,
     since a disturbed one makes the rate look lower. `table` is None where nothing keeps state. Raises LoadFault where sessions
     are lost at every rate (Lost), or the table does not hold what it should.
     """
