@@ -6,8 +6,8 @@
 
 mod bytes;
 
-use super::configurations::{Node, Setup};
-use super::paths::Way;
+use super::given::Way;
+use super::setup::{Node, Setup};
 use diolkos_core::addr::special;
 use diolkos_sys::fastpath::testrun::LONGEST;
 use fastrand::Rng;

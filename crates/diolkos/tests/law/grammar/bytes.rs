@@ -4,8 +4,8 @@
 //! ends → transport header and data, summed → IPv4 or IPv6 header → padding, cuts and changed bytes
 
 use super::{Checksum, Fill, Oddity, Recipe, Transport};
-use crate::configurations::Setup;
-use crate::paths::{Given, Way};
+use crate::given::{Given, Way};
+use crate::setup::Setup;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
