@@ -3,8 +3,8 @@
 //!
 //! seed, and what the tables say ─► flow, direction, flags ─► bytes
 
+use super::common::ones_sum;
 use super::given::{Given, Way};
-use super::grammar::ones_sum;
 use super::setup::Setup;
 use diolkos_core::addr::rfc6052::Pref64;
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};

@@ -13,8 +13,6 @@ use diolkos_sys::fastpath::testrun::LONGEST;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
 
-pub use bytes::ones_sum;
-
 /// One packet, in words.
 #[derive(Clone, Debug)]
 pub struct Recipe {

@@ -19,6 +19,9 @@
 //! What no test run can show (checksums left to the device, packets in pieces of memory, routes and what is sent by them) is tested with real
 //! devices in `tests/e2e`.
 
+// Checksums as the tests of `core` add them up: without code of the translator.
+#[path = "../../../core/tests/common/mod.rs"]
+mod common;
 mod configurations;
 mod fate;
 mod flows;

@@ -3,8 +3,8 @@
 //!
 //! A checksum moves with the addresses: one that was right stays right, one that was wrong stays wrong by as much.
 
+use super::common::ones_sum;
 use super::given::{Given, Way};
-use super::grammar::ones_sum;
 use super::setup::Setup;
 use std::net::Ipv4Addr;
 
