@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for every packet, whatever becomes of it. It is read here a second time, without the translator's
-//! code: checksums are added up word by word, lengths are taken from where the RFCs put them.
+//! What must hold for every packet, whatever becomes of it.
 //!
 //! packet → translator → verdict → [`Seen`]: one translated packet, its fragments, or our own error
 
 use crate::common::{self, ones_sum, Outcome, World};
-use crate::headers::walk;
+use crate::seen::Seen;
 use crate::setting::SCARCE_BURST;
-use diolkos_core::{
-    Checksum, Config, Gso, GsoKind, Offload, TrafficClass, Translator, UdpZeroChecksum, Verdict,
-};
+use diolkos_core::{Checksum, Config, Offload, TrafficClass, Translator, UdpZeroChecksum, Verdict};
 
 /// Translates the packet and panics if anything about the outcome cannot be.
 pub fn judge(config: &Config, translator: &Translator, packet: &[u8], offload: Offload) -> Outcome {
@@ -44,206 +41,6 @@ pub fn judge(config: &Config, translator: &Translator, packet: &[u8], offload: O
         Verdict::Held => panic!("a translator without state holds nothing"),
     }
     outcome
-}
-
-/// A packet as it stands on the wire.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    /// The packet, without padding of the link.
-    pub bytes: &'a [u8],
-    version: u8,
-    class: u8,
-    hops: u8,
-    dont_fragment: bool,
-    /// Offset in bytes and whether more follows; None without a Fragment header, or without meaning in IPv4's.
-    fragment: Option<(usize, bool)>,
-    /// ICMP is the packet's own.
-    protocol: u8,
-    transport_at: usize,
-}
-
-impl<'a> Seen<'a> {
-    /// None if it is no packet, or one that leads nowhere.
-    pub fn of(bytes: &'a [u8]) -> Option<Seen<'a>> {
-        match bytes.first()? >> 4 {
-            4 => Seen::ipv4(bytes),
-            6 => Seen::ipv6(bytes),
-            _ => None,
-        }
-    }
-
-    fn ipv4(bytes: &'a [u8]) -> Option<Seen<'a>> {
-        let transport_at = usize::from(bytes[0] & 15) * 4;
-        let bytes = bytes.get(..usize::from(word(bytes, 2)?))?;
-        if transport_at < 20 || transport_at > bytes.len() {
-            return None;
-        }
-        let flags_and_offset = word(bytes, 6)?;
-        let more = flags_and_offset & 0x2000 != 0;
-        let offset = usize::from(flags_and_offset & 0x1fff) * 8;
-        Some(Seen {
-            bytes,
-            version: 4,
-            class: bytes[1],
-            hops: bytes[8],
-            dont_fragment: flags_and_offset & 0x4000 != 0,
-            fragment: (more || offset != 0).then_some((offset, more)),
-            protocol: bytes[9],
-            transport_at,
-        })
-    }
-
-    fn ipv6(bytes: &'a [u8]) -> Option<Seen<'a>> {
-        let bytes = bytes.get(..40 + usize::from(word(bytes, 4)?))?;
-        let walked = walk(bytes)?;
-        Some(Seen {
-            bytes,
-            version: 6,
-            class: bytes[0] << 4 | bytes[1] >> 4,
-            hops: bytes[7],
-            dont_fragment: true,
-            fragment: walked
-                .fragment
-                .map(|fragment| (usize::from(fragment.offset) * 8, fragment.more)),
-            protocol: walked.protocol,
-            transport_at: walked.at,
-        })
-    }
-
-    fn transport(&self) -> &'a [u8] {
-        &self.bytes[self.transport_at..]
-    }
-
-    fn is_whole(&self) -> bool {
-        self.fragment.is_none_or(|fragment| fragment == (0, false))
-    }
-
-    fn is_icmp(&self) -> bool {
-        self.protocol == if self.version == 4 { 1 } else { 58 }
-    }
-
-    /// RFC 792 and RFC 4443 section 2.1.
-    pub fn is_icmp_error(&self) -> bool {
-        let errors = match self.version {
-            4 => [3, 4, 5, 11, 12].contains(self.transport().first().unwrap_or(&3)),
-            _ => *self.transport().first().unwrap_or(&1) < 128,
-        };
-        self.is_icmp() && errors && self.fragment.is_none_or(|(offset, _)| offset == 0)
-    }
-
-    fn source(&self) -> &'a [u8] {
-        if self.version == 4 {
-            &self.bytes[12..16]
-        } else {
-            &self.bytes[8..24]
-        }
-    }
-
-    fn destination(&self) -> &'a [u8] {
-        if self.version == 4 {
-            &self.bytes[16..20]
-        } else {
-            &self.bytes[24..40]
-        }
-    }
-
-    /// The pseudo-header of a transport of `len` bytes; ICMPv4 has none.
-    fn pseudo(&self, len: usize) -> Vec<u8> {
-        if self.version == 4 && self.is_icmp() {
-            return Vec::new();
-        }
-        let addresses = [self.source(), self.destination()].concat();
-        [
-            &addresses[..],
-            &(len as u32).to_be_bytes(),
-            &[0, self.protocol],
-        ]
-        .concat()
-    }
-
-    /// Is the transport checksum of `transport` right? None where there is none, or none to be known.
-    fn checksum_of(&self, transport: &[u8]) -> Option<bool> {
-        let at = checksum_at(self, transport)?;
-        let covered = match self.protocol {
-            17 => {
-                let len = usize::from(word(transport, 4)?);
-                if len < 8 || word(transport, at)? == 0 {
-                    return None;
-                }
-                transport.get(..len)?
-            }
-            // RFC 3828 section 3.1: 0 covers all.
-            136 => match usize::from(word(transport, 4)?) {
-                0 => transport,
-                1..8 => return None,
-                len => transport.get(..len)?,
-            },
-            // RFC 4340 section 9.2: only a coverage of 0 covers all.
-            33 if transport[5] & 15 != 0 => return None,
-            _ => transport,
-        };
-        let len = if self.protocol == 17 {
-            covered.len()
-        } else {
-            transport.len()
-        };
-        // Every pseudo-header is of whole words.
-        Some(ones_sum(&[&self.pseudo(len), covered].concat()) == 0xffff)
-    }
-
-    fn checksum(&self) -> Option<bool> {
-        self.is_whole()
-            .then(|| self.checksum_of(self.transport()))?
-    }
-
-    /// By difference, zeros that sum to zero cannot be told from words that sum to 0xFFFF (RFC 1624 section 3).
-    fn is_all_zero(&self) -> bool {
-        self.is_icmp() && ones_sum(self.transport()) == 0
-    }
-
-    /// Bytes of the largest packet that it stands for.
-    fn largest(&self, offload: Offload) -> usize {
-        let Some(Gso { kind, size }) = offload.gso else {
-            return self.bytes.len();
-        };
-        let header = match kind {
-            GsoKind::Tcp => usize::from(self.transport()[12] >> 4) * 4,
-            GsoKind::Udp => 8,
-        };
-        self.bytes
-            .len()
-            .min(self.transport_at + header + usize::from(size))
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-/// Where the transport has its checksum, if it has one and is long enough.
-fn checksum_at(seen: &Seen<'_>, transport: &[u8]) -> Option<usize> {
-    let (at, least) = match seen.protocol {
-        6 => (16, 20),
-        17 | 136 => (6, 8),
-        33 => (6, 12),
-        _ if seen.is_icmp() => (2, 8),
-        _ => return None,
-    };
-    (transport.len() >= least).then_some(at)
-}
-
-/// The transport with what translation may change taken out: the checksum, and the type of an echo message.
-fn unchanged(seen: &Seen<'_>, transport: &[u8]) -> Vec<u8> {
-    let mut bytes = transport.to_vec();
-    if seen.fragment.is_none_or(|(offset, _)| offset == 0) {
-        if let Some(at) = checksum_at(seen, transport) {
-            bytes[at..at + 2].fill(0);
-        }
-        if seen.is_icmp() && !bytes.is_empty() {
-            bytes[0] = 0;
-        }
-    }
-    bytes
 }
 
 /// Lengths, header checksum, hops: what holds for all that leaves.
@@ -298,8 +95,8 @@ fn translated(
         return;
     }
     assert_eq!(
-        unchanged(&after, after.transport()),
-        unchanged(before, before.transport())
+        after.unchanged(after.transport()),
+        before.unchanged(before.transport())
     );
     let (first, second) = (before.fragment, after.fragment);
     assert_eq!(
@@ -308,16 +105,6 @@ fn translated(
         "the same part of a datagram"
     );
     assert_eq!(offload.gso, offered.gso);
-    let is_seed = |seen: &Seen<'_>| {
-        let at = checksum_at(seen, seen.transport()).expect("a seed stands somewhere");
-        let field = word(seen.transport(), at).expect("within the header");
-        let len = match seen.protocol {
-            17 => usize::from(word(seen.transport(), 4).expect("within the header")),
-            _ => seen.transport().len(),
-        };
-        // 0 and 0xFFFF are one number.
-        field % 0xffff == ones_sum(&seen.pseudo(len)) % 0xffff
-    };
     match (offered.checksum, offload.checksum) {
         (Checksum::Complete, Checksum::Complete) => {
             match before.checksum().filter(|_| !before.is_all_zero()) {
@@ -327,7 +114,7 @@ fn translated(
         }
         (Checksum::Partial, Checksum::Partial) => {
             assert!(
-                is_seed(&after) || !is_seed(before),
+                after.is_seed() || !before.is_seed(),
                 "the sum of the new pseudo-header"
             );
         }
@@ -338,7 +125,7 @@ fn translated(
                     && offload.gso.is_some()
                     && config.udp_zero_checksum == UdpZeroChecksum::Compute
             );
-            assert!(is_seed(&after));
+            assert!(after.is_seed());
         }
         (Checksum::Partial, Checksum::Complete) => {
             panic!("what was left to the device is left to it")
@@ -397,8 +184,8 @@ fn pieces(config: &Config, before: &Seen<'_>, offered: Offload, sent: &[(Vec<u8>
             panic!("{} datagrams out of one", datagrams.len());
         };
         assert_eq!(
-            unchanged(first, transport),
-            unchanged(before, before.transport())
+            first.unchanged(transport),
+            before.unchanged(before.transport())
         );
     }
     for (first, transport) in &datagrams {

@@ -4,7 +4,8 @@
 //! Each target is a function of bytes that panics if something that must always hold does not. libFuzzer calls it
 //! through `targets/`; `cargo test` calls it with the seeds alone.
 //!
-//! bytes → [`input`] (→ [`setting`]: a configuration) → target → [`judge`]: what every output of the translator is
+//! bytes → [`input`] (→ [`setting`]: a configuration) → target → [`judge`]: what every output of the translator is, read
+//! a second time ([`seen`])
 //!
 //! | target | what reads the bytes | what is held against it |
 //! |---|---|---|
@@ -36,6 +37,7 @@ pub mod offload;
 pub mod pcap;
 pub mod pref64;
 pub mod seeds;
+pub mod seen;
 pub mod setting;
 pub mod state;
 pub mod translate;

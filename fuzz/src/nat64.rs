@@ -7,8 +7,9 @@
 //! Whatever comes, what leaves is whole, limits hold, and when all has expired nothing is left.
 
 use crate::input::Input;
+use crate::seeds;
+use crate::seen::Seen;
 use crate::world::{binding, config, e6, Router};
-use crate::{judge, seeds};
 use diolkos_core::config::nat64::{Filtering, Nat64Config, Protocol};
 use diolkos_core::{Checksum, Gso, GsoKind, Offload, UdpZeroChecksum, Verdict};
 use std::net::Ipv6Addr;
@@ -171,7 +172,7 @@ fn spoilt(packet: &[u8], input: &mut Input<'_>) -> Vec<u8> {
 
 /// Lengths and the IPv4 header's checksum, read a second time.
 fn whole(packet: &[u8]) {
-    let seen = judge::Seen::of(packet).expect("what leaves is a packet");
+    let seen = Seen::of(packet).expect("what leaves is a packet");
     assert_eq!(
         seen.bytes.len(),
         packet.len(),

@@ -13,22 +13,30 @@ from siit import V4, V4_IN_IPV6, V6
 
 
 class Stream:
-    """A TCP connection that always has something to send, in one direction; it must arrive, all of it and in order."""
+    """A TCP connection that always has something to send, in one direction; it must arrive, all of it and in order.
 
-    def __init__(self, nat64: Nat64Network, inwards: bool = False, port: int = 4000) -> None:
-        listener = nat64.listener(V4, port)
-        near = nat64.connect(V6, (V4_IN_IPV6, port))
-        far, _ = listener.accept()
-        nat64.sockets.append(far)
-        listener.close()
-        self.source, self.sink = (far, near) if inwards else (near, far)
-        for sock in (near, far):
-            sock.settimeout(60)
+    `pause` is the time between two chunks of 16 KiB, `patience` the longest silence that is no failure, both in seconds.
+    """
+
+    def __init__(self, source: socket.socket, sink: socket.socket, pause: float = 0.001, patience: float = 60) -> None:
+        self.source, self.sink, self.pause = source, sink, pause
+        for sock in (source, sink):
+            sock.settimeout(patience)
         self.received, self.failure, self.stopping = 0, None, False
         self.digests = (hashlib.sha256(), hashlib.sha256())
         self.threads = [threading.Thread(target=part, daemon=True) for part in (self.send, self.receive)]
         for thread in self.threads:
             thread.start()
+
+    @classmethod
+    def through(cls, nat64: Nat64Network, inwards: bool = False, port: int = 4000) -> Stream:
+        """From a node behind the NAT64 to a peer, or back over a connection that the node has opened."""
+        listener = nat64.listener(V4, port)
+        near = nat64.connect(V6, (V4_IN_IPV6, port))
+        far, _ = listener.accept()
+        nat64.sockets.append(far)
+        listener.close()
+        return cls(far, near) if inwards else cls(near, far)
 
     def send(self) -> None:
         """Send until told to stop."""
@@ -39,7 +47,7 @@ class Stream:
                 self.source.sendall(chunk)
                 self.digests[0].update(chunk)
                 number += 1
-                time.sleep(0.001)
+                time.sleep(self.pause)
             self.source.shutdown(socket.SHUT_WR)
         except OSError as error:
             self.failure = error
@@ -61,10 +69,10 @@ class Stream:
             assert time.monotonic() < end, f"{until - self.received} bytes of a megabyte have not come"
             time.sleep(0.01)
 
-    def finish(self) -> None:
+    def finish(self, patience: float = 20) -> None:
         """End it; everything has come."""
         self.stopping = True
         for thread in self.threads:
-            thread.join(20)
-        assert self.failure is None, self.failure
-        assert self.digests[0].digest() == self.digests[1].digest()
+            thread.join(patience)
+        assert self.failure is None, f"the stream broke after {self.received} bytes: {self.failure!r}"
+        assert self.digests[0].digest() == self.digests[1].digest(), f"of the stream other bytes came, {self.received} of them"

@@ -30,7 +30,7 @@ def test_a_transfer_lives_through_a_restart(nat64: Nat64Network, how: signal.Sig
     before = nat64.forwarding()
     running = start(nat64)
     assert "no fast path" not in running.log()
-    stream = Stream(nat64, inwards)
+    stream = Stream.through(nat64, inwards)
     stream.flow()
     if how == signal.SIGKILL and not goes_on(nat64):
         nat64.bind("add", "udp", f"{BOUND}:99", f"[{V6}]:99")  # has the state written
@@ -67,7 +67,7 @@ def test_routes_without_carrier(nat64: Nat64Network) -> None:
         nat64.sysctl(nat64.translator, f"net.{family}.conf.default.ignore_routes_with_linkdown", "1")
     running = start(nat64)
     assert "ignore_routes_with_linkdown" not in running.log()
-    stream = Stream(nat64)
+    stream = Stream.through(nat64)
     stream.flow()
     end(running, signal.SIGTERM)
     stream.flow()
@@ -118,7 +118,7 @@ def test_mappings_and_bindings_stay(nat64: Nat64Network, how: signal.Signals) ->
 def test_what_only_the_kernel_knows(nat64: Nat64Network) -> None:
     """After a kill the file is older than the maps: sessions since then come back from these, and are as before."""
     running = start(nat64)
-    streams = [Stream(nat64, port=port) for port in (4000, 4001)]
+    streams = [Stream.through(nat64, port=port) for port in (4000, 4001)]
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4500)
     mapped = ask(inside, (V4_IN_IPV6, 4500), outside)
     for stream in streams:
@@ -221,7 +221,7 @@ def test_a_port_that_another_node_has_got_since(nat64: Nat64Network) -> None:
 def test_another_configuration_meanwhile(nat64: Nat64Network, how: signal.Signals, text: str) -> None:
     """What it still allows goes on without a gap, whether the maps can be shared or not."""
     running = start(nat64)
-    stream = Stream(nat64)
+    stream = Stream.through(nat64)
     stream.flow()
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4500)
     mapped = ask(inside, (V4_IN_IPV6, 4500), outside)
@@ -248,7 +248,7 @@ def test_what_is_no_longer_allowed(nat64: Nat64Network) -> None:
     nat64.bind("add", "udp", f"{BOUND}:80", f"[{V6}]:8080")
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
     ask(inside, (V4_IN_IPV6, 4000), outside)
-    Stream(nat64).flow()
+    Stream.through(nat64).flow()
     end(running, signal.SIGTERM)
     other = TRANSLATOR + '[[nat64.pool4]]\naddress = "192.0.2.64/30"\n' + static("udp", f"{BOUND}:80", f"[{V6_OTHER}]:8080")
     running = start(nat64, other)

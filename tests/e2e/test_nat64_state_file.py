@@ -66,7 +66,7 @@ def test_a_folder_that_cannot_be_made(nat64: Nat64Network) -> None:
 def test_a_damaged_file(nat64: Nat64Network, change, words: str) -> None:
     """It is put aside, which is said; what the kernel knows comes back from there, and nothing else is made up."""
     running = start(nat64)
-    stream = Stream(nat64)
+    stream = Stream.through(nat64)
     stream.flow()
     end(running, signal.SIGTERM)
     path = state(nat64)

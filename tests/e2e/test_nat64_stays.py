@@ -26,7 +26,7 @@ def test_what_stays_can_be_removed(nat64: Nat64Network, next_start: str) -> None
     """A start without a state file, with another datapath or mode, or `stop`: nothing is left, and settings are put back."""
     before = nat64.forwarding()
     running = start(nat64)
-    stream = Stream(nat64)
+    stream = Stream.through(nat64)
     stream.flow()
     end(running, signal.SIGTERM)
     stream.flow()
@@ -103,7 +103,7 @@ def test_without_what_it_takes_to_stay(nat64: Nat64Network) -> None:
         running = Running(process, log)
         nat64.until(lambda running=running: "ready" in running.log() or running.process.poll() is not None)
         assert words in running.log()
-        stream = Stream(nat64)
+        stream = Stream.through(nat64)
         stream.flow()
         end(running, signal.SIGTERM)
         assert left(nat64) == []

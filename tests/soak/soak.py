@@ -27,7 +27,7 @@ from conftest import ROUTER_DATAPATHS, program, standing
 from nat64 import CONFIG, POOL, TRANSLATOR, Nat64Network
 from siit import PREF64
 from test_nat64_reload import OTHER_POOL, OTHER_PREF64
-from traffic import OPERATORS, Broken, Traffic
+from traffic import OPERATORS, Traffic
 from watch import Watch
 
 # Short times, so that sessions come and go in half an hour; a limit that floods alone do not reach.
@@ -48,6 +48,10 @@ RELOADS = {
 ELSEWHERE = TRANSLATOR + f"[nat64]\nmax_sessions = {LIMIT}\n" + OTHER_POOL + TIMES
 
 AUDIT_S, PROGRESS_S = 5, 30
+
+
+class Broken(Exception):
+    """A flow did not go on, or what arrived is not what was sent."""
 
 
 class Standstill:

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from ipaddress import IPv6Address
 import malformed
 from nat64 import BOUND, V4_OTHER, V6_ELSEWHERE, V6_OTHER, Nat64Network, ask, in_ipv6
 from siit import V4, V4_IN_IPV6, V6
+from stream import Stream
 from test_nat64_faults import Frames
 from test_nat64_floods import datagram
 from test_nat64_reload import OTHER_PREF64
@@ -26,14 +25,12 @@ CONNECTIONS, SOCKETS = 60, 100
 OPERATORS = f"{BOUND}:443"
 # Of what goes through a connection at once: what both kernels' buffers take.
 CHUNK = 30_000
+# Between two chunks of the stream that lasts as long as the soak: 4 MB/s at the most. And how long it may be silent.
+STREAM_PAUSE_S, PATIENCE_S = 0.004, 120
 # Flows that a scan begins, and how long it takes until there is another one.
 SCAN, SCAN_PAUSE_S = 300, 4
 # A mapping is the same again if its socket was used so lately.
 MAPPING_S = 100
-
-
-class Broken(Exception):
-    """A flow did not go on, or what arrived is not what was sent."""
 
 
 @dataclass
@@ -76,48 +73,6 @@ class Mapped:
     used: float = field(default_factory=time.monotonic)
 
 
-class Stream:
-    """A connection that always has something to send; it is checked at the end that all of it came, in order."""
-
-    def __init__(self, near: socket.socket, far: socket.socket) -> None:
-        self.near, self.far = near, far
-        self.failure: Exception | None = None
-        self.sent, self.got, self.received = hashlib.sha256(), hashlib.sha256(), 0
-        self.is_over = threading.Event()
-        for sock in (near, far):
-            sock.settimeout(120)
-        self.threads = [threading.Thread(target=part, daemon=True) for part in (self.send, self.receive)]
-        for thread in self.threads:
-            thread.start()
-
-    def send(self) -> None:
-        number = 0
-        try:
-            while not self.is_over.wait(0.002):
-                chunk = number.to_bytes(8) * 1024
-                self.near.sendall(chunk)
-                self.sent.update(chunk)
-                number += 1
-            self.near.shutdown(socket.SHUT_WR)
-        except OSError as error:
-            self.failure = error
-
-    def receive(self) -> None:
-        try:
-            while chunk := self.far.recv(1 << 16):
-                self.got.update(chunk)
-                self.received += len(chunk)
-        except OSError as error:
-            self.failure = error
-
-    def finish(self) -> None:
-        self.is_over.set()
-        for thread in self.threads:
-            thread.join(120)
-        if self.failure or self.sent.digest() != self.got.digest():
-            raise Broken(f"a stream broke after {self.received} bytes: {self.failure!r}")
-
-
 class Traffic:
     """All that is going on."""
 
@@ -138,7 +93,8 @@ class Traffic:
         # Packets to be broken are of a session of their own, which nobody reads.
         self.quiet = net.socket(V6, 5555), net.socket(V4, 5555)
         self.victim = malformed.Session(5555, *ask(self.quiet[0], (V4_IN_IPV6, 5555), self.quiet[1]), 5555)
-        self.stream = Stream(*self.open().__dict__.values())
+        connection = self.open()
+        self.stream = Stream(connection.near, connection.far, STREAM_PAUSE_S, PATIENCE_S)
         self.connections.clear()
 
     def kinds(self) -> dict[Callable[[], object], int]:
@@ -282,7 +238,7 @@ class Traffic:
 
     def close(self) -> None:
         """All ends; the stream has lost nothing."""
-        self.stream.finish()
+        self.stream.finish(PATIENCE_S)
         for connection in self.connections:
             connection.end("near")
         for known in self.mapped:

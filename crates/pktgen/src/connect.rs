@@ -58,12 +58,12 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
     }
     let sessions = options.sessions;
     let watching = sink::watching(&options.counting, STREAMS, options.common.key);
-    let near = ways::open(&options.from, Some(&watching))?;
+    let near = ways::open(&options.ends.from, Some(&watching))?;
     let remembering = Watching {
         remembers: sessions,
         ..watching
     };
-    let far = ways::open(&options.to, Some(&remembering))?;
+    let far = ways::open(&options.ends.to, Some(&remembering))?;
     let (Some(near_sink), Some(far_sink)) = (&near.sink, &far.sink) else {
         return Err(Failure::run_time("an end has no sink"));
     };
@@ -127,7 +127,7 @@ impl Network<'_> {
             stream,
             from: self.near,
             sink: self.far_sink,
-            addresses: (options.src, options.dst),
+            addresses: (options.ends.src, options.ends.dst),
             looks: Looks {
                 flows,
                 ..options.looks.clone()

@@ -31,8 +31,8 @@ pub struct Measured {
 pub fn measure(options: &Measure, signals: &Signals) -> Result<Measured, Failure> {
     let watching = sink::watching(&options.counting, STREAMS, options.common.key);
     let back = options.back_src.zip(options.back_dst);
-    let a = ways::open(&options.from, back.map(|_| &watching))?;
-    let b = ways::open(&options.to, Some(&watching))?;
+    let a = ways::open(&options.ends.from, back.map(|_| &watching))?;
+    let b = ways::open(&options.ends.to, Some(&watching))?;
 
     let mut ways = Vec::new();
     if let Some(sink) = &b.sink {
@@ -41,7 +41,7 @@ pub fn measure(options: &Measure, signals: &Signals) -> Result<Measured, Failure
             stream: 0,
             from: &a,
             sink,
-            addresses: (options.src, options.dst),
+            addresses: (options.ends.src, options.ends.dst),
             looks: options.looks.clone(),
             amount: &options.amount,
             cpu: options.amount.cpu,

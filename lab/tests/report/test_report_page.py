@@ -12,7 +12,7 @@ import synthetic
 from matplotlib import rc_context
 
 from diolkos_lab import report
-from diolkos_lab.report import page as page_module
+from diolkos_lab.report import publish
 from diolkos_lab.report.pictures import Inline
 from diolkos_lab.report.pictures.style import NARROW, rc
 
@@ -69,7 +69,7 @@ def sketched(monkeypatch):
             picture.draw(NARROW).draw_without_rendering()
         return Inline(picture, "", "")
 
-    monkeypatch.setattr(page_module, "save", sketch)
+    monkeypatch.setattr(publish, "save", sketch)
 
 
 def made(tmp_path, edit=None, **plan):

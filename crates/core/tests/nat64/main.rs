@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stateful translator, in virtual time.
 //!
-//! * `udp`, `tcp`, `limits`, `operate`: the tables alone ([`diolkos_core::session`]).
+//! * `udp`, `tcp`, `limits`, `bindings`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
 //! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
 //! * `packets`, `errors`, `fragments`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
@@ -11,13 +11,15 @@
 mod common;
 
 mod agreement;
+mod bindings;
 mod errors;
 mod fragments;
 mod hairpin;
 mod limits;
 mod model;
-mod operate;
 mod packets;
+mod reconfigure;
+mod restore;
 mod robust;
 mod tcp;
 mod udp;

@@ -179,6 +179,31 @@ impl Tables {
     }
 }
 
+/// Sessions of every protocol, a second between them. Also of port 0, from which datagrams come that want no answer
+/// (RFC 768).
+pub fn some_sessions(t: &mut Tables) -> Vec<SessionView> {
+    let peer = "192.0.2.1:53";
+    for n in 0..50u16 {
+        let node = e6("2001:db8::1", n);
+        t.out(Protocol::Udp, node, peer, Segment::Other).unwrap();
+        t.out(Protocol::Icmp, node, "192.0.2.1:0", Segment::Other)
+            .unwrap();
+        let v4 = t.out(Protocol::Tcp, node, peer, Segment::Syn).unwrap();
+        if n % 2 == 0 {
+            t.inward(Protocol::Tcp, v4, peer, Segment::Syn).unwrap();
+        }
+        t.wait(1.0);
+    }
+    sorted(t)
+}
+
+/// The sessions that there are, in an order that only depends on them.
+pub fn sorted(t: &Tables) -> Vec<SessionView> {
+    let mut views: Vec<_> = t.state.sessions().collect();
+    views.sort_by_key(|view| (view.binding.protocol, view.binding.v6, view.peer));
+    views
+}
+
 /// A whole NAT64, and a clock.
 pub struct Router {
     pub nat64: Nat64,

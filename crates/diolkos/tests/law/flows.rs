@@ -3,9 +3,9 @@
 //!
 //! seed, and what the tables say ─► flow, direction, flags ─► bytes
 
-use super::configurations::Setup;
-use super::grammar::ones_sum;
-use super::paths::{Given, Way};
+use super::common::ones_sum;
+use super::given::{Given, Way};
+use super::setup::Setup;
 use diolkos_core::addr::rfc6052::Pref64;
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use diolkos_core::Nat64;

@@ -6,14 +6,12 @@
 
 mod bytes;
 
-use super::configurations::{Node, Setup};
-use super::paths::Way;
+use super::given::Way;
+use super::setup::{Node, Setup};
 use diolkos_core::addr::special;
 use diolkos_sys::fastpath::testrun::LONGEST;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
-
-pub use bytes::ones_sum;
 
 /// One packet, in words.
 #[derive(Clone, Debug)]

@@ -5,7 +5,8 @@
 //! Both paths get the same packets: the kernel runs the programs of the fast path (BPF_PROG_TEST_RUN), the slow path is
 //! called. Two floors keep the fast path from obeying by declining everything.
 //!
-//! vectors, re-addressed (`readdress`), or a seed (`grammar`) ─► a packet for a translator (`configurations`) ─► `paths`
+//! vectors, re-addressed (`readdress`), or a seed (`grammar`, with state `flows`) ─► a packet (`given`) for a translator
+//! (`setup`; all of them: `configurations`) ─► `paths` ─► what becomes of it (`fate`)
 //!
 //! | environment | |
 //! |---|---|
@@ -18,8 +19,13 @@
 //! What no test run can show (checksums left to the device, packets in pieces of memory, routes and what is sent by them) is tested with real
 //! devices in `tests/e2e`.
 
+// Checksums as the tests of `core` add them up: without code of the translator.
+#[path = "../../../core/tests/common/mod.rs"]
+mod common;
 mod configurations;
+mod fate;
 mod flows;
+mod given;
 mod grammar;
 #[allow(dead_code)] // What only the program needs of it.
 #[path = "../../src/nat64/leases.rs"]
@@ -29,13 +35,15 @@ mod leases;
 mod mirror;
 mod paths;
 mod readdress;
+mod setup;
 #[allow(dead_code)] // Vectors are replayed there; here only their packets are of use.
 #[path = "../../../core/tests/vectors/file.rs"]
 mod vectors;
 
-use configurations::Setup;
+use fate::{Fate, Tally};
 use grammar::Recipe;
-use paths::{Fate, Paths, Tally};
+use paths::Paths;
+use setup::Setup;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
@@ -191,7 +199,7 @@ fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
     let mut paths = Paths::new(setup);
     let mut all = Tally::default();
     for case in 0..cases / 3 {
-        let given = flows::next(setup, paths.nat64(), &mut rng);
+        let given = flows::next(setup, paths.slow.nat64(), &mut rng);
         let ipv4_id = rng.u16(..);
         match paths.obey(&given, ipv4_id) {
             Ok(fate) => all.add(fate),
@@ -199,8 +207,8 @@ fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
         }
     }
     assert_eq!(paths.inline, all.of(Fate::Translated), "{}", setup.name);
-    let (opened, counts) = (paths.opened(), paths.nat64().state().counts());
-    let [left, lent] = paths.end_leases();
+    let (opened, counts) = (paths.slow.opened(), paths.slow.nat64().state().counts());
+    let [left, lent] = paths.slow.end_leases();
     assert_eq!(left, 0, "{}: ports are lost, of {lent}", setup.name);
     println!("{}: {counts:?}", setup.name);
     println!("UDP sessions, and those opened by the fast path: {opened:?}\n{all}");

@@ -3,9 +3,9 @@
 //!
 //! A checksum moves with the addresses: one that was right stays right, one that was wrong stays wrong by as much.
 
-use super::configurations::Setup;
-use super::grammar::ones_sum;
-use super::paths::{Given, Way};
+use super::common::ones_sum;
+use super::given::{Given, Way};
+use super::setup::Setup;
 use std::net::Ipv4Addr;
 
 /// The packet as it is, given where its version says; nothing if it has none.

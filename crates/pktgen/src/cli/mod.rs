@@ -3,7 +3,7 @@
 
 mod value;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use value::{milliseconds, seconds};
 pub use value::{Addresses, Flows, MacArgument, Number, Place, PortsArgument, Rate, TcpFlags};
@@ -181,9 +181,9 @@ pub struct SinkOptions {
     pub common: Common,
 }
 
-/// Options of `measure`.
+/// Both ends of a network, and between which addresses frames go.
 #[derive(Args, Debug)]
-pub struct Measure {
+pub struct Ends {
     /// The interface to send by
     #[arg(long, value_name = "[NETNS:]INTERFACE")]
     pub from: Place,
@@ -196,6 +196,14 @@ pub struct Measure {
     /// Destination address, as the sender knows it; or a prefix
     #[arg(long, value_name = "ADDRESS[/LEN]")]
     pub dst: Addresses,
+}
+
+/// Options of `measure`.
+#[derive(Args, Debug)]
+pub struct Measure {
+    /// Where, from whom and to whom
+    #[command(flatten)]
+    pub ends: Ends,
     /// Send back at the same time, from this source address
     #[arg(long, value_name = "ADDRESS[/LEN]", requires = "back_dst")]
     pub back_src: Option<Addresses>,
@@ -236,19 +244,11 @@ pub struct Measure {
 
 /// Options of `connect`.
 #[derive(Args, Debug)]
+#[command(mut_args(with_sessions))]
 pub struct Connect {
-    /// The interface of those who open sessions
-    #[arg(long, value_name = "[NETNS:]INTERFACE")]
-    pub from: Place,
-    /// The interface of those who answer
-    #[arg(long, value_name = "[NETNS:]INTERFACE")]
-    pub to: Place,
-    /// Source address; or a prefix, whose addresses are all used
-    #[arg(long, value_name = "ADDRESS[/LEN]")]
-    pub src: Addresses,
-    /// Destination address, as those who open sessions know it; or a prefix
-    #[arg(long, value_name = "ADDRESS[/LEN]")]
-    pub dst: Addresses,
+    /// Where, from whom and to whom
+    #[command(flatten)]
+    pub ends: Ends,
     /// An address of those who answer; of IPv6, what is before the last 32 bits counts
     #[arg(long, value_name = "ADDRESS")]
     pub back_src: Addresses,
@@ -299,6 +299,18 @@ pub struct Connect {
     /// Options of every command
     #[command(flatten)]
     pub common: Common,
+}
+
+/// The ends in the words of `connect`: one opens sessions, the other answers.
+fn with_sessions(option: Arg) -> Arg {
+    match option.get_id().as_str() {
+        "from" => option.help("The interface of those who open sessions"),
+        "to" => option.help("The interface of those who answer"),
+        "dst" => {
+            option.help("Destination address, as those who open sessions know it; or a prefix")
+        }
+        _ => option,
+    }
 }
 
 /// How to count.

@@ -4,34 +4,30 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from diolkos_lab.analyze.results import Line, shared_folder
 from diolkos_lab.curve.judge import GOOD
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.report.page import style
 from diolkos_lab.report.pictures import Inline
+from diolkos_lab.report.publish import environment, style
 
 
 def write(folder: Path, lines: Sequence[Line], rule: str, together: Sequence[Inline], seed: int) -> Path:
     """Write the page into `folder`, whose folder `pictures` holds the picture of every line."""
-    environment = Environment(
-        loader=PackageLoader("diolkos_lab.analyze", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template("page.html.j2").render(
-        lines=lines,
-        shared=shared_folder([line.file for line in lines]),
-        counts=[(each, sum(line.verdict[each.name] == GOOD for line in lines)) for each in RULES.values()],
-        rule=RULES[rule],
-        together=together,
-        seed=seed,
-        style=Markup(style()),
-        Markup=Markup,
+    text = (
+        environment("diolkos_lab.analyze")
+        .get_template("page.html.j2")
+        .render(
+            lines=lines,
+            shared=shared_folder([line.file for line in lines]),
+            counts=[(each, sum(line.verdict[each.name] == GOOD for line in lines)) for each in RULES.values()],
+            rule=RULES[rule],
+            together=together,
+            seed=seed,
+            style=Markup(style()),
+            Markup=Markup,
+        )
     )
     page = folder / "report.html"
     page.write_text(text, encoding="utf-8")

@@ -83,6 +83,11 @@ def at_a_glance(results: Results) -> Chapter:
 # ---- last
 
 
+def last(results: Results) -> list[Chapter]:
+    """What every page ends with."""
+    return [missing(results), failures(results), host(results), repeat(results)]
+
+
 def missing(results: Results) -> Chapter:
     """What was not measured, and how to get it."""
     names: dict[tuple[str, str], list[str]] = {}

@@ -11,7 +11,7 @@ from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, GOOD
 from diolkos_lab.curves import LOAD, Measured
 from diolkos_lab.procedures import Found
-from diolkos_lab.report import chapters, curve_chapters, procedure_chapters, short_page
+from diolkos_lab.report import curve_chapters, procedure_chapters, short_page
 from diolkos_lab.report.read import Results
 from diolkos_lab.samples import folder as samples_folder
 
@@ -44,16 +44,12 @@ def concerns(results: Results) -> bool:
 def write(results: Results) -> Path:
     result = samples_folder.read(results.folder)
     curves, found = summary.gathered(result), summary.gathered_procedures(result)
-    body = [
+    own = [
         *procedure_chapters.chapters(found),
         *(curve_chapters.chapters(results, curves) if curves or not found else []),
-        chapters.missing(results),
-        chapters.failures(results),
-        chapters.host(results),
-        chapters.repeat(results),
     ]
     answer = " ".join([*([lead(curves)] if curves or not found else []), *([lead_of(found)] if found else [])])
-    return short_page.write(results, body, answer, trust(curves, found), WORDS)
+    return short_page.write(results, own, answer, trust(curves, found), WORDS)
 
 
 def lead(curves: Sequence[Measured]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from diolkos_lab.report import chapters, session_chapters, short_page
+from diolkos_lab.report import session_chapters, short_page
 from diolkos_lab.report.quantities import count, listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.words import outcome, trial_counts
@@ -33,14 +33,7 @@ def concerns(results: Results) -> bool:
 
 def write(results: Results) -> Path:
     samples = Samples(samples_folder.read(results.folder).trials)
-    body = [
-        *session_chapters.chapters(results, samples),
-        chapters.missing(results),
-        chapters.failures(results),
-        chapters.host(results),
-        chapters.repeat(results),
-    ]
-    return short_page.write(results, body, lead(results), trust(results), WORDS)
+    return short_page.write(results, session_chapters.chapters(results, samples), lead(results), trust(results), WORDS)
 
 
 def lead(results: Results) -> str:

@@ -4,8 +4,9 @@
 //! ends → transport header and data, summed → IPv4 or IPv6 header → padding, cuts and changed bytes
 
 use super::{Checksum, Fill, Oddity, Recipe, Transport};
-use crate::configurations::Setup;
-use crate::paths::{Given, Way};
+use crate::common::ones_sum;
+use crate::given::{Given, Way};
+use crate::setup::Setup;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -259,15 +260,4 @@ fn sum_header(bytes: &mut [u8]) {
         let checksum = !ones_sum(&bytes[..len]);
         bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
-}
-
-/// The one's complement sum, word by word with end-around carry (RFC 1071 section 1).
-pub fn ones_sum(bytes: &[u8]) -> u16 {
-    let mut sum = 0u16;
-    for pair in bytes.chunks(2) {
-        let word = u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]);
-        let (added, carry) = sum.overflowing_add(word);
-        sum = added + u16::from(carry);
-    }
-    sum
 }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What becomes of packets under the law, and how many met which fate.
+
+use std::collections::BTreeMap;
+
+/// What the fast path did with a packet without breaking the law.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fate {
+    Translated,
+    /// Left to the slow path under this name.
+    Declined(&'static str),
+    /// Not for the translator.
+    PassedBy,
+    /// Longer or shorter than the kernel accepts for a test run.
+    NotRun,
+}
+
+/// How many packets met which fate.
+#[derive(Default)]
+pub struct Tally(BTreeMap<Fate, usize>);
+
+impl Tally {
+    pub fn add(&mut self, fate: Fate) {
+        *self.0.entry(fate).or_default() += 1;
+    }
+
+    pub fn merge(&mut self, other: &Tally) {
+        for (&fate, count) in &other.0 {
+            *self.0.entry(fate).or_default() += count;
+        }
+    }
+
+    pub fn of(&self, fate: Fate) -> usize {
+        self.0.get(&fate).copied().unwrap_or_default()
+    }
+
+    pub fn all(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// The part that was translated, 0 to 1.
+    pub fn translated(&self) -> f64 {
+        self.of(Fate::Translated) as f64 / self.all().max(1) as f64
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (fate, count) in &self.0 {
+            writeln!(f, "{count:9} {fate:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The law: what the fast path may do with a packet of which is known what the slow path does with it.
+//!
+//! counted once? → translated: as the slow path does; declined: as it was, and handed over
+
+use super::slow::Outcome;
+use crate::fate::Fate;
+use crate::given::{Given, Way};
+use crate::setup::Setup;
+use diolkos_core::Verdict;
+use diolkos_sys::fastpath::testrun::{Action, Run};
+use diolkos_sys::fastpath::Count;
+
+/// Fails with what is broken.
+pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result<Fate, String> {
+    let Outcome::Done {
+        verdict,
+        sent,
+        offload: slow_offload,
+        packet,
+    } = slow
+    else {
+        return Err("the slow path panics".into());
+    };
+    let once = Count {
+        packets: 1,
+        bytes: given.bytes.len() as u64,
+    };
+    let untouched = fast.packet == given.bytes;
+    let fate = match fast.fates[..] {
+        [] => {
+            // Whoever asks for the CLAT's address is answered by a packet socket; all else for it is the CLAT's.
+            let to = given.bytes.get(24..40);
+            let asks = given.bytes.get(6) == Some(&58) && given.bytes.get(40) == Some(&135);
+            let ours = match (setup.config.clat, given.way) {
+                (true, Way::SixToFour) => to == Some(&setup.near(0, 0).1.octets()) && !asks,
+                _ => true,
+            };
+            if ours || fast.action != Action::Next || !untouched {
+                return Err("a packet for the translator is neither counted nor left to it".into());
+            }
+            return Ok(Fate::PassedBy);
+        }
+        [(fate, count)] if count == once => fate,
+        _ => return Err("it is not counted once, with its length".into()),
+    };
+    match (fate, given.way) {
+        ("translated_4to6", Way::FourToSix) | ("translated_6to4", Way::SixToFour) => {
+            if fast.action != Action::Redirect {
+                return Err("a translated packet is not sent on".into());
+            }
+            if (*verdict, *sent, *slow_offload) != (Verdict::Forward, 0, given.offload()) {
+                return Err("the fast path translates what the slow path does not".into());
+            }
+            if fast.packet != *packet {
+                let at = packet.iter().zip(&fast.packet).position(|(a, b)| a != b);
+                return Err(format!(
+                    "they translate differently, from byte {} on",
+                    at.unwrap_or(packet.len().min(fast.packet.len()))
+                ));
+            }
+            Ok(Fate::Translated)
+        }
+        (name, way) if name.starts_with("decline_") => {
+            let handed_over = match (setup.config.clat, way) {
+                (true, Way::SixToFour) => Action::Redirect,
+                _ => Action::Next,
+            };
+            if !untouched || fast.action != handed_over {
+                return Err("a declined packet does not reach the slow path as it was".into());
+            }
+            Ok(Fate::Declined(name))
+        }
+        _ => Err("the fast path loses a packet".into()),
+    }
+}

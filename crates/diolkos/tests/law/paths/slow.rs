@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The slow path, called with each packet, in a world that the test owns.
+//!
+//! With state, what it tells is copied into the maps of the fast path, as the program does (`mirror`), and what the fast
+//! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
+
+use crate::given::Given;
+use crate::leases::Leases;
+use crate::mirror::Mirror;
+use diolkos_core::config::nat64::{Nat64Config, Protocol};
+use diolkos_core::nat64::{Nat64, Random};
+use diolkos_core::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
+use diolkos_sys::fastpath::{Lending, Sessions};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The slow path of one translator.
+pub struct SlowPath {
+    engine: Engine,
+    /// Numbers that it has drawn.
+    drawn: u64,
+}
+
+enum Engine {
+    Stateless(Box<Translator>),
+    Stateful(Box<State>),
+}
+
+/// What the slow path did.
+#[derive(Debug)]
+pub enum Outcome {
+    Done {
+        verdict: Verdict,
+        /// Packets of its own: fragments, ICMP errors.
+        sent: usize,
+        offload: Offload,
+        packet: Vec<u8>,
+    },
+    Panicked,
+}
+
+impl SlowPath {
+    /// Of a translator without state.
+    pub fn stateless(config: &Config) -> SlowPath {
+        let translator = Translator::new(config).unwrap();
+        SlowPath {
+            engine: Engine::Stateless(Box::new(translator)),
+            drawn: 0,
+        }
+    }
+
+    /// Of a NAT64, with the maps that the fast path has of its own.
+    pub fn stateful(config: &Nat64Config, sessions: Sessions, lending: Lending) -> SlowPath {
+        let state = State {
+            mirror: Mirror::new(config, Some(Arc::new(sessions))),
+            leases: Leases::new(config, Some(lending)),
+            nat64: Nat64::new(config, [1, 2, 3, 4]).unwrap(),
+            opened: [0; 2],
+        };
+        SlowPath {
+            engine: Engine::Stateful(Box::new(state)),
+            drawn: 0,
+        }
+    }
+
+    /// The state of a NAT64.
+    pub fn nat64(&self) -> &Nat64 {
+        match &self.engine {
+            Engine::Stateful(state) => &state.nat64,
+            Engine::Stateless(_) => panic!("there is no state"),
+        }
+    }
+
+    /// UDP sessions that there have been, and those of them that the fast path has opened by itself.
+    pub fn opened(&self) -> [u32; 2] {
+        match &self.engine {
+            Engine::Stateful(state) => state.opened,
+            Engine::Stateless(_) => [0; 2],
+        }
+    }
+
+    /// Takes all leases back. Returns how many ports are on loan then, of how many before.
+    pub fn end_leases(&mut self) -> [usize; 2] {
+        let Engine::Stateful(state) = &mut self.engine else {
+            return [0; 2];
+        };
+        let before = state.nat64.state().pool().leased_ports();
+        state.leases.end_all(state.nat64.state_mut());
+        [state.nat64.state().pool().leased_ports(), before]
+    }
+
+    /// What it does with a packet, if the next one of its own gets this identification.
+    pub fn run(&mut self, given: &Given, ipv4_id: u16) -> Outcome {
+        let mut buffer = vec![0xaa; HEADROOM];
+        buffer.extend(&given.bytes);
+        let end = buffer.len();
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, given.offload());
+        let mut world = World {
+            ipv4_id,
+            sent: 0,
+            drawn: self.drawn,
+        };
+        let mut wire = Wire(0);
+        if let Engine::Stateful(state) = &mut self.engine {
+            state.settle(&mut world);
+        }
+        let verdict = catch_unwind(AssertUnwindSafe(|| match &mut self.engine {
+            Engine::Stateless(translator) => {
+                translator.translate(&mut packet, &mut world, &mut wire)
+            }
+            Engine::Stateful(state) => state.translate(&mut packet, &mut world, &mut wire),
+        }));
+        self.drawn = world.drawn;
+        match verdict {
+            Ok(verdict) => Outcome::Done {
+                verdict,
+                sent: wire.0,
+                offload: packet.offload,
+                packet: match verdict {
+                    Verdict::Forward => packet.bytes().to_vec(),
+                    _ => Vec::new(),
+                },
+            },
+            Err(_) => Outcome::Panicked,
+        }
+    }
+}
+
+/// What a NAT64 has: the controller without its lock.
+struct State {
+    nat64: Nat64,
+    mirror: Mirror,
+    leases: Leases,
+    /// UDP sessions that there have been, and those of them that the fast path has opened.
+    opened: [u32; 2],
+}
+
+impl State {
+    fn settle(&mut self, world: &mut World) {
+        let before = self.nat64.state().counts().sessions;
+        let state = self.nat64.state_mut();
+        let random = || world.random();
+        self.leases
+            .settle(state, &mut self.mirror, || Duration::ZERO, random);
+        let opened = self.nat64.state().counts().sessions - before;
+        self.opened = self.opened.map(|n| n + opened);
+    }
+
+    fn translate(
+        &mut self,
+        packet: &mut Packet<'_>,
+        world: &mut World,
+        wire: &mut Wire,
+    ) -> Verdict {
+        let verdict = self.nat64.translate(packet, world, wire, &mut self.mirror);
+        while let Some((protocol, node)) = self.mirror.take_opened() {
+            self.opened[0] += u32::from(protocol == Protocol::Udp);
+            let state = self.nat64.state_mut();
+            self.leases
+                .consider(node, protocol, state, || world.random());
+        }
+        verdict
+    }
+}
+
+/// Time stands still, identifications count up.
+struct World {
+    ipv4_id: u16,
+    sent: u16,
+    drawn: u64,
+}
+
+impl Random for World {
+    fn random(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    }
+}
+
+impl Env for World {
+    fn now(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn ipv4_id(&mut self) -> u16 {
+        self.sent += 1;
+        self.ipv4_id.wrapping_add(self.sent - 1)
+    }
+}
+
+struct Wire(usize);
+
+impl Outbox for Wire {
+    fn emit(&mut self, _packet: &[u8], _offload: Offload) {
+        self.0 += 1;
+    }
+}
