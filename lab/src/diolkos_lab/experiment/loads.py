@@ -198,6 +198,11 @@ class Filling(NewFlowsLoad):
     name: Literal["capacity"]  # type: ignore[assignment]
     seconds: float = 0.0
 
+    @property
+    def longest_s(self) -> float:
+        """A table that is nearly full may take its time for sessions and for answers."""
+        return 2 * self.expected_s
+
 
 class PingLoad(Strict):
     """ping; the first `start` replies, which wait for address resolution and cold caches, do not count."""

@@ -72,6 +72,15 @@ class Capacity:
             text += f" [{grouped(self.ci95[0])}{TO}{grouped(self.ci95[1])}]"
         return f"({text})" if self.doubtful else text
 
+    @property
+    def sentence(self) -> str:
+        limit = "" if self.limit is None else f" ({grouped(self.limit)})"
+        if self.doubtful or self.too_many is None:
+            judged = "" if self.doubtful else f": {self.as_it_says[1]}{limit}"
+            return f"{name(self.subject)} holds at least {grouped(self.held)} sessions{judged}."
+        held, too_many = grouped(self.held), grouped(self.too_many)
+        return f"{name(self.subject)} holds {held} sessions and not {too_many}: {self.as_it_says[1]}{limit}."
+
 
 def found(samples: Samples, key: CellKey) -> Capacity | None:
     """None where no trial came to its end."""
@@ -108,9 +117,7 @@ def lead(samples: Samples) -> str:
     for key in samples.cells():
         each = found(samples, key) if key.replica == 1 else None
         if each and each.subject not in said:
-            but = f", not {grouped(each.too_many)}" if each.too_many else ""
-            limit = f" ({grouped(each.limit)})" if each.limit is not None else ""
-            said[each.subject] = f"{name(each.subject)} holds {each.shown} sessions{but}: {each.as_it_says[1]}{limit}."
+            said[each.subject] = each.sentence
     return " ".join(said.values()) or "No capacity could be measured."
 
 
@@ -142,7 +149,8 @@ def _shown(each: Capacity | None) -> tuple[list[str], list[object]]:
         return [NONE] * 6, [None] * (len(METRICS) + 3)
     numbers = (each.too_many, each.held_of_too_many, each.limit)
     too_many, held_of_it, limit = (NONE if value is None else grouped(value) for value in numbers)
-    shown = [each.shown, too_many, held_of_it, each.when_full, limit, each.as_it_says[0]]
+    as_it_says = f"({each.as_it_says[0]})" if each.doubtful else each.as_it_says[0]
+    shown = [each.shown, too_many, held_of_it, each.when_full, limit, as_it_says]
     values = (each.held, each.too_many, each.held_of_too_many, each.lost_of_too_many, each.limit)
     return shown, [*values, *(each.ci95 or (None, None)), each.doubtful]
 
