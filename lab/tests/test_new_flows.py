@@ -3,16 +3,16 @@
 
 import dataclasses
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aims import aim, option
 from diolkos_lab import conduct, report
 from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
 from diolkos_lab.load import new_flows
-from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
+from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.run import opening
 from diolkos_lab.sut.lookup import tool
 from witness import Silent
@@ -21,40 +21,27 @@ HERE = Path(__file__).parent
 LOAD = NewFlowsLoad(name="new-flows", sessions=1000)
 
 
-def _aim(version: int) -> Aim:
-    six = version == 6
-    target = IPv6Address("64:ff9b::c000:ab") if six else IPv4Address("198.19.0.2")
-    own = IPv6Address("2001:2:0:1::2") if six else IPv4Address("198.18.1.2")
-    many = IPv6Network("2001:2:0:2::/120") if six else IPv4Network("198.18.2.0/24")
-    answers = Answers(IPv4Address("192.0.0.171"), IPv4Address("198.19.0.1"), many)
-    return Aim(target, own, Path("/nowhere"), 7, Ends("c:up0", "s:srv0", own, True, answers))
-
-
-def _option(command: list[str], name: str) -> str:
-    return command[command.index(name) + 1]
-
-
 def test_the_generator_is_told_who_asks_and_who_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    few = new_flows.client_command(LOAD, _aim(6))
-    assert _option(few, "--src") == "2001:2:0:1::2" and _option(few, "--sport") == new_flows.FEW_PORTS
-    assert (_option(few, "--size"), _option(few, "--back-size")) == ("84", "64"), "of the family that arrives"
-    assert _option(few, "--rate") == "max" and _option(few, "--seed") == "7000", "each trial has other 4-tuples"
-    many = new_flows.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), _aim(4))
-    assert _option(many, "--src") == "198.18.2.0/24" and "--sport" not in many
-    assert _option(many, "--rate") == "5000" and _option(many, "--size") == "64"
+    few = new_flows.client_command(LOAD, aim(6))
+    assert option(few, "--src") == "2001:2:0:1::2" and option(few, "--sport") == new_flows.FEW_PORTS
+    assert (option(few, "--size"), option(few, "--back-size")) == ("84", "64"), "of the family that arrives"
+    assert option(few, "--rate") == "max" and option(few, "--seed") == "7000", "each trial has other 4-tuples"
+    many = new_flows.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), aim(4))
+    assert option(many, "--src") == "198.18.2.0/24" and "--sport" not in many
+    assert option(many, "--rate") == "5000" and option(many, "--size") == "64"
 
 
 def test_without_a_translator_answers_go_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    aim = _aim(4)
-    assert aim.ends and aim.ends.answers
+    known = aim(4)
+    assert known.ends and known.ends.answers
     plain = dataclasses.replace(
-        aim, ends=dataclasses.replace(aim.ends, answers=dataclasses.replace(aim.ends.answers, target=None))
+        known, ends=dataclasses.replace(known.ends, answers=dataclasses.replace(known.ends.answers, target=None))
     )
-    assert _option(new_flows.client_command(LOAD, plain), "--back-dst") == "198.18.1.2"
+    assert option(new_flows.client_command(LOAD, plain), "--back-dst") == "198.18.1.2"
     many = LOAD.model_copy(update={"bindings": "many"})
-    assert _option(new_flows.client_command(many, plain), "--back-dst") == "198.18.2.0"
+    assert option(new_flows.client_command(many, plain), "--back-dst") == "198.18.2.0"
 
 
 def test_a_report_is_read(data: Path) -> None:
@@ -126,8 +113,8 @@ def test_the_highest_rate_without_loss_is_found(most: float) -> None:
 def test_a_table_that_is_only_filled_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
     filling = LOAD.model_copy(update={"fill_rate": 100_000})
-    command = new_flows.client_command(filling, _aim(6))
-    assert _option(command, "--rate") == "100000" and _option(command, "--rounds") == str(FILL_ROUNDS)
+    command = new_flows.client_command(filling, aim(6))
+    assert option(command, "--rate") == "100000" and option(command, "--rounds") == str(FILL_ROUNDS)
     table, asked = Table(), []
     with pytest.raises(LoadFault, match="lost at every rate"):
         opening.measure(filling, table, _attempt(table, 99_000, 300_000, asked))  # type: ignore[arg-type]

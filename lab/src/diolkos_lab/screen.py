@@ -36,6 +36,8 @@ APPLICATION_UNITS = {
     "cpu_answer": ("µs of CPU", 1e6),
     "established": ("packets/s", 1.0),
     "teardown": ("ended/s", 1.0),
+    "capacity": ("held", 1.0),
+    "too_many": ("too many", 1.0),
     "throughput": ("Gbit/s", 1e-9),
 }
 MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
@@ -230,7 +232,8 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
 
 def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
-    mine = [row for row in rows if row["load"] in ("http", "dns", "new-flows") and row["metric"] in APPLICATION_UNITS]
+    loads = ("http", "dns", "new-flows", "capacity")
+    mine = [row for row in rows if row["load"] in loads and row["metric"] in APPLICATION_UNITS]
     shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
     if not shown:
         return None
@@ -293,6 +296,8 @@ def _application(row: Mapping[str, Any]) -> str:
     """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; of a procedure, `rfc8219, 84 B`."""
     if row["load"] == "new-flows":
         return f"{row['sessions']} new flows, {row['bindings']} bindings"
+    if row["load"] == "capacity":
+        return f"sessions held at once, {row['bindings']} bindings"
     if row["load"] not in ("http", "dns"):
         return f"{row['load']}, {_size(row['size'])}"
     if row["load"] == "http":

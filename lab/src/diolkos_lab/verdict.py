@@ -18,6 +18,7 @@ WORDS = {
     "tcp-download": "TCP download",
     "ping": "ping",
     "new-flows": "new flows",
+    "capacity": "table capacity",
     "dns": "DNS",
     "http": "HTTP",
     "mlrsearch": "MLRsearch",

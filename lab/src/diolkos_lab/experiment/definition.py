@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.loads import AnyLoad, LoadName, PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 
 Family = Literal["ipv6", "ipv4"]
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
-Metric = Literal["throughput", "rtt", "loss", "cpu", "latency", "rate", "cpu_answer", "established", "teardown"]
+Metric = Literal["throughput", "rtt", "loss", "cpu", "latency", "rate", "cpu_answer", "established", "teardown", "capacity"]
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
@@ -57,7 +57,7 @@ class Subject(Strict):
         return None if key == self.key else key
 
     def gets(self, load: AnyLoad | Procedure) -> bool:
-        if isinstance(load, PpsLoad | Procedure) and load.subjects:
+        if isinstance(load, PpsLoad | CapacityLoad | Procedure) and load.subjects:
             return load.name in self.loads and any(f"{self.key}/".startswith(f"{name}/") for name in load.subjects)
         return load.name in self.loads
 
@@ -137,7 +137,7 @@ class Study(Strict):
         if wrong := next((subject.key for subject in self.system if "dns" in subject.loads and subject.family != "ipv6"), None):
             raise ValueError(f"{wrong} cannot have the load dns, which asks for IPv6 addresses: its family is ipv4")
         every = [load for form in self.form.values() for load in form.load]
-        for load in (load for load in every if isinstance(load, PpsLoad | Procedure)):
+        for load in (load for load in every if isinstance(load, PpsLoad | CapacityLoad | Procedure)):
             for name in load.subjects:
                 if not any(f"{key}/".startswith(f"{name}/") for key in keys):
                     raise ValueError(f"a load is for {name}, which is not in the study")

@@ -4,6 +4,7 @@
 Each says what varies in it (`factors`), and how long a trial of it should take (`expected_s`).
 """
 
+import math
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -12,7 +13,7 @@ from diolkos_lab.experiment.document import Strict
 
 Switch = Literal["on", "off"]
 TcpName = Literal["tcp-upload", "tcp-download"]
-LoadName = Literal["pps", "new-flows", "mlrsearch", "rfc8219", "tcp-upload", "tcp-download", "ping", "dns", "http"]
+LoadName = Literal["pps", "new-flows", "capacity", "mlrsearch", "rfc8219", "tcp-upload", "tcp-download", "ping", "dns", "http"]
 # Who runs where while packets are counted; `run.placement` says what each means.
 Seating = Literal["apart", "beside", "one-cpu", "free"]
 
@@ -26,6 +27,8 @@ PKTGEN_S = 0.6  # it starts, loads its programs, looks for the next hop, and let
 FILL_ROUNDS = 4  # to open sessions where it does not matter how fast
 PHASES = 3  # of a load that opens sessions, each with a start of its own
 OPENED_PER_S, ANSWERED_PER_S = 250_000, 400_000  # guesses for the time that is left
+MOST_SESSIONS = 8_000_000  # that the generator tells apart
+DOUBLINGS = 2  # about how many come before a table is full; only the time that is left depends on it
 IPV6_LONGER = 20  # bytes that a header of IPv6 is longer
 LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
 
@@ -101,7 +104,7 @@ class NewFlowsLoad(Strict):
     """
 
     name: Literal["new-flows"]
-    sessions: int = Field(200_000, ge=100, le=8_000_000)
+    sessions: int = Field(200_000, ge=100, le=MOST_SESSIONS)
     # few: one client, FEW_PORTS source ports. many: 256 clients with all ports, so that hardly two sessions have one in common.
     bindings: Literal["few", "many"] = "few"
     seconds: float = Field(0.5, ge=0.1, le=600)  # both directions at once (§4.7)
@@ -138,6 +141,67 @@ class NewFlowsLoad(Strict):
     @property
     def _opening_s(self) -> float:
         return self.sessions / (self.fill_rate or self.rate or OPENED_PER_S)
+
+
+class CapacityLoad(Strict):
+    """RFC 9693 §4.9: how many sessions does a table hold, all of them there at once and answered?
+
+    From `first` on the number doubles until some are missing, or `most` is reached. The interval between a number that was held
+    and one that was not is then halved until it is narrow enough.
+    """
+
+    name: Literal["capacity"]
+    first: int = Field(100_000, ge=1000)  # sessions, which every table of the study holds
+    most: int = Field(MOST_SESSIONS, ge=1000, le=MOST_SESSIONS)  # sessions; a table that holds these holds at least these
+    resolution: float = Field(0.01, gt=0, lt=1)  # the search ends at an interval this narrow, relative to its upper end
+    fill_rate: int = Field(100_000, ge=1)  # sessions/s; half of it where some were missing before
+    bindings: Literal["few", "many"] = "few"  # as for new-flows
+    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5)
+    placement: Seating = "beside"
+    subjects: tuple[str, ...] = ()  # those that get it, as for the load pps; empty: all
+    offloads: tuple[Switch, ...] = ("on",)
+
+    @model_validator(mode="after")
+    def _first_is_not_above_most(self) -> "CapacityLoad":
+        if self.first > self.most:
+            raise ValueError("first is above most")
+        return self
+
+    def attempt(self, sessions: int, rate: float) -> "Filling":
+        """One attempt of it."""
+        return Filling(
+            name=self.name,
+            sessions=sessions,
+            rate=max(1, round(rate)),
+            bindings=self.bindings,
+            size=self.size,
+            placement=self.placement,
+            offloads=self.offloads,
+        )
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        names = ("bindings", "placement", "size", "first", "most", "resolution", "fill_rate")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def expected_s(self) -> float:
+        """Of a search whose DOUBLINGS end in the middle between what is held and what is not."""
+        attempts = DOUBLINGS + 1 + math.ceil(-math.log2(self.resolution))
+        sessions = min(self.most, round(0.75 * self.first * 2**DOUBLINGS))
+        return attempts * self.attempt(sessions, self.fill_rate).expected_s
+
+
+class Filling(NewFlowsLoad):
+    """One attempt of the search for a capacity: so many sessions are opened at a rate and answered, and that is all."""
+
+    name: Literal["capacity"]  # type: ignore[assignment]
+    seconds: float = 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """A table that is nearly full may take its time for sessions and for answers."""
+        return 2 * self.expected_s
 
 
 class PingLoad(Strict):
@@ -237,7 +301,7 @@ class HttpLoad(Strict):
         return self.seconds + START_S
 
 
-AnyLoad = PpsLoad | NewFlowsLoad | PingLoad | TcpLoad | DnsLoad | HttpLoad
+AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | DnsLoad | HttpLoad
 
 
 def asks_names(load: AnyLoad) -> bool:

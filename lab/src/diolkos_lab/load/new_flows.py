@@ -26,14 +26,8 @@ def client_command(load: NewFlowsLoad, aim: Aim) -> list[str]:
     target = answers.target or (aim.ends.source if few else answers.clients[0])
     back = ["--back-src", str(answers.source), "--back-dst", str(target)]
     sizes = ["--size", str(load.frame(aim.target.version)), "--back-size", str(load.frame(answers.source.version))]
-    amount = [
-        "--sessions",
-        str(load.sessions),
-        "--rate",
-        str(load.fill_rate or load.rate or "max"),
-        "--seconds",
-        f"{load.seconds:g}",
-    ]
+    amount = ["--sessions", str(load.sessions), "--rate", str(load.fill_rate or load.rate or "max")]
+    amount += ["--seconds", f"{load.seconds:g}"] if load.seconds else []
     more = ["--seed", str(aim.serial * load.sessions), "--settle", f"{SETTLE_S:g}"]
     more += ["--rounds", str(FILL_ROUNDS)] if load.fill_rate else []
     ends = ["--from", aim.ends.near, "--to", aim.ends.far]

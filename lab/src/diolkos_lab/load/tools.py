@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, HttpLoad, NewFlowsLoad, PpsLoad, TcpLoad, asks_names
+from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, DnsLoad, HttpLoad, NewFlowsLoad, PpsLoad, TcpLoad, asks_names
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.load import curl, dnsperf, iperf3, new_flows, ping, pktgen
 from diolkos_lab.load.reading import Aim, Reading
@@ -44,7 +44,7 @@ def required(loads: Iterable[AnyLoad | Procedure]) -> dict[str, str]:
         wanted |= OF_HTTP if isinstance(load, HttpLoad) else {}
         wanted |= OF_NAMES if asks_names(load) else {}
         wanted |= OF_DNS if isinstance(load, DnsLoad) else {}
-        wanted |= OF_PACKETS if isinstance(load, PpsLoad | NewFlowsLoad | Procedure) else {}
+        wanted |= OF_PACKETS if isinstance(load, PpsLoad | NewFlowsLoad | CapacityLoad | Procedure) else {}
     return wanted
 
 

@@ -38,6 +38,7 @@ _SCALES = {
     "rate": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
     "established": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
     "teardown": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
+    "capacity": [(1e6, 1e-6, "million sessions"), (1e3, 1e-3, "thousand sessions"), (0, 1, "sessions")],
     "cpu": [(0, 1, "s/GB")],
     "loss": [(0, 100, "%")],
     "retransmits": [(0, 1, "segments")],

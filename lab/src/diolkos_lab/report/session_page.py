@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""report.html of a study of new flows: the answer, how far to trust it, then its chapters."""
+"""report.html of a study of what keeps state, new flows and capacities: the answer, how far to trust it, then its chapters."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from diolkos_lab.report import session_chapters, short_page
+from diolkos_lab.report import capacity_chapter, session_chapters, short_page
 from diolkos_lab.report.quantities import count, listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.words import outcome, trial_counts
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.stats.pairing import Samples
 
-LOAD = "new-flows"
+NEW_FLOWS, CAPACITY = "new-flows", "capacity"
 FEW_TRUSTED = 0.5  # share of the trials, below which nothing is sure
 WORDS = (
     ("session", "what the translator remembers of one 4-tuple: addresses and ports of both ends"),
     ("binding", "of a NAT64: the port that it lends to one port of a client, for all its sessions"),
-    ("attempt", "one try at a rate, from an empty table; as many as it takes to find one at which nothing is lost"),
+    ("attempt", "one try at a rate or a number of sessions, from an empty table; as many as the search takes"),
     (
         "distrusted",
         "a guard found a reason to doubt the trial: another program took CPU time, the generator did not keep its rate…",
@@ -28,12 +28,17 @@ WORDS = (
 
 def concerns(results: Results) -> bool:
     """Does the run open sessions and do nothing else?"""
-    return {trial.load.split(" ")[0] for trial in results.trials} == {LOAD}
+    return bool(results.trials) and _loads(results) <= {NEW_FLOWS, CAPACITY}
 
 
 def write(results: Results) -> Path:
-    samples = Samples(samples_folder.read(results.folder).trials)
-    return short_page.write(results, session_chapters.chapters(results, samples), lead(results), trust(results), WORDS)
+    trials = samples_folder.read(results.folder).trials
+    new_flows, capacities = (Samples(t for t in trials if t["load"] == load) for load in (NEW_FLOWS, CAPACITY))
+    asked = _loads(results)
+    body = [*session_chapters.chapters(results, new_flows), capacity_chapter.chapter(capacities)]
+    claims = [lead(results)] if NEW_FLOWS in asked or results.verdicts else []
+    answer = [*claims, *([capacity_chapter.lead(capacities)] if CAPACITY in asked else [])]
+    return short_page.write(results, body, " ".join(answer), trust(results), WORDS)
 
 
 def lead(results: Results) -> str:
@@ -55,7 +60,13 @@ def trust(results: Results) -> tuple[str, str, list[str]]:
             reasons.append(f"NAT44's twin opens {same} of the sessions that it does: the noise floor, {floor.load}.")
     sure = sum(t.counts for t in results.measured if not t.twin)
     if not total or (total - distrusted - failed) < FEW_TRUSTED * total:
-        return "poor", "No: too many trials are distrusted. The figures show that the paths work, not what they cost.", reasons
-    if distrusted or failed or not results.noise_floor:
+        show = "that the paths work, not what they cost" if NEW_FLOWS in _loads(results) else "what is held at least"
+        return "poor", f"No: too many trials are distrusted. The figures show {show}.", reasons
+    # A rate needs a noise floor; a count is a count.
+    if distrusted or failed or (NEW_FLOWS in _loads(results) and not results.noise_floor):
         return "limited", f"With care: {count(sure, 'trial')} can be trusted.", reasons
     return "good", "Yes.", reasons
+
+
+def _loads(results: Results) -> set[str]:
+    return {trial.load.split(" ", maxsplit=1)[0] for trial in results.trials}

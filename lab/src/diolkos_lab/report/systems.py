@@ -72,6 +72,7 @@ LOADS = {
     "ping": "ping",
     "pps": "packets",
     "new-flows": "new flows",
+    "capacity": "table capacity",
     "dns": "DNS",
     "http": "HTTP",
 }

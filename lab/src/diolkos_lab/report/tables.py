@@ -30,6 +30,7 @@ SI = {
     "rate": "1/s",
     "established": "1/s",
     "teardown": "1/s",
+    "capacity": "sessions",
 }
 MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
 
@@ -62,6 +63,7 @@ SHARES = (
     "rate",
     "established",
     "teardown",
+    "capacity",
 )  # metrics of which more is better; of the others a ratio is read as so many times
 
 

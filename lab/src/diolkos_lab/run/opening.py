@@ -91,23 +91,34 @@ class Search:
         self._told = rate, passed
 
 
+def end_all(table: Sessions) -> tuple[int, float]:
+    """End all sessions; how many there were, and the seconds it took. Raises LoadFault where some are left."""
+    held = table.count()
+    taken_s = table.clear()
+    left = table.count()
+    if left > STRAY:
+        raise LoadFault(f"{left} of {held} sessions are left after all were ended")
+    return held, taken_s
+
+
+def require_empty(table: Sessions) -> None:
+    """End what somebody has left in it."""
+    if table.count() > STRAY:
+        end_all(table)
+
+
 def _require_room(table: Sessions, load: NewFlowsLoad) -> None:
     limit = table.limit()
     if limit is not None and limit < load.sessions + STRAY:
         raise LoadFault(f"new flows: the table has room for {limit} sessions, {load.sessions} are asked for")
-    if table.count() > STRAY:
-        _end(table, None)
+    require_empty(table)
 
 
 def _end(table: Sessions, expected: int | None) -> dict[str, float]:
     """End all sessions, of which there should be so many; what the table held, and how fast they went."""
-    held = table.count()
+    held, full_s = end_all(table)
     if expected is not None and not expected <= held <= expected + STRAY:
         raise LoadFault(f"new flows: {expected} sessions got through, but the table holds {held}")
-    full_s = table.clear()
-    left = table.count()
-    if left > STRAY:
-        raise LoadFault(f"new flows: {left} of {held} sessions are left after all were ended")
     # What the order itself takes is no work on sessions.
     empty_s = table.clear()
     return {"sessions": float(held), **({"teardown": held / (full_s - empty_s)} if full_s > empty_s else {})}

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family, Guards, Topology
-from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, HttpLoad, NewFlowsLoad, PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, DnsLoad, HttpLoad, NewFlowsLoad, PpsLoad
 from diolkos_lab.faults import Fault
 from diolkos_lab.load import tools
 from diolkos_lab.load.answers import RightAnswers, require_all_right
 from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
-from diolkos_lab.run import guards, opening
+from diolkos_lab.run import capacity, guards, opening
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
 from diolkos_lab.run.placement import Seats
@@ -152,10 +152,15 @@ class Station:
         begin = time.monotonic()
         if self.failure:
             return Trial(block, order, cell, started, 0.0, error=self.failure)
+
+        def attempt(load: NewFlowsLoad) -> opening.Measured:
+            return self._load(TrialCell(cell.lane, load))
+
         try:
             if isinstance(cell.load, NewFlowsLoad):
-                table = self._system.sessions
-                reading, distrust, cpu = opening.measure(cell.load, table, lambda load: self._load(TrialCell(cell.lane, load)))
+                reading, distrust, cpu = opening.measure(cell.load, self._system.sessions, attempt)
+            elif isinstance(cell.load, CapacityLoad):
+                reading, distrust, cpu = capacity.measure(cell.load, self._system.sessions, attempt)
             else:
                 reading, distrust, cpu = self._load(cell)
         except opening.Lost as lost:

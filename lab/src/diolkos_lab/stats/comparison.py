@@ -19,7 +19,7 @@ SIGNIFICANT = 0.05
 FEWEST = 4  # values on each side; below, not even the most extreme order is significant
 RESAMPLES = 5000
 SEED = 20110901  # the bootstrap is repeatable
-METRICS = ("throughput", "rtt", "latency", "rate", "established", "teardown", "cpu_answer", "cpu")
+METRICS = ("throughput", "rtt", "latency", "rate", "established", "teardown", "capacity", "cpu_answer", "cpu")
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,15 @@ UNITS = {
     "rate": "1/s",
     "established": "1/s",
     "teardown": "1/s",
+    "capacity": "sessions",
+    "too_many": "sessions",
     "cpu_answer": "s",
     "busy": "ratio",
     "loss": "ratio",
     "cpu": "s/GB",
 }
 SINGLE = ("rtt", "latency")  # metrics whose single readings are in the series
-COMPARED = ("throughput", "rtt", "latency", "rate", "established", "teardown")
+COMPARED = ("throughput", "rtt", "latency", "rate", "established", "teardown", "capacity")
 
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
@@ -77,6 +79,8 @@ def _main_metric(key: CellKey) -> str:
         return "throughput" if factors["object"] >= LARGE else "latency"
     if key.load in ("new-flows", "mlrsearch", "rfc8219"):
         return "rate"
+    if key.load == "capacity":
+        return "capacity"
     if key.load == "dns":
         return "rate" if factors["offered"] == "most" else "latency"
     return "rtt" if key.load == "ping" else "throughput"
