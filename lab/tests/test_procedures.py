@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diolkos_lab.experiment.procedures import Goal, MlrSearch, PacketTrial, Procedure, Rfc8219
@@ -105,6 +105,7 @@ def test_the_pdr_is_found_where_packets_are_lost_by_chance(disturbed: float) -> 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=514)
 def test_relevant_bounds_are_those_that_the_draft_makes_of_the_trials(seed: int) -> None:
     """Load classification as in appendix A of RFC 9971, by itself."""
     outcome, made = _carry_out(QUICK, _by_chance(_realistic, seed, disturbed=0.3))
@@ -122,7 +123,9 @@ def test_relevant_bounds_are_those_that_the_draft_makes_of_the_trials(seed: int)
             elif total - good[rate] <= total * goal.exceed_ratio + 1e-9:
                 lower.append(rate)
         assert round(found["upper_pps"]) == min(upper)
-        assert round(found["lower_pps"]) == max(rate for rate in lower if rate < min(upper))
+        # None where the lowest rate that there is was disturbed too often.
+        below = max((rate for rate in lower if rate < min(upper)), default=None)
+        assert (found["lower_pps"] and round(found["lower_pps"])) == below
 
 
 @pytest.mark.parametrize(("router", "bounds"), [(lambda _: 1.0, (None, 10_000.0)), (lambda _: 0.0, (2_000_000.0, None))])
