@@ -25,7 +25,7 @@ SMALL = str(HERE / "study_small.toml")
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(program, "READY_S", 0.3)
     monkeypatch.setattr(running, "REACHABLE_S", 1.5)
-    monkeypatch.setattr(station, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(station, "PATIENCE_S", 3.0)
     yield
 
 
