@@ -6,7 +6,8 @@
  *
  * It is a perf event of the kernel's own clock, on each CPU by itself. Its timer interrupts programs, kernel threads and
  * software interrupts alike, however busy they are, so that what makes it late is the hypervisor that gave the CPU to
- * somebody else, or a kernel that has switched interrupts off.
+ * somebody else, or a kernel that has switched interrupts off. One look is left out where the timer falls into a system
+ * call on a BPF map; that looks like a stall of one period.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -8,6 +8,7 @@ import pytest
 
 from diolkos_lab.experiment.definition import Guards, Topology
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad
+from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import Device, NetCounters, difference
 from diolkos_lab.run.guards import GUARDS, Evidence, Tun, judge
@@ -133,7 +134,18 @@ def test_a_ring_holds_what_a_short_stall_delays() -> None:
     # 3.55 ms more than the ring holds cost 710 of 200 000 packets: more than half of what PDR@0.5 % allows.
     long = replace(PPS, reading=replace(PPS.reading, stalls_s=(0.00458,)))
     assert _names(long) == ["stall"]
-    assert _names(replace(long, reading=replace(long.reading, stalls_s=(0.0035,)))) == [], "460: less than half of it"
+    assert _names(replace(long, reading=replace(long.reading, stalls_s=(0.0035,)))) == [], "494: less than half of it"
+    together = PpsLoad(name="pps", seconds=1, placement="one-cpu").at(200_000)
+    assert _names(replace(long, load=together)) == [], "then nothing comes while nobody can take it"
+
+
+@pytest.mark.parametrize(("loss", "found"), [(0.0, []), (0.001, ["stall"]), (0.01, [])])
+def test_a_search_for_no_loss_at_all_hears_of_none_that_a_stall_explains(loss: float, found: list[str]) -> None:
+    """494 of 200 000 packets may be the stall's. They can be all of a thousandth that is lost, not of a hundredth."""
+    trial = PacketTrial(name="rfc8219", test="throughput", seconds=1, offered=200_000)
+    reading = replace(PPS.reading, metrics={**PPS.reading.metrics, "loss": loss}, stalls_s=(0.0035,))
+    assert _names(replace(PPS, load=trial, reading=reading)) == found
+    assert _names(replace(PPS, reading=reading)) == [], "a curve can bear it"
 
 
 def test_receiver_above_link_rate() -> None:

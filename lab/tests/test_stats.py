@@ -156,6 +156,18 @@ def test_comparison_finds_a_change_and_no_other(record: Make) -> None:
     assert faster[NATIVE].significant and faster[NATIVE].change == pytest.approx(2, rel=0.05)
 
 
+def test_what_native_has_no_figure_of_is_compared_by_itself(record: Make) -> None:
+    def run(sessions: float) -> Samples:
+        lines = _blocks(record, [1e10] * 9, [9e9] * 9)
+        held = [line for line in lines if line["system"] != "native"]
+        return Samples([{**line, "metrics": {"capacity": sessions + line["block"]}} for line in held])
+
+    baselines = {TC.subject: NATIVE.subject, NATIVE.subject: None}
+    [change] = comparison.compare(run(300_000), run(150_000), baselines)
+    assert (change.cell, change.metric, change.relative) == (TC, "capacity", False)
+    assert change.significant and change.change == pytest.approx(0.5, rel=0.01)
+
+
 def test_order_of_cells_does_not_depend_on_the_order_of_trials(record: Make) -> None:
     lines = _blocks(record, [1.0] * 3, [2.0] * 3)
     assert Samples(lines).cells() == Samples(lines[::-1]).cells()

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_rfc_7050() {
+    fn the_order_of_preference() {
         let order = [
             "2001:db8:64::/96",
             "64:ff9b::/96",

@@ -141,6 +141,11 @@ def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
             yield Finding("good", subject, f"in Linux {facts['kernel']}")
         else:
             yield Finding("doubtful", subject, f"not in Linux {facts['kernel']}: {without}; Linux {since} has it")
+    if features["perf_events"]:
+        yield Finding("good", "perf events", "the packet generator sees when a CPU stands still")
+    else:
+        without = "nobody sees when a CPU stands still, and what that loses looks like the system's loss"
+        yield Finding("doubtful", "perf events", f"not in this kernel: {without}")
 
 
 def _leftovers() -> Finding:

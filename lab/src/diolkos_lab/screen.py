@@ -87,7 +87,7 @@ class Screen:
                 self._bar.start()
                 self._task = self._bar.add_task("", total=session.form.blocks * session.block_trials, left=left)
             block = f"block {trial.block}" if trial.block else "warm-up"
-            done = trial.block * session.block_trials + trial.order + 1
+            done = trial.block * session.block_trials + min(trial.order + 1, session.block_trials)
             self._bar.update(self._task, description=f"{block}: {name}", completed=done, left=left, refresh=True)
         elif trial.block != self._block:
             self._block = trial.block
@@ -189,9 +189,11 @@ def _trials(entry: Mapping[str, Any]) -> str:
 
 
 def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
-    """Of the trials of each row; a rate of a procedure is trusted or not."""
-    of_trials = [row["valid_trials"] / max(1, row["trials"]) for row in summary["rows"] if row["load"] not in PROCEDURES]
-    return of_trials + [float(rate["trusted"]) for found in summary["procedures"] for rate in found["rates"]]
+    """Of the trials of each row. A curve and a rate of a procedure, whose trials are made again, are trusted or not."""
+    rows = [row for row in summary["rows"] if row["load"] not in (*PROCEDURES, "pps")]
+    of_trials = [row["valid_trials"] / max(1, row["trials"]) for row in rows]
+    rates = [rate for found in summary["procedures"] for rate in found["rates"]]
+    return of_trials + [float(each["trusted"]) for each in (*summary["curves"], *rates)]
 
 
 def _expected(study: Study, name: str) -> str:

@@ -156,7 +156,7 @@ class CapacityLoad(Strict):
     resolution: float = Field(0.01, gt=0, lt=1)  # the search ends at an interval this narrow, relative to its upper end
     fill_rate: int = Field(100_000, ge=1)  # sessions/s; half of it where some were missing before
     bindings: Literal["few", "many"] = "few"  # as for new-flows
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5)
+    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5.1.1)
     placement: Seating = "beside"
     subjects: tuple[str, ...] = ()  # those that get it, as for the load pps; empty: all
     offloads: tuple[Switch, ...] = ("on",)

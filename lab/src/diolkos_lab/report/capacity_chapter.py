@@ -89,6 +89,9 @@ def found(samples: Samples, key: CellKey) -> Capacity | None:
     if not values["capacity"]:
         return None
     middle = {metric: median(each) if each else None for metric, each in values.items()}
+    if len(values["too_many"]) < len(values["capacity"]) / 2:
+        # Most searches came to their end before the table was full.
+        middle |= dict.fromkeys(("too_many", "held_of_too_many", "lost_of_too_many"))
     return Capacity(
         subject=key.subject,
         held=median(values["capacity"]),
@@ -149,8 +152,9 @@ def _shown(each: Capacity | None) -> tuple[list[str], list[object]]:
         return [NONE] * 6, [None] * (len(METRICS) + 3)
     numbers = (each.too_many, each.held_of_too_many, each.limit)
     too_many, held_of_it, limit = (NONE if value is None else grouped(value) for value in numbers)
+    doubted = [f"({text})" if each.doubtful and text != NONE else text for text in (too_many, held_of_it, each.when_full)]
     as_it_says = f"({each.as_it_says[0]})" if each.doubtful else each.as_it_says[0]
-    shown = [each.shown, too_many, held_of_it, each.when_full, limit, as_it_says]
+    shown = [each.shown, *doubted, limit, as_it_says]
     values = (each.held, each.too_many, each.held_of_too_many, each.lost_of_too_many, each.limit)
     return shown, [*values, *(each.ci95 or (None, None)), each.doubtful]
 

@@ -153,8 +153,10 @@ class Session(contextlib.ExitStack):
         number = next(order)
         if not self.stations[cell.lane].given_up or block == 0:
             trial = self.stations[cell.lane].measure(cell, block, number)
-            again = TRIES - 1 if sweep else 0
-            # A rate with one trial less than an interval needs would leave the whole curve without one.
+            # A rate with one trial less than an interval needs would leave the whole curve without one. But a generator that
+            # shares its CPU with what forwards misses every rate that is too high, however often it tries.
+            apart = isinstance(cell.load, PpsLoad) and cell.load.placement == "apart"
+            again = TRIES - 1 if sweep and apart else 0
             while again and trial.distrust and not trial.error and self._has_time_to_spare():
                 yield trial
                 trial = self.stations[cell.lane].measure(cell, block, next(order))
@@ -182,11 +184,13 @@ class Session(contextlib.ExitStack):
             yield from carried_out(part, whole, measure, station.bring_up)
 
     def _has_time_to_spare(self) -> bool:
-        """Whether all blocks can still be made, this one included, when a trial is made again."""
+        """Whether all that is planned can still be made when a trial is made again."""
         if self.form.time_budget_s is None or self._begun is None:
             return True
-        planned_s = (self.form.blocks - self.block) * self._length_of_block()
-        return time.monotonic() - self._begun + planned_s < self.form.time_budget_s
+        others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
+        left = (self.form.blocks - self.block) * others + sum(sweep.left for sweep in self._sweeps.values())
+        left_s = left * self._length_of_block() / self.block_trials
+        return time.monotonic() - self._begun + left_s < self.form.time_budget_s
 
     def _would_exceed_budget(self) -> bool:
         if self.form.time_budget_s is None or self._begun is None:

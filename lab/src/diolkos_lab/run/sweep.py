@@ -23,6 +23,7 @@ TRIES = 2
 LOWEST = 16  # parts of the load's `lowest`, below which a path counts as one that carries nothing
 LOWER, HIGHER = 0.7, 1.3  # what is added where all rates lose, or none does
 MOST = 6  # rates that are added
+USUAL = 2
 LAST = 0.25  # of the blocks, in which none is added any more: it would be measured in a moment of its own
 CLEAR, PLAIN = 2.0, 8.0  # standard errors: of one rate's loss, and of the difference between two
 FINEST = 0.005  # of the rate: no bracket is made narrower
@@ -97,6 +98,13 @@ class Sweep:
     def trials(self) -> int:
         """About how many a block has."""
         return len(self._base or self.load.shares) + len(self._added)
+
+    @property
+    def left(self) -> int:
+        """About how many trials are still to come, so that every rate has one for each block: of those that there are, and of
+        as many more as most curves want."""
+        rates = len(self._base or self.load.shares) + max(len(self._added), USUAL)
+        return max(0, rates * (self._blocks - 1) - sum(map(len, self._loss.values())))
 
     def _probe(self, rate: float) -> Iterator[PpsLoad]:
         """Once, or again when it loses packets: what a disturbance made the path lose, it does not lose twice."""

@@ -53,10 +53,16 @@ def facts() -> dict[str, Any]:
 
 
 def kernel_features() -> dict[str, bool]:
-    """What packet generation and its placement rest on: live frames of XDP came with 5.18, threaded NAPI with 5.12."""
+    """What packet generation and its placement rest on: live frames of XDP came with 5.18, threaded NAPI with 5.12. The
+    generator needs perf events to see that a CPU stood still."""
     numbers = re.match(r"(\d+)\.(\d+)", platform.release())
     version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-    return {"live_frames": version >= (5, 18), "threaded_napi": version >= (5, 12), "tcx": version >= (6, 6)}
+    return {
+        "live_frames": version >= (5, 18),
+        "threaded_napi": version >= (5, 12),
+        "tcx": version >= (6, 6),
+        "perf_events": Path("/proc/sys/kernel/perf_event_paranoid").exists(),
+    }
 
 
 def virtualisation() -> str | None:

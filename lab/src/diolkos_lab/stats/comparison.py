@@ -46,20 +46,24 @@ def compare(first: Samples, second: Samples, baselines: Mapping[str, str | None]
         if cell.replica != 1:
             continue
         baseline = baselines.get(cell.subject)
+        native = replace(cell, subject=baseline) if baseline else None
         for metric in METRICS:
-            a, b = (_values(samples, cell, baseline, metric) for samples in (first, second))
+            # Where the native path has no such figure, as of sessions, the figures themselves are compared.
+            beside = native and all(samples.values(native, metric, distrusted_too=True) for samples in (first, second))
+            against = native if beside else None
+            a, b = (_values(samples, cell, against, metric) for samples in (first, second))
             if min(len(a), len(b)) >= FEWEST and median(a) > 0:
-                found.append(_change(cell, metric, baseline is not None, a, b))
+                found.append(_change(cell, metric, against is not None, a, b))
     if not found:
         return []
     corrected = stats.false_discovery_control([change.p for change in found])
     return [replace(change, p=float(p)) for change, p in zip(found, corrected, strict=True)]
 
 
-def _values(samples: Samples, cell: CellKey, baseline: str | None, metric: str) -> list[float]:
-    if baseline is None:
+def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: str) -> list[float]:
+    if native is None:
         return list(samples.values(cell, metric).values())
-    ratio = samples.ratio(cell, replace(cell, subject=baseline), metric)
+    ratio = samples.ratio(cell, native, metric)
     return list(ratio.by_block.values()) if ratio else []
 
 
