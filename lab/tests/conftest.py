@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from diolkos_lab.sut.lookup import tool
 from diolkos_lab.topology import namespace
 
 DATA = Path(__file__).parent / "data"
@@ -67,3 +68,10 @@ def clean_machine() -> Iterator[None]:
     left = [name for name in os.listdir(namespace.DIRECTORY) if namespace.owner_in_name(name) == me]
     namespace.remove(left)
     assert not left, "namespaces were left behind"
+
+
+@pytest.fixture
+def generator_built() -> None:
+    """Measure with the real packet generator; without `make build` there is none."""
+    if not tool("diolkos-pktgen"):
+        pytest.skip("diolkos-pktgen is not built")

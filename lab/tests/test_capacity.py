@@ -4,7 +4,7 @@
 import random
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from diolkos_lab.run import capacity, opening
 from diolkos_lab.run.guards import Distrust
 from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.sut import definition, lookup
-from diolkos_lab.sut.lookup import tool
 from witness import Silent
 
 HERE = Path(__file__).parent
@@ -347,15 +346,8 @@ def test_of_what_is_not_trusted_only_the_least_is_said(record: Callable[..., dic
     assert len(table.raw_heads) == len(table.raw_lines[0]) and len(table.heads) == len(table.lines[0])
 
 
-@pytest.fixture
-def systems() -> Iterator[None]:
-    if not tool("diolkos-pktgen"):
-        pytest.skip("diolkos-pktgen is not built")
-    yield
-
-
 @pytest.mark.root
-@pytest.mark.usefixtures("clean_machine", "systems")
+@pytest.mark.usefixtures("clean_machine", "generator_built")
 def test_nat44_holds_what_is_asked_for(tmp_path: Path) -> None:
     order = conduct.Order(str(HERE / "study_capacity.toml"), True, (), tmp_path / "r", 1, {})
     result, summary = conduct.run(order, Silent())

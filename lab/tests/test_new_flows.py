@@ -2,7 +2,6 @@
 """New flows: what the generator says, the search for the rate, and that the tables hold what they should."""
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
 from diolkos_lab.load import new_flows
 from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.run import opening
-from diolkos_lab.sut.lookup import tool
 from witness import Silent
 
 HERE = Path(__file__).parent
@@ -141,15 +139,8 @@ def test_a_table_that_does_not_hold_what_it_should_fails_the_trial(table: Table,
         opening.measure(LOAD, table, _attempt(table, 1e9, 300_000, []))  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def systems() -> Iterator[None]:
-    if not tool("diolkos-pktgen"):
-        pytest.skip("diolkos-pktgen is not built")
-    yield
-
-
 @pytest.mark.root
-@pytest.mark.usefixtures("clean_machine", "systems")
+@pytest.mark.usefixtures("clean_machine", "generator_built")
 def test_sessions_are_opened_answered_and_ended(tmp_path: Path) -> None:
     order = conduct.Order(str(HERE / "study_sessions.toml"), True, (), tmp_path / "r", 1, {})
     result, summary = conduct.run(order, Silent())

@@ -13,7 +13,7 @@ import pytest
 from diolkos_lab import conduct, report
 from diolkos_lab.run import placement
 from diolkos_lab.run.placement import Roles, Seats, roles
-from diolkos_lab.run.session import TRIES
+from diolkos_lab.run.sweep import TRIES_APART
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.process import Process
 from witness import Silent
@@ -39,7 +39,7 @@ def _made_again(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     tries = 1
     for before, after in pairwise(trial for trial in trials if trial["block"]):
-        if before["distrust"] and tries < TRIES:
+        if before["distrust"] and tries < TRIES_APART:
             assert _where(before) == _where(after)
             found.append(after)
             tries += 1

@@ -147,3 +147,22 @@ def test_a_rate_that_begins_with_1_is_added_where_it_was_wanted() -> None:
     for each in sweep.rates(1):
         sweep.tell(each, 1, {101_000: 0.0, 102_000: 0.02, 140_000: 0.3}[each.offered or 0])
     assert {each.offered for each in sweep.rates(2) if each.refines} == {101_500}, "half of the way, not its end"
+
+
+def test_what_is_left_goes_down_to_nothing() -> None:
+    """So that a trial is made again only while every rate still gets its trial in each block."""
+    sweep, _ = _search(LOAD, _realistic)
+    left = sweep.left
+    assert left >= (BLOCKS - 1) * len(LOAD.shares)
+    for block in range(1, BLOCKS):
+        for load in sweep.rates(block):
+            assert load.offered
+            sweep.tell(load, block, _realistic(load.offered))
+        assert sweep.left < left
+        left = sweep.left
+    assert left <= 2 * (BLOCKS - 1), "those that the curve did not want"
+
+
+@pytest.mark.parametrize(("placement", "tries"), [("apart", 3), ("one-cpu", 1), ("free", 1)])
+def test_only_a_generator_that_can_do_better_tries_again(placement: str, tries: int) -> None:
+    assert Sweep(LOAD.model_copy(update={"placement": placement}), BLOCKS).tries == tries

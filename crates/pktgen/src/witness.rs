@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// From one look at the clock to the next. Two thousand a second take some 0.2 % of a CPU.
+/// From one look at the clock to the next: short beside what a ring can hold at the rates of a CPU.
 const PERIOD_NS: u64 = 500_000;
 /// Shorter ones are the kernel's own, when it switches interrupts off.
 const STALL_NS: u64 = 200_000;

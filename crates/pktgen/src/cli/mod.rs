@@ -222,7 +222,7 @@ pub struct Measure {
     /// Send back from this CPU
     #[arg(long, value_name = "NUMBER", requires = "back_src")]
     pub back_cpu: Option<usize>,
-    /// Say when one of these CPUs stood still meanwhile, as those of virtual machines do; it takes 0.2 % of each
+    /// Say when one of these CPUs stood still meanwhile, as those of virtual machines do
     #[arg(long, value_name = "NUMBER[,NUMBER…]", value_delimiter = ',')]
     pub watch_cpu: Vec<usize>,
     /// After the last frame was sent, wait until so long nothing has come, if not all is here

@@ -28,7 +28,6 @@ from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch
 
-TRIES = 3  # of a trial of a curve, until guards object to none
 WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
 
 
@@ -153,14 +152,11 @@ class Session(contextlib.ExitStack):
         number = next(order)
         if not self.stations[cell.lane].given_up or block == 0:
             trial = self.stations[cell.lane].measure(cell, block, number)
-            # A rate with one trial less than an interval needs would leave the whole curve without one. But a generator that
-            # shares its CPU with what forwards misses every rate that is too high, however often it tries.
-            apart = isinstance(cell.load, PpsLoad) and cell.load.placement == "apart"
-            again = TRIES - 1 if sweep and apart else 0
-            while again and trial.distrust and not trial.error and self._has_time_to_spare():
+            tries = sweep.tries if sweep else 1
+            while tries > 1 and trial.distrust and not trial.error and self._has_time_to_spare():
                 yield trial
                 trial = self.stations[cell.lane].measure(cell, block, next(order))
-                again -= 1
+                tries -= 1
             if sweep and isinstance(cell.load, PpsLoad):
                 sweep.tell(cell.load, block, trial.metrics.get("loss"))
             yield trial

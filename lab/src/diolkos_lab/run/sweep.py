@@ -19,9 +19,10 @@ from diolkos_lab.experiment.loads import PpsLoad
 LOST = 0.005  # of PDR@0.5 %
 PROBE_S = 0.1
 HALVINGS = 4  # of the last doubling: the knee is then known to a fortieth, so that it lies where a step has its middle
-TRIES = 2
+TRIES = 2  # of a probe
 LOWEST = 16  # parts of the load's `lowest`, below which a path counts as one that carries nothing
 LOWER, HIGHER = 0.7, 1.3  # what is added where all rates lose, or none does
+TRIES_APART = 3
 MOST = 6  # rates that are added
 USUAL = 2
 LAST = 0.25  # of the blocks, in which none is added any more: it would be measured in a moment of its own
@@ -98,6 +99,13 @@ class Sweep:
     def trials(self) -> int:
         """About how many a block has."""
         return len(self._base or self.load.shares) + len(self._added)
+
+    @property
+    def tries(self) -> int:
+        """Of a trial, until guards do not object: a rate with one less than an interval needs would leave the whole curve
+        without one. But a generator that shares its CPU with what forwards misses every rate that is too high, however often.
+        """
+        return TRIES_APART if self.load.placement == "apart" else 1
 
     @property
     def left(self) -> int:
