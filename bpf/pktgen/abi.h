@@ -155,6 +155,7 @@ struct pktgen_vigil {
 
 /* Its looks at the clock, on one CPU. */
 struct pktgen_looks {
+	__u64 are_wanted; /* 0: it is nobody's business how this CPU fares */
 	__u64 first_ns;
 	__u64 last_ns;
 	__u64 count;

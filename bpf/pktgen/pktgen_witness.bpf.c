@@ -2,12 +2,13 @@
 /*
  * pktgen_witness.bpf.c - did a CPU stand still? A timer's interrupt looks at the clock again and again.
  *
- *   how long ago was the last look? ─► longer than it should be: a stall
+ *   a timer ran out ─► how long ago was the last look? ─► longer than it should be: a stall
  *
- * It is a perf event of the kernel's own clock, on each CPU by itself. Its timer interrupts programs, kernel threads and
- * software interrupts alike, however busy they are, so that what makes it late is the hypervisor that gave the CPU to
- * somebody else, or a kernel that has switched interrupts off. One look is left out where the timer falls into a system
- * call on a BPF map; that looks like a stall of one period.
+ * The timer is a perf event of the kernel's own clock, on each CPU by itself, that samples nothing: a CPU with nothing to
+ * do has no ticks, and without ticks the kernel soon holds back whoever takes samples. So the look is taken at the raw
+ * tracepoint of all timers, which nothing switches off, neither idleness nor a system call on a BPF map. It interrupts
+ * programs, kernel threads and software interrupts alike, however busy they are, so that what makes it late is the
+ * hypervisor that gave the CPU to somebody else, or a kernel that has switched interrupts off.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -30,7 +31,7 @@ struct {
 	__uint(max_entries, 4096);
 } stalls SEC(".maps");
 
-SEC("perf_event")
+SEC("raw_tp/hrtimer_expire_entry")
 int pktgen_witness(void *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -40,7 +41,7 @@ int pktgen_witness(void *ctx)
 	__u64 last;
 
 	(void)ctx;
-	if (!mine)
+	if (!mine || !mine->are_wanted)
 		return 0;
 	last = mine->last_ns;
 	mine->last_ns = now;

@@ -40,8 +40,6 @@ use failure::Failure;
 use send::Stop;
 use trial::Trial;
 
-/// From the plan to the first frame: the program is loaded by then.
-const RUN_UP: Duration = Duration::from_millis(50);
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -90,7 +88,7 @@ fn send(options: &cli::Send, signals: &Signals) -> Result<(), Failure> {
         memory: None,
         whole: options.common.histogram,
     }
-    .job(RUN_UP)?;
+    .job(ways::RUN_UP)?;
     report::say("begun", json!({"interface": interface.name}))?;
 
     let stop = Stop::default();

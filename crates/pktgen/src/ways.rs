@@ -18,8 +18,10 @@ use crate::send::{Job, Sent, Stop};
 use crate::sink::{self, Watching};
 use crate::trial::Trial;
 
-/// From the plan to the first frame: all generators are ready by then, so that both directions begin together.
-const RUN_UP: Duration = Duration::from_millis(300);
+/// From the plan to the first frame, with nobody to wait for: the program is loaded by then.
+pub const RUN_UP: Duration = Duration::from_millis(50);
+/// And with another direction: all generators are ready by then, so that both begin together.
+const RUN_UP_TOGETHER: Duration = Duration::from_millis(300);
 /// How often is looked whether something has changed.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -127,6 +129,10 @@ pub fn run(ways: &[Way<'_>], common: Common, signals: &Signals) -> Result<Vec<Di
         .iter()
         .map(|way| counts(way.sink))
         .collect::<Result<Vec<_>, Failure>>()?;
+    let run_up = match ways {
+        [_] => RUN_UP,
+        _ => RUN_UP_TOGETHER,
+    };
     let jobs = ways
         .iter()
         .zip(hops)
@@ -143,7 +149,7 @@ pub fn run(ways: &[Way<'_>], common: Common, signals: &Signals) -> Result<Vec<Di
                 memory: way.memory.as_ref(),
                 whole: common.whole,
             };
-            trial.job(RUN_UP)
+            trial.job(run_up)
         })
         .collect::<Result<Vec<Job<'_>>, Failure>>()?;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The witness: load → a timer on each CPU (perf event) → what did it see?
+//! The witness: a timer on each CPU (perf event) → a program that sees all timers → what did it see?
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{num_possible_cpus, Link, MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
 use super::{Looks, Stall, Vigil};
@@ -18,23 +18,21 @@ use crate::skel::pktgen_witness::PktgenWitnessSkelBuilder;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
+/// Where the program sits.
+const ALL_TIMERS: &str = "hrtimer_expire_entry";
+
 /// A timer on each of some CPUs; dropped, they are off.
 #[derive(Debug)]
 pub struct Witness {
-    timers: Vec<Timer>,
+    cpus: Vec<usize>,
+    _timers: Vec<OwnedFd>,
+    _link: Link,
     looks: MapHandle,
     stalls: MapHandle,
 }
 
-#[derive(Debug)]
-struct Timer {
-    cpu: usize,
-    _link: OwnedFd,
-    _event: OwnedFd,
-}
-
 impl Witness {
-    /// Loads the program and starts the timers.
+    /// Starts the timers, and then the program, so that it has never to wait for one.
     pub fn begin(vigil: &Vigil, cpus: &[usize]) -> Result<Witness, FastPathError> {
         listen();
         let mut storage = MaybeUninit::uninit();
@@ -44,17 +42,21 @@ impl Witness {
         let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
         data.vigil = *vigil;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
-        let program = loaded.progs.pktgen_witness.as_fd();
-        let timers = cpus
-            .iter()
-            .map(|&cpu| timer(program, cpu, vigil.period_ns))
-            .collect::<io::Result<_>>();
+        let looks = loaded.maps.looks.handle()?;
+        want(&looks, cpus).map_err(|e| failed("load", &e))?;
+        let attach = |source| FastPathError::Attach {
+            program: "pktgen_witness",
+            source,
+        };
+        let timers = cpus.iter().map(|&cpu| timer(cpu, vigil.period_ns));
+        let timers = timers.collect::<io::Result<_>>().map_err(attach)?;
+        let program = &loaded.progs.pktgen_witness;
+        let link = program.attach_raw_tracepoint(ALL_TIMERS);
         Ok(Witness {
-            timers: timers.map_err(|source| FastPathError::Attach {
-                program: "pktgen_witness",
-                source,
-            })?,
-            looks: loaded.maps.looks.handle()?,
+            cpus: cpus.to_vec(),
+            _timers: timers,
+            _link: link.map_err(|e| attach(io::Error::other(e)))?,
+            looks,
             stalls: loaded.maps.stalls.handle()?,
         })
     }
@@ -66,14 +68,15 @@ impl Witness {
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(io::Error::other)?
             .unwrap_or_default();
-        self.timers
+        self.cpus
             .iter()
-            .map(|timer| {
-                let bytes = per_cpu.get(timer.cpu).map_or(&[][..], Vec::as_slice);
-                let [first_ns, last_ns, count] = numbers(bytes)?;
+            .map(|&cpu| {
+                let bytes = per_cpu.get(cpu).map_or(&[][..], Vec::as_slice);
+                let [are_wanted, first_ns, last_ns, count] = numbers(bytes)?;
                 Ok((
-                    timer.cpu,
+                    cpu,
                     Looks {
+                        are_wanted,
                         first_ns,
                         last_ns,
                         count,
@@ -114,8 +117,20 @@ fn numbers<const N: usize>(bytes: &[u8]) -> io::Result<[u64; N]> {
     Ok(found)
 }
 
-fn timer(program: BorrowedFd<'_>, cpu: usize, period_ns: u64) -> io::Result<Timer> {
-    let attributes = bpf::perf_event_attr {
+/// Tells the program which CPUs matter.
+fn want(looks: &MapHandle, cpus: &[usize]) -> libbpf_rs::Result<()> {
+    let of = |cpu: usize| {
+        let mut fields = [0; size_of::<Looks>()];
+        fields[..8].copy_from_slice(&u64::from(cpus.contains(&cpu)).to_ne_bytes());
+        fields.to_vec()
+    };
+    let values: Vec<_> = (0..num_possible_cpus()?).map(of).collect();
+    looks.update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY)
+}
+
+/// A timer that runs out again and again on one CPU, and samples nothing.
+fn timer(cpu: usize, period_ns: u64) -> io::Result<OwnedFd> {
+    let mut attributes = bpf::perf_event_attr {
         type_: bpf::PERF_TYPE_SOFTWARE,
         size: size_of::<bpf::perf_event_attr>() as u32,
         config: u64::from(bpf::PERF_COUNT_SW_CPU_CLOCK),
@@ -124,8 +139,10 @@ fn timer(program: BorrowedFd<'_>, cpu: usize, period_ns: u64) -> io::Result<Time
         },
         ..Default::default()
     };
+    attributes.set_exclude_user(1);
+    attributes.set_exclude_kernel(1);
     // SAFETY: the attributes are valid for their size; every process on one CPU, no group.
-    let event = owned(unsafe {
+    owned(unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
@@ -134,24 +151,6 @@ fn timer(program: BorrowedFd<'_>, cpu: usize, period_ns: u64) -> io::Result<Time
             -1,
             CLOSE_ON_EXEC,
         )
-    })?;
-    // SAFETY: both descriptors are open; there are no options.
-    let link = unsafe {
-        bpf::bpf_link_create(
-            program.as_raw_fd(),
-            event.as_raw_fd(),
-            bpf::BPF_PERF_EVENT,
-            std::ptr::null(),
-        )
-    };
-    if link < 0 {
-        return Err(io::Error::from_raw_os_error(-link));
-    }
-    Ok(Timer {
-        cpu,
-        // SAFETY: the new descriptor is ours alone.
-        _link: unsafe { OwnedFd::from_raw_fd(link) },
-        _event: event,
     })
 }
 
