@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Load–loss curves from the definition to the report: a generator with a formula inside, and who runs where."""
 
+import json
 import os
 from collections.abc import Iterator
 from ipaddress import IPv6Network
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import pytest
 from diolkos_lab import conduct, report
 from diolkos_lab.run import placement
 from diolkos_lab.run.placement import Roles, Seats, roles
-from diolkos_lab.run.sweep import TRIES_APART
 from diolkos_lab.topology.lane import Lane, Shape
+from diolkos_lab.topology.precedence import FIRST
 from diolkos_lab.topology.process import Process
 from witness import Silent
 
@@ -35,21 +35,19 @@ def _run(tmp_path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _made_again(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that were made in place of one that guards object to. There is one for each, but for every third in a row."""
+    """Those that were made in place of one that guards object to: one for each, when the others of the block are done."""
     found: list[dict[str, Any]] = []
-    tries = 1
-    for before, after in pairwise(trial for trial in trials if trial["block"]):
-        if before["distrust"] and tries < TRIES_APART:
-            assert _where(before) == _where(after)
-            found.append(after)
-            tries += 1
-        else:
-            tries = 1
+    for block in {trial["block"] for trial in trials} - {0}:
+        mine = [trial for trial in trials if trial["block"] == block]
+        doubtful = [trial for trial in mine if trial["distrust"]]
+        again = mine[len(mine) - len(doubtful) :]
+        assert sorted(map(_where, again)) == sorted(map(_where, doubtful))
+        found += again
     return found
 
 
-def _where(trial: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(trial[name] for name in ("block", "system", "datapath", "factors"))
+def _where(trial: dict[str, Any]) -> str:
+    return json.dumps([trial[name] for name in ("system", "datapath", "factors")])
 
 
 @pytest.mark.root
@@ -115,6 +113,7 @@ def test_apart_the_first_device_of_the_path_has_a_thread_on_a_cpu_of_its_own(lan
         assert os.sched_getaffinity(seats.threads[0]) == os.sched_getaffinity(system.pid) == {chosen.system}
         assert chosen.generator != chosen.system
         thread = seats.threads[0]
+        assert os.getpriority(os.PRIO_PROCESS, thread) == os.getpriority(os.PRIO_PROCESS, system.pid) == FIRST
         seats.take("apart", [system])
         assert seats.threads == [thread], "devices are left alone when nothing changes"
 

@@ -24,9 +24,9 @@ from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import Lane
+from diolkos_lab.topology.precedence import FIRST, go_first
 from diolkos_lab.topology.process import Process, run_to_end
 
-FIRST = -20  # nice value of all that carries packets: other programs on the host get what is left
 THREAD = "napi/{}-"  # name of the kernel thread of a device's queue
 LAST = "router", plan.SERVER_LINK  # where answers enter the system under test
 ENOUGH = 3  # CPUs, from which on the sink has one of its own
@@ -84,7 +84,7 @@ class Seats:
             with contextlib.suppress(OSError):  # a thread that ended meanwhile
                 for thread in os.listdir(f"/proc/{process.pid}/task"):
                     os.sched_setaffinity(int(thread), where)
-                    os.setpriority(os.PRIO_PROCESS, int(thread), FIRST)
+                    go_first(int(thread))
         return chosen
 
     def leave(self) -> None:
@@ -109,7 +109,7 @@ class Seats:
             for thread in threads:
                 assert cpu is not None
                 os.sched_setaffinity(thread, [cpu])
-                os.setpriority(os.PRIO_PROCESS, thread, FIRST)
+                go_first(thread)
 
     @property
     def _ends(self) -> tuple[tuple[str, str], tuple[str, str]]:

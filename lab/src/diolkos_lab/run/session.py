@@ -57,6 +57,7 @@ class Session(contextlib.ExitStack):
         self._random = random.Random(seed)
         self._begun: float | None = None
         self._trials_done = 0
+        self._doubtful: list[tuple[Trial, Sweep, int]] = []  # of the block: with the number of tries that are left
 
     def set_up(self) -> Iterator[Station]:
         """Build every lane and start every system, one after the other; yields each station when it is done."""
@@ -134,6 +135,7 @@ class Session(contextlib.ExitStack):
             order = itertools.count()
             for unit in self._random.sample(units, len(units)):
                 yield from unit(block, order)
+            yield from self._again(block, order)
             if block == 0:
                 yield from self._search()
 
@@ -144,7 +146,7 @@ class Session(contextlib.ExitStack):
             for probe in sweep.probes():
                 cell = TrialCell(lane, probe)
                 trial = self.stations[lane].measure(cell, 0, self._trials_done)
-                sweep.tell(probe, 0, trial.metrics.get("loss"))
+                sweep.tell(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
                 yield trial
                 self._trials_done += 1
 
@@ -152,15 +154,29 @@ class Session(contextlib.ExitStack):
         number = next(order)
         if not self.stations[cell.lane].given_up or block == 0:
             trial = self.stations[cell.lane].measure(cell, block, number)
-            tries = sweep.tries if sweep else 1
-            while tries > 1 and trial.distrust and not trial.error and self._has_time_to_spare():
-                yield trial
-                trial = self.stations[cell.lane].measure(cell, block, next(order))
-                tries -= 1
-            if sweep and isinstance(cell.load, PpsLoad):
-                sweep.tell(cell.load, block, trial.metrics.get("loss"))
+            if sweep and trial.distrust and not trial.error and sweep.tries > 1:
+                self._doubtful.append((trial, sweep, sweep.tries - 1))
+            elif sweep:
+                _tell(sweep, trial)
             yield trial
         self._trials_done += 1
+
+    def _again(self, block: int, order: Iterator[int]) -> Iterator[Trial]:
+        """What guards objected to, once all the rest of the block is done: what disturbed it may be over by then."""
+        while self._doubtful and self._has_time_to_spare():
+            doubtful, self._doubtful = self._doubtful, []
+            for trial, sweep, left in self._random.sample(doubtful, len(doubtful)):
+                station = self.stations[trial.cell.lane]
+                if left and not station.given_up and self._has_time_to_spare():
+                    trial = station.measure(trial.cell, block, next(order))  # noqa: PLW2901
+                    yield trial
+                    if trial.distrust and not trial.error:
+                        self._doubtful.append((trial, sweep, left - 1))
+                        continue
+                _tell(sweep, trial)
+        for trial, sweep, _ in self._doubtful:
+            _tell(sweep, trial)
+        self._doubtful = []
 
     def _carry_out(
         self, lane: LaneCell, whole: Procedure, part: Procedure, block: int, order: Iterator[int]
@@ -197,6 +213,11 @@ class Session(contextlib.ExitStack):
         if self._begun is None or self._trials_done < self.block_trials:
             return expected_s(self._every)
         return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
+
+
+def _tell(sweep: Sweep, trial: Trial) -> None:
+    assert isinstance(trial.cell.load, PpsLoad)
+    sweep.tell(trial.cell.load, trial.block, trial.metrics.get("loss"), believed=trial.valid)
 
 
 def _alone(part: Procedure) -> PpsLoad:

@@ -22,7 +22,7 @@ HALVINGS = 4  # of the last doubling: the knee is then known to a fortieth, so t
 TRIES = 2  # of a probe
 LOWEST = 16  # parts of the load's `lowest`, below which a path counts as one that carries nothing
 LOWER, HIGHER = 0.7, 1.3  # what is added where all rates lose, or none does
-TRIES_APART = 3
+TRIES_APART = 6
 MOST = 6  # rates that are added
 USUAL = 2
 LAST = 0.25  # of the blocks, in which none is added any more: it would be measured in a moment of its own
@@ -41,6 +41,7 @@ class Sweep:
         self._base: list[float] = [float(rate) for rate in load.rates]
         self._added: list[float] = []
         self._last: float | None = None
+        self._believed = True
         self._loss: dict[int, list[float]] = defaultdict(list)
 
     def probes(self) -> Iterator[PpsLoad]:
@@ -76,8 +77,9 @@ class Sweep:
         self.knee = math.prod(ends) ** (1 / len(ends))
         self._base = sorted({_plain(min(self.knee * share, self.load.highest), 3) for share in self.load.shares})
 
-    def tell(self, load: PpsLoad, block: int, loss: float | None) -> None:
-        """What a trial of it lost; None when it had no result."""
+    def tell(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
+        """What a trial of it lost; None when it had no result. `believed`: no guard objected to it."""
+        self._believed = believed
         self._last = loss if self._last is None or loss is None else min(self._last, loss)
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
@@ -115,11 +117,14 @@ class Sweep:
         return max(0, rates * (self._blocks - 1) - sum(map(len, self._loss.values())))
 
     def _probe(self, rate: float) -> Iterator[PpsLoad]:
-        """Once, or again when it loses packets: what a disturbance made the path lose, it does not lose twice."""
+        """Once, or again when it loses packets: what a disturbance made the path lose, it does not lose twice. A loss that is
+        known to come from one does not count, if there are tries left."""
         self._last = None
-        for _ in range(TRIES):
+        lost = 0
+        for _ in range(max(TRIES, self.tries)):
             yield self.load.at(rate, min(PROBE_S, self.load.seconds))
-            if self._last is None or self._last <= LOST:
+            lost += self._believed
+            if self._last is None or self._last <= LOST or lost == TRIES:
                 return
 
     def _nearer(self) -> list[float]:
