@@ -14,7 +14,7 @@ from diolkos_lab import conduct, report
 from diolkos_lab.run import placement
 from diolkos_lab.run.placement import Roles, Seats, roles
 from diolkos_lab.topology.lane import Lane, Shape
-from diolkos_lab.topology.precedence import FIRST
+from diolkos_lab.topology.precedence import FIRST, SLICE_NS, slice_ns
 from diolkos_lab.topology.process import Process
 from witness import Silent
 
@@ -114,6 +114,7 @@ def test_apart_the_first_device_of_the_path_has_a_thread_on_a_cpu_of_its_own(lan
         assert chosen.generator != chosen.system
         thread = seats.threads[0]
         assert os.getpriority(os.PRIO_PROCESS, thread) == os.getpriority(os.PRIO_PROCESS, system.pid) == FIRST
+        assert slice_ns(thread) == slice_ns(system.pid) == (slice_ns(0) and SLICE_NS), "where the kernel has slices"
         seats.take("apart", [system])
         assert seats.threads == [thread], "devices are left alone when nothing changes"
 

@@ -44,6 +44,17 @@ def test_distrusted_figures_stand_in_brackets_under_a_sentence(record: Make) -> 
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
+def test_the_advice_says_for_how_many_answers_there_is_too_little(record: Make) -> None:
+    distrust = [{"guard": "foreign-cpu", "detail": "other programs used 51% of the CPUs"}]
+    lines = _blocks(record)
+    assert "Too little" not in _shown(lines)
+    # Native's, and with it the ratio; then all.
+    native = [line | {"valid": False, "distrust": distrust} if line["system"] == "native" else line for line in lines]
+    assert "Too little can be trusted for 1 of 2 answers" in _shown(native)
+    every = [line | {"valid": False, "distrust": distrust} for line in lines]
+    assert "Too little can be trusted for a firm answer" in _shown(every)
+
+
 def test_failed_trials_are_dashes(record: Make) -> None:
     text = _shown([line | {"valid": False, "error": "it died", "metrics": {}} for line in _blocks(record)])
     assert "Not trusted" not in text and "–" in text

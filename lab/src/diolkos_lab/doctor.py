@@ -136,6 +136,7 @@ def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
     for name, subject, without, since in (
         ("live_frames", "XDP live frames", "the packet generator uses a packet socket, which is several times slower", "5.18"),
         ("threaded_napi", "threaded NAPI", "the system under test cannot have a CPU of its own", "5.12"),
+        ("short_slices", "short slices", "other programs may hold packets up for milliseconds", "6.12"),
     ):
         if features[name]:
             yield Finding("good", subject, f"in Linux {facts['kernel']}")

@@ -68,7 +68,11 @@ class Screen:
             self._bar.stop()
 
     def planned(self, study: Study, session: Session, missing: Sequence[Missing], out: Path) -> None:
-        self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, about {_minutes(session.remaining_s())}")
+        # What guards object to is made again, as long as the budget lets.
+        most_s = session.form.time_budget_s or 0.0
+        most = f", or up to {_minutes(most_s)}" if most_s > session.remaining_s() else ""
+        length = f"about {_minutes(session.remaining_s())}{most}"
+        self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, {length}")
         for entry in missing:
             self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False)
 
@@ -114,8 +118,8 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             console.print(f"[dim]{text}[/]", highlight=False)
     for entry in summary["distrusted"]:
         console.print(f"[yellow]{_trials(entry)} distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
-    if min(_trusted_shares(summary), default=1.0) < FEW:
-        console.print("[yellow]Too little can be trusted for a firm answer: end other programs and run it again.[/]")
+    if advice := _advice(_trusted_shares(summary)):
+        console.print(f"[yellow]{advice}[/]", highlight=False)
     for entry in summary["failures"]:
         name = f"{entry['system']} {entry['datapath']}"
         console.print(f"[red]{name} failed[/] ({_trials(entry)}): {entry['reason']}", highlight=False, markup=True)
@@ -186,6 +190,17 @@ def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple
 
 def _trials(entry: Mapping[str, Any]) -> str:
     return "1 trial" if entry["trials"] == 1 else f"{entry['trials']} trials"
+
+
+def _advice(shares: Sequence[float]) -> str | None:
+    """What to do when there is too little that guards do not object to."""
+    few = sum(share < FEW for share in shares)
+    if not few:
+        return None
+    if few == len(shares):
+        return "Too little can be trusted for a firm answer: end other programs and run it again."
+    which = f"{few} of {len(shares)} answers"
+    return f"Too little can be trusted for {which}: the report says why; ending other programs and running it again may help."
 
 
 def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:

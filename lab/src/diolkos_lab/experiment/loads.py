@@ -23,7 +23,8 @@ PING_SLEEPS_FROM_S = 0.01
 PING_TIMER_S = 0.008
 PING_POLL_S = 0.0005
 START_S = 0.1  # of a program that brings libraries along
-PKTGEN_S = 0.6  # it starts, loads its programs, looks for the next hop, and lets all threads get ready
+PKTGEN_S = 0.35  # it starts, loads its programs, looks for the next hop, and waits for the last packets
+BOTH_WAYS_S = 0.6  # the same, if both ends send: all threads get ready first
 FILL_ROUNDS = 4  # to open sessions where it does not matter how fast
 PHASES = 3  # of a load that opens sessions, each with a start of its own
 OPENED_PER_S, ANSWERED_PER_S = 250_000, 400_000  # guesses for the time that is left
@@ -131,12 +132,12 @@ class NewFlowsLoad(Strict):
     @property
     def expected_s(self) -> float:
         """Of one attempt, which is all of it unless sessions are lost."""
-        return PHASES * PKTGEN_S + self._opening_s + self.sessions / ANSWERED_PER_S + self.seconds
+        return PHASES * BOTH_WAYS_S + self._opening_s + self.sessions / ANSWERED_PER_S + self.seconds
 
     @property
     def longest_s(self) -> float:
         """The same, if what opens sessions has to be sent again as often as that is allowed."""
-        return self.expected_s + ((FILL_ROUNDS - 1) * (PKTGEN_S + self._opening_s) if self.fill_rate else 0.0)
+        return self.expected_s + ((FILL_ROUNDS - 1) * (BOTH_WAYS_S + self._opening_s) if self.fill_rate else 0.0)
 
     @property
     def _opening_s(self) -> float:

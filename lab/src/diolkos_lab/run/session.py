@@ -55,6 +55,7 @@ class Session(contextlib.ExitStack):
             (cell.lane, cell.load): Sweep(cell.load, form.blocks) for cell in self._every if isinstance(cell.load, PpsLoad)
         }
         self._random = random.Random(seed)
+        self._repeats = random.Random(seed)  # of its own: a disturbance must not change the orders of later blocks
         self._begun: float | None = None
         self._trials_done = 0
         self._doubtful: list[tuple[Trial, Sweep, int]] = []  # of the block: with the number of tries that are left
@@ -162,21 +163,25 @@ class Session(contextlib.ExitStack):
         self._trials_done += 1
 
     def _again(self, block: int, order: Iterator[int]) -> Iterator[Trial]:
-        """What guards objected to, once all the rest of the block is done: what disturbed it may be over by then."""
-        while self._doubtful and self._has_time_to_spare():
+        """What guards objected to, once all the rest of the block is done: what disturbed it may be over by then.
+
+        As often as the block has trials, at most: where something disturbs for ever, a run must come to an end.
+        """
+        most = self.block_trials
+        while self._doubtful:
             doubtful, self._doubtful = self._doubtful, []
-            for trial, sweep, left in self._random.sample(doubtful, len(doubtful)):
-                station = self.stations[trial.cell.lane]
-                if left and not station.given_up and self._has_time_to_spare():
-                    trial = station.measure(trial.cell, block, next(order))  # noqa: PLW2901
-                    yield trial
-                    if trial.distrust and not trial.error:
-                        self._doubtful.append((trial, sweep, left - 1))
-                        continue
-                _tell(sweep, trial)
-        for trial, sweep, _ in self._doubtful:
-            _tell(sweep, trial)
-        self._doubtful = []
+            for before, sweep, left in self._repeats.sample(doubtful, len(doubtful)):
+                station = self.stations[before.cell.lane]
+                if not left or not most or station.failure or not self._has_time_to_spare():
+                    _tell(sweep, before)
+                    continue
+                trial = station.measure(before.cell, block, next(order))
+                most -= 1
+                yield trial
+                if trial.distrust and not trial.error:
+                    self._doubtful.append((trial, sweep, left - 1))
+                else:
+                    _tell(sweep, before if trial.error else trial)
 
     def _carry_out(
         self, lane: LaneCell, whole: Procedure, part: Procedure, block: int, order: Iterator[int]
@@ -200,7 +205,8 @@ class Session(contextlib.ExitStack):
         if self.form.time_budget_s is None or self._begun is None:
             return True
         others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
-        left = (self.form.blocks - self.block) * others + sum(sweep.left for sweep in self._sweeps.values())
+        left = (self.form.blocks - self.block - 1) * others
+        left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if not self.stations[lane].given_up)
         left_s = left * self._length_of_block() / self.block_trials
         return time.monotonic() - self._begun + left_s < self.form.time_budget_s
 

@@ -4,6 +4,7 @@
 Stages: set up → trial (alive? → prepare → before → load → after → parse → judge) → repair after a failure → tear down.
 """
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from diolkos_lab.sut.lookup import Found, program
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
+from diolkos_lab.topology.precedence import go_first
 from diolkos_lab.topology.process import Process, first_to_end, run_to_end
 
 PATIENCE_S = 5.0  # beyond the time a load should take
@@ -205,6 +207,9 @@ class Station:
             self._folder / "client-errors",
             cpu=load_cpu,
         )
+        if isinstance(cell.load, PpsLoad | NewFlowsLoad):
+            with contextlib.suppress(OSError):  # it has ended already, and will say why
+                go_first(client.pid)
         try:
             self._wait(client, self._allowed_s(cell.load) + PATIENCE_S)
         finally:

@@ -20,6 +20,7 @@ LOST = 0.005  # of PDR@0.5 %
 PROBE_S = 0.1
 HALVINGS = 4  # of the last doubling: the knee is then known to a fortieth, so that it lies where a step has its middle
 TRIES = 2  # of a probe
+PROBES = 3  # if guards object to it
 LOWEST = 16  # parts of the load's `lowest`, below which a path counts as one that carries nothing
 LOWER, HIGHER = 0.7, 1.3  # what is added where all rates lose, or none does
 TRIES_APART = 6
@@ -40,8 +41,9 @@ class Sweep:
         self._blocks = blocks
         self._base: list[float] = [float(rate) for rate in load.rates]
         self._added: list[float] = []
-        self._last: float | None = None
-        self._believed = True
+        self._made = 0  # trials
+        self._complete = False  # no rate is added any more
+        self._told: list[tuple[float | None, bool]] = []  # of the probes at one rate: loss, and whether no guard objected
         self._loss: dict[int, list[float]] = defaultdict(list)
 
     def probes(self) -> Iterator[PpsLoad]:
@@ -79,15 +81,17 @@ class Sweep:
 
     def tell(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
         """What a trial of it lost; None when it had no result. `believed`: no guard objected to it."""
-        self._believed = believed
-        self._last = loss if self._last is None or loss is None else min(self._last, loss)
+        self._told.append((loss, believed))
+        if block:
+            self._made += 1
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
 
     def rates(self, block: int) -> list[PpsLoad]:
         """The trials of a block, from 1 on. Empty when the search found nothing out."""
         left = self._blocks - block
-        if self._base and left > LAST * (self._blocks - 1):
+        self._complete = left <= LAST * (self._blocks - 1)
+        if self._base and not self._complete:
             new = [rate for rate in self._nearer() if rate not in (*self._base, *self._added)]
             self._added += new[: MOST - len(self._added)]
         found = [self.load.at(rate) for rate in self._base]
@@ -112,20 +116,25 @@ class Sweep:
     @property
     def left(self) -> int:
         """About how many trials are still to come, so that every rate has one for each block: of those that there are, and of
-        as many more as most curves want."""
-        rates = len(self._base or self.load.shares) + max(len(self._added), USUAL)
-        return max(0, rates * (self._blocks - 1) - sum(map(len, self._loss.values())))
+        as many more as most curves want, while some may still be added."""
+        more = len(self._added) if self._complete else max(len(self._added), USUAL)
+        return max(0, (len(self._base) + more) * (self._blocks - 1) - self._made) if self._base else 0
 
     def _probe(self, rate: float) -> Iterator[PpsLoad]:
         """Once, or again when it loses packets: what a disturbance made the path lose, it does not lose twice. A loss that is
-        known to come from one does not count, if there are tries left."""
-        self._last = None
-        lost = 0
-        for _ in range(max(TRIES, self.tries)):
+        known to come from one does not count, nor does a rate that was not offered, if there are tries left."""
+        self._told = []
+        for _ in range(max(TRIES, min(PROBES, self.tries))):
             yield self.load.at(rate, min(PROBE_S, self.load.seconds))
-            lost += self._believed
-            if self._last is None or self._last <= LOST or lost == TRIES:
+            believed = [loss for loss, is_believed in self._told if is_believed and loss is not None]
+            if self._last is None or len(believed) == TRIES or any(loss <= LOST for loss in believed):
                 return
+
+    @property
+    def _last(self) -> float | None:
+        """The least that was lost at a rate, of those that guards do not object to if there are any; None: no result."""
+        losses = [(not is_believed, loss) for loss, is_believed in self._told if loss is not None]
+        return min(losses)[1] if losses and len(losses) == len(self._told) else None
 
     def _nearer(self) -> list[float]:
         """Rates that tell more about the PDR than those that there are; none when its bracket is narrow and certain."""

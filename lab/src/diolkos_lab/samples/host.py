@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from diolkos_lab.topology.precedence import slice_ns
+
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
 PACKAGES = ("diolkos-lab", "jinja2", "matplotlib", "numpy", "pydantic", "pyroute2", "rich", "scipy", "typer")
@@ -54,13 +56,14 @@ def facts() -> dict[str, Any]:
 
 def kernel_features() -> dict[str, bool]:
     """What packet generation and its placement rest on: live frames of XDP came with 5.18, threaded NAPI with 5.12. The
-    generator needs perf events to see that a CPU stood still."""
+    generator needs perf events to see that a CPU stood still. With short slices (6.12) nobody holds up who carries packets."""
     numbers = re.match(r"(\d+)\.(\d+)", platform.release())
     version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     return {
         "live_frames": version >= (5, 18),
         "threaded_napi": version >= (5, 12),
         "tcx": version >= (6, 6),
+        "short_slices": slice_ns(0) is not None,
         "perf_events": Path("/proc/sys/kernel/perf_event_paranoid").exists(),
     }
 

@@ -94,9 +94,9 @@ def _sheet(layout: Layout, rows: int) -> tuple[Figure, Axes, Axes, Axes]:
 
     low = foot + between - 0.1
     if layout.wide:
-        loss, throughput = place(0.62, 3.0, low, panel), place(4.15, 2.97, low, panel)
+        loss, throughput = place(0.68, 2.9, low, panel), place(4.24, 2.88, low, panel)
     else:
-        loss, throughput = place(0.62, 3.05, low + panel + between, panel), place(0.62, 3.05, low, panel)
+        loss, throughput = place(0.68, 2.99, low + panel + between, panel), place(0.68, 2.99, low, panel)
     table = place(0, layout.width, 0, foot)
     table.axis("off")
     table.set_xlim(0, layout.width)

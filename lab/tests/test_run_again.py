@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What guards object to is made again at the end of its block: how often, and what the sweep is told of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from diolkos_lab import studies
+from diolkos_lab.experiment.cells import TrialCell
+from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.session import Session
+from diolkos_lab.run.sweep import TRIES_APART, Sweep
+from diolkos_lab.run.trial import Trial
+from diolkos_lab.sut import definition, lookup
+
+Ask = Callable[[], tuple[float | None, str]]  # what comes of the next trial: loss, and what is wrong with it
+STALL = [Distrust("stall", "a CPU stood still")]
+
+
+@dataclass
+class Path:
+    """A station without a network. `error` comes from a system that does not work until somebody starts it again."""
+
+    ask: Ask
+    failure: str | None = None
+    given_up: bool = False
+    measured: list[Trial] = field(default_factory=list)
+
+    def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
+        loss, wrong = self.ask()
+        self.failure = "it died" if wrong == "error" else None
+        trial = Trial(
+            block,
+            order,
+            cell,
+            "",
+            0.0,
+            error=self.failure,
+            distrust=STALL if wrong == "stall" else [],
+            metrics={} if loss is None else {"loss": loss},
+        )
+        self.measured.append(trial)
+        return trial
+
+
+@dataclass
+class Told(Sweep):
+    """A sweep that keeps what it was told."""
+
+    def __init__(self, load: PpsLoad) -> None:
+        super().__init__(load, 6)
+        self.told: list[tuple[float | None, bool]] = []
+
+    def tell(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
+        self.told.append((loss, believed))
+
+
+def _block(ask: Ask, planned: int = 1, time_left: Callable[[], bool] = lambda: True) -> tuple[Told, list[Trial], Session]:
+    """A block of so many trials of one sweep, on a path that answers as told."""
+    study = studies.load("router-accuracy")
+    form = study.form["quick"].model_copy(update={"load": [study.form["quick"].load[0]]})
+    session = Session(study, form, {"native": lookup.find(definition.load_all()["native"], {})}, 1)
+    (lane, load), *_ = session._sweeps
+    sweep = Told(load)
+    session._sweeps = {(lane, load): sweep}
+    session.stations = {lane: Path(ask)}  # type: ignore[dict-item]
+    session._has_time_to_spare = time_left  # type: ignore[method-assign]
+    order, cell = count(), TrialCell(lane, load.at(1000))
+    made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]
+    made += session._again(1, order)
+    return sweep, made, session
+
+
+def _answers(*given: tuple[float | None, str]) -> Ask:
+    rest = iter(given)
+    return lambda: next(rest)
+
+
+def test_a_good_trial_is_told_and_made_once() -> None:
+    sweep, made, session = _block(_answers((0.1, "")))
+    assert sweep.told == [(0.1, True)]
+    assert len(made) == session._trials_done == 1
+
+
+def test_a_doubtful_trial_is_made_again_and_its_better_one_told() -> None:
+    answers = _answers((0.1, "stall"), (0.2, ""), (0.3, "stall"), (0.4, ""), (0.5, ""))
+    sweep, made, session = _block(answers, planned=3)
+    assert sorted(sweep.told) == [(0.2, True), (0.4, True), (0.5, True)]
+    assert [trial.order for trial in made] == list(range(len(made)))
+    assert session._trials_done == 3, "what is made again was not planned"
+
+
+def test_after_so_many_tries_the_last_one_has_to_do() -> None:
+    sweep, made, _ = _block(lambda: (0.1, "stall"))
+    assert len(made) == TRIES_APART
+    assert sweep.told == [(0.1, False)]
+
+
+def test_where_all_is_disturbed_a_block_comes_to_an_end() -> None:
+    _, made, session = _block(lambda: (0.1, "stall"), planned=20)
+    assert len(made) == 20 + session.block_trials
+
+
+def test_no_time_is_left() -> None:
+    sweep, made, _ = _block(_answers((0.1, "stall"), (0.2, "stall")), planned=2, time_left=lambda: False)
+    assert len(made) == 2
+    assert sorted(sweep.told) == [(0.1, False), (0.2, False)]
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_a_system_that_dies_meanwhile_leaves_what_it_had(more: int) -> None:
+    """One error says it; those that were still to be made again are not asked of a dead system."""
+    answers = [(0.1, "stall")] * more + [(None, "error")]
+    sweep, made, _ = _block(_answers(*answers), planned=more)
+    assert len(made) == more + 1 and made[-1].error == "it died"
+    assert sweep.told == [(0.1, False)] * more
