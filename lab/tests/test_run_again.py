@@ -2,7 +2,7 @@
 """What guards object to is made again at the end of its block: how often, and what the sweep is told of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 import pytest
@@ -27,12 +27,11 @@ class Path:
     ask: Ask
     failure: str | None = None
     given_up: bool = False
-    measured: list[Trial] = field(default_factory=list)
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         loss, wrong = self.ask()
         self.failure = "it died" if wrong == "error" else None
-        trial = Trial(
+        return Trial(
             block,
             order,
             cell,
@@ -42,11 +41,8 @@ class Path:
             distrust=STALL if wrong == "stall" else [],
             metrics={} if loss is None else {"loss": loss},
         )
-        self.measured.append(trial)
-        return trial
 
 
-@dataclass
 class Told(Sweep):
     """A sweep that keeps what it was told."""
 

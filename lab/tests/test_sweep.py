@@ -54,29 +54,28 @@ def test_one_disturbance_does_not_lead_the_search_astray() -> None:
     assert sweep.knee == pytest.approx(paper_curves.SATURATION * 0.95, rel=0.05)
 
 
-def test_a_loss_that_is_known_to_be_a_disturbance_does_not_lead_the_search_astray() -> None:
-    """Even if it comes again: of every rate the first two probes are disturbed, and guards see it."""
+def _guarded(answer: Callable[[int, int], tuple[float, bool]]) -> Sweep:
+    """A search whose probes guards judge: rate and number of the probe at that rate, to loss and whether it is believed."""
     sweep = Sweep(LOAD, BLOCKS)
     asked: dict[int, int] = {}
     for probe in sweep.probes():
         assert probe.offered
         asked[probe.offered] = asked.get(probe.offered, 0) + 1
-        if asked[probe.offered] <= 2:
-            sweep.tell(probe, 0, 0.3, believed=False)
-        else:
-            sweep.tell(probe, 0, _realistic(probe.offered))
+        loss, believed = answer(probe.offered, asked[probe.offered])
+        sweep.tell(probe, 0, loss, believed=believed)
+    return sweep
+
+
+def test_a_loss_that_is_known_to_be_a_disturbance_does_not_lead_the_search_astray() -> None:
+    """Even if it comes again: of every rate the first two probes are disturbed, and guards see it."""
+    sweep = _guarded(lambda rate, time: (0.3, False) if time <= 2 else (_realistic(rate), True))
     assert sweep.knee == pytest.approx(paper_curves.SATURATION * 0.95, rel=0.05)
 
 
 def test_a_rate_that_was_not_offered_is_no_rate_that_passes() -> None:
     """Guards say so, and the next probe loses packets."""
-    sweep = Sweep(LOAD, BLOCKS)
-    asked: dict[int, int] = {}
-    for probe in sweep.probes():
-        assert probe.offered
-        asked[probe.offered] = asked.get(probe.offered, 0) + 1
-        missed = asked[probe.offered] == 1 and probe.offered > 1.1 * paper_curves.SATURATION
-        sweep.tell(probe, 0, 0.0 if missed else _realistic(probe.offered), believed=not missed)
+    too_high = 1.1 * paper_curves.SATURATION
+    sweep = _guarded(lambda rate, time: (0.0, False) if time == 1 and rate > too_high else (_realistic(rate), True))
     assert sweep.knee == pytest.approx(paper_curves.SATURATION * 0.95, rel=0.05)
 
 

@@ -69,10 +69,9 @@ class Screen:
 
     def planned(self, study: Study, session: Session, missing: Sequence[Missing], out: Path) -> None:
         # What guards object to is made again, as long as the budget lets.
-        most_s = session.form.time_budget_s or 0.0
-        most = f", or up to {_minutes(most_s)}" if most_s > session.remaining_s() else ""
-        length = f"about {_minutes(session.remaining_s())}{most}"
-        self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, {length}")
+        about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
+        most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
+        self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}")
         for entry in missing:
             self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False)
 
