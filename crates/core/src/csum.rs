@@ -9,6 +9,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub struct Sum(u64);
 
 impl Sum {
+    /// One that stands as a number already.
+    #[cfg(test)]
+    pub(crate) fn of(total: u64) -> Sum {
+        Sum(total)
+    }
+
     /// Adds one word.
     #[inline]
     #[must_use]

@@ -61,6 +61,8 @@ mod icmp;
 pub mod nat64;
 pub mod packet;
 pub mod pool;
+#[cfg(test)]
+mod proven;
 pub mod session;
 pub mod verdict;
 pub mod wire;

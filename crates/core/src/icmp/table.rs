@@ -378,4 +378,21 @@ mod tests {
         assert_eq!(mtu_to_ipv4(0, false, MTUS), 68);
         assert_eq!(mtu_to_ipv4(u32::MAX as usize, true, MTUS), 1472);
     }
+
+    /// Of all values, `proofs/test_mtus.py` proves what these are to be.
+    #[test]
+    fn mtus_as_they_are_proven() {
+        let mtus = |numbers: &[u128]| Mtus {
+            mtu4: numbers[2] as usize,
+            mtu6: numbers[3] as usize,
+        };
+        for (numbers, result) in crate::proven::rows("mtu_to_ipv6") {
+            let mtu = mtu_to_ipv6(numbers[0] as usize, numbers[1] as usize, mtus(&numbers));
+            assert_eq!(mtu as u128, result, "{numbers:x?}");
+        }
+        for (numbers, result) in crate::proven::rows("mtu_to_ipv4") {
+            let mtu = mtu_to_ipv4(numbers[0] as usize, numbers[1] == 1, mtus(&numbers));
+            assert_eq!(mtu as u128, result, "{numbers:x?}");
+        }
+    }
 }
