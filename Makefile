@@ -15,7 +15,9 @@ LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
 RUFF_REST := --config lab/pyproject.toml .ci vectors $(wildcard tests)
-PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
+PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
+# End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
+E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
@@ -59,7 +61,10 @@ test: root setup build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
-	@for tests in $(PY_TESTS); do echo "== pytest $$tests"; $(AS_ROOT) $(PYTHON) -m pytest $$tests || exit; done
+	@echo "== pytest lab/tests"; $(PYTEST) lab/tests
+	@echo "== pytest .ci"; $(PYTEST) .ci
+	@echo "== pytest tests/e2e, $(E2E_JOBS) at once"; $(PYTEST) -q --strict-markers -n $(E2E_JOBS) --dist worksteal -m "not alone" tests/e2e
+	@echo "== pytest tests/e2e, one at a time"; $(PYTEST) -q --strict-markers -m alone tests/e2e
 
 fuzz: setup-fuzz ## look for bytes that break a parser or the translator, FUZZ_TIME=20 s for each target
 	@$(STEP) "Building the fuzz targets" $(LOG)/build-fuzz.log fuzz/run.sh build

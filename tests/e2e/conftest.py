@@ -23,29 +23,48 @@ ROOT = Path(__file__).resolve().parents[2]
 N = TypeVar("N", bound=Network)
 
 
+BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
+MOUNTED = pytest.StashKey[bool]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Say at once what is missing: a test that is skipped for want of root would pass unseen."""
     if os.geteuid() != 0:
         pytest.exit("the end-to-end tests make network namespaces: run them as root", returncode=3)
     if not program().exists():
         pytest.exit(f"{program()} is not built: run `make build`", returncode=3)
+    config.addinivalue_line("markers", "alone: sends at a rate or watches the CPUs, so nothing may run beside it")
+    # The workers of `pytest -n` share what stands below. Only their controller makes and removes it.
+    if not hasattr(config, "workerinput"):
+        make_folder_of_namespaces()
+        config.stash[MOUNTED] = mount_bpf_file_system()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what `pytest_configure` made."""
+    if config.stash.get(MOUNTED, False):
+        subprocess.run(["umount", BPF_FILE_SYSTEM], check=True)
+
+
+def make_folder_of_namespaces() -> None:
+    """The first namespace ever made mounts their folder. Two processes that do so at once disturb each other."""
+    name = f"dio-e2e-{os.getpid()}-first"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def mount_bpf_file_system() -> bool:
+    """A NAT64 with a state file pins its links there. True if it was not mounted, as in a chroot, and is now."""
+    look = ["findmnt", "--types", "bpf", BPF_FILE_SYSTEM]
+    if subprocess.run(look, check=False, capture_output=True).returncode == 0:
+        return False
+    subprocess.run(["mount", "-t", "bpf", "bpf", BPF_FILE_SYSTEM], check=True)
+    return True
 
 
 def program() -> Path:
     """The program under test."""
     return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def bpf_file_system() -> Iterator[None]:
-    """What a NAT64 stays in the kernel by. Where init has not mounted it, as in a chroot, it is there for the tests."""
-    folder = "/sys/fs/bpf"
-    if subprocess.run(["findmnt", "--types", "bpf", folder], check=False, capture_output=True).returncode == 0:
-        yield
-        return
-    subprocess.run(["mount", "-t", "bpf", "bpf", folder], check=True)
-    yield
-    subprocess.run(["umount", folder], check=True)
 
 
 @contextmanager

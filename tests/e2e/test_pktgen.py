@@ -24,6 +24,9 @@ SLOW = ("--rate", "4k", "--count", str(FRAMES), "--burst", "1")
 SPORTS, DPORTS = range(1024, 65536), range(1, 49152)  # RFC 4814 section 4.5
 
 
+pytestmark = pytest.mark.alone
+
+
 @pytest.fixture
 def wire():
     """Two hosts and a relay; see `pktgen`."""
