@@ -14,7 +14,7 @@ STEP      := $(TOOLS) packaging/step.sh
 LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
-RUFF_REST := --config lab/pyproject.toml .ci vectors $(wildcard tests)
+RUFF_REST := --config lab/pyproject.toml .ci proofs vectors $(wildcard tests)
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 # End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
@@ -26,7 +26,7 @@ FUZZ_TIME ?= 20
 SOAK_TIME ?= 1800
 SOAK_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 SOAK_DATAPATH ?= tc
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h tests/e2e/*.bpf.c)
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
 .PHONY: help root setup setup-build setup-lint setup-fuzz build demo test fuzz soak lint format format-check licences tree install uninstall clean
@@ -63,6 +63,7 @@ test: root setup build ## run every test (as root)
 	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
 	@echo "== pytest lab/tests"; $(PYTEST) lab/tests
 	@echo "== pytest .ci"; $(PYTEST) .ci
+	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
 	@echo "== pytest tests/e2e, $(E2E_JOBS) at once"; $(PYTEST) -q --strict-markers -n $(E2E_JOBS) --dist worksteal -m "not alone" tests/e2e
 	@echo "== pytest tests/e2e, one at a time"; $(PYTEST) -q --strict-markers -m alone tests/e2e
 
@@ -92,9 +93,10 @@ format-check: setup-lint ## fail if `make format` would change a file
 	@$(STEP) "ruff format" $(LOG)/ruff-format.log sh -c '$(RUFF) format --check --diff lab && $(RUFF) format --check --diff $(RUFF_REST)'
 	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
 
-licences: build ## check the licence and the oldest Rust of every dependency
+licences: build ## check licence, oldest Rust and security advisories of every dependency
 	@$(STEP) "Fetching the crates of fuzz" $(LOG)/fetch-fuzz.log cargo fetch --manifest-path fuzz/Cargo.toml --locked
 	@$(TOOLS) $(PYTHON) .ci/licences.py
+	@$(TOOLS) $(PYTHON) .ci/advisories.py
 	@$(TOOLS) $(PYTHON) .ci/rust_version.py
 
 tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine
