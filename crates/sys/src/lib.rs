@@ -8,6 +8,7 @@
 //! * [`task`]: where and when a thread runs
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`memory`]: giving it back
+//! * [`kernel`]: which one this is
 //! * [`namespace`]: which network namespace this is
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
@@ -16,6 +17,7 @@
 pub mod clock;
 pub mod event;
 pub mod fastpath;
+pub mod kernel;
 pub mod memory;
 pub mod namespace;
 pub mod packet;

@@ -26,6 +26,8 @@ use std::net::Ipv6Addr;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use crate::kernel;
+
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
 pub use isthmus::{Inline, Prepared, Site};
@@ -73,7 +75,7 @@ pub enum FastPathError {
     )]
     Refused(io::Error),
     /// The programs do not load here.
-    #[error("the BPF programs do not load on this kernel: {what}")]
+    #[error("the BPF programs do not load on Linux {}: {what}", kernel::release())]
     Load {
         /// In one line.
         what: String,
