@@ -60,7 +60,8 @@ impl Isthmus {
         let translator = translator(site, side6)?;
         let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
         let index = net.link(&t.device).await?.index;
-        net.prepare_tun(index, rules::tun_mtu(uplink)).await?;
+        net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
+            .await?;
 
         let fast = start_fast_path(site, side6, index)?;
         let forwarding = match fast {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_sys as bpf;
 
 use super::pin::{self, Pins};
+use super::qdisc::remove_unused_clsact;
 use super::Attach;
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
@@ -175,12 +176,13 @@ impl Hook {
         }
     }
 
-    /// The interface on which this hook made the queueing discipline that the program hangs on.
-    pub fn made_qdisc_on(&self) -> Option<u32> {
+    /// The interface on which this hook made the queueing discipline that the program hangs on, unless that is to stay.
+    pub(super) fn made_qdisc_on(&self) -> Option<u32> {
         match *self {
             Hook::Clsact {
                 ifindex,
                 made_qdisc: true,
+                kept: false,
                 ..
             } => Some(ifindex as u32),
             _ => None,
@@ -235,7 +237,12 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
     if created < 0 && created != -libc::EEXIST {
         return Err(io::Error::from_raw_os_error(-created));
     }
-    put_filter(program, ifindex, side, handle)?;
+    if let Err(error) = put_filter(program, ifindex, side, handle) {
+        if created == 0 {
+            remove_unused_clsact(ifindex as u32);
+        }
+        return Err(error);
+    }
     Ok(Hook::Clsact {
         ifindex,
         side,
@@ -272,6 +279,9 @@ pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> b
             found = true;
         }
     }
+    if found {
+        remove_unused_clsact(ifindex);
+    }
     found
 }
 
@@ -297,7 +307,7 @@ fn point(side: Side) -> bpf::bpf_tc_attach_point {
     }
 }
 
-fn tc_hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
+pub(super) fn tc_hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
     bpf::bpf_tc_hook {
         sz: size_of::<bpf::bpf_tc_hook>() as _,
         ifindex,
