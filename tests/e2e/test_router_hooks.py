@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from kernel import HAS_WHOLE_LISTS
 from siit import CONFIG, SiitNetwork
 
 # A start there fails when everything else is done.
@@ -52,3 +53,12 @@ def test_the_kernel_joins_no_groups_on_the_device(siit: SiitNetwork) -> None:
     joined = siit.run(siit.translator, "ip", "-6", "maddress", "show", "dev", "diolkos0").stdout
     # All nodes, which every interface hears and nobody reports (RFC 3810 section 6).
     assert set(joined.split()) & {"ff02::2", "ff01::2", "ff05::2"} == set(), joined
+
+
+@pytest.mark.parametrize("siit", ["tc", "tun"], indirect=True)
+def test_lists_of_segments_are_warned_of(siit: SiitNetwork) -> None:
+    """The kernel would translate the first segment of a list only. Without programs nothing is wrong with them."""
+    siit.run(siit.translator, "ethtool", "-K", "b4", "rx-gro-list", "on")
+    warnings = [line for line in siit.siit().log().splitlines() if "rx-gro-list" in line]
+    assert len(warnings) == (siit.datapath == "tc" and not HAS_WHOLE_LISTS)
+    assert all("b4 has rx-gro-list on" in line and "ethtool -K b4 rx-gro-list off" in line for line in warnings)

@@ -2,6 +2,7 @@
 //! Whether there is a fast path: what the settings ask for, and what the machine can do.
 
 use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
+use diolkos_sys::{ethtool, kernel};
 
 use crate::config::{Datapath, Hook, Translator};
 use crate::failure::Failure;
@@ -49,6 +50,25 @@ pub fn failure(error: FastPathError) -> Failure {
         tracing::debug!("{log}");
     }
     Failure::from(error)
+}
+
+/// Warns of interfaces whose super-packets the kernel may translate by halves: the segments of a list keep their old
+/// headers on kernels whose `bpf_skb_change_proto` does not mark them (before 426ca15c7f6c, of which stable kernels have
+/// copies; nothing tells from outside whether this one has).
+pub fn warn_of_lists<'a>(interfaces: impl IntoIterator<Item = &'a str>) {
+    if kernel::is_at_least(6, 19) {
+        return;
+    }
+    for interface in interfaces {
+        if ethtool::is_on(interface, ethtool::GRO_FRAGLIST).unwrap_or(false) {
+            tracing::warn!(
+                "{interface} has {feature} on: Linux {release} may send parts of large TCP packets untranslated; \
+                 `ethtool -K {interface} {feature} off` prevents it",
+                feature = ethtool::GRO_FRAGLIST,
+                release = kernel::release(),
+            );
+        }
+    }
 }
 
 /// The datapath that was chosen, as `ready:` names it.

@@ -8,6 +8,7 @@
 //! * [`task`]: where and when a thread runs
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`memory`]: giving it back
+//! * [`ethtool`]: what the kernel does with packets before anybody sees them
 //! * [`kernel`]: which one this is
 //! * [`namespace`]: which network namespace this is
 //! * [`clock`]: the time of the fast path's stamps
@@ -15,6 +16,7 @@
 //! * [`peer`]: who is at the other end of the control socket
 
 pub mod clock;
+pub mod ethtool;
 pub mod event;
 pub mod fastpath;
 pub mod kernel;

@@ -64,6 +64,11 @@ impl Isthmus {
             .await?;
 
         let fast = start_fast_path(site, side6, index)?;
+        if fast.is_some() {
+            // Of networks behind the host, too.
+            let links = net.links().await?;
+            accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+        }
         let forwarding = match fast {
             Some(_) => None,
             None => {

@@ -127,6 +127,11 @@ impl Isthmus {
         let past = Past { pins, own };
         let device = queue()?;
         let (crossing, engine) = Crossing::build(&settings, found, index, &inline, queue, past)?;
+        if crossing.fast().is_some() {
+            // Whatever is received may be routed to the device.
+            let links = net.links().await?;
+            accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+        }
         let inherits = pins.is_some();
         let forwarding = match t.placement {
             Placement::Direct => Forwarding::looked_up(&t.interfaces, &t.device, inherits)?,
