@@ -11,8 +11,6 @@ from network import Network
 
 VERSION = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
 HAS_TCX = VERSION >= (6, 6)
-# Of GRO, whose segments are all translated. Stable kernels may have it earlier, which nothing tells from outside.
-HAS_WHOLE_LISTS = VERSION >= (6, 19)
 # Where programs can hang here. Unless it is told otherwise, diolkos takes the first.
 HOOKS = ["tcx", "clsact"] if HAS_TCX else ["clsact"]
 

@@ -68,6 +68,7 @@ impl Isthmus {
             // Of networks behind the host, too.
             let links = net.links().await?;
             accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            accelerate::warn_of_routes();
         }
         let forwarding = match fast {
             Some(_) => None,
