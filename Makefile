@@ -15,7 +15,7 @@ LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
 RUFF_REST := --config lab/pyproject.toml .ci vectors $(wildcard tests)
-PY_TESTS  := lab/tests .ci $(wildcard tests/e2e)
+PY_TESTS  := lab/tests .ci tests/kernels $(wildcard tests/e2e)
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh tests/kernels/init.sh
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.

@@ -9,6 +9,7 @@ use libbpf_sys as bpf;
 use super::pin::{self, Pins};
 use super::qdisc::remove_unused_clsact;
 use super::Attach;
+use crate::kernel;
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
 /// next start finds what a killed one left.
@@ -69,7 +70,7 @@ impl Hook {
                         side,
                     });
                 }
-                Err(error) if attach == Attach::Tcx => return Err(error),
+                Err(error) if attach == Attach::Tcx => return Err(without_tcx(error)),
                 Err(_) => {}
             }
         }
@@ -210,6 +211,20 @@ impl Drop for Hook {
         {
             detach(ifindex, side, handle);
         }
+    }
+}
+
+/// A kernel without tcx says "Invalid argument", which helps nobody.
+fn without_tcx(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "{error}; tcx came with Linux 6.6, and this is {}: leave `hook` out, or set it to \"clsact\"",
+                kernel::release()
+            ),
+        ),
+        _ => error,
     }
 }
 
