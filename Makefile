@@ -18,7 +18,7 @@ RUFF_REST := --config lab/pyproject.toml .ci proofs vectors $(wildcard tests)
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 # End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh tests/kernels/init.sh
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
@@ -26,10 +26,15 @@ FUZZ_TIME ?= 20
 SOAK_TIME ?= 1800
 SOAK_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 SOAK_DATAPATH ?= tc
+# Which of the distribution's kernels `make kernels` boots, what else (unpacked kernel packages, built trees), and how many
+# packets are made for the law.
+KERNELS   ?= 6.1 6.12
+KERNEL_DIR ?=
+LAW_CASES ?= 6000
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint setup-fuzz build demo test fuzz soak lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels build demo test kernels fuzz soak lint format format-check licences tree install uninstall clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -47,6 +52,9 @@ setup-lint:
 setup-fuzz:
 	@$(SETUP) fuzz
 
+setup-kernels:
+	@$(SETUP) kernels
+
 root: # said at once, not after the build
 	@$(AS_ROOT) true
 
@@ -62,10 +70,13 @@ test: root setup build ## run every test (as root)
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
 	@echo "== pytest lab/tests"; $(PYTEST) lab/tests
-	@echo "== pytest .ci"; $(PYTEST) .ci
+	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
 	@echo "== pytest tests/e2e, $(E2E_JOBS) at once"; $(PYTEST) -q --strict-markers -n $(E2E_JOBS) --dist worksteal -m "not alone" tests/e2e
 	@echo "== pytest tests/e2e, one at a time"; $(PYTEST) -q --strict-markers -m alone tests/e2e
+
+kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests, and KERNEL_DIR=FOLDER; load, translate, measure there
+	@$(TOOLS) $(PYTHON) tests/kernels/run.py --law-cases $(LAW_CASES) $(KERNELS) $(addprefix --folder ,$(KERNEL_DIR))
 
 fuzz: setup-fuzz ## look for bytes that break a parser or the translator, FUZZ_TIME=20 s for each target
 	@$(STEP) "Building the fuzz targets" $(LOG)/build-fuzz.log fuzz/run.sh build

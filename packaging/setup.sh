@@ -6,6 +6,7 @@
 #   packaging/setup.sh run     and what measuring and testing need
 #   packaging/setup.sh lint    or what `make lint` and `make format` need
 #   packaging/setup.sh fuzz    or what `make fuzz` needs
+#   packaging/setup.sh kernels or what `make kernels` needs: guests
 #
 #   wanted ─► look ─► install from the distribution ─► look again ─► Python environment
 #
@@ -41,6 +42,7 @@ look() {
 	[ "$purpose" != run ] || wanted_to_run
 	[ "$purpose" != lint ] || wanted_to_lint
 	[ "$purpose" != fuzz ] || wanted_to_fuzz
+	[ "$purpose" != kernels ] || wanted_for_guests
 }
 
 # Rust, and a C compiler for libbpf, which is compiled with it. The lab needs Python only.
@@ -85,6 +87,13 @@ wanted_to_lint() {
 # libFuzzer is compiled with its targets.
 wanted_to_fuzz() {
 	want "a C++ compiler" "echo '#include <cstdint>' | c++ -E -x c++ -" "g++"
+}
+
+# Kernels themselves are downloaded and unpacked by the checks; zstd unpacks some of them.
+wanted_for_guests() {
+	want "QEMU for x86" "command -v qemu-system-x86_64" "qemu-system-x86"
+	want "depmod and modprobe" "command -v depmod && command -v modprobe" "kmod"
+	want "zstd" "command -v zstd" "zstd"
 }
 
 oldest_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
@@ -209,7 +218,7 @@ environment() {
 }
 
 case $purpose in
-build | run | lint | fuzz)
+build | run | lint | fuzz | kernels)
 	look
 	[ ${#missing[@]} -eq 0 ] || distribution
 	environment
@@ -218,7 +227,7 @@ install-packages) # from `distribution`, as a step
 	install_packages "${@:2}"
 	;;
 *)
-	sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

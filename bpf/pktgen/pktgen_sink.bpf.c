@@ -244,8 +244,16 @@ static __always_inline enum sum verify(struct xdp_md *ctx, const struct place *p
 	struct scratch *bytes = bpf_map_lookup_elem(&scratch, &first);
 	__u64 sum = place->pseudo;
 
-	if (!bytes || !len || len > VERIFIED)
+	if (!bytes)
 		return RIGHT;
+	/* Both bounds in one comparison, of the register that then has the length. What the compiler makes of two, verifiers
+	   up to Linux 6.12 do not follow, and one before 6.8 learns nothing from `len != 0`. */
+	len -= 1;
+	asm volatile("" : "+r"(len));
+	if (len >= VERIFIED)
+		return RIGHT;
+	asm volatile("" : "+r"(len));
+	len += 1;
 	/* Left to the one who sends it out: the sum of the pseudo-header stands there (CHECKSUM_PARTIAL). */
 	if (place->pseudo && place->sum == csum_fold16(place->pseudo))
 		return UNFINISHED;

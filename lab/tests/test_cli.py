@@ -161,6 +161,23 @@ def test_doctor_judges_this_host() -> None:
     assert done.returncode == 0, done.stderr
     for subject in ("root", "iperf3", "clocksource", "other programs", "steal"):
         assert f" {subject}: " in done.stdout
+    for subject in ("packet generator", "fast path of diolkos siit", "fast path of diolkos nat64"):
+        assert f" {subject}: works here, tried" in " ".join(done.stdout.split())
+
+
+@pytest.mark.root
+def test_doctor_says_what_the_kernel_does_not_take(tmp_path: Path) -> None:
+    """A program that fails as one does whose BPF programs are refused."""
+    refused = tmp_path / "diolkos-pktgen"
+    refused.write_text(
+        "#!/bin/sh\necho 'diolkos-pktgen: the verifier refuses pktgen_sink: R4 min value is negative' >&2\nexit 3\n"
+    )
+    refused.chmod(0o755)
+    done = _lab("doctor", DIOLKOS_PKTGEN=str(refused))
+    assert done.returncode == 0, done.stderr
+    assert "packet generator: does not work here: diolkos-pktgen: the verifier refuses pktgen_sink" in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_version_and_help() -> None:

@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import sys
 
 from network import Network
 
-# bpf(2) with BPF_PROG_QUERY (command 16): how many programs hang at a tcx hook. Attach types 46 and 47.
-TCX_QUERY = """
+VERSION = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
+HAS_TCX = VERSION >= (6, 6)
+# Where programs can hang here. Unless it is told otherwise, diolkos takes the first.
+HOOKS = ["tcx", "clsact"] if HAS_TCX else ["clsact"]
+
+# bpf(2) with BPF_PROG_QUERY (command 16): how many programs hang at a tcx hook. Attach types 46 and 47, of which a kernel
+# without tcx knows nothing.
+TCX_QUERY = f"""
 import ctypes, socket, struct, sys
+if not {HAS_TCX}:
+    sys.exit(print(0))
 libc = ctypes.CDLL(None, use_errno=True)
 total = 0
 for attach_type in (46, 47):
@@ -17,7 +27,7 @@ for attach_type in (46, 47):
     attr += bytes(128 - len(attr))
     buffer = (ctypes.c_char * len(attr)).from_buffer(attr)
     if libc.syscall(321, 16, buffer, len(attr)) < 0:
-        sys.exit(f"bpf: errno {ctypes.get_errno()}")
+        sys.exit(f"bpf: errno {{ctypes.get_errno()}}")
     total += struct.unpack_from("<I", attr, 24)[0]
 print(total)
 """

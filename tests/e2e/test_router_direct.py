@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from kernel import HOOKS
 from pyroute2.netns import create_socket
 from siit import (
     CONFIG,
@@ -289,7 +290,7 @@ def test_a_mark_is_for_the_kernel(siit: SiitNetwork, probe) -> None:
     assert there.hops_left() is None
 
 
-@pytest.mark.parametrize("hook", ["tcx", "clsact"])
+@pytest.mark.parametrize("hook", HOOKS)
 def test_an_interface_comes_again(siit: SiitNetwork, hook: str) -> None:
     """With another index: packets are translated there as before, and sent out of it."""
     siit.configure(CONFIG.replace("pref64", f'hook = "{hook}"\npref64'))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROUTER_DATAPATHS, program
+from kernel import HOOKS
 from siit import CONFIG, TRANSLATOR6, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_faults import MISSING, NO_BPF, NO_ROOT, RUN_TIME, USAGE, one_sentence
 from test_siit_traffic import TCP_CLIENT, TCP_SERVER, discover, listen
@@ -235,7 +236,7 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
     assert "a CLAT does not reload" in one_sentence(message)
 
 
-@pytest.mark.parametrize("hook", ["tcx", "clsact"])
+@pytest.mark.parametrize("hook", HOOKS)
 def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
     """The program says so, goes on, and takes it up again; nothing is left on the interfaces that stay."""
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether there is a fast path: what the settings ask for, and what the machine can do.
 
+use diolkos_sys::ethtool;
 use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
+use diolkos_sys::kernel::{self, Correction};
 
 use crate::config::{Datapath, Hook, Translator};
 use crate::failure::Failure;
@@ -49,6 +51,47 @@ pub fn failure(error: FastPathError) -> Failure {
         tracing::debug!("{log}");
     }
     Failure::from(error)
+}
+
+/// `bpf_skb_change_proto` marks what it has changed ("net: fix segmentation of forwarding fraglist GRO"). Before, the
+/// segments of a list kept their old headers.
+const WHOLE_LISTS: Correction = Correction {
+    since: (6, 19),
+    stable: &[(6, 1, 167), (6, 12, 69)],
+};
+/// It lets go of the route of the packet as it was ("net: clear the dst when changing skb protocol"). Before, the helper
+/// that looks another route up forgot it.
+const FREED_ROUTES: Correction = Correction {
+    since: (6, 16),
+    stable: &[(6, 1, 167), (6, 12, 35)],
+};
+
+/// Warns of interfaces whose super-packets the kernel may translate by halves.
+pub fn warn_of_lists<'a>(interfaces: impl IntoIterator<Item = &'a str>) {
+    if WHOLE_LISTS.is_here() {
+        return;
+    }
+    for interface in interfaces {
+        if ethtool::is_on(interface, ethtool::GRO_FRAGLIST).unwrap_or(false) {
+            tracing::warn!(
+                "{interface} has {feature} on: Linux {release} may send parts of large packets untranslated; \
+                 `ethtool -K {interface} {feature} off` prevents it",
+                feature = ethtool::GRO_FRAGLIST,
+                release = kernel::release(),
+            );
+        }
+    }
+}
+
+/// Warns of a CLAT's kernel that forgets routes.
+pub fn warn_of_routes() {
+    if !FREED_ROUTES.is_here() {
+        tracing::warn!(
+            "Linux {} may never free a route that a UDP packet of this host took while more than one router leads to the \
+             translation prefix; 6.1.167, 6.12.35 and 6.16 do",
+            kernel::release()
+        );
+    }
 }
 
 /// The datapath that was chosen, as `ready:` names it.

@@ -138,11 +138,12 @@ impl Forwarding {
         mut self,
         changes: impl FnOnce() -> io::Result<Vec<Change>>,
     ) -> Result<Forwarding, Failure> {
+        let tun = self.tun.clone();
         changes()
             .and_then(|changes| self.change(&changes))
             .map_err(|e| {
                 Failure::missing(format!(
-                    "forwarding cannot be switched on ({e}), which the datapath `tun` needs: \
+                    "forwarding cannot be switched on ({e}), which packets through {tun} need: \
                      switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
                 ))
             })?;

@@ -68,7 +68,6 @@ pub async fn take_off(
                 "took the programs off {} that an earlier run left",
                 link.name
             );
-            net.remove_unused_clsact(link.index).await;
             found = true;
         }
     }

@@ -8,14 +8,18 @@
 //! * [`task`]: where and when a thread runs
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`memory`]: giving it back
+//! * [`ethtool`]: what the kernel does with packets before anybody sees them
+//! * [`kernel`]: which one this is
 //! * [`namespace`]: which network namespace this is
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
 //! * [`peer`]: who is at the other end of the control socket
 
 pub mod clock;
+pub mod ethtool;
 pub mod event;
 pub mod fastpath;
+pub mod kernel;
 pub mod memory;
 pub mod namespace;
 pub mod packet;

@@ -5,6 +5,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+use crate::kernel;
+
 /// Not in libc for every target: asm-generic/socket.h.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
@@ -25,13 +27,38 @@ pub fn cookie() -> io::Result<u64> {
         )
     };
     if done < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(explained(io::Error::last_os_error()));
     }
     Ok(cookie)
 }
 
+/// A kernel that does not know the option says "Protocol not available", which helps nobody.
+fn explained(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOPROTOOPT) => io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "Linux {} does not number network namespaces; Linux 5.14 does",
+                kernel::release()
+            ),
+        ),
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    #[test]
+    fn an_old_kernel_is_named() {
+        let error = super::explained(io::Error::from_raw_os_error(libc::ENOPROTOOPT));
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().ends_with("Linux 5.14 does"), "{error}");
+        let other = super::explained(io::Error::from_raw_os_error(libc::EPERM));
+        assert_eq!(other.raw_os_error(), Some(libc::EPERM));
+    }
+
     #[test]
     fn it_stays_the_same() {
         let first = super::cookie().expect("Linux 5.14 or later");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`doctor`: is this host fit to measure? What must be there, and what makes figures doubtful.
 
-Stages: what every study needs → what single systems need → what disturbs a measurement.
+Stages: what every study needs → what single systems need → what the kernel takes → what disturbs a measurement.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.load import tools
+from diolkos_lab.load import tools, tried
 from diolkos_lab.run.counters import HostCounters
 from diolkos_lab.samples import host
 from diolkos_lab.sut import lookup
@@ -42,6 +42,7 @@ def examine() -> Iterator[Finding]:
     yield from _programs()
     yield _tun()
     yield from _machine()
+    yield from _tried()
     yield _leftovers()
     yield from _disturbance()
 
@@ -147,6 +148,17 @@ def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
     else:
         without = "nobody sees when a CPU stands still, and what that loses looks like the system's loss"
         yield Finding("doubtful", "perf events", f"not in this kernel: {without}")
+
+
+def _tried() -> Iterator[Finding]:
+    """Programs in the kernel: whether it takes them depends on more than its version."""
+    if os.geteuid() != 0:
+        return
+    for trial in tried.programs():
+        if trial.fault:
+            yield Finding("doubtful", trial.subject, f"does not work here: {trial.fault}")
+        else:
+            yield Finding("good", trial.subject, "works here, tried")
 
 
 def _leftovers() -> Finding:

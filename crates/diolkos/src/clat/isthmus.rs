@@ -60,9 +60,16 @@ impl Isthmus {
         let translator = translator(site, side6)?;
         let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
         let index = net.link(&t.device).await?.index;
-        net.prepare_tun(index, rules::tun_mtu(uplink)).await?;
+        net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
+            .await?;
 
         let fast = start_fast_path(site, side6, index)?;
+        if fast.is_some() {
+            // Of networks behind the host, too.
+            let links = net.links().await?;
+            accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            accelerate::warn_of_routes();
+        }
         let forwarding = match fast {
             Some(_) => None,
             None => {

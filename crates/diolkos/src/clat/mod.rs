@@ -68,13 +68,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         uplink: &uplink,
     };
     let mut clat = Clat::new(site, Finder::new(&settings, &uplink)?);
-    let served = clat.serve(&control, news, &mut signals).await;
-    let qdiscs = clat.made_qdiscs();
-    drop(clat);
-    for index in qdiscs {
-        net.remove_unused_clsact(index).await;
-    }
-    served
+    clat.serve(&control, news, &mut signals).await
 }
 
 /// A CLAT on its way from a prefix to translation, and from that to the next.
@@ -374,12 +368,6 @@ impl<'a> Clat<'a> {
             let router = net.sole_router(isthmus.side6.pref64, uplink.index).await;
             isthmus.next_hop(uplink, router);
         }
-    }
-
-    /// Interfaces that got a clsact queueing discipline from us.
-    fn made_qdiscs(&self) -> Vec<u32> {
-        let fast = self.isthmus.as_ref().and_then(|i| i.fast.as_ref());
-        fast.map(|fast| fast.made_qdiscs()).unwrap_or_default()
     }
 }
 

@@ -121,14 +121,21 @@ impl Net {
     }
 
     /// Gives the TUN device its MTU, keeps the kernel from inventing an IPv6 address for it, and sets it up.
-    pub async fn prepare_tun(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+    ///
+    /// No multicast crosses it. A router joins groups on its interfaces and reports them: here to the translator, and from
+    /// the unspecified address. The kernel joined them when it made the device, if it is a router already, and leaves them
+    /// when this setting changes; without the flag it does not join them again. Forwarding does not ask for the setting.
+    pub async fn prepare_tun(&self, name: &str, index: u32, mtu: u32) -> Result<(), Failure> {
+        // Where it is refused, the worst is two packets that are counted.
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/forwarding"), "0");
         let quiet =
             LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
                 In6AddrGenMode::None,
             )])]);
-        let message = LinkUnspec::new_with_index(index)
+        let mut message = LinkUnspec::new_with_index(index)
             .append_extra_attribute(quiet)
             .build();
+        message.header.change_mask |= LinkFlags::Multicast;
         // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
         let _ = self.handle.link().set(message).execute().await;
         self.set_tun_mtu(index, mtu).await

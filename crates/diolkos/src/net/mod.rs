@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The network as the kernel tells of it, and the few things we ask it for:
-//! links, addresses, routes, and the queueing discipline that we may have to
-//! remove. Everything by netlink, in the network namespace of the process.
+//! links, addresses, routes. Everything by netlink, in the network namespace
+//! of the process.
 
 mod address;
 mod link;
 mod nexthop;
-mod qdisc;
 mod route;
 
 use std::io;

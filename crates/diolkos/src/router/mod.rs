@@ -17,6 +17,7 @@ mod survey;
 
 use diolkos_sys::fastpath::Pins;
 use diolkos_sys::memory;
+use diolkos_sys::namespace;
 use diolkos_sys::tun::{Queue, Tun};
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
@@ -45,6 +46,9 @@ pub async fn run(
     read: impl Fn() -> Result<Settings, Failure>,
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
+    // What is changed is noted for each network namespace.
+    namespace::cookie()
+        .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut signals = Signals::new()?;
     let (mut net, news) = Net::connect()?;
     let control = control::listen(&settings.translator.device)?;
@@ -115,13 +119,19 @@ impl Isthmus {
             None => Tun::create(&t.device, queues)?,
         };
         let index = net.link(&t.device).await?.index;
-        net.prepare_tun(index, device_mtu(&settings, found)).await?;
+        net.prepare_tun(&t.device, index, device_mtu(&settings, found))
+            .await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
         let inline = interfaces::find(net, &settings, &t.interfaces).await?;
         let past = Past { pins, own };
         let device = queue()?;
         let (crossing, engine) = Crossing::build(&settings, found, index, &inline, queue, past)?;
+        if crossing.fast().is_some() {
+            // Whatever is received may be routed to the device.
+            let links = net.links().await?;
+            accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+        }
         let inherits = pins.is_some();
         let forwarding = match t.placement {
             Placement::Direct => Forwarding::looked_up(&t.interfaces, &t.device, inherits)?,

@@ -2,7 +2,7 @@
 //! The beginning and the end of a router: on clean ground, and leaving nothing; or, with a state file and a fast path, on
 //! what an earlier run has left in the kernel, and leaving it again.
 
-use diolkos_sys::fastpath::{FastPath, Pins};
+use diolkos_sys::fastpath::Pins;
 
 use super::{End, Isthmus};
 use crate::config::{Datapath, Mode, Settings};
@@ -142,12 +142,6 @@ impl Isthmus {
         }
         if self.stays {
             self.go(net).await;
-        }
-        let fast = self.crossing.fast();
-        let qdiscs = fast.map(FastPath::made_qdiscs).unwrap_or_default();
-        drop(self);
-        for index in qdiscs {
-            net.remove_unused_clsact(index).await;
         }
         served.and(written)
     }

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_sys as bpf;
 
 use super::pin::{self, Pins};
+use super::qdisc::remove_unused_clsact;
 use super::Attach;
+use crate::kernel;
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
 /// next start finds what a killed one left.
@@ -68,7 +70,7 @@ impl Hook {
                         side,
                     });
                 }
-                Err(error) if attach == Attach::Tcx => return Err(error),
+                Err(error) if attach == Attach::Tcx => return Err(without_tcx(error)),
                 Err(_) => {}
             }
         }
@@ -175,12 +177,13 @@ impl Hook {
         }
     }
 
-    /// The interface on which this hook made the queueing discipline that the program hangs on.
-    pub fn made_qdisc_on(&self) -> Option<u32> {
+    /// The interface on which this hook made the queueing discipline that the program hangs on, unless that is to stay.
+    pub(super) fn made_qdisc_on(&self) -> Option<u32> {
         match *self {
             Hook::Clsact {
                 ifindex,
                 made_qdisc: true,
+                kept: false,
                 ..
             } => Some(ifindex as u32),
             _ => None,
@@ -211,6 +214,20 @@ impl Drop for Hook {
     }
 }
 
+/// A kernel without tcx says "Invalid argument", which helps nobody.
+fn without_tcx(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "{error}; tcx came with Linux 6.6, and this is {}: leave `hook` out, or set it to \"clsact\"",
+                kernel::release()
+            ),
+        ),
+        _ => error,
+    }
+}
+
 fn tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd> {
     let attach_type = match side {
         Side::Ingress => bpf::BPF_TCX_INGRESS,
@@ -235,7 +252,12 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
     if created < 0 && created != -libc::EEXIST {
         return Err(io::Error::from_raw_os_error(-created));
     }
-    put_filter(program, ifindex, side, handle)?;
+    if let Err(error) = put_filter(program, ifindex, side, handle) {
+        if created == 0 {
+            remove_unused_clsact(ifindex as u32);
+        }
+        return Err(error);
+    }
     Ok(Hook::Clsact {
         ifindex,
         side,
@@ -272,6 +294,9 @@ pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> b
             found = true;
         }
     }
+    if found {
+        remove_unused_clsact(ifindex);
+    }
     found
 }
 
@@ -297,7 +322,7 @@ fn point(side: Side) -> bpf::bpf_tc_attach_point {
     }
 }
 
-fn tc_hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
+pub(super) fn tc_hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
     bpf::bpf_tc_hook {
         sz: size_of::<bpf::bpf_tc_hook>() as _,
         ifindex,

@@ -37,10 +37,32 @@ pub(crate) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
             FastPathError::Refused(io::Error::from_raw_os_error(libc::ENOSYS))
         }
         _ => FastPathError::Load {
-            what: format!("{what}: {error}"),
+            what: reason(&log).unwrap_or_else(|| format!("{what}: {error}")),
             log,
         },
     }
+}
+
+/// What libbpf said in one line: the last words of the verifier about a program, or the first failure of something else.
+fn reason(log: &str) -> Option<String> {
+    const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
+    let mut lines = log.lines().map(str::trim);
+    let begin = lines.find(|line| line.ends_with("-- BEGIN PROG LOAD LOG --"));
+    let Some(begin) = begin else {
+        let failure = log.lines().find(|line| line.contains("failed"))?;
+        return Some(failure.trim().trim_start_matches("libbpf: ").to_owned());
+    };
+    let program = begin.split('\'').nth(1).unwrap_or_default();
+    let last = lines
+        .take_while(|line| *line != "-- END PROG LOAD LOG --")
+        .filter(|line| {
+            !line.is_empty()
+                && !STATISTICS
+                    .iter()
+                    .any(|beginning| line.starts_with(beginning))
+        })
+        .last()?;
+    Some(format!("the verifier refuses {program}: {last}"))
 }
 
 /// An object whose read-only data is not where its source says.
@@ -117,4 +139,36 @@ fn scatter(seed: u64, cpu: u64) -> u32 {
 pub(super) fn masked6(address: Ipv6Addr, bits: u8) -> Ipv6Addr {
     let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
     Ipv6Addr::from_bits(address.to_bits() & mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_last_words_are_the_reason() {
+        // Of Linux 6.1.
+        let log = "libbpf: prog 'nat64_egress': BPF program load failed: Invalid argument\n\
+            libbpf: prog 'nat64_egress': -- BEGIN PROG LOAD LOG --\n\
+            0: R1=ctx(off=0,imm=0) R10=fp0\n\
+            ; opening = bpf_ringbuf_reserve(&openings, sizeof(*opening), 0);\n\
+            1514: (85) call bpf_ringbuf_reserve#131\n\
+            Unreleased reference id=35 alloc_insn=1514\n\
+            processed 7011 insns (limit 1000000) max_states_per_insn 8 total_states 286\n\
+            -- END PROG LOAD LOG --\n\
+            libbpf: prog 'nat64_egress': failed to load: -22\n\
+            libbpf: failed to load object 'nat64_bpf'\n";
+        let expected =
+            "the verifier refuses nat64_egress: Unreleased reference id=35 alloc_insn=1514";
+        assert_eq!(reason(log).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn without_the_verifier_the_first_failure_is_the_reason() {
+        let log = "libbpf: map 'seen': failed to create: Cannot allocate memory(-12)\n\
+            libbpf: failed to load object 'pktgen_sink_bpf'\n";
+        let expected = "map 'seen': failed to create: Cannot allocate memory(-12)";
+        assert_eq!(reason(log).as_deref(), Some(expected));
+        assert_eq!(reason(""), None);
+    }
 }

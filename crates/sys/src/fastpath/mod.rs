@@ -15,6 +15,7 @@ pub(crate) mod load;
 mod nat64;
 mod next_hop;
 mod pin;
+mod qdisc;
 mod session;
 mod siit;
 mod survey;
@@ -25,6 +26,8 @@ use std::io;
 use std::net::Ipv6Addr;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::kernel;
 
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
@@ -73,7 +76,7 @@ pub enum FastPathError {
     )]
     Refused(io::Error),
     /// The programs do not load here.
-    #[error("the BPF programs do not load on this kernel: {what}")]
+    #[error("the BPF programs do not load on Linux {}: {what}", kernel::release())]
     Load {
         /// In one line.
         what: String,
@@ -119,8 +122,7 @@ pub struct FastPath {
 }
 
 /// Takes the filters off an interface that an earlier run of an instance left there on clsact: they would go on taking
-/// its packets away. Those that `heir` has taken over stay. True if there were any; then the queueing discipline may be
-/// left over too.
+/// its packets away; and clsact with the last filter. Those that `heir` has taken over stay. True if there were any.
 pub fn take_off_leftovers(ifindex: u32, instance: &str, heir: Option<&FastPath>) -> bool {
     libbpf_rs::set_print(None);
     let hooks = heir.map_or(&[][..], |heir| &heir.hooks);
@@ -138,11 +140,6 @@ impl FastPath {
     /// `tcx` or `clsact`: what was chosen.
     pub fn hook_name(&self) -> &'static str {
         self.hooks.first().map_or("none", Hook::name)
-    }
-
-    /// The interfaces on which a clsact queueing discipline was made that was not there before.
-    pub fn made_qdiscs(&self) -> Vec<u32> {
-        self.hooks.iter().filter_map(Hook::made_qdisc_on).collect()
     }
 
     /// Lets the programs stay at their places beyond the process, and takes off what else is pinned there.
@@ -183,6 +180,18 @@ impl FastPath {
                 }))
             })
             .collect()
+    }
+}
+
+/// The queueing disciplines that were made for the filters go with them, however this ends. A place has two filters where
+/// packets are met both ways: so it is looked when all are off.
+impl Drop for FastPath {
+    fn drop(&mut self) {
+        let made: Vec<u32> = self.hooks.iter().filter_map(Hook::made_qdisc_on).collect();
+        self.hooks.clear();
+        for ifindex in made {
+            qdisc::remove_unused_clsact(ifindex);
+        }
     }
 }
 

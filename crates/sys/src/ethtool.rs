@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel does with packets of an interface before anybody sees them (ethtool's features).
+
+use std::io;
+use std::mem::zeroed;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+/// linux/sockios.h, linux/ethtool.h.
+const SIOCETHTOOL: u64 = 0x8946;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETH_SS_FEATURES: u32 = 4;
+const NAME_LEN: usize = 32;
+/// Words of `struct ethtool_get_features_block`; the third says what is active.
+const BLOCK: usize = 4;
+const ACTIVE: usize = 2;
+
+/// GRO keeps received packets whole in a list instead of merging their payload (`ethtool -K INTERFACE rx-gro-list`).
+pub const GRO_FRAGLIST: &str = "rx-gro-list";
+
+/// Whether a feature is on; false where the kernel does not know it.
+pub fn is_on(interface: &str, feature: &str) -> io::Result<bool> {
+    let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::]:0"))?;
+    let ask = |request: &mut [u32]| ask(&socket, interface, request);
+
+    // struct ethtool_sset_info: cmd, reserved, mask (64 bits), data.
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ask(&mut info)?;
+    let count = info[4] as usize;
+
+    // struct ethtool_gstrings: cmd, string_set, len, data.
+    let mut strings = vec![0u32; 3 + count * NAME_LEN / 4];
+    strings[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ask(&mut strings)?;
+    let names: Vec<u8> = strings[3..].iter().flat_map(|w| w.to_ne_bytes()).collect();
+    let Some(bit) = place(&names, feature) else {
+        return Ok(false);
+    };
+
+    // struct ethtool_gfeatures: cmd, size, features.
+    let blocks = count.div_ceil(32);
+    let mut features = vec![0u32; 2 + blocks * BLOCK];
+    features[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
+    ask(&mut features)?;
+    Ok(features[2 + bit / 32 * BLOCK + ACTIVE] >> (bit % 32) & 1 == 1)
+}
+
+/// Where a name stands in a list of them.
+fn place(names: &[u8], feature: &str) -> Option<usize> {
+    names.chunks_exact(NAME_LEN).position(|name| {
+        let end = name.iter().position(|byte| *byte == 0);
+        &name[..end.unwrap_or(NAME_LEN)] == feature.as_bytes()
+    })
+}
+
+/// One request; the kernel writes its answer over it, and no more than the request has room for.
+fn ask(socket: &UdpSocket, interface: &str, request: &mut [u32]) -> io::Result<()> {
+    // SAFETY: all bytes zero are a valid value of a struct of integers and pointers that C fills.
+    let mut ifreq: libc::ifreq = unsafe { zeroed() };
+    if interface.len() >= ifreq.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, byte) in ifreq.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = byte as libc::c_char;
+    }
+    ifreq.ifr_ifru.ifru_data = request.as_mut_ptr().cast();
+    // SAFETY: `ifreq` and what it leads to are valid until the call returns, and the lengths in the requests say how much.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_is_found_by_its_whole_name() {
+        let mut names = vec![0u8; 3 * NAME_LEN];
+        for (at, name) in ["rx-gro", "rx-gro-list", "rx-gro-hw"].iter().enumerate() {
+            names[at * NAME_LEN..][..name.len()].copy_from_slice(name.as_bytes());
+        }
+        assert_eq!(place(&names, GRO_FRAGLIST), Some(1));
+        assert_eq!(place(&names, "rx-gro-li"), None);
+    }
+
+    #[test]
+    fn the_loopback_device_has_features() {
+        assert!(!is_on("lo", GRO_FRAGLIST).expect("lo is everywhere"));
+        assert!(is_on("lo", "highdma").expect("lo is everywhere"));
+        assert!(!is_on("lo", "no-such-feature").expect("lo is everywhere"));
+        assert!(is_on("no such interface", GRO_FRAGLIST).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a guest boots: the kernel without its own unpacker, and an initramfs with the few modules that reach the host."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shlex
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from package import Kernel, Unavailable
+
+# What mounts the host's root file system.
+NEEDED = ("virtio_mmio", "9pnet_virtio", "9p", "overlay", "virtio_rng")
+FOLDERS = ("bin", "proc", "sys", "dev", "mnt", "mnt/host", "mnt/memory", "mnt/root", "modules")
+# Of a bzImage (Documentation/arch/x86/boot.rst): sectors of the set-up code, where the payload begins, its length.
+SETUP_SECTORS, PAYLOAD_OFFSET, PAYLOAD_LENGTH = 0x1F1, 0x248, 0x24C
+UNPACKERS = {
+    b"\x28\xb5\x2f\xfd": ("zstd", "-dcq"),
+    b"\x1f\x8b": ("gzip", "-dc"),
+    b"\x02!L\x18": ("lz4", "-dcq"),
+}
+
+
+def vmlinux(image: Path) -> bytes:
+    """The kernel itself. An emulated processor takes long to unpack it."""
+    data = image.read_bytes()
+    if data.startswith(b"\x7fELF"):
+        return data
+    start = ((data[SETUP_SECTORS] or 4) + 1) * 512 + struct.unpack_from("<I", data, PAYLOAD_OFFSET)[0]
+    # The last four bytes are the length of what is packed.
+    payload = data[start : start + struct.unpack_from("<I", data, PAYLOAD_LENGTH)[0] - 4]
+    return unpack(payload)
+
+
+def unpack(data: bytes) -> bytes:
+    """A kernel's or a module's bytes, whatever packed them."""
+    if data.startswith(b"\xfd7zXZ\0"):
+        return lzma.decompress(data, lzma.FORMAT_XZ)
+    for magic, command in UNPACKERS.items():
+        if data.startswith(magic):
+            return subprocess.run(command, input=data, check=True, capture_output=True).stdout
+    return data
+
+
+def initramfs(kernel: Kernel, busybox: Path, init: Path, settings: dict[str, str]) -> bytes:
+    """The archive of the guest's first files."""
+    files = dict.fromkeys(FOLDERS, (0o40755, b""))
+    files["bin/busybox"] = (0o100755, busybox.read_bytes())
+    files["init"] = (0o100755, init.read_bytes())
+    files["settings"] = (0o100644, "".join(f"{key}={shlex.quote(value)}\n" for key, value in settings.items()).encode())
+    order = []
+    for module in modules(kernel):
+        name = module.name.split(".ko")[0] + ".ko"
+        files[f"modules/{name}"] = (0o100644, unpack(module.read_bytes()))
+        order.append(name)
+    files["modules/order"] = (0o100644, "".join(f"{name}\n" for name in order).encode())
+    return b"".join(archived(files))
+
+
+def modules(kernel: Kernel) -> Iterator[Path]:
+    """The modules that are needed, each behind those that it needs."""
+    if not kernel.modules:
+        return
+    tree = kernel.modules / kernel.release
+    needs = {}
+    for line in (tree / "modules.dep").read_text().splitlines():
+        path, _, others = line.partition(":")
+        needs[path] = others.split()
+    by_name = {module_name(path): path for path in needs}
+    built_in = {module_name(path) for path in (tree / "modules.builtin").read_text().split()}
+    seen = set()
+    for name in NEEDED:
+        path = by_name.get(module_name(name))
+        if not path:
+            if module_name(name) not in built_in:
+                raise Unavailable(f"Linux {kernel.release} has no module {name}, which a guest needs")
+            continue
+        # modules.dep names the nearest last.
+        for one in [*reversed(needs[path]), path]:
+            if one not in seen:
+                seen.add(one)
+                yield tree / one
+
+
+def module_name(path: str) -> str:
+    """As the kernel calls it."""
+    return re.sub(r"\.ko(\.\w+)?$", "", Path(path).name).replace("-", "_")
+
+
+def archived(files: dict[str, tuple[int, bytes]]) -> Iterator[bytes]:
+    """A cpio archive of the format "newc"."""
+    for number, (name, (mode, data)) in enumerate([*files.items(), ("TRAILER!!!", (0, b""))], 1):
+        encoded = name.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+        header = b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
+        yield header + bytes(-len(header) % 4) + data + bytes(-len(data) % 4)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What runs in a guest: every check of a kernel, one line each, in two lanes.
+
+    law ─► generator ─► doctor
+    places ─► traffic ─► routers
+
+Lines begin with ok, FAIL or skip; what a part said in full is in /run/results/PART.log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CLONE = HERE.parents[1]
+RESULTS = Path("/run/results")
+PYTHON = str(CLONE / ".venv/bin/python")
+# udev, which would load it for its device node, does not run in a guest.
+MODULES = ("tun",)
+# What pytest, the tests of Rust and places.py say of one check.
+LINES = (
+    (re.compile(r"(?P<name>\S+::\S+) (?P<word>PASSED|FAILED|ERROR|SKIPPED)"), {"PASSED": "ok", "SKIPPED": "skip"}),
+    (re.compile(r"test (?P<name>\S+) \.\.\. (?P<word>ok|FAILED|ignored)"), {"ok": "ok", "ignored": "skip"}),
+    (re.compile(r"(?P<word>ok|FAIL|skip) (?P<name>.+)"), {"ok": "ok", "skip": "skip"}),
+)
+FAILED = threading.Event()
+
+
+@dataclass
+class Part:
+    """Some checks by one command."""
+
+    name: str
+    command: list[str]
+    folder: Path = CLONE
+    environment: dict[str, str] = field(default_factory=dict)
+    least: int = 1
+    """So many checks have to pass: a part that runs nothing is a failure."""
+
+    def run(self) -> None:
+        """Run it; say each check as it ends."""
+        start = last = time.monotonic()
+        passed = failed = 0
+        with (RESULTS / f"{self.name}.log").open("w") as log:
+            process = subprocess.Popen(
+                ["env", *(f"{key}={value}" for key, value in self.environment.items()), *self.command],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace",
+            )  # fmt: skip
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                if found := check(line):
+                    word, name = found
+                    now = time.monotonic()
+                    print(f"{word:<4} {self.name}: {name} ({now - last:.0f} s)", flush=True)
+                    last = now
+                    passed += word == "ok"
+                    failed += word == "FAIL"
+            status = process.wait()
+        if status or passed < self.least:
+            FAILED.set()
+            if not failed:
+                print(f"FAIL {self.name}: it ended with {status} after {passed} of at least {self.least} checks", flush=True)
+        print(f"     {self.name}: {passed} passed in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def check(line: str) -> tuple[str, str] | None:
+    """Whether a check passed, and its name, if the line says so."""
+    for pattern, words in LINES:
+        if found := pattern.match(line):
+            return words.get(found["word"], "FAIL"), found["name"].removeprefix("tests/")
+    return None
+
+
+def pytest(name: str, *what: str, folder: Path = CLONE, environment: dict[str, str] | None = None) -> Part:
+    """Tests in Python; a name that is no test any more is an error."""
+    command = [PYTHON, "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider", *what]
+    return Part(name, command, folder, environment or {}, len(what))
+
+
+def chosen(name: str) -> list[str]:
+    """The names in a file."""
+    lines = (HERE / f"{name}.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def lanes(told: dict) -> list[list[Part]]:
+    """What runs one after the other, and beside what."""
+    cases = {"DIOLKOS_LAW_CASES": str(told["law_cases"])}
+    law = Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/diolkos", cases, 4)
+    shapes = {"PROPTEST_CASES": "16"}
+    programs = Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes)
+    return [
+        [law, programs, pytest("generator", *chosen("generator")), Part("doctor", [PYTHON, str(HERE / "doctor.py")])],
+        [
+            Part("places", [PYTHON, str(HERE / "places.py")], least=7),
+            pytest("traffic", *chosen("traffic")),
+            pytest("routers", "tests/test_sut_router.py", "-k", "forwarder_forwards", folder=CLONE / "lab"),
+        ],
+    ]
+
+
+def main() -> int:
+    """Everything, or the parts that are wanted."""
+    told = json.loads((RESULTS / "told.json").read_text())
+    subprocess.run(["modprobe", "-a", *MODULES], check=False)
+    wanted = set(told["parts"])
+
+    def run(parts: list[Part]) -> None:
+        for part in parts:
+            if not wanted or part.name in wanted:
+                part.run()
+            else:
+                print(f"skip {part.name}: not wanted", flush=True)
+
+    threads = [threading.Thread(target=run, args=(parts,)) for parts in lanes(told)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 1 if FAILED.is_set() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Every program of every mode, placement and hook: loaded with a real configuration, met by packets, taken off again.
+
+A program without its configuration is another program to the verifier, so nothing here loads an object as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+CLONE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CLONE / "tests/e2e"))
+
+import nat64  # noqa: E402
+import siit  # noqa: E402
+from conftest import program, standing  # noqa: E402
+from kernel import HOOKS, remains  # noqa: E402
+from network import Network, Running  # noqa: E402
+from stateful import left  # noqa: E402
+
+PINGS = 3
+MISSING = 3
+
+
+def clat(hook: str) -> None:
+    """A CLAT."""
+    with standing(lambda: Network(program())) as net:
+        config = net.scratch / "clat.toml"
+        config.write_text(f'[translator]\ndatapath = "tc"\nhook = "{hook}"\n')
+        running = net.clat("tc", "--config", str(config))
+        pinged = net.ping(f"-c{PINGS}").stdout
+        expect(running, hook, net.counters(), f"{PINGS} received" in pinged)
+        expect_nothing(running.stop(), remains(net))
+
+
+def router(mode: str, placement: str, hook: str) -> None:
+    """A router's translator."""
+    kind, config = (siit.SiitNetwork, siit.CONFIG) if mode == "siit" else (nat64.Nat64Network, nat64.CONFIG)
+    with standing(lambda: kind(program(), datapath="tc" if placement == "device" else placement)) as net:
+        net.configure(config.replace("[translator]\n", f'[translator]\nhook = "{hook}"\n'))
+        running = net.siit(command=mode)
+        pinged = net.run(net.v6, "ping", f"-c{PINGS}", "-i0.2", "-W2", siit.V4_IN_IPV6, check=False).stdout
+        expect(running, hook, net.counters(), f"{PINGS} received" in pinged)
+        expect_nothing(running.stop(), left(net))
+
+
+def refused() -> None:
+    """A hook that this kernel does not have: the refusal says which kernel has it, and nothing is left."""
+    with standing(lambda: siit.SiitNetwork(program(), datapath="tc")) as net:
+        net.configure(siit.CONFIG.replace("[translator]\n", '[translator]\nhook = "tcx"\n'))
+        running = net.siit(ready=False)
+        assert running.wait() == MISSING, running.log()
+        assert "tcx came with Linux 6.6" in running.log(), running.log()
+        assert not left(net), left(net)
+
+
+def expect(running: Running, hook: str, counters: dict[str, int], answered: bool) -> None:
+    """The programs were at the hook and translated; nothing was dropped."""
+    assert f"tc ({hook})" in running.log(), running.log()
+    assert answered, f"pings were not answered: {seen(counters)}"
+    # The first echo request of a NAT64 makes the session, which is the slow path's.
+    assert min(counters["fast.translated_6to4"], counters["fast.translated_4to6"]) >= PINGS - 1, seen(counters)
+    dropped = {name: n for name, n in counters.items() if n and (".drop." in name or name.endswith("failed"))}
+    assert not dropped, f"dropped: {dropped}"
+
+
+def expect_nothing(status: int, found: list[str]) -> None:
+    """It ended well, and nothing is left."""
+    assert status == 0, f"it ended with {status}"
+    assert not found, f"left: {found}"
+
+
+def seen(counters: dict[str, int]) -> str:
+    """The counters that are not zero."""
+    return str({name: n for name, n in counters.items() if n})
+
+
+def checks() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each with its name."""
+    for hook in HOOKS:
+        yield f"clat {hook}", lambda hook=hook: clat(hook)
+        for mode in ("siit", "nat64"):
+            for placement in ("device", "inline", "direct"):
+                yield f"{mode} {placement} {hook}", lambda a=(mode, placement, hook): router(*a)
+    if "tcx" not in HOOKS:
+        yield "tcx is refused", refused
+
+
+def main() -> int:
+    """Each check, one line."""
+    failed = 0
+    for name, check in checks():
+        try:
+            check()
+            print("ok", name, flush=True)
+        except Exception as error:
+            failed += 1
+            print("FAIL", name, flush=True)
+            print(f"--- {name}\n{error}", file=sys.stderr, flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Every check on other kernels, each in a guest: `make kernels`.
+
+    package ─► guest ─► checks (inside.py)          of each kernel, one after the other
+
+A kernel that this machine's distribution does not have is skipped, and that is said; give it as a folder. Exit code 1:
+a check failed. 3: no kernel could be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from guest import Failed, Guest
+from package import Unavailable, from_distribution, in_folder, newest, unpacked
+
+CLONE = Path(__file__).resolve().parents[2]
+CACHE = CLONE / "target/kernels"
+# Lines of a failed part that are shown.
+SHOWN = 60
+RUN_TIME, MISSING = 1, 3
+
+
+def arguments() -> argparse.Namespace:
+    """What the caller wants."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="*", help='versions of the distribution\'s kernels, such as "6.1"')
+    parser.add_argument("--folder", type=Path, action="append", default=[], help="an unpacked kernel package, or a built tree")
+    parser.add_argument("--law-cases", type=int, default=6000, help="packets that are made for the law (default: 6000)")
+    parser.add_argument("--part", action="append", default=[], help="only this part, such as law or traffic")
+    parser.add_argument("--limit", type=float, default=900, help="seconds until a guest is ended (default: 900)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run them all; the exit code."""
+    wanted = arguments()
+    if platform.machine() != "x86_64":
+        print(f"skip all kernels: guests are made for x86_64, and this is {platform.machine()}")
+        return MISSING
+    told = {"law_cases": wanted.law_cases, "parts": wanted.part, **test_programs()}
+    ran, failed = 0, []
+    for name, find in [
+        *((version, lambda version=version: from_distribution(version, CACHE / "packages")) for version in wanted.kernels),
+        *((str(folder), lambda folder=folder: in_folder(folder.absolute())) for folder in wanted.folder),
+    ]:
+        try:
+            kernel = find()
+            guest = Guest(kernel, CLONE, busybox(), CACHE / kernel.release)
+        except Unavailable as why:
+            print(f"skip Linux {name}: {why}", flush=True)
+            continue
+        ran += 1
+        if not passes(guest, told, wanted.limit):
+            failed.append(kernel.release)
+    if failed:
+        print(f"== Failed on Linux {', '.join(failed)}; see {CACHE}/RELEASE/results", flush=True)
+        return RUN_TIME
+    return 0 if ran else MISSING
+
+
+def passes(guest: Guest, told: dict, limit: float) -> bool:
+    """Whether every check passes on a kernel."""
+    start = time.monotonic()
+    print(f"== Linux {guest.kernel.release}", flush=True)
+    guest.results.mkdir(parents=True, exist_ok=True)
+    for old in guest.results.iterdir():
+        old.unlink()
+    (guest.results / "told.json").write_text(json.dumps(told))
+    guest.prepare(f"cd {CLONE} && exec .venv/bin/python tests/kernels/inside.py")
+    failed = False
+    try:
+        for line in guest.run(limit):
+            print(line, flush=True)
+            failed |= line.startswith("FAIL")
+    except Failed as why:
+        failed = True
+        print(f"FAIL Linux {guest.kernel.release}: {why}", flush=True)
+    if failed:
+        for log in sorted(guest.results.glob("*.log")):
+            text = log.read_text(errors="replace")
+            if "FAIL" in text:
+                print(f"-- the last lines of {log}", *text.splitlines()[-SHOWN:], sep="\n", flush=True)
+    print(
+        f"== Linux {guest.kernel.release}: {'failed' if failed else 'passed'} in {time.monotonic() - start:.0f} s", flush=True
+    )
+    return not failed
+
+
+def busybox() -> Path:
+    """The first programs of a guest, in one file without libraries."""
+    name = "busybox-static"
+    return unpacked(name, newest([name])[1], CACHE / "packages") / "bin/busybox"
+
+
+def test_programs() -> dict[str, str]:
+    """The tests in Rust that a guest runs, built: by name, their files."""
+    command = [
+        "cargo",
+        "test",
+        "--workspace",
+        "--locked",
+        "--test",
+        "law",
+        "--test",
+        "kernel",
+        "--no-run",
+        "--message-format=json",
+    ]
+    done = subprocess.run(command, check=True, cwd=CLONE, stdout=subprocess.PIPE, text=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"] in ("law", "kernel"):
+            found[message["target"]["name"]] = message["executable"]
+    return found
+
+
+if __name__ == "__main__":
+    # Asked to end in either way, it takes its guest along.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
