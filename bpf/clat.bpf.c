@@ -90,15 +90,19 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 
 	int fate = guard_egress(skb, l2, &s);
 
-	if (fate) {
-		count(fate, len);
+	if (!fate) {
+		addr_embed(&clat.pref64, s.dst4_be, &dst6);
+		fate = xlat_4to6(skb, l2, &s, &src6, &dst6, &none);
+	}
+	count(fate, len);
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_4TO6:
+		return out_of_uplink(skb, len, 1);
+	case DIOLKOS_FAILED:
+		return TC_ACT_SHOT;
+	default:
 		return NEXT;
 	}
-	addr_embed(&clat.pref64, s.dst4_be, &dst6);
-	if (xlat_4to6(skb, l2, &s, &src6, &dst6, &none))
-		return fail(len);
-	count(DIOLKOS_TRANSLATED_4TO6, len);
-	return out_of_uplink(skb, len, 1);
 }
 
 SEC("tcx/egress")
@@ -174,14 +178,17 @@ int uplink_ingress(struct __sk_buff *skb)
 
 	int fate = guard_ingress(skb, &s, &src4_be);
 
-	if (fate) {
-		count(fate, len);
+	if (!fate)
+		fate = xlat_6to4(skb, l2, &s, src4_be, clat.v4_be, &none);
+	count(fate, len);
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_6TO4:
+		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
+	case DIOLKOS_FAILED:
+		return TC_ACT_SHOT;
+	default:
 		return bpf_redirect(rules.tun_ifindex, 0);
 	}
-	if (xlat_6to4(skb, l2, &s, src4_be, clat.v4_be, &none))
-		return fail(len);
-	count(DIOLKOS_TRANSLATED_6TO4, len);
-	return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
 }
 
 SEC("tcx/ingress")

@@ -8,9 +8,10 @@
 
 const volatile struct diolkos_rules rules = {};
 
+/* DIOLKOS_UNDECIDED is no fate: nothing is ever counted there. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DIOLKOS_FATE_COUNT);
+	__uint(max_entries, DIOLKOS_FATE_END);
 	__type(key, enum diolkos_fate);
 	__type(value, struct diolkos_count);
 } fates SEC(".maps");

@@ -44,6 +44,7 @@ struct seen {
 	__u8 df;
 	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
 	__be16 icmp_seq_be;
+	__be16 checksum_be; /* of TCP and UDP */
 };
 
 /* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
@@ -71,6 +72,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		s->tcp_flags = ((__u8 *)tcp)[TCP_FLAGS_AT];
 		s->src_port_be = tcp->source;
 		s->dst_port_be = tcp->dest;
+		s->checksum_be = tcp->check;
 		break;
 	}
 	case IPPROTO_UDP: {
@@ -86,6 +88,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 			return DIOLKOS_DECLINE_CHECKSUM;
 		s->src_port_be = udp->source;
 		s->dst_port_be = udp->dest;
+		s->checksum_be = udp->check;
 		break;
 	}
 	case IPPROTO_ICMP: {

@@ -230,8 +230,10 @@ impl TestRun {
 
     /// Every counter, summed over the CPUs: the whole map in one call, for this is done after each packet.
     fn counts(&self) -> io::Result<Vec<Count>> {
-        let mut keys = vec![0u32; FATE_NAMES.len()];
-        let mut values = vec![0u64; FATE_NAMES.len() * self.cpus * 2];
+        // With that of 0, which is no fate.
+        let entries = FATE_NAMES.len() + 1;
+        let mut keys = vec![0u32; entries];
+        let mut values = vec![0u64; entries * self.cpus * 2];
         let (mut next, mut count) = (0u32, keys.len() as u32);
         // SAFETY: `keys` has room for `count` keys of 4 bytes, `values` for `count` values of 16 bytes for each
         // possible CPU; without a beginning the kernel starts with the first key.
@@ -257,7 +259,7 @@ impl TestRun {
                 counts[*key as usize].bytes += value[1];
             }
         }
-        Ok(counts)
+        Ok(counts.split_off(1))
     }
 }
 
