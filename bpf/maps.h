@@ -34,12 +34,17 @@ static __always_inline void count(enum diolkos_fate fate, __u32 bytes)
 	}
 }
 
-static __always_inline __u16 next_ipv4_id(void)
+/* The first of so many in a row. */
+static __always_inline __u16 next_ipv4_ids(__u32 how_many)
 {
-	__u32 key = 0;
+	__u32 key = 0, first = 0;
 	__u32 *id = bpf_map_lookup_elem(&ipv4_ids, &key);
 
-	return id ? (__u16)(*id)++ : 0;
+	if (id) {
+		first = *id;
+		*id = first + how_many;
+	}
+	return (__u16)first;
 }
 
 #endif

@@ -41,6 +41,17 @@ static __always_inline struct ipv6hdr xlat_header_4to6(const struct seen *s, con
 	return ip;
 }
 
+/*
+ * For how many packets it stands. The kernel would say (gso_segs), but not of a super-packet that came from a virtual
+ * machine or a TUN device.
+ */
+static __always_inline __u32 segments(const struct seen *s)
+{
+	__u32 size = s->segment_data_len;
+
+	return size ? (s->payload_len - s->segment_len + size + size - 1) / size : 1;
+}
+
 static __always_inline struct iphdr xlat_header_6to4(const struct seen *s, __be32 src_be, __be32 dst_be)
 {
 	struct iphdr ip = {
@@ -54,9 +65,12 @@ static __always_inline struct iphdr xlat_header_6to4(const struct seen *s, __be3
 		.daddr = dst_be,
 	};
 
-	/* A packet that fits the lowest IPv6 MTU may be fragmented on its way, and then needs an id. */
+	/*
+	 * A packet that fits the lowest IPv6 MTU may be fragmented on its way, and then needs an id. Who cuts a
+	 * super-packet counts on from it (RFC 6864 section 4.2).
+	 */
 	if (s->segment_len + sizeof(ip) <= IPV4_MIN_IPV6_MTU)
-		ip.id = bpf_htons(next_ipv4_id());
+		ip.id = bpf_htons(next_ipv4_ids(segments(s)));
 	else
 		ip.frag_off = bpf_htons(IPV4_DF);
 
