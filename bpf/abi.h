@@ -39,14 +39,15 @@
 	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
 	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
 	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
-	X(DECLINE_OFFLOAD)   /* a super-packet that is not plain TCP */               \
+	X(DECLINE_OFFLOAD)   /* a super-packet other than TCP; a checksum within */   \
 	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */
 
 enum diolkos_fate {
+	DIOLKOS_UNDECIDED, /* 0: no guard objects */
 #define X(name) DIOLKOS_##name,
 	DIOLKOS_FATES(X)
 #undef X
-	DIOLKOS_FATE_COUNT,
+	DIOLKOS_FATE_END,
 };
 
 struct diolkos_count {

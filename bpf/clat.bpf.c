@@ -18,6 +18,7 @@
 #include "maps.h"
 #include "next_hop.h"
 #include "parse.h"
+#include "vlan.h"
 #include "xlat.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -90,15 +91,19 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 
 	int fate = guard_egress(skb, l2, &s);
 
-	if (fate) {
-		count(fate, len);
+	if (!fate) {
+		addr_embed(&clat.pref64, s.dst4_be, &dst6);
+		fate = xlat_4to6(skb, l2, &s, &src6, &dst6, &none);
+	}
+	count(fate, len);
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_4TO6:
+		return out_of_uplink(skb, len, 1);
+	case DIOLKOS_FAILED:
+		return TC_ACT_SHOT;
+	default:
 		return NEXT;
 	}
-	addr_embed(&clat.pref64, s.dst4_be, &dst6);
-	if (xlat_4to6(skb, l2, &s, &src6, &dst6, &none))
-		return fail(len);
-	count(DIOLKOS_TRANSLATED_4TO6, len);
-	return out_of_uplink(skb, len, 1);
 }
 
 SEC("tcx/egress")
@@ -138,10 +143,7 @@ static __always_inline int is_for_clat(struct __sk_buff *skb)
 {
 	__u32 off = clat.uplink_l2_len;
 
-	if (skb->protocol != bpf_htons(ETH_P_IPV6) || skb->pkt_type != 0 /* PACKET_HOST */)
-		return 0;
-	/* A tag with VLAN 0 is a priority and no network of its own (IEEE 802.1Q). */
-	if (skb->vlan_present && skb->vlan_tci & 0xfff)
+	if (!is_for_host(skb) || skb->protocol != bpf_htons(ETH_P_IPV6))
 		return 0;
 	if (make_linear(skb, off + sizeof(struct ipv6hdr)))
 		return 0;
@@ -167,21 +169,28 @@ int uplink_ingress(struct __sk_buff *skb)
 {
 	struct seen s = {};
 	__be32 src4_be = 0;
-	__u32 l2 = clat.uplink_l2_len, len = skb->len - l2;
+	__u32 l2 = clat.uplink_l2_len, len;
 
 	if (!is_for_clat(skb))
 		return NEXT;
+	/* The slow path would get it in the middle of the packet: a TUN device has no link-layer header to hold it. */
+	len = skb->len - l2;
+	if (drop_priority_tag(skb))
+		return fail(len);
 
 	int fate = guard_ingress(skb, &s, &src4_be);
 
-	if (fate) {
-		count(fate, len);
+	if (!fate)
+		fate = xlat_6to4(skb, l2, &s, src4_be, clat.v4_be, &none);
+	count(fate, len);
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_6TO4:
+		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
+	case DIOLKOS_FAILED:
+		return TC_ACT_SHOT;
+	default:
 		return bpf_redirect(rules.tun_ifindex, 0);
 	}
-	if (xlat_6to4(skb, l2, &s, src4_be, clat.v4_be, &none))
-		return fail(len);
-	count(DIOLKOS_TRANSLATED_6TO4, len);
-	return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
 }
 
 SEC("tcx/ingress")

@@ -13,10 +13,9 @@
 
 static __always_inline __u16 csum_fold16(__u64 sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffffffff) + (sum >> 32); /* below 2^33 */
+	sum = (sum & 0xffff) + (sum >> 16);     /* below 3 * 2^16 */
+	sum = (sum & 0xffff) + (sum >> 16);     /* at most 2^16 */
 	return (__u16)((sum & 0xffff) + (sum >> 16));
 }
 
@@ -25,6 +24,8 @@ static __always_inline __u64 csum_in6(const struct in6_addr *a)
 	return (__u64)a->s6_addr32[0] + a->s6_addr32[1] + a->s6_addr32[2] + a->s6_addr32[3];
 }
 
+#define CSUM_ZERO 0xffffffffffffULL /* 2^48 - 1 is a multiple of 0xffff, and above any sum of a few words */
+
 /*
  * The difference to - from, folded so that it fits a helper's 32-bit argument.
  * 0 and 0xffff both say that nothing changes: a checksum-neutral translation
@@ -32,7 +33,7 @@ static __always_inline __u64 csum_in6(const struct in6_addr *a)
  */
 static __always_inline __u16 csum_delta(__u64 from, __u64 to)
 {
-	return csum_fold16((__u64)csum_fold16(to) + (__u16)~csum_fold16(from));
+	return csum_fold16(to + (CSUM_ZERO - from));
 }
 
 static __always_inline int csum_delta_is_zero(__u16 delta)

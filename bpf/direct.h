@@ -14,6 +14,7 @@
 #define DIOLKOS_DIRECT_H
 
 #include "maps.h"
+#include "vlan.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -167,6 +168,8 @@ static __always_inline int send_direct(struct __sk_buff *skb, int checks_source)
 		priority = priority_of(way.tos);
 	}
 	if (bpf_fib_lookup(skb, &way, sizeof(way), 0) != BPF_FIB_LKUP_RET_SUCCESS || !is_exit(way.ifindex))
+		return TC_ACT_UNSPEC;
+	if (drop_priority_tag(skb))
 		return TC_ACT_UNSPEC;
 
 	struct ethhdr *eth = (void *)(long)skb->data;

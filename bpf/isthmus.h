@@ -14,6 +14,7 @@
 
 #include "direct.h"
 #include "maps.h"
+#include "vlan.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -74,10 +75,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, trans
 	__u32 len;
 	int fate;
 
-	if (skb->pkt_type != 0 /* PACKET_HOST */)
-		return TC_ACT_UNSPEC;
-	/* A tag with VLAN 0 is a priority and no network of its own (IEEE 802.1Q). */
-	if (skb->vlan_present && skb->vlan_tci & 0xfff)
+	if (!is_for_host(skb))
 		return TC_ACT_UNSPEC;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		cut_padding(skb, l2);

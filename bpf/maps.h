@@ -8,9 +8,10 @@
 
 const volatile struct diolkos_rules rules = {};
 
+/* DIOLKOS_UNDECIDED is no fate: nothing is ever counted there. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DIOLKOS_FATE_COUNT);
+	__uint(max_entries, DIOLKOS_FATE_END);
 	__type(key, enum diolkos_fate);
 	__type(value, struct diolkos_count);
 } fates SEC(".maps");
@@ -33,12 +34,17 @@ static __always_inline void count(enum diolkos_fate fate, __u32 bytes)
 	}
 }
 
-static __always_inline __u16 next_ipv4_id(void)
+/* The first of so many in a row. */
+static __always_inline __u16 next_ipv4_ids(__u32 how_many)
 {
-	__u32 key = 0;
+	__u32 key = 0, first = 0;
 	__u32 *id = bpf_map_lookup_elem(&ipv4_ids, &key);
 
-	return id ? (__u16)(*id)++ : 0;
+	if (id) {
+		first = *id;
+		*id = first + how_many;
+	}
+	return (__u16)first;
 }
 
 #endif

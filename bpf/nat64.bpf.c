@@ -96,7 +96,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 		return fate;
 	port.from_be = s.src_port_be;
 	port.to_be = seen_as.v4_port_be;
-	return xlat_6to4(skb, l2, &s, seen_as.v4_be, peer_be, &port) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
+	return xlat_6to4(skb, l2, &s, seen_as.v4_be, peer_be, &port);
 }
 
 /* From the peer to the node. */
@@ -133,7 +133,7 @@ embedded:
 	dst6 = to->node;
 	port.from_be = s.dst_port_be;
 	port.to_be = to->node_port_be;
-	return xlat_4to6(skb, l2, &s, &src6, &dst6, &port) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
+	return xlat_4to6(skb, l2, &s, &src6, &dst6, &port);
 }
 
 SEC("tcx/egress")

@@ -35,6 +35,7 @@ struct seen {
 	__be32 src4_be, dst4_be;    /* of an IPv4 packet */
 	__u16 payload_len;          /* bytes behind the network header */
 	__u16 segment_len;          /* bytes behind the network header of one packet on the wire */
+	__u16 segment_data_len;     /* of them, behind the TCP header; 0 if it is no super-packet */
 	__u8 l4_proto;              /* IPPROTO_ICMP also for ICMPv6 */
 	__u8 hop_limit;
 	__u8 traffic_class;
@@ -44,6 +45,7 @@ struct seen {
 	__u8 df;
 	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
 	__be16 icmp_seq_be;
+	__be16 checksum_be; /* of TCP and UDP */
 };
 
 /* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
@@ -71,6 +73,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		s->tcp_flags = ((__u8 *)tcp)[TCP_FLAGS_AT];
 		s->src_port_be = tcp->source;
 		s->dst_port_be = tcp->dest;
+		s->checksum_be = tcp->check;
 		break;
 	}
 	case IPPROTO_UDP: {
@@ -86,6 +89,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 			return DIOLKOS_DECLINE_CHECKSUM;
 		s->src_port_be = udp->source;
 		s->dst_port_be = udp->dest;
+		s->checksum_be = udp->check;
 		break;
 	}
 	case IPPROTO_ICMP: {
@@ -119,8 +123,10 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		 */
 		if (s->l4_proto != IPPROTO_TCP)
 			return DIOLKOS_DECLINE_OFFLOAD;
-		if (header_len + skb->gso_size < s->payload_len)
+		if (header_len + skb->gso_size < s->payload_len) {
 			s->segment_len = header_len + skb->gso_size;
+			s->segment_data_len = skb->gso_size;
+		}
 	}
 	return 0;
 }

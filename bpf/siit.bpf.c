@@ -67,7 +67,7 @@ static __always_inline int from_v4(struct __sk_buff *skb, __u32 l2)
 		fate = to_v6(s.dst4_be, &dst6);
 	if (fate)
 		return fate;
-	return xlat_4to6(skb, l2, &s, &src6, &dst6, &none) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_4TO6;
+	return xlat_4to6(skb, l2, &s, &src6, &dst6, &none);
 }
 
 static __always_inline int from_v6(struct __sk_buff *skb, __u32 l2)
@@ -89,7 +89,7 @@ static __always_inline int from_v6(struct __sk_buff *skb, __u32 l2)
 	/* Back to IPv6, to a node with a mapping (RFC 7757 section 4.2). */
 	if (dst_by_prefix && eamt_find_v4(dst4_be, &len))
 		return DIOLKOS_DECLINE_HAIRPIN;
-	return xlat_6to4(skb, l2, &s, src4_be, dst4_be, &none) ? DIOLKOS_FAILED : DIOLKOS_TRANSLATED_6TO4;
+	return xlat_6to4(skb, l2, &s, src4_be, dst4_be, &none);
 }
 
 SEC("tcx/egress")

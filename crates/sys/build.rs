@@ -66,7 +66,7 @@ fn fate_names(object: &Path) -> String {
             let name = name.trim_start_matches("DIOLKOS_").to_lowercase();
             (member.value, name)
         })
-        .filter(|(_, name)| name != "fate_count")
+        .filter(|(_, name)| name != "undecided" && name != "fate_end")
         .collect();
 
     names.sort();
@@ -74,8 +74,8 @@ fn fate_names(object: &Path) -> String {
         names
             .iter()
             .enumerate()
-            .all(|(i, (value, _))| i as i64 == *value),
-        "fates are dense"
+            .all(|(i, (value, _))| i as i64 + 1 == *value),
+        "fates are dense and begin with 1"
     );
     let list: String = names
         .iter()

@@ -149,9 +149,18 @@ pub trait Env {
     /// Time since any fixed moment; it never goes back. A stateless translator asks for it only when
     /// an ICMP error is about to be originated, a NAT64 with every packet.
     fn now(&mut self) -> Duration;
-    /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1).
-    /// Should not repeat soon.
+    /// Identification for an IPv4 packet that may be fragmented later on (RFC 7915 section 5.1): one
+    /// more than the last one, so that it does not repeat soon.
     fn ipv4_id(&mut self) -> u16;
+    /// Identifications for `count` packets, at least one: the first of them. Who cuts a packet that
+    /// stands for several counts on from it (RFC 6864 section 4.2).
+    fn ipv4_ids(&mut self, count: u16) -> u16 {
+        let first = self.ipv4_id();
+        for _ in 1..count {
+            self.ipv4_id();
+        }
+        first
+    }
 }
 
 /// Takes the packets that leave besides the translated one: fragments and ICMP errors of our own.

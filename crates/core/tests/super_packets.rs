@@ -124,3 +124,42 @@ fn a_super_packet_is_measured_by_its_segment() {
         Verdict::Drop(Reason::OffloadMismatch)
     );
 }
+
+#[test]
+fn each_segment_has_an_identification_of_its_own() {
+    // Who cuts the packet counts on from its identification (RFC 6864 section 4.2).
+    let translator = translator(|_| ());
+    let mut world = World::new();
+    let mut id_of = |kind, protocol, l4: Vec<u8>, size| {
+        let offload = Offload {
+            checksum: Checksum::Partial,
+            gso: Some(Gso { kind, size }),
+        };
+        let six = V6::new(A6, B6, protocol, l4).bytes();
+        let outcome = run_in(&mut world, &translator, &six, offload);
+        assert_eq!(outcome.packet[6..8], [0, 0], "without DF");
+        u16::from_be_bytes([outcome.packet[4], outcome.packet[5]])
+    };
+    let (tcp_segments, udp_segments) = (GsoKind::Tcp, GsoKind::Udp);
+    let first = id_of(tcp_segments, 6, tcp(&[1; 3001]), 1000);
+    assert_eq!(
+        id_of(udp_segments, 17, udp(&[1; 3000]), 1000),
+        first + 4,
+        "3001 bytes were four segments"
+    );
+    assert_eq!(
+        id_of(tcp_segments, 6, tcp(&[1; 1000]), 1000),
+        first + 7,
+        "3000 bytes were three datagrams"
+    );
+    assert_eq!(
+        id_of(tcp_segments, 6, tcp(&[]), 1000),
+        first + 8,
+        "1000 bytes were one segment"
+    );
+    assert_eq!(
+        id_of(tcp_segments, 6, tcp(&[]), 1000),
+        first + 9,
+        "a segment without data is one too"
+    );
+}

@@ -45,6 +45,19 @@ impl Payload {
     pub fn largest(&self) -> usize {
         self.largest as usize
     }
+
+    /// For how many packets this one stands, of whose transport part, `len` bytes, this was said.
+    #[inline]
+    pub fn segments(&self, len: usize, offload: Offload) -> u16 {
+        match offload.gso {
+            Some(gso) if self.largest() < len => {
+                let size = usize::from(gso.size);
+                let header_len = self.largest() - size;
+                (len - header_len).div_ceil(size) as u16
+            }
+            _ => 1,
+        }
+    }
 }
 
 /// Looks at the transport part `bytes` of a packet of `family`.

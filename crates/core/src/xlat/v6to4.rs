@@ -116,7 +116,10 @@ pub(crate) fn send(
             Some(fragment) => fragment.id as u16,
             // An identification has meaning only where the packet may be fragmented (RFC 6864
             // section 4.1).
-            None if may_fragment => env.ipv4_id(),
+            None if may_fragment => {
+                let payload_len = packet.bytes().len() - chain.payload_at;
+                env.ipv4_ids(carried.segments(payload_len, packet.offload))
+            }
             None => 0,
         },
         dont_fragment: !may_fragment,

@@ -11,7 +11,7 @@ use crate::random::{random, Stock};
 
 /// For one thread.
 pub struct Clock {
-    next_id: u64,
+    next_id: u16,
     stock: Stock,
 }
 
@@ -19,7 +19,7 @@ impl Clock {
     /// With identifications that begin at a place nobody can guess.
     pub fn new() -> Clock {
         Clock {
-            next_id: random(),
+            next_id: random() as u16,
             stock: Stock::default(),
         }
     }
@@ -30,13 +30,14 @@ impl Env for Clock {
         clock::monotonic()
     }
 
-    /// SplitMix64: an identification need not be secret, only rarely the same.
     fn ipv4_id(&mut self) -> u16 {
-        self.next_id = self.next_id.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.next_id;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as u16
+        self.ipv4_ids(1)
+    }
+
+    fn ipv4_ids(&mut self, count: u16) -> u16 {
+        let first = self.next_id;
+        self.next_id = first.wrapping_add(count);
+        first
     }
 }
 

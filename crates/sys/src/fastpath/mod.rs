@@ -163,7 +163,8 @@ impl FastPath {
 
     /// Every counter, summed over the CPUs, in the order of [`FATE_NAMES`].
     pub fn counts(&self) -> io::Result<Vec<Count>> {
-        (0..FATE_NAMES.len() as u32)
+        // 0 is no fate.
+        (1..=FATE_NAMES.len() as u32)
             .map(|key| {
                 let per_cpu = self
                     .fates

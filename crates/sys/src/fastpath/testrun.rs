@@ -62,6 +62,8 @@ pub struct Run {
     pub fates: Vec<(&'static str, Count)>,
     /// The packet behind it, from the network header on.
     pub packet: Vec<u8>,
+    /// How many IPv4 identifications it took.
+    pub ipv4_ids: u32,
 }
 
 /// Loaded programs that are attached nowhere.
@@ -77,6 +79,7 @@ pub struct TestRun {
     ipv4_ids: MapHandle,
     cpus: usize,
     counted: Vec<Count>,
+    next_ipv4_id: u32,
 }
 
 impl TestRun {
@@ -160,11 +163,13 @@ impl TestRun {
             ipv4_ids,
             cpus: libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?,
             counted: vec![Count::default(); FATE_NAMES.len()],
+            next_ipv4_id: 0,
         })
     }
 
     /// The next IPv4 identification, whichever CPU the program will run on.
-    pub fn set_ipv4_id(&self, next: u16) -> io::Result<()> {
+    pub fn set_ipv4_id(&mut self, next: u16) -> io::Result<()> {
+        self.next_ipv4_id = next.into();
         let ids = vec![u32::from(next).to_ne_bytes().to_vec(); self.cpus];
         self.ipv4_ids
             .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
@@ -225,13 +230,29 @@ impl TestRun {
                 })
                 .collect(),
             packet: bytes,
+            ipv4_ids: self.ipv4_ids_taken()?,
         })
+    }
+
+    /// Since the next one was set; only one CPU has run the program.
+    fn ipv4_ids_taken(&self) -> io::Result<u32> {
+        let ids = self
+            .ipv4_ids
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(io::Error::other)?
+            .unwrap_or_default();
+        let next = ids.iter().filter_map(|id| id.get(..4)?.try_into().ok());
+        Ok(next
+            .map(|id| u32::from_ne_bytes(id) - self.next_ipv4_id)
+            .sum())
     }
 
     /// Every counter, summed over the CPUs: the whole map in one call, for this is done after each packet.
     fn counts(&self) -> io::Result<Vec<Count>> {
-        let mut keys = vec![0u32; FATE_NAMES.len()];
-        let mut values = vec![0u64; FATE_NAMES.len() * self.cpus * 2];
+        // With that of 0, which is no fate.
+        let entries = FATE_NAMES.len() + 1;
+        let mut keys = vec![0u32; entries];
+        let mut values = vec![0u64; entries * self.cpus * 2];
         let (mut next, mut count) = (0u32, keys.len() as u32);
         // SAFETY: `keys` has room for `count` keys of 4 bytes, `values` for `count` values of 16 bytes for each
         // possible CPU; without a beginning the kernel starts with the first key.
@@ -257,7 +278,7 @@ impl TestRun {
                 counts[*key as usize].bytes += value[1];
             }
         }
-        Ok(counts)
+        Ok(counts.split_off(1))
     }
 }
 

@@ -18,6 +18,7 @@ pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result
         sent,
         offload: slow_offload,
         packet,
+        ipv4_ids,
     } = slow
     else {
         return Err("the slow path panics".into());
@@ -57,6 +58,12 @@ pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result
                 return Err(format!(
                     "they translate differently, from byte {} on",
                     at.unwrap_or(packet.len().min(fast.packet.len()))
+                ));
+            }
+            if fast.ipv4_ids != u32::from(*ipv4_ids) {
+                return Err(format!(
+                    "they take different numbers of identifications: {} and {ipv4_ids}",
+                    fast.ipv4_ids
                 ));
             }
             Ok(Fate::Translated)

@@ -36,6 +36,8 @@ pub enum Outcome {
         sent: usize,
         offload: Offload,
         packet: Vec<u8>,
+        /// How many IPv4 identifications it took.
+        ipv4_ids: u16,
     },
     Panicked,
 }
@@ -117,6 +119,7 @@ impl SlowPath {
                 verdict,
                 sent: wire.0,
                 offload: packet.offload,
+                ipv4_ids: world.sent,
                 packet: match verdict {
                     Verdict::Forward => packet.bytes().to_vec(),
                     _ => Vec::new(),
