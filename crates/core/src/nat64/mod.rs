@@ -284,8 +284,15 @@ fn refusal(reason: Reason) -> Refusal {
         | Reason::PoolExhausted
         | Reason::SessionLimit
         | Reason::BindingLimit
+        | Reason::HostSessionLimit
+        | Reason::HostBindingLimit
         | Reason::SourceSessionLimit
-        | Reason::SourceBindingLimit => reason.answered(Answer::AddressUnreachable),
+        | Reason::SourceBindingLimit
+        | Reason::SiteSessionLimit
+        | Reason::SiteBindingLimit
+        | Reason::OutsideSessionLimit
+        | Reason::OutsideNodeLimit
+        | Reason::OutsidePeerLimit => reason.answered(Answer::AddressUnreachable),
         Reason::Filtered => reason.answered(Answer::Prohibited),
         Reason::TransportUnknown => reason.answered(Answer::TransportUnknown),
         _ => reason.into(),
