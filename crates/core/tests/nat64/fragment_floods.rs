@@ -31,19 +31,18 @@ fn first_fragments_to_nobody_leave_nothing() {
     let (mut w, port) = router();
     let mut id = 0u16;
     let mut flood = |w: &mut Router| {
-        for _ in 0..400 {
+        for _ in 0..6000 {
             id = id.wrapping_add(1);
             let unbound = port ^ 1;
             let (verdict, _) = w.give(&pieces4("198.51.100.1", unbound, id)[0]);
             assert_eq!(verdict, Verdict::Drop(Reason::NoBinding));
             w.watch.dropped.clear();
         }
-        w.wait(0.01);
-        assert!(w.nat64.fragmented_packets() <= 1);
+        w.wait(0.15);
+        assert!(w.nat64.fragmented_packets() <= 3);
     };
-    for n in 0..60 {
+    for n in 0..3 {
         assert!(arrives(&mut w, &pieces4(PEER, port, n), &mut flood), "{n}");
-        w.wait(2.0);
     }
 }
 

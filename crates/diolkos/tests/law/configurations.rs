@@ -39,7 +39,7 @@ pub fn narrow_nat64s() -> Vec<Setup> {
     };
     let having = |name, change: fn(&mut Nat64Config)| {
         let mut setup = shared(name, change);
-        for config in &mut setup.nat64 {
+        if let Some(config) = &mut setup.nat64 {
             let limits = &mut config.limits;
             limits.host_share = 100;
             limits.source_share = 100;
@@ -49,17 +49,17 @@ pub fn narrow_nat64s() -> Vec<Setup> {
     };
     vec![
         shared("NAT64 with shares of sessions", |config| {
-            config.limits.sessions = 10_000;
+            config.limits.sessions = 3000;
         }),
         shared("NAT64 with shares of bindings", |config| {
-            config.limits.bindings = 10_000;
+            config.limits.bindings = 3000;
         }),
         shared("NAT64 with shares of ports", |config| {
             config.pool4[0].net = "192.0.2.0/31".parse().unwrap();
-            config.pool4[0].ports = 1024..=6000;
+            config.pool4[0].ports = 1024..=2000;
         }),
         shared("NAT64 with shares of hosts alone", |config| {
-            config.limits.sessions = 4000;
+            config.limits.sessions = 2800;
             config.limits.source_share = 100;
             config.limits.site_share = 100;
         }),
