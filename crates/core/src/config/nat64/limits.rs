@@ -156,20 +156,20 @@ impl Limits {
     }
 
     /// What holds whatever others do, of something of which there is `total`. A share is worth most while
-    /// much is left. So nothing is lent that is more than half of what has to be shared again, and what is
-    /// left then, half or more, sets the bound of the next level.
+    /// much is left. So of what is shared again below, a third may be taken before lending ends, and the next
+    /// level surely has its share of the two thirds that are left.
     pub fn lendable(&self, total: u32, per_source: u32) -> Lendable {
         let is_shared_below = |at: usize| self.levels().skip(at).any(|level| level.share < 100);
-        let half_if = |shared: bool, whole: u64| if shared { whole / 2 } else { whole };
+        let third_if = |shared: bool, whole: u64| if shared { whole / 3 } else { whole };
         let mut whole = u64::from(total);
-        let all = half_if(is_shared_below(0), whole);
+        let all = third_if(is_shared_below(0), whole);
         let mut bound = all;
         let mut of_level = [u32::MAX; LEVELS];
         for (at, level) in self.levels().enumerate() {
             if is_shared_below(at) {
                 whole = (whole - bound) * u64::from(level.share) / 100;
             }
-            bound = half_if(is_shared_below(at + 1), whole);
+            bound = third_if(is_shared_below(at + 1), whole);
             of_level[at] = bound as u32;
             if level.kind == LevelKind::Source {
                 of_level[at] = of_level[at].min(per_source);
