@@ -42,6 +42,10 @@ address = "{POOL}"
 """
 
 
+# A few nodes may take everything: what a test is about is something else.
+UNSHARED = ("host_share = 100", "source_share = 100", "site_share = 100", "outside_share = 100")
+
+
 def with_keys(*lines: str) -> str:
     """The configuration with keys of [nat64]."""
     return CONFIG.replace("[[nat64", "\n".join(["[nat64]", *lines, "[[nat64"]))

@@ -95,6 +95,12 @@ def nat64_keys(line: str) -> str:
         (nat64_keys("max_sessions_per_source = -1"), "5:27: "),
         (nat64_keys("source_prefix_len = 0"), "5:21: nat64.source_prefix_len: 0 is not between 1 and 128"),
         (nat64_keys("source_prefix_len = 129"), "5:21: nat64.source_prefix_len: 129 is not between 1 and 128"),
+        (nat64_keys('max_bindings_per_source = "all"'), "5:27: `all` is neither a number nor `auto`"),
+        (nat64_keys("site_prefix_lens = [56, 48, 40]"), "5:20: nat64.site_prefix_lens: 3 lengths; 2 are supported"),
+        (nat64_keys("site_prefix_lens = [0]"), "5:21: nat64.site_prefix_lens[0]: 0 is not between 1 and 128"),
+        (nat64_keys("site_prefix_lens = [56, 129]"), "5:25: nat64.site_prefix_lens[1]: 129 is not between 1 and 128"),
+        (nat64_keys("host_share = 0"), "5:14: nat64.host_share: 0 is not between 1 and 100 percent"),
+        (nat64_keys("outside_share = 101"), "5:17: nat64.outside_share: 101 is not between 1 and 100 percent"),
         (nat64_keys('routes4 = ["192.0.2.1/24"]'), "5:12: nat64.routes4[0]: 192.0.2.1/24 has bits set"),
         (nat64_keys('routes6 = ["2001:db8::1/32"]'), "5:12: nat64.routes6[0]: 2001:db8::1/32 has bits set"),
         (nat64_keys('routes4 = "all"'), "5:11: `all` is neither a list of networks nor `auto`"),
@@ -134,6 +140,8 @@ def test_check_prints_every_key_and_reads_its_own_print(tmp_path: Path, text: st
     code, printed, message = check(tmp_path, text)
     assert code == 0, message
     for key in ('filtering = "endpoint-independent"', "udp = 300", "tcp_established = 7440", "source_prefix_len = 64",
+                "site_prefix_lens = [56, 48]", "host_share = 50", "source_share = 50", "site_share = 75",
+                "outside_share = 25", 'max_sessions_per_source = "auto"', 'max_bindings_per_source = "auto"',
                 "max_sessions = 4000000", "port_preservation = false", "metric = 1024", 'routes4 = "auto"'):  # fmt: skip
         assert key in printed, key
     assert "[clat]" not in printed

@@ -12,14 +12,15 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 import pytest
-from nat64 import BOUND, CONFIG, POOL, V6_ELSEWHERE, V6_OTHER, Nat64Network, ask, in_ipv6, refusal, with_keys
+from nat64 import BOUND, CONFIG, POOL, UNSHARED, V6_ELSEWHERE, V6_OTHER, Nat64Network, ask, in_ipv6, refusal, with_keys
 from siit import V4, V4_IN_IPV6, V6
 from test_nat64_faults import connected
-from test_nat64_state import internet_checksum, syn
+from test_nat64_state import internet_checksum, ipv4_header, syn
 from test_siit_traffic import resident_kib
 
 FLOOD = 6000
-LIMITS = ("max_sessions = 1000", "max_sessions_per_source = 400")
+IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14  # linux/in.h, which Python does not name
+LIMITS = ("max_sessions = 1000", "max_sessions_per_source = 400", *UNSHARED)
 
 
 def datagram(source: str, to: str, from_port: int, to_port: int) -> bytes:
@@ -91,7 +92,7 @@ def test_a_flood(nat64: Nat64Network, flood: str) -> None:
 
 def test_a_pool_that_is_used_up(nat64: Nat64Network) -> None:
     """Every port is given to one socket; each of those that come too late is refused by ICMP, and counted."""
-    nat64.nat64(CONFIG.replace(f'"{POOL}"', f'"{BOUND}"\nports = "5000-5063"'))
+    nat64.nat64(with_keys(*UNSHARED).replace(f'"{POOL}"', f'"{BOUND}"\nports = "5000-5063"'))
     outside = nat64.socket(V4, 4000)
     having = [nat64.socket(address) for address in (V6, V6_OTHER) for _ in range(32)]
     got = [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in having]
@@ -101,6 +102,92 @@ def test_a_pool_that_is_used_up(nat64: Nat64Network) -> None:
     assert nat64.counters()["slow.drop.pool_exhausted"] == len(late)
     assert nat64.drops("pool_exhausted") == {}
     assert [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in having] == got
+
+
+# --- greedy networks and strangers, with the shares that are the default
+
+
+def test_two_greedy_links_leave_ports_to_others(nat64: Nat64Network) -> None:
+    """Each makes up addresses and takes what it can get of the only address in the pool; a third still gets ports."""
+    nat64.nat64(CONFIG.replace(f'"{POOL}"', f'"{BOUND}"\nports = "5000-5999"'))
+    raw = nat64.socket(V6, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for link in ("2001:db8:7::", "2001:db8:8::"):
+        for number in range(3000):
+            source = str(IPv6Address(link) + 0x1000 + number)
+            raw.sendto(datagram(source, V4_IN_IPV6, 7000, 9999), (V4_IN_IPV6, 0))
+    outside = nat64.socket(V4, 4000)
+    for _ in range(50):
+        ask(nat64.socket(V6), (V4_IN_IPV6, 4000), outside)
+    refused = {f"slow.drop.{level}_binding_limit" for level in ("host", "source", "site")}
+    counters = nat64.counters()
+    assert sum(counters.get(name, 0) for name in refused) > 4000, counters
+    assert counters.get("slow.drop.pool_exhausted", 0) == 0
+    assert counters["state.bindings"] < 600
+
+
+@pytest.mark.parametrize("nat64", ["tc", "tun"], indirect=True)
+def test_strangers_leave_the_table_to_the_nodes(nat64: Nat64Network) -> None:
+    """Sources that nobody has, to a port that is bound: a node goes on to open sessions, as many as its share."""
+    nat64.nat64(with_keys("max_sessions = 1000"))
+    outside = nat64.socket(V4, 4000)
+    inside = nat64.socket(V6)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), outside)
+    raw = nat64.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for number in range(FLOOD):
+        source = f"203.0.113.{1 + number % 250}"
+        raw.sendto(datagram4(source, mapped[0], 1024 + number, mapped[1]), (mapped[0], 0))
+    counters = nat64.counters()
+    refused = {f"slow.drop.outside_{level}_limit" for level in ("session", "node", "peer")}
+    assert sum(counters.get(name, 0) for name in refused) > FLOOD // 2, counters
+    assert counters["state.sessions"] <= 250
+    inside = nat64.socket(V6)  # the other one has what strangers sent
+    for port in range(4001, 4101):
+        ask(inside, (V4_IN_IPV6, port), nat64.socket(V4, port))
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["to-a-bound-port", "to-nobody"])
+def test_first_fragments_of_a_stranger_cost_others_nothing(nat64: Nat64Network, bound: bool) -> None:
+    """Datagrams in two fragments pass in both directions, while a stranger sends first fragments and no others."""
+    nat64.nat64()
+    inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), outside)
+    raw = nat64.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    to_port = mapped[1] if bound else mapped[1] ^ 1
+    payload = bytes(range(256)) * 8
+    more_fragments = 0x2000
+    first = bytearray(ipv4_header(socket.IPPROTO_UDP, "203.0.113.7", mapped[0], 24, more_fragments))
+    first += struct.pack("!HHHH", 4500, to_port, 1000, 0xABCD) + bytes(16)
+    for number in range(1, 30_001):
+        first[4:6] = number.to_bytes(2)
+        raw.sendto(first, (mapped[0], 0))
+        if number % 3000 == 0:
+            outside.sendto(payload, mapped)
+            assert inside.recvfrom(4000)[0] == payload
+            inside.sendto(payload, (V4_IN_IPV6, 4000))
+            assert outside.recvfrom(4000)[0] == payload
+
+
+def test_a_scan_does_not_silence_packet_too_big(nat64: Nat64Network) -> None:
+    """Errors about free ports have used up what may be sent; the path MTU is told all the same."""
+    nat64.nat64(CONFIG + "[icmp]\nrate = 1\nburst = 1\n")
+    outside = nat64.socket(V4, 4000)
+    mapped = ask(nat64.socket(V6), (V4_IN_IPV6, 4000), outside)
+    scan = nat64.socket(V4)
+    for number in range(100):
+        scan.sendto(b"scan", (mapped[0], 1024 + (mapped[1] + 1 + number) % 60_000))
+    big = nat64.socket(V4, 4001)
+    big.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    big.connect(mapped)
+    big.send(bytes(8972))
+    nat64.until(lambda: big.getsockopt(socket.IPPROTO_IP, IP_MTU) == 8980)
+
+
+def datagram4(source: str, to: str, from_port: int, to_port: int) -> bytes:
+    """One of IPv4, with its checksum."""
+    ends = socket.inet_aton(source) + socket.inet_aton(to)
+    udp = struct.pack("!HHHH", from_port, to_port, 8, 0)
+    checksum = internet_checksum(ends + struct.pack("!HH", socket.IPPROTO_UDP, len(udp)) + udp)
+    return ipv4_header(socket.IPPROTO_UDP, source, to, len(udp)) + udp[:6] + struct.pack("!H", checksum)
 
 
 def hash_map_bytes(pid: int) -> int:

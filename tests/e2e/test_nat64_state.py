@@ -18,7 +18,7 @@ from nat64 import (
     BOUND,
     CONFIG,
     POOL,
-    TRANSLATOR,
+    UNSHARED,
     V4_OTHER,
     V6_ELSEWHERE,
     V6_OTHER,
@@ -330,11 +330,11 @@ def test_a_fragment_without_the_first(nat64: Nat64Network) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (with_keys("max_sessions = 3"), "session_limit"),
-        (with_keys("max_bindings = 3"), "binding_limit"),
-        (with_keys("max_sessions_per_source = 3"), "source_session_limit"),
-        (with_keys("max_bindings_per_source = 3"), "source_binding_limit"),
-        (f'{TRANSLATOR}[[nat64.pool4]]\naddress = "{BOUND}"\nports = "5000-5002"\n', "pool_exhausted"),
+        (with_keys("max_sessions = 3", *UNSHARED), "session_limit"),
+        (with_keys("max_bindings = 3", *UNSHARED), "binding_limit"),
+        (with_keys("max_sessions_per_source = 3", *UNSHARED), "source_session_limit"),
+        (with_keys("max_bindings_per_source = 3", *UNSHARED), "source_binding_limit"),
+        (with_keys(*UNSHARED).replace(f'"{POOL}"', f'"{BOUND}"\nports = "5000-5002"'), "pool_exhausted"),
     ],
     ids=lambda value: value if value.isidentifier() else "",
 )
@@ -356,7 +356,7 @@ def test_limits(nat64: Nat64Network, text: str, name: str) -> None:
 
 def test_limits_of_tcp_and_ping(nat64: Nat64Network) -> None:
     """A connection fails at once, a ping says why."""
-    nat64.nat64(with_keys("max_sessions = 1"))
+    nat64.nat64(with_keys("max_sessions = 1", *UNSHARED))
     nat64.listener(V4, 4000)
     nat64.connect(V6, (V4_IN_IPV6, 4000))
     with pytest.raises(OSError, match="No route to host"):
@@ -367,7 +367,7 @@ def test_limits_of_tcp_and_ping(nat64: Nat64Network) -> None:
 
 def test_a_stranger_takes_half_at_most(nat64: Nat64Network) -> None:
     """From the IPv4 side a source is given half of its sessions: the rest it can open itself."""
-    nat64.nat64(with_keys("max_sessions_per_source = 10"))
+    nat64.nat64(with_keys("max_sessions_per_source = 10", *UNSHARED))
     nat64.bind("add", "udp", f"{BOUND}:4000", f"[{V6}]:4000")
     inside = nat64.socket(V6, 4000)
     for _ in range(5):
@@ -382,7 +382,7 @@ def test_a_stranger_takes_half_at_most(nat64: Nat64Network) -> None:
 @pytest.mark.parametrize("side", ["ipv4", "ipv4-to-binding", "ipv6"])
 def test_a_flood_of_syns(nat64: Nat64Network, side: str) -> None:
     """From thousands of sources: the tables keep their limits, the program stays small, a transfer goes on unharmed."""
-    running = nat64.nat64(with_keys("max_sessions = 1000", "max_sessions_per_source = 400"))
+    running = nat64.nat64(with_keys("max_sessions = 1000", "max_sessions_per_source = 400", *UNSHARED))
     nat64.bind("add", "tcp", f"{BOUND}:8000", f"[{V6_ELSEWHERE}]:8000")
     server = listen(nat64, nat64.v4, TCP_SERVER, V4)
     client = nat64.start(nat64.v6, sys.executable, "-c", TCP_CLIENT, V6, V4_IN_IPV6, "200", stdout=subprocess.PIPE, text=True)

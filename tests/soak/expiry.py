@@ -37,6 +37,9 @@ CONFIG = f"""{TRANSLATOR}
 [nat64]
 max_sessions_per_source = 4_000_000
 max_bindings_per_source = 4_000_000
+host_share = 100
+source_share = 100
+site_share = 100
 
 [[nat64.pool4]]
 address = "{POOL}"

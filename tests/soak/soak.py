@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
 from conftest import ROUTER_DATAPATHS, program, standing
-from nat64 import CONFIG, POOL, TRANSLATOR, Nat64Network
+from nat64 import CONFIG, POOL, TRANSLATOR, UNSHARED, Nat64Network
 from siit import PREF64
 from test_nat64_reload import OTHER_POOL, OTHER_PREF64
 from traffic import OPERATORS, Traffic
@@ -33,7 +33,8 @@ from watch import Watch
 # Short times, so that sessions come and go in half an hour; a limit that floods alone do not reach.
 TIMES = "\n[nat64.timeouts]\nudp = 120\ntcp_transitory = 240\nicmp = 60\n"
 LIMIT = 40_000
-BASE = CONFIG.replace("[[nat64", f"[nat64]\nmax_sessions = {LIMIT}\n[[nat64", 1) + TIMES
+LIMITS = "\n".join(["[nat64]", f"max_sessions = {LIMIT}", *UNSHARED, ""])
+BASE = CONFIG.replace("[[nat64", LIMITS + "[[nat64", 1) + TIMES
 # What a reload may change without ending a flow that is there.
 RELOADS = {
     "as before": BASE,
@@ -45,7 +46,7 @@ RELOADS = {
     "ports preserved": BASE.replace("[nat64]\n", "[nat64]\nport_preservation = true\n"),
 }
 # A pool without anything of the old one: nothing may live on in it.
-ELSEWHERE = TRANSLATOR + f"[nat64]\nmax_sessions = {LIMIT}\n" + OTHER_POOL + TIMES
+ELSEWHERE = TRANSLATOR + LIMITS + OTHER_POOL + TIMES
 
 AUDIT_S, PROGRESS_S = 5, 30
 

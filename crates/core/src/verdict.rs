@@ -128,8 +128,15 @@ reasons! {
         PoolExhausted "pool_exhausted" "No IPv4 address and port is free.";
         SessionLimit "session_limit" "There are as many sessions as there may be.";
         BindingLimit "binding_limit" "There are as many bindings as there may be.";
+        HostSessionLimit "host_session_limit" "The node has its share of the sessions that are left.";
+        HostBindingLimit "host_binding_limit" "The node has its share of the bindings or ports that are left.";
         SourceSessionLimit "source_session_limit" "The source has as many sessions as it may have.";
-        SourceBindingLimit "source_binding_limit" "The source has as many bindings as it may have.";
+        SourceBindingLimit "source_binding_limit" "The source has as many bindings or ports as it may have.";
+        SiteSessionLimit "site_session_limit" "The site has its share of the sessions that are left.";
+        SiteBindingLimit "site_binding_limit" "The site has its share of the bindings or ports that are left.";
+        OutsideSessionLimit "outside_session_limit" "The IPv4 side has opened as many sessions as it may.";
+        OutsideNodeLimit "outside_node_limit" "The IPv4 side has opened as many sessions with the node, its source or its site as it may.";
+        OutsidePeerLimit "outside_peer_limit" "The IPv4 source has opened as many sessions as it may.";
         SynLimit "syn_limit" "As many SYNs from the IPv4 side are kept as may be.";
         SynUnanswered "syn_unanswered" "A SYN from the IPv4 side that was kept, and that the node did not answer in time.";
         FragmentLimit "fragment_limit" "As many fragments are kept, or fragmented packets followed, as may be.";

@@ -29,7 +29,7 @@ pub(crate) use through::{Ends, LARGEST_ERROR};
 use crate::addr::Mapper;
 use crate::config::Config;
 use pool::{Pool4, Pool6};
-use rate::RateLimit;
+use rate::ErrorLimit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The dummy address: a source for IPv4 nodes that have no address (RFC 7600 section 4.8).
@@ -72,8 +72,8 @@ pub(crate) struct Icmp {
     mtu6: usize,
     zero_traffic_class: bool,
     name_routers: bool,
-    limit4: RateLimit,
-    limit6: RateLimit,
+    limit4: ErrorLimit,
+    limit6: ErrorLimit,
 }
 
 impl Icmp {
@@ -99,8 +99,8 @@ impl Icmp {
             mtu6: config.mtu6 as usize,
             zero_traffic_class: config.traffic_class == crate::config::TrafficClass::Zero,
             name_routers: icmp.name_routers,
-            limit4: RateLimit::new(icmp.rate, icmp.burst),
-            limit6: RateLimit::new(icmp.rate, icmp.burst),
+            limit4: ErrorLimit::new(icmp.rate, icmp.burst),
+            limit6: ErrorLimit::new(icmp.rate, icmp.burst),
         }
     }
 }

@@ -71,7 +71,11 @@ impl Icmp {
         out: &mut impl Outbox,
     ) {
         let Ok(ip) = Ipv4::parse(packet) else { return };
-        if !may_answer_v4(&ip, packet) || !self.limit4.allow(env.now()) {
+        if !may_answer_v4(&ip, packet)
+            || !self
+                .limit4
+                .allow(answer, ip.src.to_bits().into(), env.now())
+        {
             return;
         }
         let (icmp_type, code, rest) = match answer {
@@ -121,7 +125,9 @@ impl Icmp {
         let (Ok(ip), Some(src)) = (Ipv6::parse(packet), self.address6) else {
             return;
         };
-        if !may_answer_v6(&ip, packet) || !self.limit6.allow(env.now()) {
+        if !may_answer_v6(&ip, packet)
+            || !self.limit6.allow(answer, ip.src.to_bits() >> 64, env.now())
+        {
             return;
         }
         let (icmp_type, code, rest) = match answer {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): a token
-//! bucket.
+//! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): token buckets.
+//!
+//! Packet Too Big and Fragmentation Needed have buckets of their own. A connection without them stalls, whereas
+//! all other errors can be provoked by a scan and are missed by nobody.
 
+use super::own::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -45,9 +48,59 @@ impl RateLimit {
     }
 }
 
+/// Groups of sources.
+const GROUPS: usize = 64;
+
+/// The buckets of one family.
+#[derive(Debug)]
+pub struct ErrorLimit {
+    others: RateLimit,
+    /// By the source of the packet that is too big: whoever sends many such uses up those of a few others
+    /// at most. Which group a source is in is no secret.
+    too_big: Box<[RateLimit; GROUPS]>,
+}
+
+impl ErrorLimit {
+    /// So many errors a second and at once: of each group of sources those about size, of all of them the others.
+    pub fn new(rate: u32, burst: u32) -> ErrorLimit {
+        ErrorLimit {
+            others: RateLimit::new(rate, burst),
+            too_big: Box::new([(); GROUPS].map(|()| RateLimit::new(rate, burst))),
+        }
+    }
+
+    /// May this be sent at the time `now`? `source` is what is known of the address that it goes to: all of IPv4,
+    /// the /64 of IPv6.
+    pub fn allow(&self, answer: Answer, source: u128, now: Duration) -> bool {
+        match answer {
+            Answer::TooBig(_) => {
+                // 2^64 over the golden ratio spreads addresses that follow each other.
+                let spread = (source as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                self.too_big[(spread >> 58) as usize].allow(now)
+            }
+            _ => self.others.allow(now),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neither_a_scan_nor_one_source_uses_up_packet_too_big() {
+        let limit = ErrorLimit::new(10, 3);
+        let now = Duration::from_secs(1);
+        let allowed = |answer, source| {
+            (0..1000)
+                .filter(|_| limit.allow(answer, source, now))
+                .count()
+        };
+        assert_eq!(allowed(Answer::AddressUnreachable, 1), 3);
+        assert_eq!(allowed(Answer::TooBig(1280), 1), 3);
+        let others = (2..66).filter(|&source| limit.allow(Answer::TooBig(1280), source, now));
+        assert!(others.count() > 56);
+    }
 
     #[test]
     fn a_burst_then_the_rate() {

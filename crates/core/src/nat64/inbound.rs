@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the IPv4 side.
 
-use super::fragment::{Held, Key};
-use super::{refusal, tuple, Nat64, Random};
+use super::fragment::{Key, Later};
+use super::{note_lost, refusal, tuple, First, Nat64, Random};
 use crate::config::nat64::{Endpoint4, Protocol};
 use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Watcher};
@@ -18,7 +18,7 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        held: &mut Vec<Held>,
+        first: &mut Option<First>,
     ) -> Result<Verdict, Refusal> {
         let ip = v4to6::receive(packet)?;
         let hop_limit = hop(ip.ttl)?;
@@ -38,15 +38,17 @@ impl Nat64 {
         let bytes = &packet.bytes()[ip.header_len..];
         let segment = tuple::segment_of(protocol, bytes, part);
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
-            Some(numbers) if part == Part::First => {
-                *held = self.fragments.first(Key::v4(&ip), numbers, now);
-                Some(numbers)
+            Some(numbers) => {
+                *first = (part == Part::First).then(|| (Key::v4(&ip), numbers));
+                numbers
             }
-            Some(numbers) => Some(numbers),
-            None => self.fragments.later(Key::v4(&ip), packet.bytes(), now)?,
-        };
-        let Some(numbers) = numbers else {
-            return Ok(Verdict::Held);
+            None => match self.fragments.later(Key::v4(&ip), packet.bytes(), now)? {
+                Later::Of(numbers) => numbers,
+                Later::Held(lost) => {
+                    note_lost(lost, watcher);
+                    return Ok(Verdict::Held);
+                }
+            },
         };
         let fit = v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
         let arriving = Inbound {

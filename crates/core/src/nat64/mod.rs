@@ -6,7 +6,7 @@
 //!
 //! 1. What the stateless translator does first ([`crate::xlat`]): receive, hop, payload. ICMP errors
 //!    go their own way from here (`error`).
-//! 2. `tuple`: protocol and ports. Of a later fragment, those of the first (`fragment`).
+//! 2. `tuple`: protocol and ports. Of a later fragment, those of the first (`fragment`, `store`).
 //! 3. Fit: what is too big is answered before it becomes state.
 //! 4. [`crate::session`]: binding and session. A packet to one of our own IPv4 addresses goes through
 //!    the tables twice and turns back to IPv6 (section 3.8, `outbound`).
@@ -70,6 +70,7 @@ mod fragment;
 mod inbound;
 mod outbound;
 mod probe;
+mod store;
 mod tuple;
 
 use crate::addr::Mapper;
@@ -79,8 +80,9 @@ use crate::icmp::Answer;
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
 use crate::session::{Due, State, Watcher};
 use crate::verdict::{Reason, Verdict};
+use crate::xlat::payload::Numbers;
 use crate::xlat::{Refusal, Translator};
-use fragment::{Fragments, Held};
+use fragment::{Fragments, Held, Key};
 
 /// Time, identifications, and numbers that nobody can guess.
 pub trait Random: Env {
@@ -138,14 +140,26 @@ impl Nat64 {
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
     ) -> Verdict {
-        let mut held = Vec::new();
-        let verdict = match self.path(packet, env, out, watcher, &mut held) {
+        let mut first = None;
+        let verdict = match self.path(packet, env, out, watcher, &mut first) {
             Ok(verdict) => verdict,
             Err(Refusal { reason, answer }) => {
                 let icmp = &self.translator.icmp;
                 icmp.originate(answer, packet.bytes(), env, out);
                 Verdict::Drop(reason)
             }
+        };
+        let Some((key, numbers)) = first else {
+            return verdict;
+        };
+        // Only what the tables accept is remembered: strangers would decide on the rest.
+        let held = match verdict {
+            Verdict::Forward | Verdict::Emitted => {
+                let (held, lost) = self.fragments.first(key, numbers, env.now());
+                note_lost(lost, watcher);
+                held
+            }
+            Verdict::Held | Verdict::Drop(_) => self.fragments.refused(key),
         };
         if held.is_empty() {
             return verdict;
@@ -159,11 +173,11 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        held: &mut Vec<Held>,
+        first: &mut Option<First>,
     ) -> Result<Verdict, Refusal> {
         match packet.bytes().first().map(|byte| byte >> 4) {
-            Some(4) => self.inbound(packet, env, out, watcher, held),
-            Some(6) => self.outbound(packet, env, out, watcher, held),
+            Some(4) => self.inbound(packet, env, out, watcher, first),
+            Some(6) => self.outbound(packet, env, out, watcher, first),
             Some(_) => Err(Reason::NotIp.into()),
             None => Err(Reason::Truncated.into()),
         }
@@ -262,6 +276,19 @@ impl Nat64 {
     pub fn held_fragments(&self) -> usize {
         self.fragments.held()
     }
+
+    /// Packets whose fragments are being followed.
+    pub fn fragmented_packets(&self) -> usize {
+        self.fragments.followed()
+    }
+}
+
+/// A first fragment: the packet that it is of, and the ports.
+type First = (Key, Numbers);
+
+/// Fragments had to go before the first of their packet came.
+fn note_lost(lost: usize, watcher: &mut impl Watcher) {
+    (0..lost).for_each(|_| watcher.dropped(Reason::FragmentLimit));
 }
 
 /// Our own errors come from an address of the pool, unless something else is configured.
@@ -284,8 +311,15 @@ fn refusal(reason: Reason) -> Refusal {
         | Reason::PoolExhausted
         | Reason::SessionLimit
         | Reason::BindingLimit
+        | Reason::HostSessionLimit
+        | Reason::HostBindingLimit
         | Reason::SourceSessionLimit
-        | Reason::SourceBindingLimit => reason.answered(Answer::AddressUnreachable),
+        | Reason::SourceBindingLimit
+        | Reason::SiteSessionLimit
+        | Reason::SiteBindingLimit
+        | Reason::OutsideSessionLimit
+        | Reason::OutsideNodeLimit
+        | Reason::OutsidePeerLimit => reason.answered(Answer::AddressUnreachable),
         Reason::Filtered => reason.answered(Answer::Prohibited),
         Reason::TransportUnknown => reason.answered(Answer::TransportUnknown),
         _ => reason.into(),

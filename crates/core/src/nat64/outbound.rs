@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the IPv6 side, to IPv4 or back.
 
-use super::fragment::{Held, Key};
-use super::{refusal, tuple, Nat64, Random};
+use super::fragment::{Key, Later};
+use super::{note_lost, refusal, tuple, First, Nat64, Random};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
 use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
@@ -34,7 +34,7 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        held: &mut Vec<Held>,
+        first: &mut Option<First>,
     ) -> Result<Verdict, Refusal> {
         let ip = v6to4::receive(packet)?;
         // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that
@@ -67,8 +67,12 @@ impl Nat64 {
         };
 
         let now = env.now();
-        let Some(numbers) = self.numbers_of_ipv6(&received, packet, now, held)? else {
-            return Ok(Verdict::Held);
+        let numbers = match self.numbers_of_ipv6(&received, packet, now, first)? {
+            Later::Of(numbers) => numbers,
+            Later::Held(lost) => {
+                note_lost(lost, watcher);
+                return Ok(Verdict::Held);
+            }
         };
         let to = Endpoint4 {
             addr: dst,
@@ -129,26 +133,27 @@ impl Nat64 {
         Ok(v6to4::send(t, packet, env, out, received, what, addresses))
     }
 
-    /// The ports of a packet, or of the first fragment of it; None if that is still to come. If this
-    /// is the first, those that waited for it come into `held`.
+    /// The ports of a packet, or of the first fragment of it. If this is the first, it comes into `first`.
     fn numbers_of_ipv6(
         &mut self,
         received: &Received<'_>,
         packet: &Packet<'_>,
         now: Duration,
-        held: &mut Vec<Held>,
-    ) -> Result<Option<Numbers>, Reason> {
+        first: &mut Option<First>,
+    ) -> Result<Later, Reason> {
         let bytes = &packet.bytes()[received.chain.payload_at..];
         let numbers = tuple::numbers_of(received.carried.kind, bytes, received.part)?;
-        let Some(fragment) = received.chain.fragment.filter(|f| !f.is_atomic()) else {
-            return Ok(numbers);
-        };
-        let key = Key::v6(received.ip, fragment.id, received.chain.protocol);
-        match numbers {
-            Some(numbers) => *held = self.fragments.first(key, numbers, now),
-            None => return self.fragments.later(key, packet.bytes(), now),
+        let fragment = received.chain.fragment.filter(|f| !f.is_atomic());
+        let key = fragment.map(|f| Key::v6(received.ip, f.id, received.chain.protocol));
+        match (numbers, key) {
+            (Some(numbers), key) => {
+                *first = key.map(|key| (key, numbers));
+                Ok(Later::Of(numbers))
+            }
+            (None, Some(key)) => self.fragments.later(key, packet.bytes(), now),
+            // What has an offset has a Fragment header that is not atomic.
+            (None, None) => Err(Reason::FragmentMalformed),
         }
-        Ok(numbers)
     }
 
     /// The IPv4 address of the destination, and the prefix that it stands in.

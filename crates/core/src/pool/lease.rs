@@ -35,7 +35,7 @@ impl Pool {
         let n = random().checked_rem(u64::from(block.free_of(Class::User, parity)))?;
         let port = block.nth_free(Class::User, parity, n as u32)?;
         block.lend(port);
-        self.note_free(protocol, at);
+        self.note_taken(protocol, at);
         Some(port)
     }
 
@@ -63,7 +63,7 @@ impl Pool {
         }
         if let Some(at) = self.position(address) {
             self.block(protocol, at).put_back(port);
-            self.note_free(protocol, at);
+            self.note_put_back(protocol, at);
         }
     }
 

@@ -63,6 +63,9 @@ pub struct Pool {
     addresses: Vec<Address>,
     /// For each protocol, one bit for each address that has a free port.
     with_free: [Vec<u64>; 3],
+    /// Free ports of each protocol, and all.
+    free: [u64; 3],
+    ports: [u64; 3],
     preserve_ports: bool,
     key: [u64; 2],
 }
@@ -84,13 +87,17 @@ impl Pool {
             parts: parts.to_vec(),
             addresses: Vec::new(),
             with_free: [(); 3].map(|()| vec![0; words]),
+            free: [0; 3],
+            ports: [0; 3],
             preserve_ports,
             key,
         };
         for (at, &addr) in addrs.iter().enumerate() {
             for protocol in Protocol::ALL {
-                if ranges(parts, protocol, addr).next().is_some() {
+                let ports = count(ranges(parts, protocol, addr).collect());
+                if ports > 0 {
                     pool.with_free[protocol.index()][at / 64] |= 1 << (at % 64);
+                    pool.free[protocol.index()] += ports;
                 }
             }
             pool.addresses.push(Address {
@@ -98,6 +105,7 @@ impl Pool {
                 blocks: [None, None, None],
             });
         }
+        pool.ports = pool.free;
         pool
     }
 
@@ -164,7 +172,7 @@ impl Pool {
         let block = self.block(protocol, at);
         let port = allocate::choose(block, wish, &mut random)?;
         block.take(port);
-        self.note_free(protocol, at);
+        self.note_taken(protocol, at);
         let addr = self.addresses[at as usize].addr;
         Some(Endpoint4 { addr, port })
     }
@@ -182,7 +190,7 @@ impl Pool {
             return Claim::Occupied;
         }
         block.take(v4.port);
-        self.note_free(protocol, at);
+        self.note_taken(protocol, at);
         Claim::Taken
     }
 
@@ -190,17 +198,18 @@ impl Pool {
     pub fn release(&mut self, protocol: Protocol, v4: Endpoint4) {
         if let Some(at) = self.position(v4.addr) {
             self.block(protocol, at).put_back(v4.port);
-            self.note_free(protocol, at);
+            self.note_put_back(protocol, at);
         }
     }
 
-    /// Free ports of a protocol, on all addresses. It looks at every address.
+    /// Free ports of a protocol, on all addresses. What is on loan is not free.
     pub fn free_ports(&self, protocol: Protocol) -> u64 {
-        let free = |address: &Address| match &address.blocks[protocol.index()] {
-            Some(block) => u64::from(block.free_ports()),
-            None => count(ranges(&self.parts, protocol, address.addr).collect()),
-        };
-        self.addresses.iter().map(free).sum()
+        self.free[protocol.index()]
+    }
+
+    /// Ports of a protocol, free or not.
+    pub fn ports(&self, protocol: Protocol) -> u64 {
+        self.ports[protocol.index()]
     }
 
     fn begin(&self, source: Ipv6Addr) -> Option<usize> {
@@ -247,6 +256,16 @@ impl Pool {
 
     fn make_block(&self, protocol: Protocol, addr: Ipv4Addr) -> Block {
         Block::new(ranges(&self.parts, protocol, addr))
+    }
+
+    fn note_taken(&mut self, protocol: Protocol, at: u32) {
+        self.free[protocol.index()] -= 1;
+        self.note_free(protocol, at);
+    }
+
+    fn note_put_back(&mut self, protocol: Protocol, at: u32) {
+        self.free[protocol.index()] += 1;
+        self.note_free(protocol, at);
     }
 
     /// Notes whether an address still has a free port.

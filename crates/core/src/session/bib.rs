@@ -27,6 +27,8 @@ pub struct Entry {
     pub first: u32,
     /// How many they are.
     pub sessions: u32,
+    /// Of these, opened from the IPv4 side.
+    pub outside: u32,
     /// Whose it is, in [`super::limit::Sources`].
     pub source: u32,
     pub protocol: Protocol,
@@ -94,6 +96,7 @@ impl Bib {
             v4,
             first: NONE,
             sessions: 0,
+            outside: 0,
             source,
             protocol,
             origin,

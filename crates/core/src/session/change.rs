@@ -20,43 +20,17 @@ impl State {
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
-        let limits = self.config.limits;
-        if self.sessions.len() >= limits.sessions {
-            return Err(Reason::SessionLimit);
-        }
-        if self.bib.len() >= limits.bindings {
-            return Err(Reason::BindingLimit);
-        }
-        let at = self.sources.enter(packet.v6.addr);
-        let source = &self.sources[at];
-        let refused = if source.sessions >= limits.sessions_per_source {
-            Some(Reason::SourceSessionLimit)
-        } else if source.bindings >= limits.bindings_per_source {
-            Some(Reason::SourceBindingLimit)
-        } else {
-            None
+        let node = self.sources.of_node(packet.v6.addr);
+        self.admit_session(Side::V6, &node)?;
+        let free_ports = self.pool.free_ports(packet.protocol);
+        self.admit_binding(packet.protocol, free_ports, &node)?;
+        let allocated = self.pool.allocate(self.applicant(packet), random);
+        let binding = Binding {
+            protocol: packet.protocol,
+            v4: allocated.ok_or(Reason::PoolExhausted)?,
+            v6: packet.v6,
         };
-        let allocated = match refused {
-            Some(reason) => Err(reason),
-            None => self
-                .pool
-                .allocate(self.applicant(packet), random)
-                .ok_or(Reason::PoolExhausted),
-        };
-        match allocated {
-            Ok(v4) => {
-                let binding = Binding {
-                    protocol: packet.protocol,
-                    v4,
-                    v6: packet.v6,
-                };
-                Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
-            }
-            Err(reason) => {
-                self.sources.leave(at);
-                Err(reason)
-            }
-        }
+        Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
     }
 
     fn applicant(&self, packet: &Outbound) -> Applicant {
@@ -102,8 +76,7 @@ impl State {
         pooled: bool,
         watcher: &mut impl Watcher,
     ) -> u32 {
-        let source = self.sources.enter(binding.v6.addr);
-        self.sources[source].bindings += 1;
+        let source = self.sources.bind(binding.v6.addr, binding.protocol);
         let at = self.bib.insert(binding, origin, pooled, source);
         watcher.event(Event::BindingOpened(binding));
         at
@@ -115,14 +88,13 @@ impl State {
             let session = self.bib[at].first;
             let view = self.session_view(session);
             let ended = self.sessions.remove(&mut self.bib, session);
-            self.note_closed(ended.bib, ended.peer, view, watcher);
+            self.note_closed(&ended, view, watcher);
         }
         let entry = self.bib.remove(at);
         if entry.pooled {
             self.pool.release(entry.protocol, entry.v4);
         }
-        self.sources[entry.source].bindings -= 1;
-        self.sources.leave(entry.source);
+        self.sources.unbind(entry.source, entry.protocol);
         watcher.event(Event::BindingClosed(entry.binding()));
     }
 
@@ -134,10 +106,7 @@ impl State {
         }
     }
 
-    /// A session of a binding with a peer, if the limits allow it.
-    ///
-    /// From the IPv4 side a source can be given half of the sessions it may have, for it cannot help
-    /// what is sent to it; the rest it can always open itself.
+    /// A session of a binding with a peer, if limits and shares allow it.
     pub(super) fn open_session(
         &mut self,
         bib: u32,
@@ -147,18 +116,13 @@ impl State {
         side: Side,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
-        let limits = &self.config.limits;
-        if self.sessions.len() >= limits.sessions {
-            return Err(Reason::SessionLimit);
+        let binding = &self.bib[bib];
+        let node = self.sources.upwards(binding.source);
+        self.admit_session(side, &node)?;
+        if side == Side::V4 {
+            self.admit_from_outside(&node, binding.outside, peer.0.addr)?;
         }
-        let of_source = match side {
-            Side::V6 => limits.sessions_per_source,
-            Side::V4 => limits.sessions_per_source.div_ceil(2),
-        };
-        if self.sources[self.bib[bib].source].sessions >= of_source {
-            return Err(Reason::SourceSessionLimit);
-        }
-        Ok(self.add_session(bib, peer, state, last, watcher))
+        Ok(self.add_session(bib, peer, state, last, side, watcher))
     }
 
     pub(super) fn add_session(
@@ -167,17 +131,19 @@ impl State {
         peer: (Endpoint4, u8),
         state: SessionState,
         last: Millis,
+        side: Side,
         watcher: &mut impl Watcher,
     ) -> u32 {
         let source = self.bib[bib].source;
-        self.sources[source].sessions += 1;
+        let outside = side == Side::V4;
+        self.sources.open(source, outside.then_some(peer.0.addr));
         if let Some(permissions) = &mut self.permissions {
             permissions.add(bib, peer.0.addr);
         }
         let deadline = last + table::millis_of(state.lifetime(), &self.config.timeouts);
         let at = self
             .sessions
-            .insert(&mut self.bib, bib, peer, (state, last, deadline));
+            .insert(&mut self.bib, bib, (peer, outside), (state, last, deadline));
         watcher.event(Event::SessionOpened(self.session_view(at)));
         at
     }
@@ -185,15 +151,15 @@ impl State {
     /// What is left to do when a session has been taken out of its table.
     pub(super) fn note_closed(
         &mut self,
-        bib: u32,
-        peer: Endpoint4,
+        ended: &table::Session,
         view: SessionView,
         watcher: &mut impl Watcher,
     ) {
-        let source = self.bib[bib].source;
-        self.sources[source].sessions -= 1;
+        let source = self.bib[ended.bib].source;
+        let peer = ended.peer.addr;
+        self.sources.close(source, ended.outside.then_some(peer));
         if let Some(permissions) = &mut self.permissions {
-            permissions.remove(bib, peer.addr);
+            permissions.remove(ended.bib, peer);
         }
         watcher.event(Event::SessionClosed(view));
     }

@@ -100,7 +100,7 @@ impl State {
         }
         let view = self.session_view(at);
         let ended = self.sessions.remove_popped(&mut self.bib, at);
-        self.note_closed(ended.bib, ended.peer, view, watcher);
+        self.note_closed(&ended, view, watcher);
         self.close_binding_if_idle(ended.bib, watcher);
     }
 }

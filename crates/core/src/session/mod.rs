@@ -5,7 +5,7 @@
 //!
 //! 1. `bib`: the binding of the node. From the IPv6 side, a new one if it has none.
 //! 2. `filter`: may the peer send to it?
-//! 3. `table`: the session with the peer, or a new one if the `limit`s allow it. A SYN that
+//! 3. `table`: the session with the peer, or a new one if it is `admit`ted (`limit`). A SYN that
 //!    nobody asked for is kept in `syn`.
 //! 4. `tcp`: the state after the packet.
 //! 5. `timer`: how long the session lives from now on.
@@ -16,6 +16,7 @@
 //!
 //! Entries are numbered and stand in `slab`s; `key` has the hash tables of the numbers.
 
+mod admit;
 mod bib;
 mod change;
 mod event;
@@ -130,7 +131,7 @@ impl State {
             pool: Pool::new(&config.pool4, config.port_preservation, [pool0, pool1]),
             bib: Bib::new(keys),
             sessions: Sessions::new(keys),
-            sources: Sources::new(keys, config.limits.source_prefix_len),
+            sources: Sources::new(keys, &config.limits),
             permissions: dependent.then(|| Permissions::new(keys)),
             syns: Syns::new(keys, config.limits.held_syns),
             clock: Clock::new(),

@@ -5,9 +5,10 @@
 use super::bib::Origin;
 use super::event::{BindingView, SessionView, Watcher};
 use super::table;
+use super::tcp::Side;
 use super::timer::Millis;
 use super::State;
-use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol, LEVELS};
 use crate::verdict::Reason;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -52,10 +53,9 @@ pub struct Usage {
     pub sessions: u32,
     /// Bindings.
     pub bindings: u32,
-    /// Sessions of one source.
-    pub source_sessions: u32,
-    /// Bindings of one source.
-    pub source_bindings: u32,
+    /// Sessions and bindings of the prefixes that the node is in, in the order of
+    /// [`crate::config::nat64::Limits::levels`].
+    pub of_level: [(u32, u32); LEVELS],
 }
 
 impl State {
@@ -162,7 +162,8 @@ impl State {
     /// binding. `now` is the time at which it has `remaining` left.
     ///
     /// What the configuration no longer allows does not come back: a port that is not in the pool, a
-    /// prefix that is gone, more than the limits. One that is there in the same state is from now on as
+    /// prefix that is gone, more than the limits. Shares do not count here: they depend on who came first.
+    /// One that is there in the same state is from now on as
     /// old as this one: the fast path knows when it last translated a packet of a session, if it ever
     /// did, and is asked before the session ends.
     pub fn restore_session(
@@ -179,7 +180,7 @@ impl State {
             (session.state, session.prefix) == (view.state, view.prefix)
         };
         let Some(at) = there.filter(is_same) else {
-            return self.bring_in(view, false, watcher);
+            return self.bring_in(view, Coming::Back, watcher);
         };
         self.sessions[at].last = self.last_of(view);
         self.hasten(at);
@@ -193,14 +194,13 @@ impl State {
         (self.clock.now() + remaining).saturating_sub(timeout)
     }
 
-    /// What there is of the limits' kinds, of a node's source and in all.
+    /// What there is of the limits' kinds, of a node's prefixes and in all.
     pub fn usage(&self, node: Ipv6Addr) -> Usage {
-        let source = self.sources.find(node).map(|at| &self.sources[at]);
+        let of_node = self.sources.of_node(node);
         Usage {
             sessions: self.sessions.len(),
             bindings: self.bib.len(),
-            source_sessions: source.map_or(0, |source| source.sessions),
-            source_bindings: source.map_or(0, |source| source.bindings),
+            of_level: of_node.map(|has| (has.sessions, has.all_bindings())),
         }
     }
 
@@ -213,19 +213,19 @@ impl State {
         watcher: &mut impl Watcher,
     ) -> Result<(), Reason> {
         self.clock.advance(now);
-        self.bring_in(view, true, watcher)
+        self.bring_in(view, Coming::Leased, watcher)
     }
 
     fn bring_in(
         &mut self,
         view: &SessionView,
-        leased: bool,
+        coming: Coming,
         watcher: &mut impl Watcher,
     ) -> Result<(), Reason> {
         let binding = view.binding;
         let Binding { protocol, v4, v6 } = binding;
         // From here on the port is a binding's, or nobody's.
-        let leased = leased && self.pool.take_leased(protocol, v4.addr, v4.port);
+        let leased = coming == Coming::Leased && self.pool.take_leased(protocol, v4.addr, v4.port);
         let found = match self.find_both(binding) {
             Ok(found) => found,
             Err(_) => {
@@ -237,7 +237,7 @@ impl State {
         };
         let at = match found {
             Some(at) => at,
-            None => match self.room_for(binding, view) {
+            None => match self.room_for(binding, view, coming) {
                 Ok(()) if leased => self.add_binding(binding, Origin::Dynamic, true, watcher),
                 Ok(()) => self.claim_binding(binding, watcher)?,
                 Err(reason) => {
@@ -258,9 +258,16 @@ impl State {
         }
         let last = self.last_of(view);
         let peer = (view.peer, view.prefix);
-        let side = super::Side::V6;
-        match self.open_session(at, peer, view.state, last, side, watcher) {
-            Ok(_) => Ok(()),
+        let node = self.sources.upwards(self.bib[at].source);
+        let admitted = match coming {
+            Coming::Back => self.admit_within_limits(Side::V6, &node),
+            Coming::Leased => self.admit_session(Side::V6, &node),
+        };
+        match admitted {
+            Ok(()) => {
+                self.add_session(at, peer, view.state, last, Side::V6, watcher);
+                Ok(())
+            }
             Err(reason) => {
                 self.close_binding_if_idle(at, watcher);
                 Err(reason)
@@ -282,7 +289,7 @@ impl State {
         }
     }
 
-    fn room_for(&mut self, binding: Binding, view: &SessionView) -> Result<(), Reason> {
+    fn room_for(&self, binding: Binding, view: &SessionView, coming: Coming) -> Result<(), Reason> {
         if binding.misplaced(&self.config.translator).is_some() {
             return Err(Reason::SourceIllegal);
         }
@@ -295,16 +302,23 @@ impl State {
         if !of_protocol {
             return Err(Reason::TransportUnknown);
         }
-        let limits = &self.config.limits;
-        if self.bib.len() >= limits.bindings {
-            return Err(Reason::BindingLimit);
+        let node = self.sources.of_node(binding.v6.addr);
+        match coming {
+            Coming::Back => self.admit_binding_within_limits(&node),
+            // Its port was free when it was lent.
+            Coming::Leased => {
+                let free_ports = self.pool.free_ports(binding.protocol) + 1;
+                self.admit_binding(binding.protocol, free_ports, &node)
+            }
         }
-        let at = self.sources.enter(binding.v6.addr);
-        let full = self.sources[at].bindings >= limits.bindings_per_source;
-        self.sources.leave(at);
-        if full {
-            return Err(Reason::SourceBindingLimit);
-        }
-        Ok(())
     }
+}
+
+/// How a session comes that no packet has opened here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Coming {
+    /// From stored state.
+    Back,
+    /// The fast path has opened it.
+    Leased,
 }

@@ -64,7 +64,7 @@ impl State {
                 None => {
                     let view = self.session_view(at);
                     let ended = self.sessions.remove(&mut self.bib, at);
-                    self.note_closed(ended.bib, ended.peer, view, watcher);
+                    self.note_closed(&ended, view, watcher);
                     self.close_binding_if_idle(ended.bib, watcher);
                 }
             }
@@ -120,14 +120,15 @@ impl State {
 
     /// A source may be another prefix now.
     fn count_sources_again(&mut self) {
-        let mut sources = Sources::new(self.keys, self.config.limits.source_prefix_len);
+        let mut sources = Sources::new(self.keys, &self.config.limits);
         let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
         for at in all {
             let entry = &mut self.bib[at];
-            entry.source = sources.enter(entry.v6.addr);
-            let source = &mut sources[entry.source];
-            source.bindings += 1;
-            source.sessions += entry.sessions;
+            entry.source = sources.bind(entry.v6.addr, entry.protocol);
+        }
+        for (_, session) in self.sessions.iter() {
+            let peer = session.outside.then_some(session.peer.addr);
+            sources.open(self.bib[session.bib].source, peer);
         }
         self.sources = sources;
     }

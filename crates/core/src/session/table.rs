@@ -39,6 +39,8 @@ pub struct Session {
     pub state: SessionState,
     /// By which translation prefix the node knows the peer.
     pub prefix: u8,
+    /// The IPv4 side has opened it.
+    pub outside: bool,
 }
 
 /// All sessions, of all protocols.
@@ -79,7 +81,7 @@ impl Sessions {
         &mut self,
         bindings: &mut Bib,
         bib: u32,
-        (peer, prefix): (Endpoint4, u8),
+        ((peer, prefix), outside): ((Endpoint4, u8), bool),
         (state, last, deadline): (SessionState, Millis, Millis),
     ) -> u32 {
         let binding = &mut bindings[bib];
@@ -96,9 +98,11 @@ impl Sessions {
             slot: 0,
             state,
             prefix,
+            outside,
         });
         binding.first = at;
         binding.sessions += 1;
+        binding.outside += u32::from(outside);
         if first != NONE {
             self.sessions[first].siblings.previous = at;
         }
@@ -119,6 +123,7 @@ impl Sessions {
         let Links { previous, next } = session.siblings;
         let binding = &mut bindings[session.bib];
         binding.sessions -= 1;
+        binding.outside -= u32::from(session.outside);
         if previous == NONE {
             binding.first = next;
         } else {

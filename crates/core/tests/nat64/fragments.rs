@@ -7,7 +7,7 @@ use crate::world::*;
 use diolkos_core::{Reason, Verdict};
 
 /// A datagram of 64 bytes of payload and more, in three fragments of IPv6.
-fn pieces6(src: &str, id: u32) -> Vec<Vec<u8>> {
+pub fn pieces6(src: &str, id: u32) -> Vec<Vec<u8>> {
     let whole = packet6(src, PEER6, 17, udp_of(5000, 53, &pattern(64)));
     let cuts = [(0, 24), (24, 48), (48, whole.payload.len())];
     cuts.iter()
@@ -25,7 +25,7 @@ fn pieces6(src: &str, id: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn pieces4(src: &str, port: u16, id: u16) -> Vec<Vec<u8>> {
+pub fn pieces4(src: &str, port: u16, id: u16) -> Vec<Vec<u8>> {
     let whole = packet4(src, POOL, 17, udp_of(53, port, &pattern(64)));
     let cuts = [(0, 24), (24, 48), (48, whole.l4.len())];
     cuts.iter()
@@ -154,8 +154,11 @@ fn if_the_first_is_refused_so_are_the_others() {
     assert_eq!(w.give(&pieces[1]).0, Verdict::Held);
     assert_eq!(w.give(&pieces[0]).0, Verdict::Drop(Reason::NoBinding));
     assert_eq!(w.watch.dropped, [Reason::NoBinding]);
-    assert_eq!(w.give(&pieces[2]).0, Verdict::Drop(Reason::NoBinding));
     assert_eq!(w.nat64.held_fragments(), 0);
+    assert_eq!(w.nat64.fragmented_packets(), 0, "nothing is remembered");
+    assert_eq!(w.give(&pieces[2]).0, Verdict::Held);
+    w.wait(2.0);
+    assert_eq!(w.watch.dropped[1..], [Reason::FragmentTimeout]);
 }
 
 #[test]
@@ -178,9 +181,9 @@ fn what_belongs_to_a_syn_that_is_kept_is_not() {
 #[test]
 fn floods_find_bounds() {
     let mut w = Router::new(|config| {
-        config.limits.held_fragments = 10;
+        config.limits.held_fragments = 20;
         config.limits.held_fragments_per_source = 4;
-        config.limits.fragmented_packets = 20;
+        config.limits.fragmented_packets = 40;
     });
     let mut fates = vec![];
     for id in 0..6 {
@@ -198,23 +201,23 @@ fn floods_find_bounds() {
         fates.push(w.give(&pieces6(&format!("2001:db8:{n}::1"), 1)[1]).0);
     }
     assert_eq!(fates[6..], [Verdict::Held; 6]);
-    assert_eq!(
-        w.give(&pieces6("2001:db8:9::1", 1)[1]).0,
-        Verdict::Drop(Reason::FragmentLimit)
-    );
     assert_eq!(w.nat64.held_fragments(), 10);
-    // First fragments still pass; beyond the bound they are not remembered.
-    for id in 100..120 {
+    // The next one takes the place of the oldest.
+    assert_eq!(w.give(&pieces6("2001:db8:9::1", 1)[1]).0, Verdict::Held);
+    assert_eq!(w.watch.dropped, [Reason::FragmentLimit]);
+    assert_eq!(w.nat64.held_fragments(), 10);
+    // First fragments still pass and are remembered, and the oldest are forgotten.
+    for id in 100..150 {
         w.pass(&pieces6("2001:db8:a::1", id)[0]);
+        w.pass(&pieces6("2001:db8:a::1", id)[1]);
     }
-    assert_eq!(
-        w.give(&pieces6("2001:db8:a::1", 119)[1]).0,
-        Verdict::Drop(Reason::FragmentLimit)
-    );
-    w.pass(&pieces6("2001:db8:a::1", 100)[1]);
+    assert_eq!(w.nat64.fragmented_packets(), 20);
     w.wait(2.0);
-    assert_eq!(w.nat64.held_fragments(), 0);
-    assert_eq!(w.watch.dropped.len(), 10);
+    assert_eq!(
+        (w.nat64.held_fragments(), w.nat64.fragmented_packets()),
+        (0, 0)
+    );
+    assert_eq!(w.watch.dropped.len(), 11);
     assert_eq!(w.give(&pieces6(NODE, 1)[1]).0, Verdict::Held);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stateful translator, in virtual time.
 //!
-//! * `udp`, `tcp`, `limits`, `bindings`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
+//! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
 //! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
-//! * `packets`, `errors`, `fragments`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
+//! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
 //! * `world`: what they have in common.
 
@@ -13,6 +13,7 @@ mod common;
 mod agreement;
 mod bindings;
 mod errors;
+mod fragment_floods;
 mod fragments;
 mod hairpin;
 mod limits;
@@ -21,6 +22,7 @@ mod packets;
 mod reconfigure;
 mod restore;
 mod robust;
+mod shares;
 mod tcp;
 mod udp;
 mod world;

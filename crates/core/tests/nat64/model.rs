@@ -91,12 +91,12 @@ impl Model {
         if self.sessions.len() >= 12 {
             return Err(Reason::SessionLimit);
         }
-        if self.bindings.len() >= 9 {
-            return Err(Reason::BindingLimit);
-        }
         let (bindings, sessions) = self.of_source(v6);
         if sessions >= 5 {
             return Err(Reason::SourceSessionLimit);
+        }
+        if self.bindings.len() >= 9 {
+            return Err(Reason::BindingLimit);
         }
         if bindings >= 4 {
             return Err(Reason::SourceBindingLimit);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Pool4, Protocol};
+use diolkos_core::config::nat64::{
+    Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol,
+};
 use diolkos_core::nat64::Random;
 use diolkos_core::session::{
     Due, Event, Inbound, Inward, Outbound, Segment, SessionState, SessionView, State, Watcher,
@@ -26,7 +28,19 @@ pub fn config() -> Nat64Config {
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),
         }],
+        limits: without_shares(Limits::default()),
         ..Nat64Config::default()
+    }
+}
+
+/// A few nodes may take everything: what is tested is something else.
+pub fn without_shares(limits: Limits) -> Limits {
+    Limits {
+        host_share: 100,
+        source_share: 100,
+        site_share: 100,
+        outside_share: 100,
+        ..limits
     }
 }
 

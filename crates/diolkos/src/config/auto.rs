@@ -155,6 +155,72 @@ impl Visitor<'_> for MtuVisitor {
     }
 }
 
+/// How many there may be, or `"auto"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// There is no number; something else limits.
+    #[default]
+    Auto,
+    /// So many.
+    Most(u32),
+}
+
+impl Limit {
+    /// The number, where `auto` has a meaning.
+    pub fn or(self, auto: u32) -> u32 {
+        match self {
+            Limit::Auto => auto,
+            Limit::Most(number) => number,
+        }
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Limit::Auto => serializer.serialize_str("auto"),
+            Limit::Most(number) => serializer.serialize_u32(*number),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+        deserializer.deserialize_any(LimitVisitor)
+    }
+}
+
+struct LimitVisitor;
+
+impl Visitor<'_> for LimitVisitor {
+    type Value = Limit;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number or \"auto\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Limit, E> {
+        match text {
+            "auto" => Ok(Limit::Auto),
+            other => Err(E::custom(format!(
+                "`{other}` is neither a number nor `auto`"
+            ))),
+        }
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Limit, E> {
+        u32::try_from(number)
+            .map(Limit::Most)
+            .map_err(|_| E::custom(format!("{number} is not between 0 and {}", u32::MAX)))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Limit, E> {
+        u32::try_from(number)
+            .map(Limit::Most)
+            .map_err(|_| E::custom(format!("{number} is not between 0 and {}", u32::MAX)))
+    }
+}
+
 /// A list of networks, or `"auto"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Networks<N> {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use network::network_or_node;
 
-pub use auto::{Mtu, Networks, Prefix, V4Address, V6Address};
+pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
 pub use nat64::Nat64;

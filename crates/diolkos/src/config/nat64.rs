@@ -12,7 +12,7 @@ use diolkos_core::config::nat64 as core;
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Networks, Settings};
+use super::{Found, Limit, Networks, Settings};
 
 /// A stateful NAT64.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,12 +32,22 @@ pub struct Nat64 {
     pub max_sessions: u32,
     /// Bindings in total.
     pub max_bindings: u32,
-    /// Sessions of one source.
-    pub max_sessions_per_source: u32,
-    /// Bindings of one source.
-    pub max_bindings_per_source: u32,
+    /// Sessions of one source; auto: shares alone decide.
+    pub max_sessions_per_source: Limit,
+    /// Bindings of one source; auto: shares alone decide.
+    pub max_bindings_per_source: Limit,
     /// Bits of the IPv6 prefix that is one source.
     pub source_prefix_len: u8,
+    /// Bits of the wider prefixes that are one site, two at most.
+    pub site_prefix_lens: Vec<u8>,
+    /// Percent of the sessions, the bindings and the ports that the others leave, for one IPv6 address.
+    pub host_share: u8,
+    /// The same for one source.
+    pub source_share: u8,
+    /// The same for one site.
+    pub site_share: u8,
+    /// Percent of the sessions that the IPv4 side may open.
+    pub outside_share: u8,
     /// Where sessions are kept while the program does not run; empty: nowhere.
     pub state: PathBuf,
     /// How long sessions live without a packet.
@@ -60,9 +70,14 @@ impl Default for Nat64 {
             port_preservation: false,
             max_sessions: limits.sessions,
             max_bindings: limits.bindings,
-            max_sessions_per_source: limits.sessions_per_source,
-            max_bindings_per_source: limits.bindings_per_source,
+            max_sessions_per_source: Limit::Auto,
+            max_bindings_per_source: Limit::Auto,
             source_prefix_len: limits.source_prefix_len,
+            site_prefix_lens: limits.site_prefix_lens.to_vec(),
+            host_share: limits.host_share,
+            source_share: limits.source_share,
+            site_share: limits.site_share,
+            outside_share: limits.outside_share,
             state: PathBuf::new(),
             timeouts: Timeouts::default(),
             pool4: Vec::new(),
@@ -75,6 +90,12 @@ impl Nat64 {
     /// The file in which sessions are kept while the program does not run, if they are.
     pub fn state(&self) -> Option<&Path> {
         Some(self.state.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// As many as are supported; more are objected to.
+    fn site_prefix_lens(&self) -> [u8; core::MAX_SITES] {
+        let mut lens = self.site_prefix_lens.iter();
+        [(); core::MAX_SITES].map(|()| lens.next().copied().unwrap_or(0))
     }
 }
 
@@ -291,9 +312,14 @@ impl Settings {
             limits: core::Limits {
                 sessions: n.max_sessions,
                 bindings: n.max_bindings,
-                sessions_per_source: n.max_sessions_per_source,
-                bindings_per_source: n.max_bindings_per_source,
+                sessions_per_source: n.max_sessions_per_source.or(u32::MAX),
+                bindings_per_source: n.max_bindings_per_source.or(u32::MAX),
                 source_prefix_len: n.source_prefix_len,
+                site_prefix_lens: n.site_prefix_lens(),
+                host_share: n.host_share,
+                source_share: n.source_share,
+                site_share: n.site_share,
+                outside_share: n.outside_share,
                 ..core::Limits::default()
             },
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules that settings may break, apart from what only the machine can tell.
 
+use diolkos_core::config::nat64::MAX_SITES;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{
@@ -190,6 +191,15 @@ impl Settings {
             .is_some_and(|path| path.file_name().is_none())
         {
             object("nat64.state", "it names no file".to_owned());
+        }
+        let lens = &self.nat64.site_prefix_lens;
+        if lens.len() > MAX_SITES {
+            let message = format!("{} lengths; {MAX_SITES} are supported", lens.len());
+            object("nat64.site_prefix_lens", message);
+        }
+        if let Some(at) = lens.iter().position(|&len| len == 0) {
+            let key = format!("nat64.site_prefix_lens[{at}]");
+            object(&key, "0 is not between 1 and 128".to_owned());
         }
         object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }

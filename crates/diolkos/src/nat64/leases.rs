@@ -7,7 +7,8 @@
 //! taken out again.
 //!
 //! The limits hold without the programs knowing them. What is lent counts as if it were used, and nothing is lent near
-//! any limit; if others come nearer, leases end before they do harm.
+//! any limit; if others come nearer, leases end before they do harm. Of shares, which depend on what everybody has, only
+//! so much is lent as each prefix may have whatever others do ([`Terms::lendable`]).
 //!
 //! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
 
@@ -15,11 +16,12 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Protocol};
-use diolkos_core::session::{SessionState, SessionView, State, Usage};
-use diolkos_sys::fastpath::{Lending, Opening, Told, LEASES, LEASE_PORTS, OWN};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
+use diolkos_core::session::{SessionState, SessionView, State};
+use diolkos_sys::fastpath::{Lending, Opening, Told, LEASES, LEASE_PORTS};
 
-use super::mirror::{own_networks, Mirror};
+use super::mirror::Mirror;
+use super::terms::Terms;
 
 /// Sessions that a node opens the long way before it gets a lease.
 const WARM: u8 = 4;
@@ -41,7 +43,8 @@ pub struct Leases {
     /// Sessions lately opened the long way by the node that last came to a place: a part of its address, and how many.
     warm: Vec<(u32, u8)>,
     lent: Lent,
-    lent_to: HashMap<u128, Lent>,
+    /// By level and prefix.
+    lent_to: HashMap<(usize, u128), Lent>,
     terms: Terms,
     next_sweep: usize,
 }
@@ -50,7 +53,6 @@ pub struct Leases {
 #[derive(Debug)]
 struct Held {
     node: Ipv6Addr,
-    source: u128,
     /// New bindings are of this address.
     address: Ipv4Addr,
     /// What is lent and not used up.
@@ -65,32 +67,6 @@ struct Held {
 struct Lent {
     sessions: u32,
     ports: u32,
-}
-
-/// What of the configuration matters here.
-#[derive(Debug)]
-struct Terms {
-    limits: Limits,
-    /// None at all.
-    nothing: bool,
-    /// No ports: each node wants that which it has itself.
-    no_ports: bool,
-}
-
-impl Terms {
-    fn of(config: &Nat64Config) -> Terms {
-        Terms {
-            limits: config.limits,
-            // The programs would not know every address of ours.
-            nothing: own_networks(config).len() > OWN,
-            no_ports: config.port_preservation,
-        }
-    }
-
-    fn source(&self, node: Ipv6Addr) -> u128 {
-        let beyond = 128 - u32::from(self.limits.source_prefix_len.clamp(1, 128));
-        node.to_bits() >> beyond << beyond
-    }
 }
 
 impl Leases {
@@ -187,7 +163,7 @@ impl Leases {
 
     /// An empty lease, if anything can be put into it.
     fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
-        let room = self.room(node, &state.usage(node));
+        let room = self.room(node, state);
         let (Some(lending), Some(address)) = (&self.lending, state.pool().address_of(node)) else {
             return false;
         };
@@ -197,7 +173,6 @@ impl Leases {
         lending.assign(place, node, address);
         self.held[place] = Some(Held {
             node,
-            source: self.terms.source(node),
             address,
             lent: Lent::default(),
             filling: FIRST,
@@ -242,59 +217,63 @@ impl Leases {
     }
 
     /// What may be lent to a node beyond what is.
-    fn room(&self, node: Ipv6Addr, used: &Usage) -> Lent {
-        let limits = &self.terms.limits;
-        let source = self.lent_to.get(&self.terms.source(node));
-        let source = source.copied().unwrap_or_default();
+    fn room(&self, node: Ipv6Addr, state: &State) -> Lent {
+        let used = state.usage(node);
         let room = |limit: u32, used: u32, lent: u32| {
             let lendable = limit.saturating_sub((limit / 16).max(LEAST_MARGIN));
             lendable.saturating_sub(used.saturating_add(lent))
         };
-        let of_source = room(
-            limits.sessions_per_source,
-            used.source_sessions,
-            source.sessions,
-        );
-        let ports = room(
-            limits.bindings_per_source,
-            used.source_bindings,
-            source.ports,
-        );
-        Lent {
-            sessions: room(limits.sessions, used.sessions, self.lent.sessions).min(of_source),
-            ports: room(limits.bindings, used.bindings, self.lent.ports).min(ports),
+        let (sessions, bindings, ports) = self.terms.lendable(state);
+        // Nothing of a free port is lent: what is lent is taken.
+        let in_pool = room(ports.all, Terms::ports_taken(state), 0);
+        let mut least = Lent {
+            sessions: room(sessions.all, used.sessions, self.lent.sessions),
+            ports: room(bindings.all, used.bindings, self.lent.ports).min(in_pool),
+        };
+        for (at, prefix) in self.terms.prefixes(node) {
+            let lent = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
+            let (of_sessions, of_bindings) = used.of_level[at];
+            let bindings = bindings.of_level[at].min(ports.of_level[at]);
+            least = Lent {
+                sessions: least.sessions.min(room(
+                    sessions.of_level[at],
+                    of_sessions,
+                    lent.sessions,
+                )),
+                ports: least.ports.min(room(bindings, of_bindings, lent.ports)),
+            };
         }
+        least
     }
 
     /// Ends leases where a limit or the end of the pool is near, which others may reach.
     fn end_where_short(&mut self, node: Ipv6Addr, state: &mut State) {
         let used = state.usage(node);
-        let Limits {
-            sessions,
-            bindings,
-            sessions_per_source,
-            bindings_per_source,
-            ..
-        } = self.terms.limits;
         let is_near = |limit: u32, used: u32, lent: u32| {
             let margin = (limit / 32).max(LEAST_MARGIN / 2);
             lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
         };
+        let (sessions, bindings, ports) = self.terms.lendable(state);
         let all = self.lent;
-        if is_near(sessions, used.sessions, all.sessions)
-            || is_near(bindings, used.bindings, all.ports)
+        let taken = Terms::ports_taken(state);
+        if is_near(sessions.all, used.sessions, all.sessions)
+            || is_near(bindings.all, used.bindings, all.ports)
+            || is_near(ports.all, taken.saturating_sub(all.ports), all.ports)
         {
             return self.end_all(state);
         }
-        let source = self.terms.source(node);
-        let its = self.lent_to.get(&source).copied().unwrap_or_default();
-        if is_near(sessions_per_source, used.source_sessions, its.sessions)
-            || is_near(bindings_per_source, used.source_bindings, its.ports)
-        {
-            let beyond = 128 - u32::from(self.terms.limits.source_prefix_len.clamp(1, 128));
-            self.end_where(state, |held| {
-                held.node.to_bits() >> beyond << beyond == source
-            });
+        let prefixes: Vec<_> = self.terms.prefixes(node).collect();
+        for (at, prefix) in prefixes {
+            let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
+            let (of_sessions, of_bindings) = used.of_level[at];
+            let bindings = bindings.of_level[at].min(ports.of_level[at]);
+            if is_near(sessions.of_level[at], of_sessions, its.sessions)
+                || is_near(bindings, of_bindings, its.ports)
+            {
+                let level = self.terms.levels[at];
+                self.end_where(state, |held| level.prefix_of(held.node) == prefix);
+                break;
+            }
         }
         let Some(address) = state.pool().address_of(node) else {
             return;
@@ -309,7 +288,7 @@ impl Leases {
         let (Some(lending), Some(held)) = (&self.lending, &self.held[place]) else {
             return;
         };
-        let mut room = self.room(held.node, &state.usage(held.node));
+        let mut room = self.room(held.node, state);
         let (mut filling, address) = (held.filling, held.address);
         let mut more = Lent::default();
         let left = lending.sessions(place);
@@ -371,14 +350,18 @@ impl Leases {
         let before = held.lent;
         change(&mut held.lent);
         let after = held.lent;
-        let source = held.source;
-        let of_source = self.lent_to.entry(source).or_default();
-        for sum in [&mut self.lent, of_source] {
+        let node = held.node;
+        let follow = |sum: &mut Lent| {
             sum.sessions = sum.sessions - before.sessions + after.sessions;
             sum.ports = sum.ports - before.ports + after.ports;
-        }
-        if of_source.sessions == 0 && of_source.ports == 0 {
-            self.lent_to.remove(&source);
+        };
+        follow(&mut self.lent);
+        for prefix in self.terms.prefixes(node) {
+            let its = self.lent_to.entry(prefix).or_default();
+            follow(its);
+            if its.sessions == 0 && its.ports == 0 {
+                self.lent_to.remove(&prefix);
+            }
         }
     }
 

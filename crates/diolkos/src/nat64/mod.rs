@@ -14,6 +14,7 @@ mod mirror;
 mod show;
 pub mod store;
 mod sweeper;
+mod terms;
 
 pub use controller::Controller;
 pub use listener::Listener;

@@ -32,12 +32,37 @@ pub fn nat64s() -> Vec<Setup> {
 
 /// NAT64s that have to refuse much: the fast path must not let through what the tables would not.
 pub fn narrow_nat64s() -> Vec<Setup> {
-    let having = |name, change: fn(&mut Nat64Config)| {
+    let shared = |name, change: fn(&mut Nat64Config)| {
         let mut setup = Setup::nat64(name, &["64:ff9b::/96"], Filtering::AddressDependent);
         setup.nat64.iter_mut().for_each(change);
         setup
     };
+    let having = |name, change: fn(&mut Nat64Config)| {
+        let mut setup = shared(name, change);
+        if let Some(config) = &mut setup.nat64 {
+            let limits = &mut config.limits;
+            limits.host_share = 100;
+            limits.source_share = 100;
+            limits.site_share = 100;
+        }
+        setup
+    };
     vec![
+        shared("NAT64 with shares of sessions", |config| {
+            config.limits.sessions = 3000;
+        }),
+        shared("NAT64 with shares of bindings", |config| {
+            config.limits.bindings = 3000;
+        }),
+        shared("NAT64 with shares of ports", |config| {
+            config.pool4[0].net = "192.0.2.0/31".parse().unwrap();
+            config.pool4[0].ports = 1024..=2000;
+        }),
+        shared("NAT64 with shares of hosts alone", |config| {
+            config.limits.sessions = 2800;
+            config.limits.source_share = 100;
+            config.limits.site_share = 100;
+        }),
         having("NAT64 with few sessions for each source", |config| {
             config.limits.sessions_per_source = 200;
         }),

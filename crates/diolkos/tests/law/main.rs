@@ -36,6 +36,9 @@ mod mirror;
 mod paths;
 mod readdress;
 mod setup;
+#[allow(dead_code)]
+#[path = "../../src/nat64/terms.rs"]
+mod terms;
 #[allow(dead_code)] // Vectors are replayed there; here only their packets are of use.
 #[path = "../../../core/tests/vectors/file.rs"]
 mod vectors;

@@ -160,6 +160,27 @@ impl Nat64Config {
                 format!("{} is not between 1 and 128", limits.source_prefix_len),
             );
         }
+        for (at, &len) in limits.site_prefix_lens.iter().enumerate() {
+            if len > 128 {
+                add(
+                    format!("nat64.site_prefix_lens[{at}]"),
+                    format!("{len} is not between 1 and 128"),
+                );
+            }
+        }
+        for (name, share) in [
+            ("host_share", limits.host_share),
+            ("source_share", limits.source_share),
+            ("site_share", limits.site_share),
+            ("outside_share", limits.outside_share),
+        ] {
+            if !(1..=100).contains(&share) {
+                add(
+                    format!("nat64.{name}"),
+                    format!("{share} is not between 1 and 100 percent"),
+                );
+            }
+        }
     }
 }
 
@@ -310,13 +331,19 @@ mod tests {
         bad.limits.source_prefix_len = 129;
         bad.limits.sessions = u32::MAX;
         bad.limits.sessions_per_source = 0;
+        bad.limits.site_prefix_lens[1] = 129;
+        bad.limits.host_share = 0;
+        bad.limits.outside_share = 101;
         assert_eq!(
             keys(&bad),
             [
                 "clat",
                 "nat64.max_sessions",
                 "nat64.max_sessions_per_source",
-                "nat64.source_prefix_len"
+                "nat64.source_prefix_len",
+                "nat64.site_prefix_lens[1]",
+                "nat64.host_share",
+                "nat64.outside_share"
             ]
         );
     }

@@ -2,6 +2,9 @@
 //! What the operator says of a stateful NAT64 (RFC 6146), beyond what holds for every translator.
 
 mod check;
+mod limits;
+
+pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 
 use super::Config;
 use ipnet::Ipv4Net;
@@ -141,45 +144,6 @@ impl Default for Timeouts {
 
 /// The longest timeout.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// How much state there may be: in total, and for one source, which is an IPv6 prefix.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Sessions.
-    pub sessions: u32,
-    /// Bindings, those of the operator included.
-    pub bindings: u32,
-    /// Sessions of one source. Of these, half can be opened from the IPv4 side.
-    pub sessions_per_source: u32,
-    /// Bindings of one source.
-    pub bindings_per_source: u32,
-    /// Bits of the prefix that is one source.
-    pub source_prefix_len: u8,
-    /// SYNs from the IPv4 side that are kept at a time. 0: none; they are dropped.
-    pub held_syns: u32,
-    /// Fragments that wait for the first of their packet, at a time.
-    pub held_fragments: u32,
-    /// The same, with one source.
-    pub held_fragments_per_source: u32,
-    /// Packets whose fragments are being followed, at a time.
-    pub fragmented_packets: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            sessions: 4_000_000,
-            bindings: 4_000_000,
-            sessions_per_source: 65_536,
-            bindings_per_source: 32_768,
-            source_prefix_len: 64,
-            held_syns: 4096,
-            held_fragments: 1024,
-            held_fragments_per_source: 64,
-            fragmented_packets: 16_384,
-        }
-    }
-}
 
 /// Everything that a stateful NAT64 depends on.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! May something new begin? Limits in all, those of one source, and shares: what every part of the network
+//! may have of what is left ([`crate::config::nat64::Limits`]).
+
+use super::limit::Has;
+use super::tcp::Side;
+use super::State;
+use crate::config::nat64::{share, LevelKind, Protocol, LEVELS};
+use crate::verdict::Reason;
+use std::net::Ipv4Addr;
+
+/// Whose share is used up.
+type Of = LevelKind;
+
+impl State {
+    /// A binding of a node, of whose prefixes this is known, by the absolute limits.
+    pub(super) fn admit_binding_within_limits(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
+        let limits = &self.config.limits;
+        if self.bib.len() >= limits.bindings {
+            return Err(Reason::BindingLimit);
+        }
+        if self.of_source(node).all_bindings() >= limits.bindings_per_source {
+            return Err(Reason::SourceBindingLimit);
+        }
+        Ok(())
+    }
+
+    /// The same, by shares too; `free_ports` is what the pool has for it.
+    pub(super) fn admit_binding(
+        &self,
+        protocol: Protocol,
+        free_ports: u64,
+        node: &[Has; LEVELS],
+    ) -> Result<(), Reason> {
+        self.admit_binding_within_limits(node)?;
+        if free_ports == 0 {
+            return Err(Reason::PoolExhausted);
+        }
+        let of = |of| match of {
+            Of::Host => Reason::HostBindingLimit,
+            Of::Source => Reason::SourceBindingLimit,
+            Of::Site => Reason::SiteBindingLimit,
+        };
+        let limit = self.config.limits.bindings;
+        let free = u64::from(limit.saturating_sub(self.bib.len()));
+        self.within_shares(node, Has::all_bindings, free)
+            .map_err(of)?;
+        let ports = |has: &Has| has.bindings[protocol.index()];
+        self.within_shares(node, ports, free_ports)
+            .map_err(of)
+            .map(|_| ())
+    }
+
+    /// A session that this side opens, of a node of whose prefixes this is known, by the absolute limits.
+    ///
+    /// From the IPv4 side a source can be given half of the sessions it may have, for it cannot help
+    /// what is sent to it; the rest it can always open itself.
+    pub(super) fn admit_within_limits(
+        &self,
+        side: Side,
+        node: &[Has; LEVELS],
+    ) -> Result<(), Reason> {
+        let limits = &self.config.limits;
+        if self.sessions.len() >= limits.sessions {
+            return Err(Reason::SessionLimit);
+        }
+        let of_source = match side {
+            Side::V6 => limits.sessions_per_source,
+            Side::V4 => limits.sessions_per_source.div_ceil(2),
+        };
+        if self.of_source(node).sessions >= of_source {
+            return Err(Reason::SourceSessionLimit);
+        }
+        Ok(())
+    }
+
+    /// The same, by shares too.
+    pub(super) fn admit_session(&self, side: Side, node: &[Has; LEVELS]) -> Result<(), Reason> {
+        self.admit_within_limits(side, node)?;
+        self.within_shares(node, |has| has.sessions, self.free_sessions())
+            .map_err(|of| match of {
+                Of::Host => Reason::HostSessionLimit,
+                Of::Source => Reason::SourceSessionLimit,
+                Of::Site => Reason::SiteSessionLimit,
+            })?;
+        Ok(())
+    }
+
+    /// Beyond that, a session that `peer` opens from the IPv4 side, with a binding for which the IPv4 side
+    /// has opened `of_binding`.
+    ///
+    /// Sources of IPv4 can be made up, so only the shares of the nodes keep such floods apart; that of a peer
+    /// is for those who say who they are. A binding and a peer are single nodes, and have the share of a host.
+    pub(super) fn admit_from_outside(
+        &self,
+        node: &[Has; LEVELS],
+        of_binding: u32,
+        peer: Ipv4Addr,
+    ) -> Result<(), Reason> {
+        let limits = &self.config.limits;
+        let there = u64::from(self.sources.outside());
+        let most = share(limits.outside_share, there + self.free_sessions());
+        if there >= most {
+            return Err(Reason::OutsideSessionLimit);
+        }
+        let free = most - there;
+        let is_beyond = |used: u32, free: u64| {
+            u64::from(used) >= share(limits.host_share, u64::from(used) + free)
+        };
+        if is_beyond(self.sources.of_peer(peer), free) {
+            return Err(Reason::OutsidePeerLimit);
+        }
+        let left = self.within_shares(node, |has| has.outside, free);
+        match left {
+            Ok(left) if !is_beyond(of_binding, left) => Ok(()),
+            _ => Err(Reason::OutsideNodeLimit),
+        }
+    }
+
+    fn free_sessions(&self) -> u64 {
+        let limit = self.config.limits.sessions;
+        u64::from(limit.saturating_sub(self.sessions.len()))
+    }
+
+    fn of_source(&self, node: &[Has; LEVELS]) -> Has {
+        let mut levels = self.sources.levels();
+        let found = levels.find(|(_, level)| level.kind == LevelKind::Source);
+        found.map_or(Has::default(), |(at, _)| node[at])
+    }
+
+    /// May a node have one more of something of which `free` are nobody's? Returns what is left to it, or
+    /// which of its prefixes has its share.
+    fn within_shares(
+        &self,
+        node: &[Has; LEVELS],
+        used: impl Fn(&Has) -> u32,
+        mut free: u64,
+    ) -> Result<u64, Of> {
+        for (at, level) in self.sources.levels() {
+            let used = u64::from(used(&node[at]));
+            let limit = level.limit(used, free);
+            if used >= limit {
+                return Err(level.kind);
+            }
+            free = free.min(limit - used);
+        }
+        Ok(free)
+    }
+}
