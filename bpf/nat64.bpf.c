@@ -54,20 +54,14 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
 				       struct diolkos_bound_to *seen_as)
 {
-	struct diolkos_inward_to *session;
 	int binding = copy_binding(s, seen_as);
+	int session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
 
-	if (binding < 0)
+	/* A node that begins to know its peer by another prefix changes the session. */
+	if (binding < 0 || session < 0)
 		return DIOLKOS_DECLINE_STATE;
-	if (binding) {
-		session = session_of_udp(s, peer_be, seen_as);
-		if (session && session->prefix != prefix)
-			return DIOLKOS_DECLINE_STATE;
-		if (session) {
-			session_stamp(&session->last_seen);
-			return 0;
-		}
-	}
+	if (session)
+		return 0;
 	return open_session(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
 }
 

@@ -142,12 +142,23 @@ static __always_inline struct diolkos_inward key_of_udp(const struct seen *s, __
 	};
 }
 
-static __always_inline struct diolkos_inward_to *session_of_udp(const struct seen *s, __be32 peer_be,
-								const struct diolkos_bound_to *bound_to)
+/*
+ * Stamps the session of an outward UDP packet. 0: there is none. -1: it is not this node's, or the node knew its peer by
+ * another prefix. (The binding may have ended since it was looked up, and its port be another node's.)
+ */
+static __always_inline int use_session_of_udp(const struct seen *s, __be32 peer_be, __u8 prefix,
+					      const struct diolkos_bound_to *bound_to)
 {
 	struct diolkos_inward key = key_of_udp(s, peer_be, bound_to);
+	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
+	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
-	return bpf_map_lookup_elem(&inward, &key);
+	if (!session)
+		return 0;
+	if (*(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+		return -1;
+	session_stamp(&session->last_seen);
+	return 1;
 }
 
 /* A copy of a session, if it is still the one that was looked up. */

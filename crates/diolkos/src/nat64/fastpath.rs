@@ -9,12 +9,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::{Lending, Opening, Session, Sessions};
+use diolkos_sys::fastpath::{Lending, Opening, Session, Sessions, LEASES};
 
 /// A UDP port of a node.
 type NodePort = (Ipv6Addr, u16);
 
-/// The fast path as the controller sees it. Places are those of leases, below [`diolkos_sys::fastpath::LEASES`].
+/// The fast path as the controller sees it. Each lease has a place.
 pub trait FastPath: fmt::Debug + Send + Sync {
     /// Adds a session, or changes it.
     fn put(&self, session: &Session) -> io::Result<()>;
@@ -29,6 +29,8 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     /// The kernel's maps, for those who look at all that is in them.
     fn maps(&self) -> Option<Arc<Sessions>>;
 
+    /// How many leases there can be.
+    fn places(&self) -> usize;
     /// The place of a node.
     fn place(&self, node: Ipv6Addr) -> usize;
     /// Gives an empty place to a node. Returns the term of its lease.
@@ -94,6 +96,10 @@ impl FastPath for Kernel {
 
     fn maps(&self) -> Option<Arc<Sessions>> {
         Some(self.maps.clone())
+    }
+
+    fn places(&self) -> usize {
+        LEASES
     }
 
     fn place(&self, node: Ipv6Addr) -> usize {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Protocol};
 use diolkos_core::session::{SessionState, SessionView, State, Usage};
-use diolkos_sys::fastpath::{Opening, Told, LEASES, LEASE_PORTS, OWN};
+use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS, OWN};
 
 use super::fastpath::FastPath;
 use super::mirror::{own_networks, Mirror};
@@ -31,8 +31,8 @@ const FIRST: u32 = 8;
 const SESSIONS_PER_PORT: u32 = 8;
 /// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
 const LEAST_MARGIN: u32 = 8;
-/// Places that a sweep looks at: every lease comes up after 8 seconds, in 250 ms each.
-const SWEPT: usize = LEASES / 32;
+/// Sweeps in which every lease comes up once: 8 seconds, at 250 ms each.
+const SWEEPS: usize = 32;
 
 /// All leases. Without a fast path there are none.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Terms {
 impl Leases {
     /// Without any yet.
     pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Leases {
-        let places = if fast.is_some() { LEASES } else { 0 };
+        let places = fast.as_ref().map_or(0, |fast| fast.places());
         Leases {
             fast,
             held: (0..places).map(|_| None).collect(),
@@ -211,9 +211,9 @@ impl Leases {
         if self.fast.is_none() {
             return;
         }
-        for _ in 0..SWEPT {
+        for _ in 0..self.held.len().div_ceil(SWEEPS) {
             let place = self.next_sweep;
-            self.next_sweep = (place + 1) % LEASES;
+            self.next_sweep = (place + 1) % self.held.len();
             match &mut self.held[place] {
                 Some(held) if held.is_used => held.is_used = false,
                 Some(_) => self.end(place, state),
@@ -239,6 +239,12 @@ impl Leases {
         }
         self.end_all(state);
         self.terms.nothing = true;
+    }
+
+    /// Sessions and ports that are lent and not used up.
+    #[cfg(test)]
+    pub fn lent(&self) -> [u32; 2] {
+        [self.lent.sessions, self.lent.ports]
     }
 
     /// What may be lent to a node beyond what is.
