@@ -42,9 +42,9 @@ def node(number: int) -> bytes:
     return (IPv6Address("2001:db8:8::1") + (number << 64)).packed
 
 
-def datagram(source: bytes, to: bytes, from_port: int, to_port: int) -> bytes:
+def datagram(source: bytes, to: bytes, from_port: int, to_port: int, whose: bytes = b"") -> bytes:
     """A packet that says whose it is."""
-    payload = WHOSE.pack(source, from_port)
+    payload = whose or WHOSE.pack(source, from_port)
     length = 8 + len(payload)
     words = source + to + struct.pack("!IIHHHH", length, socket.IPPROTO_UDP, from_port, to_port, length, 0) + payload
     total = sum(struct.unpack(f"!{len(words) // 2}H", words))
@@ -86,6 +86,16 @@ def send(to: str, cpu: int, cpus: int, flows: int, seed: int) -> dict:
     return {"sent": sent}
 
 
+def lie(to: str) -> dict:
+    """One flow that says that it is two in turn: what a fault would look like."""
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    target = IPv6Address(to).packed
+    for number in (0, 1, 0):
+        whose = WHOSE.pack(node(number), FIRST_PORT)
+        sock.sendto(datagram(node(0), target, FIRST_PORT, PEER_PORTS[0], whose), (to, 0))
+    return {"sent": 3}
+
+
 def echo(address: str) -> dict:
     """Sends back what comes, until it is ended. Says which external ports went back to a flow that had lost them, and when."""
     sockets = []
@@ -124,16 +134,26 @@ def hear(interface: str) -> dict:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     sock.bind((interface, ETH_P_IPV6))
     heard, strays = 0, []
+
+    def look(packet: bytes, kind: int) -> None:
+        nonlocal heard
+        if kind == socket.PACKET_OUTGOING or packet[6] != socket.IPPROTO_UDP or len(packet) != 48 + WHOSE.size:
+            return
+        heard += 1
+        if WHOSE.unpack(packet[48:]) != (packet[24:40], int.from_bytes(packet[42:44])):
+            strays.append(packet.hex())
+
     print("ready", flush=True)
     with contextlib.suppress(Ended):
         while True:
             packet, (_, _, kind, *_) = sock.recvfrom(200)
-            if kind == socket.PACKET_OUTGOING or packet[6] != socket.IPPROTO_UDP or len(packet) != 48 + WHOSE.size:
-                continue
-            reached = (packet[24:40], int.from_bytes(packet[42:44]))
-            heard += 1
-            if WHOSE.unpack(packet[48:]) != reached:
-                strays.append(packet.hex())
+            look(packet, kind)
+    # What has come by then.
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            packet, (_, _, kind, *_) = sock.recvfrom(200)
+            look(packet, kind)
     return {"heard": heard, "strays": strays}
 
 
@@ -166,6 +186,10 @@ class Crowd:
     def run(self, flows: int, seed: int, meanwhile=lambda: False) -> dict:
         """So many flows from each CPU; `meanwhile` is called again and again. Returns what was seen."""
         senders = [self.start(self.net.v6, "send", self.v4_in_ipv6, cpu, self.cpus, flows, seed) for cpu in range(self.cpus)]
+        return self.judge(senders, meanwhile)
+
+    def judge(self, senders: list[subprocess.Popen], meanwhile=lambda: False) -> dict:
+        """What is seen of these senders until they end."""
         while any(sender.poll() is None for sender in senders):
             begin = time.monotonic()
             if meanwhile():
@@ -195,6 +219,7 @@ def main() -> None:
     what, *arguments = sys.argv[1:]
     scripts = {
         "send": lambda to, *numbers: send(to, *map(int, numbers)),
+        "lie": lie,
         "echo": echo,
         "hear": hear,
     }
