@@ -207,7 +207,8 @@ struct diolkos_inward_to {
 	struct in6_addr node;
 	__be16 node_port_be;
 	__u8 prefix;
-	__u8 pad[5];
+	__u8 pad;
+	__u32 check; /* of the key and of node, port and prefix; see session.h */
 };
 
 /* A node's UDP port, and how every peer sees it: endpoint-independent mapping (RFC 4787 REQ-1). */
@@ -221,6 +222,7 @@ struct diolkos_bound_to {
 	__be32 v4_be;
 	__be16 v4_port_be;
 	__u8 pad[2];
+	__u32 check; /* of the key and of address and port */
 };
 
 /*
@@ -232,20 +234,26 @@ struct diolkos_bound_to {
  *
  * An array in memory that both sides share. A node has the one place that the
  * hash of its address says; who finds another node there has no lease.
+ *
+ * A term lasts from the end of one lease of a place to the end of the next.
+ * Whatever programs take from has the term in its upper half. So a program
+ * that stalls takes nothing from a later lease of the same place.
  */
 #define DIOLKOS_LEASES 4096     /* a power of two */
 #define DIOLKOS_LEASE_PORTS 128 /* a power of two */
 
 struct diolkos_lease_ports {
-	__u32 head;
+	__u64 head; /* the term, and the number of the port that goes next */
 	__u32 tail;
+	__u32 pad;
 	__u16 ports[DIOLKOS_LEASE_PORTS];
 };
 
 struct diolkos_lease {
-	struct in6_addr node;
+	struct in6_addr node; /* with v4_be: the same for the whole term, once there are sessions */
 	__be32 v4_be;
-	__u32 sessions;                       /* that may still be opened */
+	__u32 pad;
+	__u64 sessions;                       /* the term, and how many may still be opened */
 	struct diolkos_lease_ports parity[2]; /* even ports, and odd ones */
 };
 
@@ -254,6 +262,7 @@ enum diolkos_told {
 	DIOLKOS_OPENED,   /* a session of a node's port that was bound */
 	DIOLKOS_BOUND,    /* the same, and the binding */
 	DIOLKOS_UNWANTED, /* a leased port that was taken and is not needed */
+	DIOLKOS_ALONE,    /* a binding whose session could not be put into the map */
 };
 
 struct diolkos_opening {
@@ -265,6 +274,7 @@ struct diolkos_opening {
 	__be16 v4_port_be;
 	__u8 prefix; /* by which of the prefixes the node knows the peer */
 	__u8 told;   /* enum diolkos_told */
+	__u32 term;  /* of the lease */
 };
 
 /*
@@ -286,8 +296,8 @@ _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 276, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 8, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_lease) == 552 && sizeof(struct diolkos_opening) == 32, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_lease) == 576 && sizeof(struct diolkos_opening) == 36, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_outward) == 28 && sizeof(struct diolkos_inward) == 16, "keys have no padding");
 _Static_assert(sizeof(struct diolkos_outward_to) == 16 && sizeof(struct diolkos_inward_to) == 32,
 	       "no implicit padding");

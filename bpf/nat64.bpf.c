@@ -54,20 +54,15 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
 				       struct diolkos_bound_to *seen_as)
 {
-	struct diolkos_bound_to *bound_to = binding_of(&s->src6, s->src_port_be);
-	struct diolkos_inward_to *session;
+	int binding = copy_binding(s, seen_as);
+	int session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
 
-	if (bound_to) {
-		*seen_as = *bound_to;
-		session = session_of_udp(s, peer_be, seen_as);
-		if (session && session->prefix != prefix)
-			return DIOLKOS_DECLINE_STATE;
-		if (session) {
-			session_stamp(&session->last_seen);
-			return 0;
-		}
-	}
-	return open_session(s, peer_be, prefix, seen_as, !!bound_to) ? DIOLKOS_DECLINE_STATE : 0;
+	/* A node that begins to know its peer by another prefix changes the session. */
+	if (binding < 0 || session < 0)
+		return DIOLKOS_DECLINE_STATE;
+	if (session)
+		return 0;
+	return open_session(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
 }
 
 /* From the node to the peer: the node's port becomes that of its binding. */
@@ -103,9 +98,10 @@ static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 {
 	struct renumbering port = { .at = __builtin_offsetof(struct udphdr, dest) };
-	struct diolkos_inward_to *to;
-	struct in6_addr src6, dst6;
+	struct diolkos_inward_to to = {};
+	struct in6_addr src6;
 	struct seen s = {};
+	__u64 *last_seen;
 	int fate = parse_v4(skb, l2, &s);
 
 	if (!fate)
@@ -116,11 +112,11 @@ static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 		return DIOLKOS_DECLINE_ADDRESS;
 	if (session_is_moved_by(&s))
 		return DIOLKOS_DECLINE_STATE;
-	to = session_inward(&s);
-	if (!to)
+	last_seen = session_inward(&s, &to);
+	if (!last_seen)
 		return DIOLKOS_DECLINE_STATE;
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
-		if (i != to->prefix)
+		if (i != to.prefix)
 			continue;
 		if (addr_v4_is_special(s.src4_be, nat64.pref64[i].only_global))
 			return DIOLKOS_DECLINE_ADDRESS;
@@ -129,11 +125,10 @@ static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 	}
 	return DIOLKOS_DECLINE_ADDRESS;
 embedded:
-	session_stamp(&to->last_seen);
-	dst6 = to->node;
+	session_stamp(last_seen);
 	port.from_be = s.dst_port_be;
-	port.to_be = to->node_port_be;
-	return xlat_4to6(skb, l2, &s, &src6, &dst6, &port);
+	port.to_be = to.node_port_be;
+	return xlat_4to6(skb, l2, &s, &src6, &to.node, &port);
 }
 
 SEC("tcx/egress")

@@ -25,26 +25,30 @@ struct {
 	__type(value, struct diolkos_lease);
 } leases SEC(".maps");
 
-/* 13 000 openings: more than come while the controller waits for a CPU. */
+/* 10 900 openings: more than come while the controller waits for a CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 512 * 1024);
 } openings SEC(".maps");
 
-static __always_inline __u64 mix(__u64 h, __u64 word)
-{
-	h = (h ^ word) * 0x9e3779b97f4a7c15ULL;
-	return h ^ h >> 32;
-}
-
-static __always_inline struct diolkos_lease *lease_of(const struct in6_addr *node)
+/* The node's lease, if it has sessions left, and its term. */
+static __always_inline struct diolkos_lease *lease_of(const struct in6_addr *node, __u32 *term)
 {
 	__u64 high = (__u64)bpf_ntohl(node->s6_addr32[0]) << 32 | bpf_ntohl(node->s6_addr32[1]);
 	__u64 low = (__u64)bpf_ntohl(node->s6_addr32[2]) << 32 | bpf_ntohl(node->s6_addr32[3]);
 	__u32 place = (__u32)mix(mix(nat64.lease_key, high), low) & (DIOLKOS_LEASES - 1);
 	struct diolkos_lease *lease = bpf_map_lookup_elem(&leases, &place);
+	__u64 sessions;
 
-	return lease && in6_equal(node, &lease->node) ? lease : 0;
+	/* Most nodes have none, and find nobody's. */
+	if (!lease || !(__u32) * (volatile __u64 *)&lease->sessions)
+		return 0;
+	/* A barrier as well: the term is read before the node whose it is. */
+	sessions = __sync_fetch_and_add(&lease->sessions, 0);
+	if (!(__u32)sessions || !in6_equal(node, &lease->node))
+		return 0;
+	*term = sessions >> 32;
+	return lease;
 }
 
 static __always_inline int is_own(__be32 v4_be)
@@ -60,33 +64,39 @@ static __always_inline int is_own(__be32 v4_be)
 	return 0;
 }
 
-/* One of the sessions that may be opened. */
-static __always_inline int lease_take_session(struct diolkos_lease *lease)
+/* One of the sessions that may be opened; or with -1, one that was taken goes back. */
+static __always_inline int lease_take_session(struct diolkos_lease *lease, __u32 term, int number)
 {
 	for (int i = 0; i < ATTEMPTS; i++) {
-		__u32 left = *(volatile __u32 *)&lease->sessions;
+		__u64 now = *(volatile __u64 *)&lease->sessions;
 
-		if (!left)
+		if (now >> 32 != term || (number > 0 && !(__u32)now))
 			return -1;
-		if (__sync_val_compare_and_swap(&lease->sessions, left, left - 1) == left)
+		if (__sync_val_compare_and_swap(&lease->sessions, now, now - number) == now)
 			return 0;
 	}
+	/* One that does not go back counts as lent until the lease ends. */
 	return -1;
 }
 
 /* A port of the wanted parity (RFC 4787 REQ-4), or -1. */
-static __always_inline int lease_take_port(struct diolkos_lease *lease, int odd)
+static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, int odd)
 {
 	struct diolkos_lease_ports *queue = &lease->parity[odd];
 
 	for (int i = 0; i < ATTEMPTS; i++) {
-		__u32 head = *(volatile __u32 *)&queue->head;
+		__u64 head = *(volatile __u64 *)&queue->head;
+		__u32 left;
 		__u16 port;
 
-		if (head == *(volatile __u32 *)&queue->tail)
+		if (head >> 32 != term)
+			return -1;
+		/* A barrier as well: tail and port are read in this order. An older port may be somebody's. */
+		left = __sync_fetch_and_add(&queue->tail, 0) - (__u32)head;
+		if (left - 1 >= DIOLKOS_LEASE_PORTS)
 			return -1;
 		port = *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
-		if (__sync_val_compare_and_swap(&queue->head, head, head + 1) == head)
+		if (__sync_val_compare_and_swap(&queue->head, head, head >> 32 << 32 | (__u32)(head + 1)) == head)
 			return port;
 	}
 	return -1;
@@ -104,30 +114,28 @@ static __always_inline int has_neighbour(const struct seen *s)
 	return rtp && !(bpf_ntohs(rtp->v4_port_be) & 1);
 }
 
-/* A new binding of the node's port; -1 if there is none, and told says whether a leased port is left over. */
-static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, struct diolkos_bound_to *to,
-					__u8 *told)
+/* A new binding of the node's port. 1: there is none, and a leased port is left over; -1: there is none. */
+static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, __u32 term,
+					struct diolkos_bound_to *to)
 {
 	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be };
 	__u16 own = bpf_ntohs(s->src_port_be);
 	int port;
 
-	*told = DIOLKOS_BOUND;
 	if (own < FIRST_USER_PORT || has_neighbour(s))
 		return -1;
-	port = lease_take_port(lease, own & 1);
+	/* Read first: with a port of this term, it is of this term. */
+	to->v4_be = *(volatile __be32 *)&lease->v4_be;
+	port = lease_take_port(lease, term, own & 1);
 	if (port < 0)
 		return -1;
-	to->v4_be = lease->v4_be;
 	to->v4_port_be = bpf_htons(port);
+	to->check = check_of_bound(&key, to);
 	/* Another CPU, or the controller, may have been faster. */
-	if (bpf_map_update_elem(&bound, &key, to, BPF_NOEXIST)) {
-		*told = DIOLKOS_UNWANTED;
-		return -1;
-	}
-	return 0;
+	return bpf_map_update_elem(&bound, &key, to, BPF_NOEXIST) ? 1 : 0;
 }
 
+/* 1: the session is there already. -1: it cannot be put there; the place may be another node's. */
 static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
 				       const struct diolkos_bound_to *bound_to)
 {
@@ -138,44 +146,67 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
 		.node_port_be = s->src_port_be,
 		.prefix = prefix,
 	};
+	struct diolkos_inward_to *there;
 
-	return bpf_map_update_elem(&inward, &key, &to_node, BPF_ANY) ? -1 : 0;
+	to_node.check = check_of_inward(&key, &to_node);
+	if (!bpf_map_update_elem(&inward, &key, &to_node, BPF_NOEXIST))
+		return 0;
+	there = bpf_map_lookup_elem(&inward, &key);
+	/* The check says whose it is, too. */
+	return there && *(volatile __u32 *)&there->check == to_node.check ? 1 : -1;
 }
 
 /*
- * Opens a UDP session. `to` is the node's binding if there is one, or will be. -1: the packet is the controller's. From
- * the binding on there is no way back: a session that does not fit into the map is told like the others, and the
- * controller translates for it.
+ * Opens a UDP session; `to` will be the node's binding. -1: the packet is the controller's.
+ *
+ * The order matters. The controller takes a binding out of the map first, then waits until every record that was
+ * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
+ * then the binding is looked up again: either the controller waits for this session, or there is no binding here.
  */
-static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to,
-					int is_bound)
+static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
 	__u8 told = DIOLKOS_OPENED;
 	struct diolkos_opening *opening;
 	struct diolkos_lease *lease;
-	int done = 0;
+	__u32 term = 0;
+	int binding, put;
 
 	if (!s->dst_port_be || is_own(peer_be))
 		return -1;
-	lease = lease_of(&s->src6);
-	if (!lease || lease_take_session(lease))
+	lease = lease_of(&s->src6, &term);
+	if (!lease)
 		return -1;
 	opening = bpf_ringbuf_reserve(&openings, sizeof(*opening), 0);
 	/* At once: verifiers before Linux 6.4 ask for the release of a record that a later test finds missing. */
-	if (!opening) {
-		__sync_fetch_and_add(&lease->sessions, 1);
+	if (!opening)
 		return -1;
-	}
-	if (!is_bound)
-		done = open_binding(s, lease, to, &told);
-	if (done)
-		__sync_fetch_and_add(&lease->sessions, 1);
-	if (done && told != DIOLKOS_UNWANTED) {
+	/* A barrier as well, between the record and the look-up of the binding. */
+	if (lease_take_session(lease, term, 1)) {
 		bpf_ringbuf_discard(opening, BPF_RB_NO_WAKEUP);
 		return -1;
 	}
-	if (!done)
-		done = put_session(s, peer_be, prefix, to);
+	binding = copy_binding(s, to);
+	put = binding < 0 ? -1 : 0;
+	if (!binding) {
+		told = DIOLKOS_BOUND;
+		put = open_binding(s, lease, term, to);
+		if (put > 0)
+			told = DIOLKOS_UNWANTED;
+	}
+	if (!put) {
+		put = put_session(s, peer_be, prefix, to);
+		/* From the binding on there is no way back. */
+		if (put && told == DIOLKOS_BOUND)
+			told = DIOLKOS_ALONE;
+	}
+	/* A session that is told is used up. */
+	if (put && told != DIOLKOS_ALONE)
+		lease_take_session(lease, term, -1);
+	if (put && told != DIOLKOS_ALONE && told != DIOLKOS_UNWANTED) {
+		bpf_ringbuf_discard(opening, BPF_RB_NO_WAKEUP);
+		/* Another CPU has opened the same. */
+		return put > 0 ? 0 : -1;
+	}
 	opening->node = s->src6;
 	opening->peer_be = peer_be;
 	opening->v4_be = to->v4_be;
@@ -184,8 +215,9 @@ static __always_inline int open_session(const struct seen *s, __be32 peer_be, __
 	opening->v4_port_be = to->v4_port_be;
 	opening->prefix = prefix;
 	opening->told = told;
+	opening->term = term;
 	bpf_ringbuf_submit(opening, 0);
-	return done;
+	return put ? -1 : 0;
 }
 
 #endif

@@ -42,6 +42,39 @@ struct {
 	__type(value, struct diolkos_bound_to);
 } bound SEC(".maps");
 
+static __always_inline __u64 mix(__u64 h, __u64 word)
+{
+	h = (h ^ word) * 0x9e3779b97f4a7c15ULL;
+	return h ^ h >> 32;
+}
+
+/*
+ * Since Linux 6.1 the kernel reuses a deleted element of a hash map at once.
+ * A program that stalls between its look-up and its reading may find there the
+ * node of another session, or half of it. So each element carries a check of
+ * its key and its value: a reader copies the value, and believes the copy only
+ * if the check fits the key that it has asked for.
+ */
+static __always_inline __u32 check_of_inward(const struct diolkos_inward *key, const struct diolkos_inward_to *to)
+{
+	__u64 addresses = (__u64)key->v4_be << 32 | key->peer_be;
+	__u64 ports = (__u64)key->v4_port_be << 48 | (__u64)key->peer_port_be << 32 | (__u64)to->node_port_be << 16 |
+		      (__u64)key->protocol << 8 | to->prefix;
+	__u64 high = (__u64)to->node.s6_addr32[0] << 32 | to->node.s6_addr32[1];
+	__u64 low = (__u64)to->node.s6_addr32[2] << 32 | to->node.s6_addr32[3];
+
+	return (__u32)mix(mix(mix(mix(1, addresses), ports), high), low);
+}
+
+static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, const struct diolkos_bound_to *to)
+{
+	__u64 ours = (__u64)to->v4_be << 32 | (__u64)to->v4_port_be << 16 | key->node_port_be;
+	__u64 high = (__u64)key->node.s6_addr32[0] << 32 | key->node.s6_addr32[1];
+	__u64 low = (__u64)key->node.s6_addr32[2] << 32 | key->node.s6_addr32[3];
+
+	return (__u32)mix(mix(mix(1, ours), high), low);
+}
+
 /* The controller runs the state machine of TCP: whatever may move it is declined. */
 static __always_inline int session_is_moved_by(const struct seen *s)
 {
@@ -83,6 +116,19 @@ static __always_inline struct diolkos_bound_to *binding_of(const struct in6_addr
 	return bpf_map_lookup_elem(&bound, &key);
 }
 
+/* A copy of the binding of the packet's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
+static __always_inline int copy_binding(const struct seen *s, struct diolkos_bound_to *copy)
+{
+	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be };
+	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
+
+	if (!to)
+		return 0;
+	copy->v4_be = *(volatile __be32 *)&to->v4_be;
+	copy->v4_port_be = *(volatile __be16 *)&to->v4_port_be;
+	return *(volatile __u32 *)&to->check == check_of_bound(&key, copy) ? 1 : -1;
+}
+
 /* Of an outward UDP packet, the key of its session: that of the packets of the peer. */
 static __always_inline struct diolkos_inward key_of_udp(const struct seen *s, __be32 peer_be,
 							const struct diolkos_bound_to *bound_to)
@@ -96,15 +142,38 @@ static __always_inline struct diolkos_inward key_of_udp(const struct seen *s, __
 	};
 }
 
-static __always_inline struct diolkos_inward_to *session_of_udp(const struct seen *s, __be32 peer_be,
-								const struct diolkos_bound_to *bound_to)
+/*
+ * Stamps the session of an outward UDP packet. 0: there is none. -1: it is not this node's, or the node knew its peer by
+ * another prefix. (The binding may have ended since it was looked up, and its port be another node's.)
+ */
+static __always_inline int use_session_of_udp(const struct seen *s, __be32 peer_be, __u8 prefix,
+					      const struct diolkos_bound_to *bound_to)
 {
 	struct diolkos_inward key = key_of_udp(s, peer_be, bound_to);
+	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
+	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
-	return bpf_map_lookup_elem(&inward, &key);
+	if (!session)
+		return 0;
+	if (*(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+		return -1;
+	session_stamp(&session->last_seen);
+	return 1;
 }
 
-static __always_inline struct diolkos_inward_to *session_inward(const struct seen *s)
+/* A copy of a session, if it is still the one that was looked up. */
+static __always_inline int copy_inward(const struct diolkos_inward *key, const struct diolkos_inward_to *to,
+				       struct diolkos_inward_to *copy)
+{
+	for (int i = 0; i < 4; i++)
+		copy->node.s6_addr32[i] = *(volatile __be32 *)&to->node.s6_addr32[i];
+	copy->node_port_be = *(volatile __be16 *)&to->node_port_be;
+	copy->prefix = *(volatile __u8 *)&to->prefix;
+	return *(volatile __u32 *)&to->check == check_of_inward(key, copy) ? 0 : -1;
+}
+
+/* The session of a packet of the peer: a copy, and the stamp to write; or 0. */
+static __always_inline __u64 *session_inward(const struct seen *s, struct diolkos_inward_to *copy)
 {
 	struct diolkos_inward key = {
 		.v4_be = s->dst4_be,
@@ -113,8 +182,9 @@ static __always_inline struct diolkos_inward_to *session_inward(const struct see
 		.peer_port_be = peer_port(s, s->src_port_be),
 		.protocol = s->l4_proto,
 	};
+	struct diolkos_inward_to *to = bpf_map_lookup_elem(&inward, &key);
 
-	return bpf_map_lookup_elem(&inward, &key);
+	return to && !copy_inward(&key, to, copy) ? &to->last_seen : 0;
 }
 
 #endif

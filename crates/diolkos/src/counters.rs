@@ -130,13 +130,14 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
 }
 
 /// What a NAT64 holds, as numbers of entries, and the sessions that did not fit into the fast path.
-pub fn of_state(counts: &Counts, refused: u64) -> Vec<Counter> {
+pub fn of_state(counts: &Counts, refused: u64, unheard: u64) -> Vec<Counter> {
     let gauges = [
         ("state.bindings", u64::from(counts.bindings)),
         ("state.sessions", u64::from(counts.sessions)),
         ("state.sources", u64::from(counts.sources)),
         ("state.held_syns", counts.held_syns as u64),
         ("state.refused_by_fast_path", refused),
+        ("state.unheard_openings", unheard),
     ];
     let counter = |(name, packets): (&str, u64)| Counter {
         name: name.to_owned(),

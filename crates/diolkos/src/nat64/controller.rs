@@ -15,6 +15,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Lending, Old, Sessions};
 use ipnet::Ipv6Net;
 
+use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
 use super::mirror::Mirror;
 use super::store::{self, Malformed, Restored, Stored};
@@ -30,6 +31,7 @@ const BREATH: Duration = Duration::from_micros(100);
 /// The tables and their copy in the fast path, one packet at a time.
 pub struct Controller {
     inner: Mutex<Inner>,
+    kernel: Option<Arc<Kernel>>,
     /// What befell packets that were held, and what the sweeper sent.
     pub tally: Arc<Tally>,
 }
@@ -49,17 +51,19 @@ impl Controller {
         fast: Option<(Arc<Sessions>, Lending)>,
         secret: [u64; 4],
     ) -> Result<Controller, ConfigError> {
-        let (sessions, lending) = fast.unzip();
+        let kernel = fast.map(|(maps, lending)| Arc::new(Kernel::new(maps, lending)));
+        let fast = kernel.clone().map(|kernel| kernel as Arc<dyn FastPath>);
         let nat64 = Nat64::new(config, secret)?;
-        let mut mirror = Mirror::new(config, sessions);
+        let mut mirror = Mirror::new(config, fast.clone());
         mirror.begin(nat64.state());
         Ok(Controller {
             inner: Mutex::new(Inner {
                 nat64,
                 mirror,
-                leases: Leases::new(config, lending),
+                leases: Leases::new(config, fast),
                 stock: Stock::default(),
             }),
+            kernel,
             tally: Arc::new(Tally::default()),
         })
     }
@@ -82,8 +86,10 @@ impl Controller {
 
     /// Can be read when the fast path has opened something that [`Controller::settle`] has not seen; None without one.
     pub fn openings(&self) -> io::Result<Option<OwnedFd>> {
-        let inner = &*self.lock();
-        inner.leases.lending().map(Lending::ready).transpose()
+        self.kernel
+            .as_ref()
+            .map(|kernel| kernel.ready())
+            .transpose()
     }
 
     /// Takes over what the fast path has opened.
@@ -219,6 +225,11 @@ impl Controller {
     /// Sessions that did not fit into the fast path's maps.
     pub fn refused(&self) -> u64 {
         self.lock().mirror.refused
+    }
+
+    /// How often the tables have gone on without knowing what a program was just opening.
+    pub fn unheard(&self) -> u64 {
+        self.kernel.as_ref().map_or(0, |kernel| kernel.unheard())
     }
 
     /// Whoever has the tables has them with all that the fast path has opened: it comes before any packet, question or

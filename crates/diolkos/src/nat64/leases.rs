@@ -14,12 +14,14 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_core::session::{SessionState, SessionView, State};
-use diolkos_sys::fastpath::{Lending, Opening, Told, LEASES, LEASE_PORTS};
+use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 
+use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::terms::Terms;
 
@@ -31,13 +33,13 @@ const FIRST: u32 = 8;
 const SESSIONS_PER_PORT: u32 = 8;
 /// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
 const LEAST_MARGIN: u32 = 8;
-/// Places that a sweep looks at: every lease comes up after 8 seconds, in 250 ms each.
-const SWEPT: usize = LEASES / 32;
+/// Sweeps in which every lease comes up once: 8 seconds, at 250 ms each.
+const SWEEPS: usize = 32;
 
 /// All leases. Without a fast path there are none.
 #[derive(Debug)]
 pub struct Leases {
-    lending: Option<Lending>,
+    fast: Option<Arc<dyn FastPath>>,
     /// By place.
     held: Vec<Option<Held>>,
     /// Sessions lately opened the long way by the node that last came to a place: a part of its address, and how many.
@@ -53,6 +55,8 @@ pub struct Leases {
 #[derive(Debug)]
 struct Held {
     node: Ipv6Addr,
+    /// By which openings name it.
+    term: u32,
     /// New bindings are of this address.
     address: Ipv4Addr,
     /// What is lent and not used up.
@@ -71,10 +75,10 @@ struct Lent {
 
 impl Leases {
     /// Without any yet.
-    pub fn new(config: &Nat64Config, lending: Option<Lending>) -> Leases {
-        let places = if lending.is_some() { LEASES } else { 0 };
+    pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Leases {
+        let places = fast.as_ref().map_or(0, |fast| fast.places());
         Leases {
-            lending,
+            fast,
             held: (0..places).map(|_| None).collect(),
             warm: vec![(0, 0); places],
             lent: Lent::default(),
@@ -82,11 +86,6 @@ impl Leases {
             terms: Terms::of(config),
             next_sweep: 0,
         }
-    }
-
-    /// What can be waited for: openings that are not settled.
-    pub fn lending(&self) -> Option<&Lending> {
-        self.lending.as_ref()
     }
 
     /// Brings what the programs have opened into the tables, and refills what is used up.
@@ -97,7 +96,7 @@ impl Leases {
         now: impl FnOnce() -> Duration,
         mut random: impl FnMut() -> u64,
     ) {
-        let openings = self.lending.as_ref().map(Lending::drain);
+        let openings = self.fast.as_ref().map(|fast| fast.drain());
         let Some(openings) = openings.filter(|openings| !openings.is_empty()) else {
             return;
         };
@@ -108,7 +107,7 @@ impl Leases {
                 let pool = state.pool_mut();
                 pool.give_back(Protocol::Udp, opening.v4.0, opening.v4.1);
             } else {
-                mirror.adopt(state, &session(opening), opening.told == Told::Bound, now);
+                mirror.adopt(state, &session(opening), opening.told, now);
             }
             places.extend(self.note_used(opening));
         }
@@ -128,8 +127,8 @@ impl Leases {
         state: &mut State,
         mut random: impl FnMut() -> u64,
     ) {
-        let Some(lending) = &self.lending else { return };
-        let place = lending.place(node);
+        let Some(fast) = &self.fast else { return };
+        let place = fast.place(node);
         if self.lent.sessions + self.lent.ports > 0 {
             self.end_where_short(node, state);
         }
@@ -164,15 +163,16 @@ impl Leases {
     /// An empty lease, if anything can be put into it.
     fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
         let room = self.room(node, state);
-        let (Some(lending), Some(address)) = (&self.lending, state.pool().address_of(node)) else {
+        let (Some(fast), Some(address)) = (&self.fast, state.pool().address_of(node)) else {
             return false;
         };
         if self.terms.nothing || room.sessions == 0 {
             return false;
         }
-        lending.assign(place, node, address);
+        let term = fast.assign(place, node, address);
         self.held[place] = Some(Held {
             node,
+            term,
             address,
             lent: Lent::default(),
             filling: FIRST,
@@ -183,12 +183,12 @@ impl Leases {
 
     /// Ends leases that nobody uses; to be called four times a second.
     pub fn sweep(&mut self, state: &mut State) {
-        if self.lending.is_none() {
+        if self.fast.is_none() {
             return;
         }
-        for _ in 0..SWEPT {
+        for _ in 0..self.held.len().div_ceil(SWEEPS) {
             let place = self.next_sweep;
-            self.next_sweep = (place + 1) % LEASES;
+            self.next_sweep = (place + 1) % self.held.len();
             match &mut self.held[place] {
                 Some(held) if held.is_used => held.is_used = false,
                 Some(_) => self.end(place, state),
@@ -214,6 +214,13 @@ impl Leases {
         }
         self.end_all(state);
         self.terms.nothing = true;
+    }
+
+    /// Sessions and ports that are lent and not used up.
+    #[cfg(test)]
+    #[allow(dead_code)] // `tests/lending` compiles this file, too.
+    pub fn lent(&self) -> [u32; 2] {
+        [self.lent.sessions, self.lent.ports]
     }
 
     /// What may be lent to a node beyond what is.
@@ -285,31 +292,28 @@ impl Leases {
 
     /// Gives a lease what it lacks, and more than before if it is used up fast.
     fn fill(&mut self, place: usize, state: &mut State, random: &mut impl FnMut() -> u64) {
-        let (Some(lending), Some(held)) = (&self.lending, &self.held[place]) else {
+        let (Some(fast), Some(held)) = (&self.fast, &self.held[place]) else {
             return;
         };
         let mut room = self.room(held.node, state);
         let (mut filling, address) = (held.filling, held.address);
         let mut more = Lent::default();
-        let left = lending.sessions(place);
-        let least = [0, 1]
-            .map(|like| lending.ports(place, like))
-            .into_iter()
-            .min();
+        let left = fast.sessions(place);
+        let least = [0, 1].map(|like| fast.ports(place, like)).into_iter().min();
         if left * 2 <= filling * SESSIONS_PER_PORT || least.unwrap_or(0) * 2 <= filling {
             filling = (filling * 2).min(LEASE_PORTS);
         }
         more.sessions = (filling * SESSIONS_PER_PORT)
             .saturating_sub(left)
             .min(room.sessions);
-        lending.add_sessions(place, more.sessions);
+        fast.add_sessions(place, more.sessions);
         for like in [0, 1] {
-            while !self.terms.no_ports && room.ports > 0 && lending.ports(place, like) < filling {
+            while !self.terms.no_ports && room.ports > 0 && fast.ports(place, like) < filling {
                 let pool = state.pool_mut();
                 let Some(port) = pool.lend(Protocol::Udp, address, like, &mut *random) else {
                     break;
                 };
-                lending.add_port(place, port);
+                fast.add_port(place, port);
                 room.ports -= 1;
                 more.ports += 1;
             }
@@ -325,9 +329,9 @@ impl Leases {
 
     /// The place of the lease by which something was opened, if it has not ended since.
     fn note_used(&mut self, opening: &Opening) -> Option<usize> {
-        let place = self.lending.as_ref()?.place(opening.node.0);
+        let place = self.fast.as_ref()?.place(opening.node.0);
         let held = self.held[place].as_mut()?;
-        if held.node != opening.node.0 {
+        if (held.node, held.term) != (opening.node.0, opening.term) {
             return None;
         }
         held.is_used = true;
@@ -375,10 +379,10 @@ impl Leases {
 
     fn end(&mut self, place: usize, state: &mut State) {
         self.count(place, |lent| *lent = Lent::default());
-        let (Some(lending), Some(held)) = (&self.lending, self.held[place].take()) else {
+        let (Some(fast), Some(held)) = (&self.fast, self.held[place].take()) else {
             return;
         };
-        for port in lending.end(place) {
+        for port in fast.end(place) {
             state
                 .pool_mut()
                 .give_back(Protocol::Udp, held.address, port);

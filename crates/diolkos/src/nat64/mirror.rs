@@ -6,7 +6,6 @@
 //! that is one of our own addresses are not copied either: their packets turn back to IPv6 in one hop (RFC 6146 section
 //! 3.8), which the programs do not do.
 
-use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +13,15 @@ use std::time::Duration;
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
 use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
 use diolkos_core::Reason;
-use diolkos_sys::fastpath::{Session, Sessions};
+use diolkos_sys::fastpath::{Session, Sessions, Told};
 use ipnet::Ipv4Net;
+
+use super::fastpath::FastPath;
 
 /// Keeps the copy. Without a fast path there is none, and nothing to do.
 #[derive(Debug)]
 pub struct Mirror {
-    sessions: Option<Arc<Sessions>>,
+    fast: Option<Arc<dyn FastPath>>,
     /// Networks in which a peer may be a node of ours.
     own: Vec<Ipv4Net>,
     /// Packets that were dropped after they had been held.
@@ -37,20 +38,14 @@ pub struct Mirror {
     /// Sessions come back that packets of an earlier run have opened.
     pub is_restoring: bool,
     /// A program has made what the tables are told about now: the session, or also the binding.
-    adopting: Option<Made>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Made {
-    Session,
-    Both,
+    adopting: Option<Told>,
 }
 
 impl Mirror {
     /// Without sessions yet.
-    pub fn new(config: &Nat64Config, sessions: Option<Arc<Sessions>>) -> Mirror {
+    pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Mirror {
         Mirror {
-            sessions,
+            fast,
             own: own_networks(config),
             dropped: Vec::new(),
             refused: 0,
@@ -74,29 +69,41 @@ impl Mirror {
         self.opened.pop()
     }
 
-    /// A program has opened a session by itself, and with `binds` its binding: the tables take it over, or it is taken
-    /// out again.
-    pub fn adopt(&mut self, state: &mut State, view: &SessionView, binds: bool, now: Duration) {
-        self.adopting = Some(if binds { Made::Both } else { Made::Session });
+    /// A program has opened a session by itself, or its binding, or both: the tables take it over, or it is taken out
+    /// again.
+    pub fn adopt(&mut self, state: &mut State, view: &SessionView, told: Told, now: Duration) {
+        self.adopting = Some(told);
         let adopted = state.adopt(view, now, self);
         self.adopting = None;
-        let Err(reason) = adopted else { return };
+        let Binding { protocol, v4, v6 } = view.binding;
+        let Err(reason) = adopted else {
+            if told == Told::Alone {
+                state
+                    .session(protocol, v6, view.peer)
+                    .inspect(|there| self.copy(there));
+            }
+            return;
+        };
         tracing::debug!(
             reason = reason.name(),
             "a session of the fast path's own is refused"
         );
-        self.remove(view);
+        // What stands in its place may be another node's.
+        let owner = state.v6_of(protocol, v4, view.peer).ok();
+        match owner.and_then(|(node, _)| state.session(protocol, node, view.peer)) {
+            Some(there) => self.copy(&there),
+            None => self.remove(view),
+        }
         // The node's port is bound otherwise, or not at all.
-        let Binding { protocol, v6, .. } = view.binding;
         match state.v4_of(protocol, v6) {
             Some(v4) => self.bind(&Binding { v4, ..view.binding }),
             None => self.unbind(&view.binding),
         }
     }
 
-    /// The maps, if there is a fast path.
+    /// The kernel's maps, if there is a fast path.
     pub(super) fn sessions(&self) -> Option<Arc<Sessions>> {
-        self.sessions.clone()
+        self.fast.as_ref()?.maps()
     }
 
     /// Takes all of them out.
@@ -152,10 +159,10 @@ impl Mirror {
         if !view.is_for_fast_path() || self.is_own(view.peer.addr) {
             return self.remove(view);
         }
-        let Some(sessions) = &self.sessions else {
+        let Some(fast) = &self.fast else {
             return;
         };
-        if let Err(error) = sessions.put(&session(view)) {
+        if let Err(error) = fast.put(&session(view)) {
             self.refused += 1;
             tracing::trace!("a session stays with the slow path: {error}");
             // Half of an older copy may be there.
@@ -164,11 +171,11 @@ impl Mirror {
     }
 
     fn bind(&mut self, binding: &Binding) {
-        let (Some(sessions), Protocol::Udp) = (&self.sessions, binding.protocol) else {
+        let (Some(fast), Protocol::Udp) = (&self.fast, binding.protocol) else {
             return;
         };
         let (v6, v4) = (binding.v6, binding.v4);
-        if let Err(error) = sessions.bind((v6.addr, v6.port), (v4.addr, v4.port)) {
+        if let Err(error) = fast.bind((v6.addr, v6.port), (v4.addr, v4.port)) {
             tracing::warn!(
                 "the fast path opens no sessions: it does not know all bindings: {error}"
             );
@@ -177,19 +184,19 @@ impl Mirror {
     }
 
     fn unbind(&self, binding: &Binding) {
-        let (Some(sessions), Protocol::Udp) = (&self.sessions, binding.protocol) else {
+        let (Some(fast), Protocol::Udp) = (&self.fast, binding.protocol) else {
             return;
         };
-        if let Err(error) = sessions.unbind((binding.v6.addr, binding.v6.port)) {
+        if let Err(error) = fast.unbind((binding.v6.addr, binding.v6.port)) {
             tracing::warn!("a binding cannot be taken out of the fast path: {error}");
         }
     }
 
     fn remove(&self, view: &SessionView) {
-        let Some(sessions) = &self.sessions else {
+        let Some(fast) = &self.fast else {
             return;
         };
-        if let Err(error) = sessions.remove(&session(view)) {
+        if let Err(error) = fast.remove(&session(view)) {
             tracing::warn!("a session cannot be taken out of the fast path: {error}");
         }
     }
@@ -211,18 +218,16 @@ impl Watcher for Mirror {
             }
             Event::SessionChanged(view) => self.copy(&view),
             Event::SessionClosed(view) => self.remove(&view),
-            Event::BindingOpened(_) if self.adopting == Some(Made::Both) => {}
+            Event::BindingOpened(_) if matches!(self.adopting, Some(Told::Bound | Told::Alone)) => {
+            }
             Event::BindingOpened(binding) => self.bind(&binding),
             Event::BindingClosed(binding) => self.unbind(&binding),
         }
     }
 
     fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
-        let seen =
-            |sessions: &Arc<Sessions>| -> io::Result<_> { sessions.last_seen(&session(view)) };
-        self.sessions
-            .as_ref()
-            .and_then(|sessions| seen(sessions).ok()?)
+        let fast = self.fast.as_ref()?;
+        fast.last_seen(&session(view)).ok()?
     }
 
     fn dropped(&mut self, reason: Reason) {

@@ -8,6 +8,7 @@
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
 mod controller;
+mod fastpath;
 mod leases;
 mod listener;
 mod mirror;

@@ -85,6 +85,7 @@ impl Isthmus {
                     counters.extend(counters::of_state(
                         &controller.counts(),
                         controller.refused(),
+                        controller.unheard(),
                     ));
                 }
                 Answer::Counters(counters)

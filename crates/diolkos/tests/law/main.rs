@@ -23,11 +23,14 @@
 #[path = "../../../core/tests/common/mod.rs"]
 mod common;
 mod configurations;
+#[allow(dead_code)] // What only the program needs of it.
+#[path = "../../src/nat64/fastpath.rs"]
+mod fastpath;
 mod fate;
 mod flows;
 mod given;
 mod grammar;
-#[allow(dead_code)] // What only the program needs of it.
+#[allow(dead_code)]
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
 #[allow(dead_code)]

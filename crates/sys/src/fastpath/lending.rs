@@ -9,34 +9,22 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapHandle, RingBufferBuilder};
+
+use super::lease::{Lease, Shared};
+use super::openings::Openings;
 
 /// How many leases there can be: a node has the one place that its address says.
 pub const LEASES: usize = 4096;
 /// Ports of each parity that one lease can have.
 pub const LEASE_PORTS: u32 = 128;
 
-/// `struct diolkos_lease_ports`.
-#[repr(C)]
-struct Queue {
-    head: AtomicU32,
-    tail: AtomicU32,
-    ports: [AtomicU16; LEASE_PORTS as usize],
-}
-
 /// `struct diolkos_lease`.
-#[repr(C)]
-struct Lease {
-    node: [AtomicU64; 2],
-    v4: AtomicU32,
-    sessions: AtomicU32,
-    parity: [Queue; 2],
-}
+type Mapped = Lease<Shared, { LEASE_PORTS as usize }>;
 
-const _: () = assert!(size_of::<Lease>() == 552 && size_of::<Opening>() >= 32);
+const _: () = assert!(size_of::<Mapped>() == 576 && size_of::<Opening>() >= 36);
 
 /// What a program has done (`enum diolkos_told`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +35,8 @@ pub enum Told {
     Bound,
     /// It has taken a leased port, and has no use for it.
     Unwanted,
+    /// It has bound the port to a leased one; the session did not fit into the map, and is the controller's to open.
+    Alone,
 }
 
 /// A UDP session that a program has opened.
@@ -62,23 +52,27 @@ pub struct Opening {
     pub peer: (Ipv4Addr, u16),
     /// By which of the prefixes it knows the peer.
     pub prefix: u8,
+    /// The term of the lease by which it was opened.
+    pub term: u32,
 }
 
 /// Leases and openings.
 pub struct Lending {
-    leases: NonNull<Lease>,
+    leases: NonNull<Mapped>,
     /// Which node has which place.
     key: u64,
     ring_map: MapHandle,
-    ring: RingBuffer<'static>,
+    ring: Mutex<Openings>,
     heard: Arc<Mutex<Vec<Opening>>>,
 }
 
 // SAFETY: the memory stays mapped as long as this lives, and all of it is used by atomic operations.
 unsafe impl Send for Lending {}
+// SAFETY: the same; whoever reads the ring holds its lock.
+unsafe impl Sync for Lending {}
 
 /// Bytes of all leases, in whole pages as the kernel maps them.
-const MAPPED: usize = (LEASES * size_of::<Lease>()).next_multiple_of(4096);
+const MAPPED: usize = (LEASES * size_of::<Mapped>()).next_multiple_of(4096);
 
 impl Lending {
     pub(super) fn new(lease_map: &MapHandle, ring_map: MapHandle, key: u64) -> io::Result<Lending> {
@@ -116,7 +110,7 @@ impl Lending {
         Ok(Lending {
             leases,
             key,
-            ring: ring?,
+            ring: Mutex::new(Openings::new(ring?)),
             ring_map,
             heard,
         })
@@ -127,82 +121,57 @@ impl Lending {
         self.ring_map.as_fd().try_clone_to_owned()
     }
 
-    /// What programs have opened since the last call, in the order of their telling.
+    /// What programs have opened since the last call, in the order in which they began to. It waits for those that are
+    /// opening something at this moment; see [`Lending::unheard`].
     pub fn drain(&self) -> Vec<Opening> {
-        // An error is that of our own callback, which has none.
-        let _ = self.ring.consume();
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.drain();
         std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How often [`Lending::drain`] has not waited to the end: a CPU stood still in the middle of an opening.
+    pub fn unheard(&self) -> u64 {
+        self.ring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .unheard()
     }
 
     /// The place of a node, below [`LEASES`] (`lease_of` in `bpf/open.h`).
     pub fn place(&self, node: Ipv6Addr) -> usize {
-        let mix = |hash: u64, word: u64| {
-            let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^ hash >> 32
-        };
-        let bits = node.to_bits();
-        mix(mix(self.key, (bits >> 64) as u64), bits as u64) as usize % LEASES
+        place(self.key, node)
     }
 
-    /// Gives an empty place to a node, whose new bindings will be of this address.
-    pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) {
-        let lease = self.at(place);
-        lease
-            .v4
-            .store(u32::from_ne_bytes(address.octets()), Ordering::Release);
-        let octets = node.octets();
-        for (word, octets) in lease.node.iter().zip(octets.chunks_exact(8)) {
-            let octets = octets.first_chunk().copied().unwrap_or_default();
-            word.store(u64::from_ne_bytes(octets), Ordering::Release);
-        }
+    /// Gives an empty place to a node, whose new bindings will be of this address. Returns the term of its lease.
+    pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
+        let v4 = u32::from_ne_bytes(address.octets());
+        self.at(place).assign(halves(node), v4);
+        self.at(place).term()
     }
 
     /// Sessions that the node of a place may still open.
     pub fn sessions(&self, place: usize) -> u32 {
-        self.at(place).sessions.load(Ordering::Acquire)
+        self.at(place).sessions()
     }
 
     /// Lets it open so many more.
     pub fn add_sessions(&self, place: usize, more: u32) {
-        self.at(place).sessions.fetch_add(more, Ordering::AcqRel);
+        self.at(place).add_sessions(more);
     }
 
     /// Ports of the parity of this one that a place still has, at most [`LEASE_PORTS`].
     pub fn ports(&self, place: usize, like: u16) -> u32 {
-        let queue = &self.at(place).parity[usize::from(like % 2)];
-        let tail = queue.tail.load(Ordering::Acquire);
-        tail.wrapping_sub(queue.head.load(Ordering::Acquire))
+        self.at(place).ports(like)
     }
 
     /// Lends a port to a place, which must have fewer than [`LEASE_PORTS`] of its parity.
     pub fn add_port(&self, place: usize, port: u16) {
-        let queue = &self.at(place).parity[usize::from(port % 2)];
-        let tail = queue.tail.load(Ordering::Acquire);
-        queue.ports[(tail % LEASE_PORTS) as usize].store(port, Ordering::Release);
-        queue.tail.store(tail.wrapping_add(1), Ordering::Release);
+        self.at(place).add_port(port);
     }
 
     /// Ends a lease. Returns the ports that no program has taken; of those taken, they will tell.
     pub fn end(&self, place: usize) -> Vec<u16> {
-        let lease = self.at(place);
-        lease.sessions.store(0, Ordering::Release);
-        lease
-            .node
-            .iter()
-            .for_each(|word| word.store(0, Ordering::Release));
-        let mut left = Vec::new();
-        for queue in &lease.parity {
-            let tail = queue.tail.load(Ordering::Acquire);
-            let taken = queue
-                .head
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |_| Some(tail));
-            let head = taken.unwrap_or(tail);
-            left.extend((0..tail.wrapping_sub(head)).map(|n| {
-                let at = head.wrapping_add(n) % LEASE_PORTS;
-                queue.ports[at as usize].load(Ordering::Acquire)
-            }));
-        }
-        left
+        self.at(place).end()
     }
 
     /// Ends all leases, and forgets what programs have told: for what another run has lent. What they have opened stands
@@ -212,12 +181,33 @@ impl Lending {
         drop(self.drain());
     }
 
-    fn at(&self, place: usize) -> &Lease {
+    fn at(&self, place: usize) -> &Mapped {
         assert!(place < LEASES);
         // SAFETY: the memory holds as many leases, is mapped as long as `self` lives, and begins at a page; zeros, and
         // whatever else stands there, are valid values of every field.
         unsafe { self.leases.add(place).as_ref() }
     }
+}
+
+/// The place of a node, by a secret key.
+pub fn place(key: u64, node: Ipv6Addr) -> usize {
+    let bits = node.to_bits();
+    mix(mix(key, (bits >> 64) as u64), bits as u64) as usize % LEASES
+}
+
+/// An address as a lease has it, in the order of its bytes.
+pub fn halves(node: Ipv6Addr) -> [u64; 2] {
+    let octets = node.octets();
+    [0, 8].map(|at| {
+        let half = octets[at..].first_chunk().copied().unwrap_or_default();
+        u64::from_ne_bytes(half)
+    })
+}
+
+/// `mix` in `bpf/session.h`.
+pub(super) fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ hash >> 32
 }
 
 impl Drop for Lending {
@@ -249,12 +239,14 @@ impl Opening {
             told: match *bytes.get(31)? {
                 0 => Told::Opened,
                 1 => Told::Bound,
-                _ => Told::Unwanted,
+                2 => Told::Unwanted,
+                _ => Told::Alone,
             },
             node: (node.into(), port(24)?),
             v4: (address(20)?, port(28)?),
             peer: (address(16)?, port(26)?),
             prefix: *bytes.get(30)?,
+            term: u32::from_ne_bytes(bytes.get(32..)?.first_chunk().copied()?),
         })
     }
 }

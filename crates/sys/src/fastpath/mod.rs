@@ -10,10 +10,15 @@ mod clat;
 mod heritage;
 mod hook;
 pub(crate) mod isthmus;
+#[cfg(not(feature = "testrun"))]
+mod lease;
+#[cfg(feature = "testrun")]
+pub mod lease;
 mod lending;
 pub(crate) mod load;
 mod nat64;
 mod next_hop;
+mod openings;
 mod pin;
 mod qdisc;
 mod session;
@@ -32,7 +37,7 @@ use crate::kernel;
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
 pub use isthmus::{Inline, Prepared, Site};
-pub use lending::{Lending, Opening, Told, LEASES, LEASE_PORTS};
+pub use lending::{halves, place, Lending, Opening, Told, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use pin::Pins;
 pub use session::{Session, Sessions};

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
+use super::lending::mix;
+
 /// A session (RFC 6146 section 3.2). With ICMP, ports are query identifiers, and the peer's is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Session {
@@ -74,11 +76,8 @@ impl Sessions {
 
     /// Adds a UDP binding, or changes it.
     pub fn bind(&self, node: (Ipv6Addr, u16), v4: (Ipv4Addr, u16)) -> io::Result<()> {
-        let mut value = [0; 8];
-        value[..4].copy_from_slice(&v4.0.octets());
-        value[4..6].copy_from_slice(&v4.1.to_be_bytes());
         self.bound
-            .update(&bound(node), &value, MapFlags::ANY)
+            .update(&bound(node), &bound_to(node, v4), MapFlags::ANY)
             .map_err(io::Error::other)
     }
 
@@ -114,6 +113,35 @@ fn bound(node: (Ipv6Addr, u16)) -> [u8; 20] {
     key[..16].copy_from_slice(&node.0.octets());
     key[16..18].copy_from_slice(&node.1.to_be_bytes());
     key
+}
+
+/// `struct diolkos_bound_to`.
+fn bound_to(node: (Ipv6Addr, u16), v4: (Ipv4Addr, u16)) -> [u8; 12] {
+    let mut value = [0; 12];
+    value[..4].copy_from_slice(&v4.0.octets());
+    value[4..6].copy_from_slice(&v4.1.to_be_bytes());
+    let ours = word(v4.0) << 32 | port(v4.1) << 16 | port(node.1);
+    let [high, low] = words(node.0);
+    let check = mix(mix(mix(1, ours), high), low) as u32;
+    value[8..].copy_from_slice(&check.to_ne_bytes());
+    value
+}
+
+/// Of bytes of the network what a program reads as a number.
+fn word(address: Ipv4Addr) -> u64 {
+    u32::from_ne_bytes(address.octets()).into()
+}
+
+fn port(port: u16) -> u64 {
+    u16::from_ne_bytes(port.to_be_bytes()).into()
+}
+
+fn words(address: Ipv6Addr) -> [u64; 2] {
+    let part = |at: u32| {
+        let bits = (address.to_bits() >> at) as u32;
+        u64::from(u32::from_ne_bytes(bits.to_be_bytes()))
+    };
+    [part(96) << 32 | part(64), part(32) << 32 | part(0)]
 }
 
 impl Session {
@@ -159,6 +187,19 @@ impl Session {
         value[8..24].copy_from_slice(&self.node.0.octets());
         value[24..26].copy_from_slice(&self.node.1.to_be_bytes());
         value[26] = self.prefix;
+        value[28..].copy_from_slice(&self.check().to_ne_bytes());
         value
+    }
+
+    /// `check_of_inward` in `bpf/session.h`.
+    fn check(&self) -> u32 {
+        let ports = port(self.v4.1) << 48
+            | port(self.peer.1) << 32
+            | port(self.node.1) << 16
+            | u64::from(self.protocol) << 8
+            | u64::from(self.prefix);
+        let addresses = word(self.v4.0) << 32 | word(self.peer.0);
+        let [high, low] = words(self.node.0);
+        mix(mix(mix(mix(1, addresses), ports), high), low) as u32
     }
 }

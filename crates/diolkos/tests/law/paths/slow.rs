@@ -4,6 +4,7 @@
 //! With state, what it tells is copied into the maps of the fast path, as the program does (`mirror`), and what the fast
 //! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
 
+use crate::fastpath::{FastPath, Kernel};
 use crate::given::Given;
 use crate::leases::Leases;
 use crate::mirror::Mirror;
@@ -54,9 +55,10 @@ impl SlowPath {
 
     /// Of a NAT64, with the maps that the fast path has of its own.
     pub fn stateful(config: &Nat64Config, sessions: Sessions, lending: Lending) -> SlowPath {
+        let fast: Arc<dyn FastPath> = Arc::new(Kernel::new(Arc::new(sessions), lending));
         let state = State {
-            mirror: Mirror::new(config, Some(Arc::new(sessions))),
-            leases: Leases::new(config, Some(lending)),
+            mirror: Mirror::new(config, Some(fast.clone())),
+            leases: Leases::new(config, Some(fast)),
             nat64: Nat64::new(config, [1, 2, 3, 4]).unwrap(),
             opened: [0; 2],
         };

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the controller needs of a fast path: maps that programs read, leases by which they open sessions, and what they
+//! tell. The kernel has one; tests have a twin in memory, whose programs stop wherever a test wants them to.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diolkos_sys::fastpath::{Lending, Opening, Session, Sessions, LEASES};
+
+/// A UDP port of a node.
+type NodePort = (Ipv6Addr, u16);
+
+/// The fast path as the controller sees it. Each lease has a place.
+pub trait FastPath: fmt::Debug + Send + Sync {
+    /// Adds a session, or changes it.
+    fn put(&self, session: &Session) -> io::Result<()>;
+    /// Takes a session out, if it is there.
+    fn remove(&self, session: &Session) -> io::Result<()>;
+    /// Adds a UDP binding, or changes it.
+    fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()>;
+    /// Takes a UDP binding out, if it is there.
+    fn unbind(&self, node: NodePort) -> io::Result<()>;
+    /// When a program last translated a packet of a session, in time of CLOCK_MONOTONIC.
+    fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>>;
+    /// The kernel's maps, for those who look at all that is in them.
+    fn maps(&self) -> Option<Arc<Sessions>>;
+
+    /// How many leases there can be.
+    fn places(&self) -> usize;
+    /// The place of a node.
+    fn place(&self, node: Ipv6Addr) -> usize;
+    /// Gives an empty place to a node. Returns the term of its lease.
+    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32;
+    /// Sessions that the node may still open.
+    fn sessions(&self, place: usize) -> u32;
+    /// So many more.
+    fn add_sessions(&self, place: usize, more: u32);
+    /// Ports of the parity of this one that are left.
+    fn ports(&self, place: usize, like: u16) -> u32;
+    /// Lends a port, of whose parity there must be fewer than [`diolkos_sys::fastpath::LEASE_PORTS`].
+    fn add_port(&self, place: usize, port: u16);
+    /// Ends a lease. Returns the ports that no program has taken; of those taken, they will tell.
+    fn end(&self, place: usize) -> Vec<u16>;
+    /// What programs have opened since the last call.
+    fn drain(&self) -> Vec<Opening>;
+}
+
+/// That of the kernel.
+#[derive(Debug)]
+pub struct Kernel {
+    maps: Arc<Sessions>,
+    lending: Lending,
+}
+
+impl Kernel {
+    /// The maps of loaded programs, and what these may open.
+    pub fn new(maps: Arc<Sessions>, lending: Lending) -> Kernel {
+        Kernel { maps, lending }
+    }
+
+    /// Can be read when programs have told something.
+    pub fn ready(&self) -> io::Result<OwnedFd> {
+        self.lending.ready()
+    }
+
+    /// As [`Lending::unheard`].
+    pub fn unheard(&self) -> u64 {
+        self.lending.unheard()
+    }
+}
+
+impl FastPath for Kernel {
+    fn put(&self, session: &Session) -> io::Result<()> {
+        self.maps.put(session)
+    }
+
+    fn remove(&self, session: &Session) -> io::Result<()> {
+        self.maps.remove(session)
+    }
+
+    fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()> {
+        self.maps.bind(node, v4)
+    }
+
+    fn unbind(&self, node: NodePort) -> io::Result<()> {
+        self.maps.unbind(node)
+    }
+
+    fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {
+        self.maps.last_seen(session)
+    }
+
+    fn maps(&self) -> Option<Arc<Sessions>> {
+        Some(self.maps.clone())
+    }
+
+    fn places(&self) -> usize {
+        LEASES
+    }
+
+    fn place(&self, node: Ipv6Addr) -> usize {
+        self.lending.place(node)
+    }
+
+    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
+        self.lending.assign(place, node, address)
+    }
+
+    fn sessions(&self, place: usize) -> u32 {
+        self.lending.sessions(place)
+    }
+
+    fn add_sessions(&self, place: usize, more: u32) {
+        self.lending.add_sessions(place, more);
+    }
+
+    fn ports(&self, place: usize, like: u16) -> u32 {
+        self.lending.ports(place, like)
+    }
+
+    fn add_port(&self, place: usize, port: u16) {
+        self.lending.add_port(place, port);
+    }
+
+    fn end(&self, place: usize) -> Vec<u16> {
+        self.lending.end(place)
+    }
+
+    fn drain(&self) -> Vec<Opening> {
+        self.lending.drain()
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs that open sessions, and the controller that owns them, on several CPUs at once: in each order that matters
+//! for a few packets, and in random orders for many. The controller's code is the one that runs; the fast path is its
+//! twin in memory, and the programs are those of `bpf/`, step by step.
+//!
+//! For all of it holds: an external port is one node's; a peer's packet reaches a node that has sent to that peer; the
+//! tables know of what programs have sent before they look at anything else; nothing that is lent is lost. And it is
+//! shown of each thing that sees to this that without it one of these breaks.
+
+mod chance;
+mod controller;
+#[allow(dead_code)] // What only the program needs of it.
+#[path = "../../src/nat64/fastpath.rs"]
+mod fastpath;
+mod guide;
+#[allow(dead_code)]
+#[path = "../../src/nat64/leases.rs"]
+mod leases;
+#[allow(dead_code)]
+#[path = "../../src/nat64/mirror.rs"]
+mod mirror;
+mod orders;
+mod program;
+#[allow(dead_code)]
+#[path = "../../src/nat64/terms.rs"]
+mod terms;
+mod twin;

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs of `bpf/nat64.bpf.c` and `bpf/open.h` on UDP packets, one access to what is shared after the other.
+//!
+//! | steps here                             | lines there                                                       |
+//! |----------------------------------------|-------------------------------------------------------------------|
+//! | `Binding`, `CopyBinding`, `Session`    | `udp_seen_as`: `copy_binding`, `use_session_of_udp`               |
+//! | `Lease`, `Term`, `Node`                | `open_session`: `lease_of`                                        |
+//! | `Reserve`, `TakeSession`               | `open_session`: `bpf_ringbuf_reserve`, `lease_take_session`       |
+//! | `Again`, `CopyAgain`                   | `open_session`: `copy_binding`                                    |
+//! | `Address` … `TakePort`, `Bind`         | `open_binding`: `v4_be`, `lease_take_port`, the update of `bound` |
+//! | `Put`                                  | `put_session`                                                     |
+//! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
+//! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session_inward` with `copy_inward`                    |
+//!
+//! Left out is what concerns one program alone: the packet itself, prefixes, ports below 1024, RTP's neighbours.
+
+use diolkos_sys::fastpath::lease::program as lease;
+use diolkos_sys::fastpath::lease::Word;
+use diolkos_sys::fastpath::{halves, Opening, Told};
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::twin::{BoundTo, Inward, InwardTo, NodePort, Record, World, V4};
+
+/// What a program is run for.
+#[derive(Clone, Copy, Debug)]
+pub enum Packet {
+    Out { node: NodePort, peer: V4 },
+    In { to: V4, peer: V4 },
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Outcome {
+    Declined,
+    Translated,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum At {
+    Binding,
+    CopyBinding,
+    Session,
+    Lease,
+    Term,
+    Node,
+    Reserve,
+    TakeSession,
+    Again,
+    CopyAgain,
+    Address,
+    Head,
+    Tail,
+    Port,
+    TakePort,
+    LateAddress,
+    Bind,
+    Put,
+    GiveBack,
+    Tell,
+    Find,
+    ReadNode,
+    ReadCheck,
+}
+
+/// A program at work, with its variables.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub outcome: Option<Outcome>,
+    packet: Packet,
+    at: At,
+    element: usize,
+    v4: V4,
+    copied: NodePort,
+    term: u32,
+    record: usize,
+    attempts: u32,
+    head: u64,
+    early: Option<u16>,
+    told: Told,
+    put: i32,
+}
+
+const ATTEMPTS: u32 = 4;
+const NOWHERE: V4 = (Ipv4Addr::UNSPECIFIED, 0);
+
+impl Program {
+    pub fn new(packet: Packet) -> Program {
+        Program {
+            outcome: None,
+            packet,
+            at: match packet {
+                Packet::Out { .. } => At::Binding,
+                Packet::In { .. } => At::Find,
+            },
+            element: 0,
+            v4: NOWHERE,
+            copied: (std::net::Ipv6Addr::UNSPECIFIED, 0),
+            term: 0,
+            record: 0,
+            attempts: 0,
+            head: 0,
+            early: None,
+            told: Told::Opened,
+            put: 0,
+        }
+    }
+
+    /// One step.
+    pub fn step(&mut self, me: usize, world: &mut World) {
+        match self.packet {
+            Packet::Out { node, peer } => self.outward(me, node, peer, world),
+            Packet::In { to, peer } => self.inward((to, peer), world),
+        }
+    }
+
+    fn inward(&mut self, key: Inward, world: &mut World) {
+        match self.at {
+            At::Find => match world.inward.at.get(&key) {
+                Some(&at) => (self.element, self.at) = (at, At::ReadNode),
+                None => self.decline(),
+            },
+            At::ReadNode => {
+                self.copied = world.inward.elements[self.element].node;
+                self.at = At::ReadCheck;
+            }
+            _ => {
+                let to = &mut world.inward.elements[self.element];
+                if to.check != (key, self.copied) && !world.undone.check {
+                    return self.decline();
+                }
+                to.seen = world.now;
+                assert!(
+                    world.expecting.contains(&(self.copied, key)),
+                    "{:?} gets what {key:?} says, to whom it did not send",
+                    self.copied
+                );
+                self.outcome = Some(Outcome::Translated);
+            }
+        }
+    }
+
+    fn outward(&mut self, me: usize, node: NodePort, peer: V4, world: &mut World) {
+        let shared = world.lease.clone();
+        let odd = usize::from(node.1 % 2);
+        let undone = world.undone;
+        let term = (!undone.terms).then_some(self.term);
+        match self.at {
+            At::Binding => match world.bound.at.get(&node) {
+                Some(&at) => (self.element, self.at) = (at, At::CopyBinding),
+                None => self.at = At::Lease,
+            },
+            At::CopyBinding | At::CopyAgain => {
+                let is_again = self.at == At::CopyAgain;
+                let BoundTo { v4, check } = world.bound.elements[self.element];
+                self.v4 = v4;
+                let fits = check == (node, v4) || undone.check;
+                (self.at, self.put) = match (fits, is_again) {
+                    (true, false) => (At::Session, 0),
+                    (true, true) => (At::Put, 0),
+                    (false, false) => return self.decline(),
+                    (false, true) => (At::GiveBack, -1),
+                };
+            }
+            At::Session => match world.inward.at.get(&(self.v4, peer)) {
+                Some(&at) => {
+                    let session = &mut world.inward.elements[at];
+                    if session.check != ((self.v4, peer), node) && !undone.owner {
+                        return self.decline();
+                    }
+                    session.seen = world.now;
+                    self.translate(node, peer, world);
+                }
+                None => self.at = At::Lease,
+            },
+            At::Lease if lease::has_sessions(&shared) => self.at = At::Term,
+            At::Lease => self.decline(),
+            At::Term => match lease::term_of(&shared) {
+                Some(term) => (self.term, self.at) = (term, At::Node),
+                None => self.decline(),
+            },
+            At::Node if lease::is_of(&shared, halves(node.0)) => self.at = At::Reserve,
+            At::Node => self.decline(),
+            At::Reserve => {
+                self.record = world.ring.len();
+                world.ring.push(Record::Reserved(me));
+                self.at = At::TakeSession;
+            }
+            At::TakeSession => match lease::take_session(&shared, term, 1) {
+                Some(true) => self.at = At::Again,
+                Some(false) => self.discard(world),
+                None => self.retry(At::TakeSession, At::Tell),
+            },
+            At::Again => {
+                let first = self.v4 != NOWHERE;
+                match world.bound.at.get(&node) {
+                    _ if undone.again && first => self.at = At::Put,
+                    Some(&at) => (self.element, self.at) = (at, At::CopyAgain),
+                    None => (self.told, self.attempts, self.at) = (Told::Bound, 0, At::Address),
+                }
+            }
+            At::Address => {
+                self.v4.0 = Ipv4Addr::from_bits(shared.v4.load(Relaxed));
+                self.at = At::Head;
+            }
+            At::Head => {
+                self.head = lease::head(&shared, odd);
+                // Without an order, a CPU may read it before the tail.
+                self.early = undone.order.then(|| lease::port(&shared, odd, self.head));
+                let is_ours = term.is_none_or(|term| (self.head >> 32) as u32 == term);
+                (self.at, self.put) = if is_ours {
+                    (At::Tail, 0)
+                } else {
+                    (At::GiveBack, -1)
+                };
+            }
+            At::Tail => {
+                let tail = lease::tail(&shared, odd);
+                let there = lease::is_there(&shared, self.head, tail);
+                (self.at, self.put) = if there {
+                    (At::Port, 0)
+                } else {
+                    (At::GiveBack, -1)
+                };
+            }
+            At::Port => {
+                let early = self.early;
+                self.v4.1 = early.unwrap_or_else(|| lease::port(&shared, odd, self.head));
+                self.at = At::TakePort;
+            }
+            At::TakePort if lease::take_port(&shared, odd, self.head) => {
+                let was_lent = world.on_loan.remove(&self.v4.1);
+                assert!(was_lent, "port {} is taken and was not lent", self.v4.1);
+                self.at = if undone.terms {
+                    At::LateAddress
+                } else {
+                    At::Bind
+                };
+            }
+            At::TakePort => {
+                self.put = -1;
+                self.retry(At::Head, At::GiveBack);
+            }
+            At::LateAddress => {
+                self.v4.0 = Ipv4Addr::from_bits(shared.v4.load(Relaxed));
+                self.at = At::Bind;
+            }
+            At::Bind => {
+                if world.bound.at.contains_key(&node) {
+                    (self.told, self.put, self.at) = (Told::Unwanted, 1, At::GiveBack);
+                } else {
+                    let (v4, check) = (self.v4, (node, self.v4));
+                    world.bound.put(node, BoundTo { v4, check });
+                    self.at = At::Put;
+                }
+            }
+            At::Put => {
+                let key = (self.v4, peer);
+                let check = (key, node);
+                self.put = match world.inward.get(&key) {
+                    Some(there) if there.check == check => 1,
+                    Some(_) if !undone.noexist => -1,
+                    there => {
+                        let other = there.map(|to| to.node);
+                        assert_eq!(other, None, "a session of another node is replaced");
+                        let seen = world.now;
+                        world.expecting.insert((node, key));
+                        world.inward.put(key, InwardTo { node, seen, check });
+                        0
+                    }
+                };
+                if self.put != 0 && self.told == Told::Bound {
+                    self.told = Told::Alone;
+                }
+                self.attempts = 0;
+                self.at = if self.put != 0 && self.told == Told::Opened {
+                    At::GiveBack
+                } else {
+                    At::Tell
+                };
+            }
+            At::GiveBack => match lease::take_session(&shared, term, -1) {
+                Some(_) => self.at = At::Tell,
+                None => self.retry(At::GiveBack, At::Tell),
+            },
+            At::Tell if self.put != 0 && matches!(self.told, Told::Opened | Told::Bound) => {
+                world.ring[self.record] = Record::Discarded;
+                match self.put {
+                    1 => self.translate(node, peer, world),
+                    _ => self.decline(),
+                }
+            }
+            At::Tell => {
+                world.ring[self.record] = Record::Submitted(Opening {
+                    told: self.told,
+                    node,
+                    v4: self.v4,
+                    peer,
+                    prefix: 0,
+                    term: self.term,
+                });
+                match self.put {
+                    0 => self.translate(node, peer, world),
+                    _ => self.decline(),
+                }
+            }
+            At::Find | At::ReadNode | At::ReadCheck => unreachable!("a step of the other program"),
+        }
+    }
+
+    fn retry(&mut self, again: At, else_at: At) {
+        self.attempts += 1;
+        self.at = if self.attempts < ATTEMPTS {
+            again
+        } else {
+            else_at
+        };
+    }
+
+    fn discard(&mut self, world: &mut World) {
+        world.ring[self.record] = Record::Discarded;
+        self.decline();
+    }
+
+    fn decline(&mut self) {
+        self.outcome = Some(Outcome::Declined);
+    }
+
+    fn translate(&mut self, node: NodePort, peer: V4, world: &mut World) {
+        if self.told == Told::Bound {
+            let address = world.addresses.get(&node.0);
+            assert_eq!(address, Some(&self.v4.0), "the address is another node's");
+        }
+        world.sent.push((node, (self.v4, peer)));
+        self.outcome = Some(Outcome::Translated);
+    }
+}

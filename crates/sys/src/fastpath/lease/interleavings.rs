@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The controller and programs at one lease, in every order that the memory model allows: what loads may see depends on
+//! barriers here, as on arm64 and unlike on x86.
+//!
+//! The controller's side is the one that runs; the programs' is `program`, which says what of `bpf/open.h` it mirrors.
+
+use std::sync::atomic::Ordering;
+
+use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use super::{program, Lease, Memory, Word};
+
+enum Loom {}
+
+impl Memory for Loom {
+    type U16 = AtomicU16;
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+}
+
+word!(AtomicU16, u16);
+word!(AtomicU32, u32);
+word!(AtomicU64, u64);
+
+/// Two ports stand for 128: what happens when a queue goes round is the same.
+type Tiny = Lease<Loom, 2>;
+
+const A: [u64; 2] = [0x20, 0xa];
+const B: [u64; 2] = [0x20, 0xb];
+/// Of a node's address every port has this remainder by 100.
+const OF_A: u16 = 2;
+const OF_B: u16 = 4;
+
+/// What a program takes, and by which address.
+#[derive(Clone, Copy, Default)]
+struct Undone {
+    order: bool,
+    terms: bool,
+}
+
+/// A node's packet that needs a port: the port and the address that it gets, if it gets one. It gives up where a program
+/// tries again.
+fn open(lease: &Tiny, node: [u64; 2], undone: Undone) -> Option<(u16, u32)> {
+    let v4 = || lease.v4.load(Ordering::Relaxed);
+    if !program::has_sessions(lease) {
+        return None;
+    }
+    let term = program::term_of(lease)?;
+    if !program::is_of(lease, node) {
+        return None;
+    }
+    let needed = (!undone.terms).then_some(term);
+    if program::take_session(lease, needed, 1) != Some(true) {
+        return None;
+    }
+    let early = v4();
+    let head = program::head(lease, 0);
+    let tail = match undone.order {
+        true => program::tail_out_of_order(lease, 0),
+        false => program::tail(lease, 0),
+    };
+    if needed.is_some_and(|term| (head >> 32) as u32 != term)
+        || !program::is_there(lease, head, tail)
+    {
+        return None;
+    }
+    let port = program::port(lease, 0, head);
+    if !program::take_port(lease, 0, head) {
+        return None;
+    }
+    Some((port, if undone.terms { v4() } else { early }))
+}
+
+fn explore(check: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(check);
+}
+
+/// Two programs take while the controller fills the queue, round its end: each port is taken once, and is one that was
+/// lent.
+fn fill(undone: Undone) {
+    explore(move || {
+        let lease = Arc::new(Tiny::default());
+        let lent = [102, 202, 302];
+        lease.assign(A, 1);
+        lease.add_port(lent[0]);
+        lease.add_sessions(2);
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let programs = [0, 1].map(|_| {
+            let (lease, taken) = (lease.clone(), taken.clone());
+            thread::spawn(move || taken.lock().unwrap().extend(open(&lease, A, undone)))
+        });
+        for port in &lent[1..] {
+            if lease.ports(0) < 2 {
+                lease.add_port(*port);
+            }
+        }
+        for program in programs {
+            program.join().unwrap();
+        }
+        let mut all: Vec<u16> = taken
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(port, _)| *port)
+            .collect();
+        all.extend(lease.end());
+        let number = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), number, "a port was taken twice: {all:?}");
+        assert!(all.iter().all(|port| lent.contains(port)), "{all:?}");
+    });
+}
+
+/// A program of one node, while the place is given to another one: whatever it takes is of its own node's lease.
+fn reassign(undone: Undone) {
+    explore(move || {
+        let lease = Arc::new(Tiny::default());
+        lease.assign(A, OF_A.into());
+        lease.add_port(100 + OF_A);
+        lease.add_sessions(1);
+        let program = {
+            let lease = lease.clone();
+            thread::spawn(move || open(&lease, A, undone))
+        };
+        let back = lease.end();
+        lease.assign(B, OF_B.into());
+        lease.add_port(200 + OF_B);
+        lease.add_sessions(1);
+        let taken = program.join().unwrap();
+        if let Some((port, v4)) = taken {
+            assert_eq!((port % 100, v4), (OF_A, OF_A.into()), "another's port");
+        }
+        let lost = back.is_empty() && taken.is_none();
+        assert!(!lost, "a port is neither taken nor given back");
+        assert_eq!(lease.sessions() as usize, 1, "another's session");
+        assert_eq!(lease.end(), [200 + OF_B]);
+    });
+}
+
+fn fails(run: impl FnOnce() + std::panic::UnwindSafe) -> bool {
+    std::panic::catch_unwind(run).is_err()
+}
+
+#[test]
+fn every_port_is_taken_once() {
+    fill(Undone::default());
+}
+
+#[test]
+fn without_an_order_of_tail_and_port_a_port_is_taken_twice() {
+    let order = true;
+    assert!(fails(|| fill(Undone {
+        order,
+        ..Undone::default()
+    })));
+}
+
+#[test]
+fn a_lease_is_that_of_its_node() {
+    reassign(Undone::default());
+}
+
+#[test]
+fn without_terms_a_program_takes_from_another_lease() {
+    let terms = true;
+    assert!(fails(|| reassign(Undone {
+        terms,
+        ..Undone::default()
+    })));
+}

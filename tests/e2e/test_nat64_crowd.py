@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sessions that programs open on all CPUs at once, while ports are few and configurations change; `tests/soak/lending.py`
+does it for longer."""
+
+from __future__ import annotations
+
+import pytest
+from crowd import Crowd
+from nat64 import TRANSLATOR, Nat64Network
+from siit import V4, V4_IN_IPV6
+
+# Few enough that ports are used again and again after a reload; both pools have some of them.
+POOLS = ['"192.0.2.0/31"\nports = "5000-5999"', '"192.0.2.1"\nports = "5250-5999"']
+CONFIGS = [f"{TRANSLATOR}\n[[nat64.pool4]]\naddress = {pool}\n" for pool in POOLS]
+FLOWS = 2500
+
+
+@pytest.mark.parametrize("nat64", ["tc", "inline"], indirect=True)
+def test_a_crowd_of_nodes(nat64: Nat64Network) -> None:
+    """What a peer sends reaches the node that has sent to it, and no external port serves two nodes."""
+    nat64.nat64(CONFIGS[0])
+    crowd = Crowd(nat64, V4, V4_IN_IPV6)
+    turns = iter(range(1, 1000))
+
+    def reload() -> bool:
+        assert nat64.reload(CONFIGS[next(turns) % 2]) == (0, "")
+        return True
+
+    seen = crowd.run(FLOWS, seed=1, meanwhile=reload)
+    counters = nat64.counters()
+    assert seen["strays"] == []
+    assert seen["returns"] == []
+    # Else nothing was tried: programs have opened sessions, and ports have changed hands.
+    assert seen["heard"] > seen["sent"] // 10, seen
+    assert seen["moved"] > 0, seen
+    assert counters["fast.translated_6to4"] > seen["sent"] // 10, counters
+
+
+def test_a_fault_would_be_seen(nat64: Nat64Network) -> None:
+    """Of a flow that says that it is two, one datagram is a stray, and its port serves two nodes."""
+    nat64.nat64(CONFIGS[0])
+    crowd = Crowd(nat64, V4, V4_IN_IPV6)
+    liar = crowd.start(nat64.v6, "lie", V4_IN_IPV6)
+    heard = lambda: nat64.counters()["fast.translated_4to6"] + nat64.counters()["slow.translated_4to6"]  # noqa: E731
+    nat64.until(lambda: heard() >= 3)
+    seen = crowd.judge([liar])
+    assert (len(seen["strays"]), len(seen["returns"]), seen["heard"]) == (1, 1, 3)
