@@ -43,7 +43,9 @@ def udp():
 """
 
 # Every question on a socket of its own; how many answers of each code there were.
-FRESH = QUERY + """
+FRESH = (
+    QUERY
+    + """
 sockets = []
 for number in range(int(sys.argv[4])):
     sockets.append(udp())
@@ -51,16 +53,22 @@ for number in range(int(sys.argv[4])):
 codes = [one.recv(4096)[3] & 15 for one in sockets]
 print(codes.count(0), len(codes))
 """
+)
 
-BY_TCP = QUERY + """
+BY_TCP = (
+    QUERY
+    + """
 connection = tcp()
 connection.sendall(b"".join(framed(query(name.strip(), id_)) for id_, name in enumerate(sys.stdin)))
 while connection.recv(1 << 20):
     pass
 """
+)
 
 # A question that is answered without upstream follows each hundred, so that the kernel drops none.
-BY_UDP = QUERY + """
+BY_UDP = (
+    QUERY
+    + """
 one = udp()
 arpa = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\\x08ipv4only\\4arpa\\0" + struct.pack("!HH", 1, 1)
 for number in range(int(sys.argv[3])):
@@ -70,6 +78,7 @@ for number in range(int(sys.argv[3])):
         while one.recv(4096)[:2] != b"\\0\\7":
             pass
 """
+)
 
 
 def address(net: Dns64Network, own: str) -> None:
@@ -140,12 +149,15 @@ def test_connections_of_several_networks(dns64_network: Dns64Network) -> None:
     """All places are taken, and yet there is one for a newcomer: an attacker's connection is closed."""
     net = dns64_network
     network(net, "max_tcp = 8\ntcp_idle_s = 60\n")
-    code = QUERY + """
+    code = (
+        QUERY
+        + """
 import signal
 connections = [tcp() for _ in range(2)]
 print("open", flush=True)
 signal.pause()
 """
+    )
     for number in range(4):
         attacker = f"2001:2:{number + 2}::2"
         address(net, attacker)
@@ -161,7 +173,9 @@ def test_questions_by_tcp_have_the_rate_too(dns64_network: Dns64Network) -> None
     """They wait, and each is answered."""
     net = dns64_network
     network(net, "rate = 20\nburst = 5\n")
-    code = QUERY + """
+    code = (
+        QUERY
+        + """
 connection = tcp()
 connection.sendall(b"".join(framed(query(f"name-{number}", number)) for number in range(20)))
 answers = b""
@@ -169,5 +183,6 @@ while len(answers) < 20 * 62:
     answers += connection.recv(4096) or exit("closed")
 print("all")
 """
+    )
     assert net.python(code, DNS64, ATTACKERS[0]).strip() == "all"
     assert net.counters()["limited.delayed"] >= 10
