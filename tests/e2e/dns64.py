@@ -125,12 +125,17 @@ while True:
         continue
     if how == "is_silent_about_aaaa" and qtype == 28:
         continue
-    if how == "lies":
+    if how == "is_silent_about_slow" and question[1:5] == b"slow":
+        continue
+    if how == "lies" or how == "guesses":
         wrong = bytes([query[0] ^ 1, query[1]])
         bad = b"\\xc0\\x0c" + struct.pack("!HHIH4s", 1, 1, 300, 4, bytes([203, 0, 113, 66]))
         other = name("other.example") + question[-4:]
         for lie in (reply(id_=wrong, answers=[bad]), reply(question=other, answers=[bad]), b"", query, b"\\xff" * 40):
             udp.sendto(lie, client)
+    if how == "guesses":
+        for guess in range(40):
+            udp.sendto(reply(id_=struct.pack("!H", guess), answers=[bad]), client)
     if how == "loops":
         alias = lambda a, b: name(a) + struct.pack("!HHIH", 5, 1, 60, len(name(b))) + name(b)
         good = reply(answers=[alias("loop.example", "pool.example"), alias("pool.example", "loop.example")])

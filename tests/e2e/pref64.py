@@ -70,6 +70,33 @@ while True:
     udp.sendto(head + query[12:end] + b"".join(records), client)
 """
 
+# A resolver whose every datagram is truncated; by TCP it gives the addresses that are its arguments.
+TRUNCATING_RESOLVER = """
+import select, socket, struct, sys
+udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+udp.bind(("::", 53))
+tcp = socket.socket(socket.AF_INET6)
+tcp.bind(("::", 53))
+tcp.listen()
+print("listening", flush=True)
+def reply(query, flags, addresses):
+    end = query.index(b"\\0", 12) + 5
+    head = query[:2] + struct.pack("!HHHHH", flags, 1, len(addresses), 0, 0)
+    records = [b"\\xc0\\x0c" + struct.pack("!HHIH", 28, 1, 300, 16) + address for address in addresses]
+    return head + query[12:end] + b"".join(records)
+addresses = [socket.inet_pton(socket.AF_INET6, word) for word in sys.argv[1:]]
+while True:
+    for ready in select.select([udp, tcp], [], [])[0]:
+        if ready is udp:
+            query, client = udp.recvfrom(4096)
+            udp.sendto(reply(query, 0x8380, []), client)
+        else:
+            connection, _ = tcp.accept()
+            answer = reply(connection.recv(4096)[2:], 0x8180, addresses)
+            connection.sendall(struct.pack("!H", len(answer)) + answer)
+            connection.close()
+"""
+
 # A router advertisement, made by scapy: its packet is the expression that is the last argument. It is sent now, or to
 # each that solicits one.
 ROUTER = """
@@ -156,6 +183,13 @@ class Pref64Network(Network):
             with log.open("w") as sink:
                 self.start(self.server, sys.executable, "-c", RESOLVER_THAT_SAYS, str(file), stdout=sink, stderr=sink)
             self.until(lambda: "listening" in log.read_text())
+
+    def truncating_resolver(self, *addresses: str) -> None:
+        """Start a resolver that has to be asked by TCP."""
+        log = self.scratch / "truncating.log"
+        with log.open("w") as sink:
+            self.start(self.server, sys.executable, "-c", TRUNCATING_RESOLVER, *addresses, stdout=sink, stderr=sink)
+        self.until(lambda: "listening" in log.read_text())
 
     def answer_solicitations(self, *options: Option) -> None:
         """Let the router advertise to each that solicits it."""

@@ -77,6 +77,17 @@ def test_other_lengths(pref64: Pref64Network, prefix: str) -> None:
     assert "3 received" in pref64.ping("-c3").stdout, clat.log()
 
 
+def test_a_long_answer_comes_over_the_uplink_too(pref64: Pref64Network) -> None:
+    """Another route leads to the resolver's address; neither the datagram nor the connection after it takes that."""
+    pref64.reach(OWN)
+    pref64.ip(pref64.client, "link", "add", "other0", "type", "veth", "peer", "other1")
+    pref64.ip(pref64.client, "link", "set", "other0", "up")
+    pref64.ip(pref64.client, "route", "add", f"{RESOLVER}/128", "dev", "other0")
+    pref64.truncating_resolver(*both(OWN))
+    clat = started(pref64)
+    assert f"prefix {OWN} from resolver [{RESOLVER}]:53 (RFC 7050)" in clat.log()
+
+
 def test_from_the_resolvers_of_the_host(pref64: Pref64Network) -> None:
     """/etc/resolv.conf says whom to ask; one that is silent costs time only."""
     pref64.reach(OWN)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 import pytest
 from dns64 import DNS64, PREF64, RESOLVER, Dns64Network
@@ -66,6 +68,38 @@ def test_upstream_lies(dns64_network: Dns64Network) -> None:
     assert net.counters()["upstream.unexpected"] >= 8
 
 
+def test_somebody_guesses(dns64_network: Dns64Network) -> None:
+    """Ports to which guesses come are given up, and the question goes by TCP, where the resolver listens as well."""
+    net = dns64_network
+    net.resolver_that("guesses")
+    answers = """
+import socket, struct
+tcp = socket.socket(socket.AF_INET6)
+tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+tcp.bind(("::", 53))
+tcp.listen()
+print("listening", flush=True)
+while True:
+    connection, _ = tcp.accept()
+    query = connection.recv(4096)[2:]
+    end = query.index(b"\\0", 12) + 5
+    is_a = query[end - 4:end - 2] == bytes([0, 1])
+    address = b"\\xc0\\x0c" + struct.pack("!HHIH4s", 1, 1, 300, 4, bytes([192, 0, 2, 77]))
+    reply = query[:2] + struct.pack("!HHHHH", 0x8180, 1, is_a, 0, 0) + query[12:end] + address * is_a
+    connection.sendall(struct.pack("!H", len(reply)) + reply)
+    connection.close()
+"""
+    log = net.scratch / "resolver-tcp"
+    with log.open("w") as sink:
+        net.start(net.server, sys.executable, "-c", answers, stdout=sink)
+    net.until(lambda: "listening" in log.read_text())
+    net.dns64()
+    assert net.dig("v4.example").data() == ["2001:db8:64::c000:24d"]
+    counters = net.counters()
+    assert counters["upstream.port_suspect"] == 4, "two for AAAA, two for A"
+    assert counters["upstream.tcp"] == 2
+
+
 @pytest.mark.parametrize("how", ["loops", "loops_forever", "is_malformed", "refuses"])
 def test_upstream_makes_no_sense(dns64_network: Dns64Network, how: str) -> None:
     """An error for the client, soon."""
@@ -122,19 +156,19 @@ def test_too_many_questions_of_one_client(dns64_network: Dns64Network) -> None:
 
 
 def test_one_client_does_not_take_all_connections(dns64_network: Dns64Network) -> None:
-    """A quarter of eight is two; the third is closed, and silent ones are, after a second."""
+    """A quarter of eight is two; a third one closes the first, and silent ones are closed after a second."""
     net = dns64_network
     net.unbound()
     quick(net, "max_tcp = 8\ntcp_idle_s = 1\n")
     code = """
 import socket, sys
 connections = [socket.create_connection((sys.argv[1], 53)) for _ in range(3)]
-connections[2].settimeout(10)
-print(connections[2].recv(1) == b"")
+connections[0].settimeout(10)
 print(connections[0].recv(1) == b"")
+print(connections[2].recv(1) == b"")
 """
     assert net.python(code, DNS64).split() == ["True", "True"]
-    assert net.counters()["tcp_refused"] == 1
+    assert net.counters()["tcp_evicted"] == 1
     assert len(net.dig("v4.example", "AAAA", "+tcp").data()) == 2
 
 
@@ -266,3 +300,30 @@ def test_run_does_everything_that_the_file_says(dns64_network: Dns64Network) -> 
     assert "diolkos0" in net.ip(net.router, "link")
     assert running.stop() == 0
     assert "diolkos0" not in net.ip(net.router, "link")
+
+
+def test_a_port_that_is_taken_beside_a_translator(dns64_network: Dns64Network) -> None:
+    """The translator goes on without it, and the DNS64 begins as soon as the port is free."""
+    net = dns64_network
+    net.unbound()
+    taken = """
+import socket, sys
+udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+udp.bind((sys.argv[1], 53))
+print("taken", flush=True)
+sys.stdin.read()
+"""
+    log = net.scratch / "taken"
+    with log.open("w") as sink:
+        holder = net.start(net.router, sys.executable, "-c", taken, DNS64, stdout=sink, stdin=subprocess.PIPE)
+    net.until(lambda: "taken" in log.read_text())
+    translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}"]\n'
+    running = net.diolkos("run", "--config", str(net.config(translator + CONFIG)))
+    net.until(lambda: "ready: siit" in running.log())
+    assert running.log().count("another program has UDP port 53") == 1
+    net.until(lambda: net.counters()["listen_failed"] >= 2)
+    assert running.log().count("another program has UDP port 53") == 1, "it is said once"
+    holder.stdin.close()
+    net.until(lambda: "by UDP is served now" in running.log())
+    assert len(net.dig("v4.example").data()) == 2
+    assert running.stop() == 0

@@ -183,7 +183,7 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     }
     // `run` does everything that the file says, and the other commands what they are called.
     let beside = settings.dns64.is_some() && mode.is_none();
-    let beside = beside.then(|| dns64::run(settings.clone()));
+    let beside = beside.then(|| dns64::run_beside(settings.clone()));
     match settings.translator.mode {
         Mode::Clat => foreground(level, together(clat::run(settings), beside)),
         Mode::Siit | Mode::Nat64 => {

@@ -11,6 +11,7 @@
 //! * [`policy`]: prefixes, and what is left out.
 //! * [`query`]: a client's query, or why it is none.
 //! * [`limit`]: how many a client may ask.
+//! * [`shares`]: how many of all that wait are a client's, and who makes room when there are too many.
 //! * [`cache`]: answers that are kept.
 //! * [`resolution`]: from a question to its answer, with
 //!   `special` (ipv4only.arpa), `chain` (CNAME and DNAME), `synthesis` (AAAA), `reverse` (PTR);
@@ -31,6 +32,7 @@ pub mod resolution;
 mod reverse;
 #[cfg(test)]
 mod rfc6147;
+pub mod shares;
 mod special;
 mod synthesis;
 #[cfg(test)]
@@ -43,4 +45,5 @@ pub use limit::Limiter;
 pub use policy::{Policy, Range, Rules};
 pub use query::{Query, Refusal};
 pub use resolution::{Ask, Resolution, Step};
+pub use shares::{Evicted, Full, Shares, Ticket};
 pub use wire::{Message, Question};

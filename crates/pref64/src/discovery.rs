@@ -11,6 +11,7 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 
 use crate::advertisement::Advertisement;
+use crate::offers::Offers;
 use crate::preference;
 use crate::synthesis::Reply;
 
@@ -44,8 +45,6 @@ const DENIAL: (u32, u32) = (60, 900);
 const RETRY: Duration = Duration::from_secs(1);
 /// … and so often doubled at most.
 const DOUBLINGS: u32 = 6;
-/// What routers offer is remembered up to this number, whoever sends how much.
-const MOST_OFFERS: usize = 32;
 
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +78,8 @@ pub struct Known {
 /// The discovery of one network.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    /// What routers offer, in the order in which it was heard first.
-    offers: Vec<Known>,
+    /// What routers offer.
+    offers: Offers,
     /// What a resolver has revealed, in the order of its answer.
     answer: Vec<Known>,
     chosen: Option<Ipv6Net>,
@@ -101,7 +100,7 @@ impl Discovery {
     /// of a network do so at the same time.
     pub fn new(now: Moment, seed: u64) -> Discovery {
         Discovery {
-            offers: Vec::new(),
+            offers: Offers::default(),
             answer: Vec::new(),
             chosen: None,
             hold: now + HOLD,
@@ -120,23 +119,8 @@ impl Discovery {
         self.hold = now;
         self.solicitations_left = 0;
         let had = !self.offers.is_empty();
-        let source = Source::Router(advertisement.router);
-        for &(prefix, lifetime) in &advertisement.pref64 {
-            let same = |known: &Known| (known.prefix, known.source) == (prefix, source);
-            let at = self.offers.iter().position(same);
-            let offer = Known {
-                prefix,
-                source,
-                until: now + lifetime,
-            };
-            match at {
-                Some(at) if lifetime.is_zero() => drop(self.offers.remove(at)),
-                Some(at) => self.offers[at] = offer,
-                None if lifetime.is_zero() || self.offers.len() == MOST_OFFERS => {}
-                None => self.offers.push(offer),
-            }
-        }
-        let last = self.offers.iter().map(|known| known.until).max();
+        self.offers.hear(now, advertisement, self.chosen);
+        let last = self.offers.all().map(|known| known.until).max();
         self.renew_at = last.map(|last| last - EARLY.min((last - now) / 2));
         if had && last.is_none() {
             self.ask_soon(now);
@@ -176,7 +160,8 @@ impl Discovery {
     /// The link came up, or the node has none of its addresses any more: it may be in another network. All is looked for
     /// again, and what is not confirmed soon is given up.
     pub fn attached(&mut self, now: Moment) {
-        for known in self.offers.iter_mut().chain(&mut self.answer) {
+        self.offers.shorten(now + DOUBT);
+        for known in &mut self.answer {
             known.until = known.until.min(now + DOUBT);
         }
         self.look_again(now);
@@ -215,9 +200,8 @@ impl Discovery {
         let solicit = (self.solicitations_left > 0).then_some(self.solicit_at);
         let ask = self.ask_at.filter(|_| self.asks());
         let hold = (now < self.hold).then_some(self.hold);
-        let ends = self.offers.iter().chain(&self.answer);
-        let ends = ends.map(|known| known.until);
-        let others = [solicit, ask, hold, self.renew_at];
+        let ends = self.known().map(|known| known.until);
+        let others = [solicit, ask, hold, self.renew_at, self.offers.stale_at(now)];
         others.into_iter().flatten().chain(ends).min()
     }
 
@@ -225,10 +209,10 @@ impl Discovery {
     pub fn choice(&mut self, now: Moment) -> Option<Known> {
         self.forget(now);
         let of = match self.offers.is_empty() {
-            false => &self.offers,
+            false => self.offers.believed(now),
             // A router may still speak up, unless there is something to go on with.
             true if now < self.hold && self.chosen.is_none() => return None,
-            true => &self.answer,
+            true => self.answer.clone(),
         };
         let prefixes: Vec<Ipv6Net> = of.iter().map(|known| known.prefix).collect();
         self.chosen = preference::best(&prefixes, self.chosen);
@@ -238,11 +222,11 @@ impl Discovery {
 
     /// Everything that is known, what routers say first.
     pub fn known(&self) -> impl Iterator<Item = &Known> {
-        self.offers.iter().chain(&self.answer)
+        self.offers.all().chain(&self.answer)
     }
 
     fn forget(&mut self, now: Moment) {
-        self.offers.retain(|known| known.until > now);
+        self.offers.forget(now);
         self.answer.retain(|known| known.until > now);
     }
 

@@ -10,11 +10,13 @@
 //! * [`advertisement`]: a router advertisement as it came, and the solicitation for one.
 //! * [`synthesis`]: the question for ipv4only.arpa, and the prefixes that its answer reveals.
 //! * [`preference`]: which prefixes can be used, and which of several is.
+//! * `offers`: what routers offer, in shares, so that no forger shuts out the others.
 //! * [`discovery`]: what is known, for how long, and when to look again.
 #![forbid(unsafe_code)]
 
 pub mod advertisement;
 pub mod discovery;
+mod offers;
 pub mod preference;
 pub mod synthesis;
 

@@ -256,17 +256,6 @@ fn of_equals_the_one_in_use_stays() {
     world.is(OWN);
 }
 
-#[test]
-fn what_routers_offer_is_bounded() {
-    let mut world = World::new();
-    world.hear("fe80::1", &[(OWN, 600)]);
-    for router in 2..1000 {
-        world.hear(&format!("fe80::{router:x}"), &[(OTHER, 60_000)]);
-    }
-    assert_eq!(world.discovery.known().count(), 32);
-    world.is(OWN);
-}
-
 /// RFC 7050 section 3: ten seconds before the TTL ends.
 #[test]
 fn answers_are_refreshed_before_they_end() {

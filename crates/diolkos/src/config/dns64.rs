@@ -33,7 +33,7 @@ pub struct Dns64 {
     pub allow_private_with_wkp: bool,
     /// Who may ask.
     pub clients: Vec<IpNet>,
-    /// Questions per second of a client (an IPv4 address, an IPv6 /64) in the long run; 0: no limit.
+    /// Questions per second of a client (an IPv4 address, an IPv6 /64) in the long run, by UDP and by TCP each; 0: no limit.
     pub rate: u32,
     /// Questions of a client at once, after a quiet time.
     pub burst: u32,
@@ -45,6 +45,8 @@ pub struct Dns64 {
     pub tries: u32,
     /// Questions that wait for upstream at the same time.
     pub max_outstanding: u32,
+    /// Of them, those of one client (an IPv4 address, an IPv6 /64).
+    pub max_outstanding_of_client: u32,
     /// Connections of clients at the same time; one client has a quarter of them at most.
     pub max_tcp: u32,
     /// After so long without a question a connection is closed, seconds.
@@ -90,6 +92,7 @@ impl Default for Dns64 {
             timeout_ms: 1500,
             tries: 2,
             max_outstanding: 4096,
+            max_outstanding_of_client: 512,
             max_tcp: 256,
             tcp_idle_s: 10,
             cache_bytes: 64 << 20,
@@ -239,6 +242,12 @@ impl Dns64 {
             ("timeout_ms", self.timeout_ms, 10, 60_000),
             ("tries", self.tries, 1, 10),
             ("max_outstanding", self.max_outstanding, 1, 1 << 20),
+            (
+                "max_outstanding_of_client",
+                self.max_outstanding_of_client,
+                1,
+                1 << 20,
+            ),
             ("max_tcp", self.max_tcp, 1, 1 << 16),
             ("tcp_idle_s", self.tcp_idle_s, 1, 3600),
         ] {

@@ -3,7 +3,6 @@
 //! for the same one already? What is none of that is resolved, once, for all who wait.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -11,46 +10,25 @@ use std::time::{Duration, Instant};
 
 use diolkos_dns64::answer::LONGEST;
 use diolkos_dns64::{write_refusal, Answer, Cache, Limiter, Message, Origin, Policy, Query};
-use diolkos_dns64::{Refusal, Resolution, Step};
+use diolkos_dns64::{Resolution, Step};
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
 use ipnet::IpNet;
-use tokio::sync::mpsc;
 
 use crate::config::Dns64;
 use crate::failure::Failure;
 
+use super::supervisor::Supervisor;
 use super::tally::{Fate, Tally};
-use super::tcp::framed;
-use super::udp::{Datagrams, Return};
 use super::upstream::Upstream;
-
-/// How a question came, and its answer has to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// In a datagram, which has its limits and a source that may be forged.
-    Udp,
-    /// On a connection.
-    Tcp,
-}
-
-/// Who waits for an answer.
-pub enum Waiter {
-    /// The sender of a datagram.
-    Datagram(Rc<Datagrams>, Return),
-    /// A connection.
-    Connection(mpsc::Sender<Vec<u8>>),
-}
-
-/// All who wait for the same answer, each with its own query.
-type Waiters = Vec<(Query, Waiter)>;
+use super::waiter::{Transport, Waiter};
+use super::waiting::{Loser, Waiting};
 
 /// Buffers that are used again and again.
 #[derive(Default)]
 pub struct Scratch {
     key: Vec<u8>,
-    /// The answer to send, once [`Desk::take`] says so.
-    pub answer: Vec<u8>,
+    answer: Vec<u8>,
 }
 
 /// The desk.
@@ -59,15 +37,17 @@ pub struct Desk {
     upstream: Upstream,
     cache: RefCell<Cache>,
     limiter: RefCell<Limiter>,
+    /// By TCP it is another one: who forges datagrams of a client's cannot stop its connections.
+    tcp_limiter: RefCell<Limiter>,
+    /// What a question by TCP waits before it looks again whether it may be asked.
+    tcp_pause: Duration,
     /// Of questions beyond the limit, every second one is answered.
     slip: Cell<bool>,
     secret: RandomState,
     clients: Vec<IpNet>,
     udp_size: u16,
-    /// Who waits for an answer that is on its way, by the key of the question.
-    waiting: RefCell<HashMap<Box<[u8]>, Waiters>>,
-    outstanding: Cell<u32>,
-    max_outstanding: u32,
+    waiting: RefCell<Waiting>,
+    supervisor: Supervisor,
     /// How long a resolution may take: several questions to upstream, each with its tries.
     patience: Duration,
     started: Instant,
@@ -77,20 +57,24 @@ pub struct Desk {
 
 impl Desk {
     /// Opens it.
-    pub fn new(dns64: &Dns64) -> Result<Desk, Failure> {
+    pub fn new(dns64: &Dns64, supervisor: Supervisor) -> Result<Desk, Failure> {
         let tally = Rc::new(Tally::default());
-        let upstream = Upstream::new(dns64, tally.clone())?;
+        let upstream = Upstream::new(dns64, tally.clone(), supervisor.clone())?;
         Ok(Desk {
             policy: Policy::new(dns64.rules()),
             cache: RefCell::new(Cache::new(dns64.cache_bytes)),
             limiter: RefCell::new(Limiter::new(dns64.rate, dns64.burst)),
+            tcp_limiter: RefCell::new(Limiter::new(dns64.rate, dns64.burst)),
+            tcp_pause: Duration::from_millis(u64::from((1000 / dns64.rate.max(1)).max(1))),
             slip: Cell::default(),
             secret: RandomState::new(),
             clients: dns64.clients.clone(),
             udp_size: dns64.udp_size,
-            waiting: RefCell::default(),
-            outstanding: Cell::default(),
-            max_outstanding: dns64.max_outstanding,
+            waiting: RefCell::new(Waiting::new(
+                dns64.max_outstanding,
+                dns64.max_outstanding_of_client,
+            )),
+            supervisor,
             // The AAAA question, the one that tells a validation failure, and the A question.
             patience: upstream.patience() * 3,
             upstream,
@@ -99,30 +83,33 @@ impl Desk {
         })
     }
 
-    /// Takes a message of a client's. True: `scratch.answer` is to be sent now. Otherwise there is no answer, or it comes
-    /// later to `waiter`.
+    /// Takes a message of a client's. The answer goes to `waiter`, now or later, if there is one.
     pub fn take(
         self: &Rc<Desk>,
         bytes: &[u8],
         client: IpAddr,
-        by: Transport,
+        waiter: Waiter,
         scratch: &mut Scratch,
-        waiter: impl FnOnce() -> Waiter,
-    ) -> bool {
+    ) {
+        let by = waiter.transport();
         self.tally.count(match by {
             Transport::Udp => Fate::QueryUdp,
             Transport::Tcp => Fate::QueryTcp,
         });
-        let limited = self.is_limited(client, by);
+        // By TCP, questions beyond the limit have waited (`wait_for_rate`).
+        let limited = by == Transport::Udp && !self.may_ask(&self.limiter, client);
         if limited && !self.slip.replace(!self.slip.get()) {
             self.tally.count(Fate::LimitedDropped);
-            return false;
+            return;
         }
         let query = match Query::parse(bytes) {
             Ok(query) => query,
             Err(refusal) => {
                 self.tally.count(Fate::RefusedForm);
-                return self.refuse(&refusal, scratch);
+                if write_refusal(&refusal, self.udp_size, &mut scratch.answer) {
+                    self.send(waiter, &scratch.answer);
+                }
+                return;
             }
         };
         if limited {
@@ -130,34 +117,44 @@ impl Desk {
             self.tally.count(Fate::LimitedTruncated);
             let nothing = Answer::empty(ResponseCode::NoError, Origin::Failed, 0);
             nothing.write(&query, 0, 0, self.udp_size, &mut scratch.answer);
-            return true;
+            self.send(waiter, &scratch.answer);
+            return;
         }
         if let Some(fate) = self.refusal(&query, client) {
             self.tally.count(fate);
             let refused = Answer::empty(ResponseCode::Refused, Origin::Failed, 0);
-            self.write(&refused, 0, &query, by, &mut scratch.answer);
-            return true;
+            self.answer(waiter, &query, &refused, 0, &mut scratch.answer);
+            return;
         }
         query.key(&mut scratch.key);
         let kept = self.cache.borrow().get(&scratch.key, self.now_s());
         if let Some((answer, age)) = kept {
             self.tally.count(Fate::CacheHit);
-            self.write(&answer, age, &query, by, &mut scratch.answer);
-            return true;
+            self.answer(waiter, &query, &answer, age, &mut scratch.answer);
+            return;
         }
         self.tally.count(Fate::CacheMiss);
-        self.resolve(query, by, scratch, waiter)
+        self.resolve(query, client, waiter, scratch);
     }
 
-    /// A client asks too much by UDP. By TCP it cannot pretend to be another, and each connection waits for its answers.
-    fn is_limited(&self, client: IpAddr, by: Transport) -> bool {
+    /// Returns when the client may ask by TCP.
+    pub async fn wait_for_rate(&self, client: IpAddr) {
+        if self.may_ask(&self.tcp_limiter, client) {
+            return;
+        }
+        self.tally.count(Fate::LimitedDelayed);
+        loop {
+            tokio::time::sleep(self.tcp_pause).await;
+            if self.may_ask(&self.tcp_limiter, client) {
+                return;
+            }
+        }
+    }
+
+    fn may_ask(&self, limiter: &RefCell<Limiter>, client: IpAddr) -> bool {
         let hash = |network: u64| self.secret.hash_one(network);
         let now_ms = self.started.elapsed().as_millis() as u64;
-        by == Transport::Udp && !self.limiter.borrow_mut().allows(client, hash, now_ms)
-    }
-
-    fn refuse(&self, refusal: &Refusal, scratch: &mut Scratch) -> bool {
-        write_refusal(refusal, self.udp_size, &mut scratch.answer)
+        limiter.borrow_mut().allows(client, hash, now_ms)
     }
 
     /// Why a query that is one is not answered.
@@ -178,20 +175,17 @@ impl Desk {
     fn resolve(
         self: &Rc<Desk>,
         query: Query,
-        by: Transport,
+        client: IpAddr,
+        waiter: Waiter,
         scratch: &mut Scratch,
-        waiter: impl FnOnce() -> Waiter,
-    ) -> bool {
-        if self.outstanding.get() >= self.max_outstanding {
-            self.tally.count(Fate::Busy);
-            self.write(&Answer::failure(), 0, &query, by, &mut scratch.answer);
-            return true;
-        }
-        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&*scratch.key) {
+    ) {
+        if self.waiting.borrow().has(&scratch.key) {
             self.tally.count(Fate::Coalesced);
-            self.outstanding.set(self.outstanding.get() + 1);
-            waiting.push((query, waiter()));
-            return false;
+            let mut waiting = self.waiting.borrow_mut();
+            let loser = waiting.join(&scratch.key, client, query, waiter);
+            drop(waiting);
+            self.lose(loser, scratch);
+            return;
         }
         let (resolution, step) = Resolution::begin(
             &self.policy,
@@ -201,15 +195,24 @@ impl Desk {
         );
         if let Step::Done(answer) = step {
             let answer = self.keep(&scratch.key, answer);
-            self.write(&answer, 0, &query, by, &mut scratch.answer);
-            return true;
+            self.answer(waiter, &query, &answer, 0, &mut scratch.answer);
+            return;
         }
         let key: Box<[u8]> = scratch.key.as_slice().into();
-        self.outstanding.set(self.outstanding.get() + 1);
-        let first = vec![(query, waiter())];
-        self.waiting.borrow_mut().insert(key.clone(), first);
-        tokio::task::spawn_local(self.clone().run(key, resolution, step));
-        false
+        let work = self.clone().run(key, resolution, step);
+        let task = self.supervisor.spawn("a resolution", work);
+        let mut waiting = self.waiting.borrow_mut();
+        let loser = waiting.begin(&scratch.key, task, client, query, waiter);
+        drop(waiting);
+        self.lose(loser, scratch);
+    }
+
+    /// Tells somebody that there are too many.
+    fn lose(&self, loser: Option<Loser>, scratch: &mut Scratch) {
+        let Some(loser) = loser else { return };
+        self.tally.count(loser.fate);
+        let failure = Answer::failure();
+        self.answer(loser.waiter, &loser.query, &failure, 0, &mut scratch.answer);
     }
 
     /// Asks upstream until the question is answered, and tells all who wait.
@@ -217,25 +220,10 @@ impl Desk {
         let asking = self.ask(resolution, step);
         let answer = tokio::time::timeout(self.patience, asking).await;
         let answer = self.keep(&key, answer.unwrap_or_else(|_| Answer::failure()));
-        let waiting = self.waiting.borrow_mut().remove(&key).unwrap_or_default();
+        let waiting = self.waiting.borrow_mut().end(&key);
         let mut out = Vec::with_capacity(512);
         for (query, waiter) in waiting {
-            self.outstanding.set(self.outstanding.get() - 1);
-            match waiter {
-                Waiter::Datagram(datagrams, to) => {
-                    self.write(&answer, 0, &query, Transport::Udp, &mut out);
-                    if datagrams.send(to, &out).is_err() {
-                        self.tally.count(Fate::SendFailed);
-                    }
-                }
-                Waiter::Connection(answers) => {
-                    self.write(&answer, 0, &query, Transport::Tcp, &mut out);
-                    // One that does not read its answers does not get this one either.
-                    if answers.try_send(framed(&out)).is_err() {
-                        self.tally.count(Fate::SendFailed);
-                    }
-                }
-            }
+            self.answer(waiter, &query, &answer, 0, &mut out);
         }
     }
 
@@ -260,8 +248,8 @@ impl Desk {
         answer
     }
 
-    fn write(&self, answer: &Answer, age: u32, query: &Query, by: Transport, out: &mut Vec<u8>) {
-        let limit = match by {
+    fn answer(&self, to: Waiter, query: &Query, answer: &Answer, age: u32, out: &mut Vec<u8>) {
+        let limit = match to.transport() {
             Transport::Udp => query.udp_limit(self.udp_size),
             Transport::Tcp => LONGEST,
         };
@@ -269,6 +257,13 @@ impl Desk {
         const TC: u8 = 0x02;
         if out[2] & TC != 0 {
             self.tally.count(Fate::Truncated);
+        }
+        self.send(to, out);
+    }
+
+    fn send(&self, to: Waiter, answer: &[u8]) {
+        if !to.answer(answer) {
+            self.tally.count(Fate::SendFailed);
         }
     }
 

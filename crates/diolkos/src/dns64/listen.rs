@@ -1,34 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sockets on which clients are listened to.
+//! The sockets on which clients are listened to, and what becomes of one that cannot be had.
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 
-use super::udp::Datagrams;
-
-/// What waits for clients at one address.
-pub struct Bound {
-    /// Datagrams.
-    pub udp: Datagrams,
-    /// Connections.
-    pub tcp: TcpListener,
-}
+use super::datagrams::Datagrams;
+use super::tally::{Fate, Tally};
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 256;
 /// Room for datagrams that have not been read, bytes; the kernel's default drops some of a burst.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Takes an address, by UDP and TCP.
-pub fn bind(address: SocketAddr) -> Result<Bound, Failure> {
-    let udp = udp(address).map_err(|error| refusal(address, "UDP", &error))?;
-    let tcp = tcp(address).map_err(|error| refusal(address, "TCP", &error))?;
-    Ok(Bound { udp, tcp })
+/// An address that could not be had is tried again after so long, then after twice as long, …
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// … and at least so often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Takes an address for datagrams.
+pub fn datagrams(address: SocketAddr) -> Result<Datagrams, Failure> {
+    udp(address).map_err(|error| refusal(address, "UDP", &error))
+}
+
+/// Takes an address for connections.
+pub fn connections(address: SocketAddr) -> Result<TcpListener, Failure> {
+    tcp(address).map_err(|error| refusal(address, "TCP", &error))
+}
+
+/// A socket, or None if it is to be tried again: where `is_patient`, unless nothing but the operator can help.
+pub fn first<S>(
+    bound: Result<S, Failure>,
+    is_patient: bool,
+    tally: &Tally,
+) -> Result<Option<S>, Failure> {
+    match bound {
+        Ok(socket) => Ok(Some(socket)),
+        Err(failure) if is_patient && failure.kind == Kind::RunTime => {
+            tally.count(Fate::ListenFailed);
+            tracing::warn!("dns64: {failure}; it is tried again until it succeeds");
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Serves for ever. A socket that is not there, or breaks, is bound again, which is said once.
+pub async fn keep<S>(
+    what: String,
+    mut socket: Option<S>,
+    bind: impl Fn() -> Result<S, Failure>,
+    serve: impl AsyncFn(S) -> io::Error,
+    tally: &Tally,
+) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if let Some(socket) = socket.take() {
+            let error = serve(socket).await;
+            tally.count(Fate::ListenFailed);
+            tracing::error!("dns64: {what} failed: {error}; it is bound again");
+            pause = FIRST_PAUSE;
+        }
+        tokio::time::sleep(pause).await;
+        match bind() {
+            Ok(bound) => {
+                tracing::info!("dns64: {what} is served now");
+                socket = Some(bound);
+            }
+            Err(failure) => {
+                tally.count(Fate::ListenFailed);
+                tracing::debug!("dns64: {failure}");
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
 }
 
 fn udp(address: SocketAddr) -> io::Result<Datagrams> {
@@ -72,5 +122,64 @@ fn refusal(address: SocketAddr, protocol: &str, error: &io::Error) -> Failure {
             "cannot listen on {address}: this host has no such address"
         )),
         _ => Failure::run_time(format!("cannot listen on {address} by {protocol}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    fn failed(tally: &Tally) -> u64 {
+        let counters = tally.counters();
+        let of = counters.iter().find(|c| c.name == "dns64.listen_failed");
+        of.expect("a counter").packets
+    }
+
+    /// Twice it cannot be had, then it breaks, then it holds.
+    #[tokio::test(start_paused = true)]
+    async fn a_socket_is_bound_until_it_holds() {
+        let tally = Rc::new(Tally::default());
+        let begin = tokio::time::Instant::now();
+        let at = Rc::new(RefCell::new(Vec::new()));
+        let (tries, times) = (Cell::new(0), at.clone());
+        let bind = move || {
+            tries.set(tries.get() + 1);
+            times.borrow_mut().push(begin.elapsed().as_secs());
+            match tries.get() {
+                1 | 2 => Err(Failure::run_time("it is taken")),
+                number => Ok(number),
+            }
+        };
+        let (served, holds) = tokio::sync::oneshot::channel();
+        let served = RefCell::new(Some(served));
+        let serve = async |number: i32| {
+            if number == 3 {
+                return io::Error::other("it broke");
+            }
+            let served = served.borrow_mut().take();
+            let _ = served.map(|served| served.send(number));
+            std::future::pending().await
+        };
+        let keep = keep("a socket".to_owned(), None, bind, serve, &tally);
+        tokio::select! {
+            () = keep => {}
+            number = holds => assert_eq!(number, Ok(4)),
+        }
+        assert_eq!(*at.borrow(), [1, 3, 7, 8]);
+        assert_eq!(failed(&tally), 3);
+    }
+
+    #[test]
+    fn alone_a_busy_port_is_an_end_and_beside_a_translator_it_is_not() {
+        let tally = Tally::default();
+        let busy = || Err::<u8, _>(Failure::run_time("another program has it"));
+        assert!(first(busy(), false, &tally).is_err());
+        assert_eq!(failed(&tally), 0);
+        assert!(matches!(first(busy(), true, &tally), Ok(None)));
+        assert_eq!(failed(&tally), 1);
+        let forbidden = Err::<u8, _>(Failure::missing("a capability"));
+        assert!(first(forbidden, true, &tally).is_err());
     }
 }

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The DNS64 (RFC 6147) on the network; what it answers is `diolkos-dns64`'s to say.
 //!
-//! udp, tcp (a client's bytes) → desk (limit, cache, who waits for the same) → upstream (exchange) → desk → udp, tcp
+//! udp, tcp (a client's bytes) → desk (limit, cache) → waiting (who waits for the same, who has too much) → upstream
+//! (exchange) → desk → waiter (how the answer gets to the client)
 //!
 //! One thread does it all, so nothing is locked; it needs no privileges but that for its port.
 
+mod datagrams;
 mod desk;
+mod frame;
 mod listen;
+mod supervisor;
 mod tally;
 mod tcp;
 mod udp;
 pub mod upstream;
+mod waiter;
+mod waiting;
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Settings};
@@ -22,40 +29,64 @@ use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
+use datagrams::Datagrams;
 use desk::Desk;
-use listen::Bound;
+use supervisor::Supervisor;
+use tcp::Connections;
 
-/// Runs until a signal comes, and then succeeds.
+/// Runs until a signal comes, and then succeeds. Without its addresses it fails.
 pub async fn run(settings: Settings) -> Result<(), Failure> {
+    start(settings, false).await
+}
+
+/// The same beside a translator, which a port that another program has does not end: it is tried again.
+pub async fn run_beside(settings: Settings) -> Result<(), Failure> {
+    start(settings, true).await
+}
+
+async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
     let Some(dns64) = settings.dns64.clone() else {
         return Err(Failure::usage(
             "dns64: the configuration has no such section",
         ));
     };
-    LocalSet::new().run_until(serve(settings, dns64)).await
+    LocalSet::new()
+        .run_until(serve(settings, dns64, is_patient))
+        .await
 }
 
-async fn serve(settings: Settings, dns64: Dns64) -> Result<(), Failure> {
+async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let control = listen_for_control(&dns64.name)?;
-    let bound = dns64
-        .listen
-        .iter()
-        .map(|&address| listen::bind(address))
-        .collect::<Result<Vec<Bound>, Failure>>()?;
-    let desk = Rc::new(Desk::new(&dns64)?);
-    let connections = Rc::new(tcp::Places::new(dns64.max_tcp, dns64.tcp_idle_s));
-    for Bound { udp, tcp } in bound {
-        tokio::task::spawn_local(udp::serve(Rc::new(udp), desk.clone()));
-        tokio::task::spawn_local(tcp::serve(tcp, desk.clone(), connections.clone()));
+    let (supervisor, mut panics) = Supervisor::new();
+    let desk = Rc::new(Desk::new(&dns64, supervisor.clone())?);
+    let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
+    let mut served = Vec::new();
+    for &address in &dns64.listen {
+        let udp = listen::first(listen::datagrams(address), is_patient, &desk.tally)?;
+        let tcp = listen::first(listen::connections(address), is_patient, &desk.tally)?;
+        if udp.is_some() && tcp.is_some() {
+            served.push(address);
+        }
+        let work = serve_udp(address, udp, desk.clone());
+        supervisor.spawn("a socket for UDP", work);
+        let work = serve_tcp(
+            address,
+            tcp,
+            desk.clone(),
+            connections.clone(),
+            supervisor.clone(),
+        );
+        supervisor.spawn("a socket for TCP", work);
     }
-    announce(&dns64);
+    announce(&dns64, &served);
     loop {
         tokio::select! {
             () = signals.any() => {
                 tracing::info!("dns64 stopped by a signal");
                 return Ok(());
             }
+            failure = panics.next() => return Err(failure),
             accepted = control.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
                 let answer = async |request| reply(&settings, &desk, request);
@@ -65,6 +96,29 @@ async fn serve(settings: Settings, dns64: Dns64) -> Result<(), Failure> {
             }
         }
     }
+}
+
+async fn serve_udp(address: SocketAddr, first: Option<Datagrams>, desk: Rc<Desk>) {
+    let bind = || listen::datagrams(address);
+    let serve = async |socket| udp::serve(Rc::new(socket), desk.clone()).await;
+    let what = format!("{address} by UDP");
+    listen::keep(what, first, bind, serve, &desk.tally).await;
+}
+
+async fn serve_tcp(
+    address: SocketAddr,
+    first: Option<TcpListener>,
+    desk: Rc<Desk>,
+    connections: Rc<Connections>,
+    supervisor: Supervisor,
+) {
+    let bind = || listen::connections(address);
+    let serve = async |socket| {
+        let (desk, connections) = (desk.clone(), connections.clone());
+        tcp::serve(socket, desk, connections, supervisor.clone()).await
+    };
+    let what = format!("{address} by TCP");
+    listen::keep(what, first, bind, serve, &desk.tally).await;
 }
 
 fn listen_for_control(name: &str) -> Result<UnixListener, Failure> {
@@ -77,11 +131,14 @@ fn listen_for_control(name: &str) -> Result<UnixListener, Failure> {
     control::listen(name)
 }
 
-fn announce(dns64: &Dns64) {
-    let list = |items: Vec<String>| items.join(", ");
+fn announce(dns64: &Dns64, served: &[SocketAddr]) {
+    let list = |items: Vec<String>| match items.is_empty() {
+        true => "no address yet".to_owned(),
+        false => items.join(", "),
+    };
     tracing::info!(
         "ready: dns64 on {}, upstream {}, prefixes {}",
-        list(dns64.listen.iter().map(ToString::to_string).collect()),
+        list(served.iter().map(ToString::to_string).collect()),
         list(dns64.upstream.iter().map(ToString::to_string).collect()),
         list(dns64.pref64.iter().map(ToString::to_string).collect()),
     );

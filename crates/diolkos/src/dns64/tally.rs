@@ -24,8 +24,18 @@ pub enum Fate {
     LimitedDropped,
     /// The same; it is told to come by TCP.
     LimitedTruncated,
-    /// Too many questions wait for upstream.
-    Busy,
+    /// By TCP, its sender asks too much; it waits.
+    LimitedDelayed,
+    /// Given up with SERVFAIL: its client has too many questions that wait for upstream.
+    BusyClient,
+    /// The same: a /56, /48 or /24 around its client has.
+    BusyNetwork,
+    /// The same: there are `max_outstanding`, and no network has more of them than its client's.
+    BusyFull,
+    /// The same: its host waits for this answer many times already.
+    BusyEqual,
+    /// The same: too many wait for this answer.
+    BusyQuestion,
     /// Answered from the cache.
     CacheHit,
     /// Not in the cache.
@@ -46,8 +56,12 @@ pub enum Fate {
     Truncated,
     /// The kernel did not take an answer.
     SendFailed,
-    /// A connection was refused: there are `max_tcp`, or a quarter of them are this client's.
-    TcpRefused,
+    /// A connection was closed to make room for a new one: there are `max_tcp`, or a quarter of them were its client's.
+    TcpEvicted,
+    /// A connection was not read from, since too many of its questions were under way.
+    TcpPaused,
+    /// An address could not be listened on, or not any more; it is tried again.
+    ListenFailed,
     /// Sent to upstream by UDP.
     UpstreamUdp,
     /// Sent to upstream by TCP, since the answer was too long.
@@ -58,12 +72,18 @@ pub enum Fate {
     UpstreamUnreachable,
     /// Upstream answered with an error, and another one was asked.
     UpstreamError,
-    /// A datagram from upstream that answers nothing: wrong identification, wrong question, or too late.
+    /// A datagram from upstream that answers nothing: wrong identification, or wrong question.
     UpstreamUnexpected,
+    /// An answer of upstream's to a question that is over.
+    UpstreamLate,
+    /// A port towards upstream was given up since too many unexpected datagrams came to it.
+    UpstreamPortSuspect,
+    /// A port towards upstream was given up since it was old, or nobody used it.
+    UpstreamPortAged,
 }
 
 /// The names, in the order of [`Fate`].
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 35] = [
     "query_udp",
     "query_tcp",
     "refused.form",
@@ -71,7 +91,12 @@ const NAMES: [&str; 25] = [
     "refused.not_recursive",
     "limited.dropped",
     "limited.truncated",
-    "busy",
+    "limited.delayed",
+    "busy.client",
+    "busy.network",
+    "busy.full",
+    "busy.equal",
+    "busy.question",
     "cache_hit",
     "cache_miss",
     "coalesced",
@@ -82,18 +107,29 @@ const NAMES: [&str; 25] = [
     "answer.failed",
     "truncated",
     "send_failed",
-    "tcp_refused",
+    "tcp_evicted",
+    "tcp_paused",
+    "listen_failed",
     "upstream.udp",
     "upstream.tcp",
     "upstream.timeout",
     "upstream.unreachable",
     "upstream.error",
     "upstream.unexpected",
+    "upstream.late",
+    "upstream.port_suspect",
+    "upstream.port_aged",
 ];
 
 /// How often each of it happened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tally([Cell<u64>; NAMES.len()]);
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally([const { Cell::new(0) }; NAMES.len()])
+    }
+}
 
 impl Tally {
     /// It happened.
@@ -131,7 +167,7 @@ mod tests {
     #[test]
     fn every_fate_has_its_name() {
         let tally = Tally::default();
-        tally.count(Fate::UpstreamUnexpected);
+        tally.count(Fate::UpstreamPortAged);
         tally.count(Fate::CacheHit);
         tally.resolved(Origin::Synthesised);
         let happened: Vec<String> = tally
@@ -145,7 +181,7 @@ mod tests {
             [
                 "dns64.cache_hit",
                 "dns64.answer.synthesised",
-                "dns64.upstream.unexpected"
+                "dns64.upstream.port_aged"
             ]
         );
     }

@@ -1,110 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Clients that ask by TCP (RFC 7766): several questions on a connection, answered as soon as each can be.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_dns64::limit::network;
+use diolkos_dns64::Shares;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, Notify, Semaphore};
 use tokio::time::timeout;
 
-use super::desk::{Desk, Scratch, Transport, Waiter};
+use super::desk::{Desk, Scratch};
+use super::supervisor::Supervisor;
 use super::tally::Fate;
+use super::waiter::{Reply, Waiter};
 
 /// No query is longer, bytes; whoever sends one is none of a resolver's clients.
 const LONGEST_QUERY: usize = 4096;
-/// Answers that wait until the client has read those before them.
+/// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next one is not
+/// read before one of them is over, so that a connection waits for itself and for nobody else.
 const PIPELINE: usize = 32;
+/// Of all connections, one client may have a part of this many.
+const SHARE: u32 = 4;
+/// After an error that may pass, no connection is accepted for so long.
+const REST: Duration = Duration::from_millis(100);
+/// A listener that fails so often in a row does not recover.
+const MOST_ERRORS: u32 = 600;
 
-/// How many connections there may be, in all and of one client.
-pub struct Places {
-    free: Cell<u32>,
-    of_one: u32,
-    taken: RefCell<HashMap<u64, u32>>,
+/// Connections, in all and of each client. Each can be told to close.
+pub struct Connections {
+    shares: RefCell<Shares<Rc<Notify>>>,
     idle: Duration,
 }
 
-/// Of all connections, one client may have a part of this many.
-const SHARE: u32 = 4;
-
-impl Places {
+impl Connections {
     /// So many in all, each closed after so many seconds without a question.
-    pub fn new(places: u32, idle_s: u32) -> Places {
-        Places {
-            free: Cell::new(places),
-            of_one: (places / SHARE).max(1),
-            taken: RefCell::default(),
+    pub fn new(most: u32, idle_s: u32) -> Connections {
+        Connections {
+            shares: RefCell::new(Shares::new(most, most / SHARE)),
             idle: Duration::from_secs(u64::from(idle_s)),
         }
     }
 }
 
-/// A place; dropped, it is free again.
-struct Place {
-    places: Rc<Places>,
-    client: u64,
-}
-
-impl Place {
-    fn take(places: &Rc<Places>, client: IpAddr) -> Option<Place> {
-        let client = network(client);
-        let mut taken = places.taken.borrow_mut();
-        let of_client = taken.get(&client).copied().unwrap_or(0);
-        if places.free.get() == 0 || of_client >= places.of_one {
-            return None;
-        }
-        places.free.set(places.free.get() - 1);
-        taken.insert(client, of_client + 1);
-        let places = places.clone();
-        Some(Place { places, client })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.places.free.set(self.places.free.get() + 1);
-        let mut taken = self.places.taken.borrow_mut();
-        match taken.get_mut(&self.client) {
-            Some(of_client) if *of_client > 1 => *of_client -= 1,
-            _ => drop(taken.remove(&self.client)),
-        }
-    }
-}
-
-/// Accepts until the task ends.
-pub async fn serve(listener: TcpListener, desk: Rc<Desk>, places: Rc<Places>) {
+/// Accepts until the listener is unusable.
+pub async fn serve(
+    listener: TcpListener,
+    desk: Rc<Desk>,
+    connections: Rc<Connections>,
+    supervisor: Supervisor,
+) -> io::Error {
+    let mut errors = 0;
     loop {
         match listener.accept().await {
-            Ok((stream, client)) => match Place::take(&places, client.ip()) {
-                Some(place) => {
-                    let desk = desk.clone();
-                    tokio::task::spawn_local(async move {
-                        let done = converse(stream, client.ip(), &desk, place.places.idle).await;
-                        if let Err(error) = done {
-                            tracing::debug!("a connection of {client} ended: {error}");
-                        }
-                        drop(place);
-                    });
-                }
-                None => desk.tally.count(Fate::TcpRefused),
-            },
+            Ok((stream, client)) => {
+                errors = 0;
+                let work = connect(stream, client.ip(), desk.clone(), connections.clone());
+                supervisor.spawn("a connection", work);
+            }
+            Err(error) if errors == MOST_ERRORS => return error,
             // Out of file descriptors, most likely; a connection that ends frees one.
             Err(error) => {
-                tracing::warn!("a connection could not be accepted: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                if errors == 0 {
+                    tracing::warn!("a connection could not be accepted: {error}");
+                }
+                errors += 1;
+                tokio::time::sleep(REST).await;
             }
         }
     }
 }
 
-/// Reads questions and has the answers written until the client closes, or is silent for too long.
+/// Serves a connection until it ends, or has to make room for another one.
+async fn connect(stream: TcpStream, client: IpAddr, desk: Rc<Desk>, connections: Rc<Connections>) {
+    let close = Rc::new(Notify::new());
+    let taken = connections.shares.borrow_mut().take(client, close.clone());
+    let (ticket, evicted) = taken;
+    if let Some(evicted) = evicted {
+        desk.tally.count(Fate::TcpEvicted);
+        evicted.held.notify_one();
+    }
+    tokio::select! {
+        done = converse(stream, client, &desk, connections.idle) => {
+            if let Err(error) = done {
+                tracing::debug!("a connection of {client} ended: {error}");
+            }
+        }
+        () = close.notified() => tracing::debug!("a connection of {client} made room for another one"),
+    }
+    connections.shares.borrow_mut().give(ticket);
+}
+
+/// Reads questions and writes the answers until the client closes, or is silent for too long.
 async fn converse(
     stream: TcpStream,
     client: IpAddr,
@@ -112,37 +104,60 @@ async fn converse(
     idle: Duration,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let (mut read, mut write) = stream.into_split();
-    let (answers, mut ready) = mpsc::channel::<Vec<u8>>(PIPELINE);
-    let writer = tokio::task::spawn_local(async move {
-        while let Some(message) = ready.recv().await {
-            // A client that reads nothing is gone.
-            let written = timeout(idle, write.write_all(&message)).await;
-            if !matches!(written, Ok(Ok(()))) {
-                break;
-            }
-        }
-    });
+    let (read, write) = stream.into_split();
+    let (answers, ready) = mpsc::channel(PIPELINE);
+    // Questions on their way still hold a sender; their answers are written before the connection closes.
+    let (done, ()) = tokio::join!(
+        take_questions(read, answers, client, desk, idle),
+        write_answers(write, ready, idle)
+    );
+    done
+}
+
+async fn take_questions(
+    mut read: OwnedReadHalf,
+    answers: mpsc::Sender<Reply>,
+    client: IpAddr,
+    desk: &Rc<Desk>,
+    idle: Duration,
+) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(PIPELINE));
     let mut scratch = Scratch::default();
-    let done = loop {
+    loop {
+        if places.available_permits() == 0 {
+            desk.tally.count(Fate::TcpPaused);
+        }
+        // Every question under way ends in time, so this does too.
+        let Ok(place) = places.clone().acquire_owned().await else {
+            return Ok(());
+        };
         let query = match timeout(idle, read_message(&mut read)).await {
             Ok(Ok(Some(query))) => query,
-            Ok(Ok(None)) | Err(_) => break Ok(()),
-            Ok(Err(error)) => break Err(error),
+            Ok(Ok(None)) | Err(_) => return Ok(()),
+            Ok(Err(error)) => return Err(error),
         };
-        let waiter = || Waiter::Connection(answers.clone());
-        if desk.take(&query, client, Transport::Tcp, &mut scratch, waiter) {
-            // A full pipeline stops the reading too.
-            let sent = timeout(idle, answers.send(framed(&scratch.answer))).await;
-            if !matches!(sent, Ok(Ok(()))) {
-                break Ok(());
-            }
+        desk.wait_for_rate(client).await;
+        if answers.is_closed() {
+            return Ok(());
         }
-    };
-    // Questions on their way still hold a sender; their answers are written before the connection closes.
-    drop(answers);
-    let _ = writer.await;
-    done
+        let waiter = Waiter::Connection(answers.clone(), place);
+        desk.take(&query, client, waiter, &mut scratch);
+    }
+}
+
+async fn write_answers(
+    mut write: OwnedWriteHalf,
+    mut ready: mpsc::Receiver<Reply>,
+    idle: Duration,
+) {
+    while let Some(reply) = ready.recv().await {
+        // A client that reads nothing is gone.
+        let written = timeout(idle, write.write_all(&reply.bytes)).await;
+        if !matches!(written, Ok(Ok(()))) {
+            break;
+        }
+        drop(reply.place);
+    }
 }
 
 async fn read_message(read: &mut OwnedReadHalf) -> io::Result<Option<Vec<u8>>> {
@@ -159,12 +174,4 @@ async fn read_message(read: &mut OwnedReadHalf) -> io::Result<Option<Vec<u8>>> {
     let mut query = vec![0; length];
     read.read_exact(&mut query).await?;
     Ok(Some(query))
-}
-
-/// The message with its length in front (RFC 1035 section 4.2.2); none is longer than 65535 bytes.
-pub fn framed(message: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(message.len() + 2);
-    out.extend_from_slice(&(message.len() as u16).to_be_bytes());
-    out.extend_from_slice(message);
-    out
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use diolkos_dns64::exchange;
 use diolkos_pref64::{synthesis, Reply};
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::UdpSocket;
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 use crate::dns64::upstream::tcp;
@@ -84,19 +84,14 @@ async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Repl
             None => {}
         }
     }
-    let reply = tcp::exchange(resolver, &ask, UDP_SIZE, random() as u16).await?;
+    // The way of the datagrams, or another network would answer.
+    let stream = reach(resolver, way, over).await?;
+    let reply = tcp::exchange(stream, &ask, UDP_SIZE, random() as u16).await?;
     synthesis::read(&reply).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn connect(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(resolver),
-        Type::DGRAM.nonblocking().cloexec(),
-        Some(Protocol::UDP),
-    )?;
-    if over == Over::Uplink && resolver.is_ipv6() && !resolver.ip().is_loopback() {
-        socket.bind_device(Some(way.uplink.as_bytes()))?;
-    }
+    let socket = socket(resolver, way, over, Type::DGRAM, Protocol::UDP)?;
     // The kernel gives a socket its port when it is bound, and its address when it is connected.
     let any: IpAddr = match resolver {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -105,8 +100,36 @@ fn connect(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<UdpSocket>
     socket.bind(&SocketAddr::new(any, 0).into())?;
     socket.connect(&resolver.into())?;
     let socket = UdpSocket::from_std(socket.into())?;
-    if socket.local_addr()?.ip() == IpAddr::V4(way.own) {
-        return Err(io::Error::other("it is behind this translator"));
+    refuse_own(socket.local_addr()?, way)?;
+    Ok(socket)
+}
+
+async fn reach(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<TcpStream> {
+    let socket = socket(resolver, way, over, Type::STREAM, Protocol::TCP)?;
+    let stream = TcpSocket::from_std_stream(socket.into());
+    let stream = stream.connect(resolver).await?;
+    refuse_own(stream.local_addr()?, way)?;
+    Ok(stream)
+}
+
+fn socket(
+    resolver: SocketAddr,
+    way: &Way,
+    over: Over,
+    kind: Type,
+    protocol: Protocol,
+) -> io::Result<Socket> {
+    let domain = Domain::for_address(resolver);
+    let socket = Socket::new(domain, kind.nonblocking().cloexec(), Some(protocol))?;
+    if over == Over::Uplink && resolver.is_ipv6() && !resolver.ip().is_loopback() {
+        socket.bind_device(Some(way.uplink.as_bytes()))?;
     }
     Ok(socket)
+}
+
+fn refuse_own(local: SocketAddr, way: &Way) -> io::Result<()> {
+    match local.ip() == IpAddr::V4(way.own) {
+        true => Err(io::Error::other("it is behind this translator")),
+        false => Ok(()),
+    }
 }

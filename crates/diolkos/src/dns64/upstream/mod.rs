@@ -14,20 +14,25 @@ use std::time::{Duration, Instant};
 
 use diolkos_dns64::{Ask, Message};
 use hickory_proto::op::ResponseCode;
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::config::Dns64;
 use crate::failure::Failure;
 
+use super::supervisor::Supervisor;
 use super::tally::{Fate, Tally};
 use ids::Ids;
-use udp::Ports;
+use udp::{Heard, Ports};
 
 /// A resolver that did not answer is asked last for so long.
 const PENALTY: Duration = Duration::from_secs(10);
 /// Connections to resolvers at the same time; who comes later waits, within the time of its try.
 const CONNECTIONS: usize = 64;
+/// So many ports may turn out to be known to somebody who guesses; then the question goes by TCP, where one cannot
+/// (RFC 5452 section 9).
+const PORTS_TRIED: usize = 2;
 
 /// The resolvers.
 pub struct Upstream {
@@ -50,13 +55,17 @@ struct Resolver {
 
 impl Upstream {
     /// Prepares to ask; nothing is sent yet.
-    pub fn new(dns64: &Dns64, tally: Rc<Tally>) -> Result<Upstream, Failure> {
+    pub fn new(
+        dns64: &Dns64,
+        tally: Rc<Tally>,
+        supervisor: Supervisor,
+    ) -> Result<Upstream, Failure> {
         let ids = Ids::new()
             .map_err(|e| Failure::run_time(format!("the kernel gives no random numbers: {e}")))?;
         let ids = Rc::new(ids);
         let resolver = |address| Resolver {
             address,
-            ports: Ports::new(address, ids.clone(), tally.clone()),
+            ports: Ports::new(address, ids.clone(), tally.clone(), supervisor.clone()),
             penalised: Cell::default(),
         };
         Ok(Upstream {
@@ -130,15 +139,19 @@ impl Upstream {
     }
 
     async fn exchange(&self, resolver: &Resolver, ask: &Ask) -> io::Result<Vec<u8>> {
-        self.tally.count(Fate::UpstreamUdp);
-        let reply = resolver.ports.exchange(ask, self.udp_size).await?;
-        if !is_truncated(&reply) {
-            return Ok(reply);
+        for _ in 0..PORTS_TRIED {
+            self.tally.count(Fate::UpstreamUdp);
+            match resolver.ports.exchange(ask, self.udp_size).await? {
+                Heard::Reply(reply) if !is_truncated(&reply) => return Ok(reply),
+                Heard::Reply(_) => break,
+                Heard::Lies => {}
+            }
         }
         // The semaphore is never closed.
         let _place = self.connections.acquire().await;
         self.tally.count(Fate::UpstreamTcp);
-        tcp::exchange(resolver.address, ask, self.udp_size, self.ids.next()).await
+        let stream = TcpStream::connect(resolver.address).await?;
+        tcp::exchange(stream, ask, self.udp_size, self.ids.next()).await
     }
 }
 

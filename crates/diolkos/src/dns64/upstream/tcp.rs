@@ -2,23 +2,21 @@
 //! A question that needs TCP: a connection of its own, for it is rare.
 
 use std::io;
-use std::net::SocketAddr;
 
 use diolkos_dns64::exchange::{answers, id, write};
 use diolkos_dns64::{Ask, Message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::dns64::tcp::framed;
+use crate::dns64::frame::framed;
 
 /// Asks, and reads the one answer. Whoever calls sets the time that it may take.
 pub async fn exchange(
-    resolver: SocketAddr,
+    mut stream: TcpStream,
     ask: &Ask,
     udp_size: u16,
     our_id: u16,
 ) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(resolver).await?;
     stream.set_nodelay(true)?;
     let mut query = Vec::with_capacity(512);
     write(ask, our_id, udp_size, &mut query);

@@ -3,19 +3,23 @@
 //! (RFC 5452 section 9.2, RFC 6056).
 //!
 //! A port is a socket that is connected to the resolver, so the kernel lets nothing in from elsewhere. It is used for a
-//! while and then given up; a new one gets its number from the kernel, which draws it.
+//! while and then given up; a new one gets its number from the kernel, which draws it. A port to which too many datagrams
+//! come that answer nothing is given up at once: somebody may have found it, and guesses.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use diolkos_dns64::exchange::{answers, id, write};
 use diolkos_dns64::{Ask, Message};
 use tokio::net::UdpSocket;
 use tokio::sync::{oneshot, Notify};
+use tokio::time::{sleep_until, Instant};
 
+use crate::dns64::supervisor::Supervisor;
 use crate::dns64::tally::{Fate, Tally};
 
 use super::ids::Ids;
@@ -24,28 +28,52 @@ use super::ids::Ids;
 const PORTS: usize = 16;
 /// A port is used for so many questions, and for up to as many more, as is drawn for each.
 const USES: u16 = 64;
+/// No question is asked from a port that is older.
+const AGE: Duration = Duration::from_secs(30);
+/// A port that nobody used for so long is given up.
+const IDLE: Duration = Duration::from_secs(5);
+/// A port is given up with so many datagrams that answer nothing.
+const MOST_WRONG: u32 = 8;
 /// The longest datagram that is ever asked for, bytes (`dns64.udp_size`).
 const LONGEST: usize = 4096;
 
 /// The ports from which one resolver is asked.
 pub struct Ports {
     resolver: SocketAddr,
-    ports: RefCell<[Option<Rc<Port>>; PORTS]>,
+    ports: Rc<RefCell<[Option<Rc<Port>>; PORTS]>>,
     ids: Rc<Ids>,
     tally: Rc<Tally>,
+    supervisor: Supervisor,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub enum Heard {
+    /// The reply.
+    Reply(Vec<u8>),
+    /// Nothing that could be believed: its port was given up.
+    Lies,
 }
 
 struct Port {
     socket: UdpSocket,
-    waiting: RefCell<HashMap<u16, Waiting>>,
+    asked: RefCell<HashMap<u16, Asked>>,
+    /// Of them, those that are not over.
+    open: Cell<u32>,
     uses_left: Cell<u16>,
-    /// Nobody waits any more, and nobody will.
+    opened: Instant,
+    used: Cell<Instant>,
+    wrong: Cell<u32>,
+    /// No question is asked from here any more.
+    is_over: Cell<bool>,
+    /// It is over, and nobody waits.
     over: Notify,
 }
 
-struct Waiting {
+/// A question of this port. Those that are over stay, so that an answer that comes late, or twice, is no lie.
+struct Asked {
     ask: Ask,
-    reply: oneshot::Sender<Vec<u8>>,
+    reply: Option<oneshot::Sender<Heard>>,
 }
 
 /// A place among those who wait, left when it is dropped.
@@ -56,27 +84,33 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut waiting = self.port.waiting.borrow_mut();
-        waiting.remove(&self.id);
-        if waiting.is_empty() && self.port.uses_left.get() == 0 {
-            self.port.over.notify_one();
+        if let Some(asked) = self.port.asked.borrow_mut().get_mut(&self.id) {
+            asked.reply = None;
         }
+        self.port.open.set(self.port.open.get() - 1);
+        self.port.end_if_done();
     }
 }
 
 impl Ports {
     /// Ports to a resolver; each is opened when it is first drawn.
-    pub fn new(resolver: SocketAddr, ids: Rc<Ids>, tally: Rc<Tally>) -> Ports {
+    pub fn new(
+        resolver: SocketAddr,
+        ids: Rc<Ids>,
+        tally: Rc<Tally>,
+        supervisor: Supervisor,
+    ) -> Ports {
         Ports {
             resolver,
-            ports: RefCell::default(),
+            ports: Rc::default(),
             ids,
             tally,
+            supervisor,
         }
     }
 
     /// Asks, and waits for the answer. Whoever calls sets the time that it may take.
-    pub async fn exchange(&self, ask: &Ask, udp_size: u16) -> io::Result<Vec<u8>> {
+    pub async fn exchange(&self, ask: &Ask, udp_size: u16) -> io::Result<Heard> {
         let port = self.port()?;
         let (place, reply) = port.wait(ask, &self.ids);
         let mut query = Vec::with_capacity(128);
@@ -100,23 +134,42 @@ impl Ports {
         let socket = std::net::UdpSocket::bind((own, 0))?;
         socket.set_nonblocking(true)?;
         socket.connect(self.resolver)?;
+        let now = Instant::now();
         let port = Rc::new(Port {
             socket: UdpSocket::from_std(socket)?,
-            waiting: RefCell::default(),
+            asked: RefCell::default(),
+            open: Cell::default(),
             uses_left: Cell::new(USES + self.ids.next() % USES),
+            opened: now,
+            used: Cell::new(now),
+            wrong: Cell::default(),
+            is_over: Cell::default(),
             over: Notify::new(),
         });
-        tokio::task::spawn_local(read(port.clone(), self.tally.clone()));
         self.ports.borrow_mut()[at] = Some(port.clone());
+        let (ports, tally, opened) = (self.ports.clone(), self.tally.clone(), port.clone());
+        let work = async move {
+            read(&opened, &tally).await;
+            let place = &mut ports.borrow_mut()[at];
+            if place.as_ref().is_some_and(|one| Rc::ptr_eq(one, &opened)) {
+                *place = None;
+            }
+        };
+        self.supervisor.spawn("a port towards upstream", work);
         Ok(port)
     }
 
-    /// The port in a place, if there is one, which is given up with its last use.
+    /// The port in a place, if there is one that may be used, which is given up with its last use.
     fn use_up(&self, at: usize) -> Option<Rc<Port>> {
         let place = &mut self.ports.borrow_mut()[at];
         let port = place.clone()?;
+        if port.is_over.get() || port.ends() <= Instant::now() {
+            return None;
+        }
+        port.used.set(Instant::now());
         port.uses_left.set(port.uses_left.get().saturating_sub(1));
         if port.uses_left.get() == 0 {
+            port.is_over.set(true);
             *place = None;
         }
         Some(port)
@@ -124,56 +177,95 @@ impl Ports {
 }
 
 impl Port {
+    /// When it is given up, if it is not used again.
+    fn ends(&self) -> Instant {
+        (self.used.get() + IDLE).min(self.opened + AGE)
+    }
+
+    fn end_if_done(&self) {
+        if self.is_over.get() && self.open.get() == 0 {
+            self.over.notify_one();
+        }
+    }
+
     /// A place among those who wait, under an identification that is drawn.
-    fn wait(self: &Rc<Port>, ask: &Ask, ids: &Ids) -> (Place, oneshot::Receiver<Vec<u8>>) {
-        let mut waiting = self.waiting.borrow_mut();
+    fn wait(self: &Rc<Port>, ask: &Ask, ids: &Ids) -> (Place, oneshot::Receiver<Heard>) {
+        let mut asked = self.asked.borrow_mut();
         // A port has at most 2 * USES questions, so most are free.
         let mut id = ids.next();
-        while waiting.contains_key(&id) {
+        while asked.contains_key(&id) {
             id = ids.next();
         }
         let (sender, reply) = oneshot::channel();
-        let one = Waiting {
+        let one = Asked {
             ask: ask.clone(),
-            reply: sender,
+            reply: Some(sender),
         };
-        waiting.insert(id, one);
+        asked.insert(id, one);
+        self.open.set(self.open.get() + 1);
         let port = self.clone();
         (Place { port, id }, reply)
     }
 
-    /// Gives a datagram to who waits for it; false if nobody does.
-    fn deliver(&self, datagram: &[u8]) -> bool {
-        let mut waiting = self.waiting.borrow_mut();
-        let Some(id) = id(datagram) else { return false };
-        let expected = waiting.get(&id).is_some_and(|one| {
+    /// Gives a datagram to who waits for it, or says what it is instead.
+    fn deliver(&self, datagram: &[u8]) -> Result<(), Fate> {
+        let mut asked = self.asked.borrow_mut();
+        let one = id(datagram).and_then(|id| asked.get_mut(&id));
+        let one = one.filter(|one| {
             Message::parse(datagram).is_ok_and(|message| answers(&one.ask, &message))
         });
-        if !expected {
-            return false;
+        let one = one.ok_or(Fate::UpstreamUnexpected)?;
+        let reply = one.reply.take().ok_or(Fate::UpstreamLate)?;
+        reply
+            .send(Heard::Reply(datagram.to_vec()))
+            .map_err(|_| Fate::UpstreamLate)
+    }
+
+    /// Ends all questions: with these words, or without any.
+    fn end_all(&self, heard: impl Fn() -> Option<Heard>) {
+        for asked in self.asked.borrow_mut().values_mut() {
+            if let (Some(reply), Some(heard)) = (asked.reply.take(), heard()) {
+                let _ = reply.send(heard);
+            }
         }
-        waiting
-            .remove(&id)
-            .is_some_and(|one| one.reply.send(datagram.to_vec()).is_ok())
     }
 }
 
-/// Reads what comes to a port until it is given up.
-async fn read(port: Rc<Port>, tally: Rc<Tally>) {
+/// Reads what comes to a port until it is given up. Then it is closed.
+async fn read(port: &Port, tally: &Tally) {
     let mut buffer = vec![0; LONGEST];
     loop {
         let received = tokio::select! {
             received = port.socket.recv(&mut buffer) => received,
             () = port.over.notified() => return,
-        };
-        match received {
-            Ok(length) => {
-                if !port.deliver(&buffer[..length]) {
-                    tally.count(Fate::UpstreamUnexpected);
+            () = sleep_until(port.ends()), if !port.is_over.get() => {
+                // It may have been used meanwhile.
+                if port.ends() <= Instant::now() {
+                    tally.count(Fate::UpstreamPortAged);
+                    port.is_over.set(true);
+                    port.end_if_done();
                 }
+                continue;
+            }
+        };
+        match received.map(|length| port.deliver(&buffer[..length])) {
+            Ok(Ok(())) => {}
+            Ok(Err(fate)) => {
+                tally.count(fate);
+                let is_wrong = fate == Fate::UpstreamUnexpected;
+                port.wrong.set(port.wrong.get() + u32::from(is_wrong));
             }
             // Nobody listens there (ICMP): who waits shall ask another.
-            Err(_) => port.waiting.borrow_mut().clear(),
+            Err(_) => port.end_all(|| None),
+        }
+        if port.wrong.get() >= MOST_WRONG {
+            tally.count(Fate::UpstreamPortSuspect);
+            port.is_over.set(true);
+            port.end_all(|| Some(Heard::Lies));
+            return;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A socket for datagrams that tells to which address each was sent, so that the answer leaves from there.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// A socket that tells to which address a datagram was sent, and sends from it.
+pub struct Datagrams {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    /// It has one address, and what it sends is from there.
+    is_bound: bool,
+}
+
+/// Where an answer has to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Return {
+    /// The client.
+    client: SocketAddr,
+    /// Our address, as the client knows it; None: the only one that the socket has.
+    own: Option<IpAddr>,
+}
+
+impl Datagrams {
+    /// Prepares a bound socket.
+    pub fn new(socket: UdpSocket) -> io::Result<Datagrams> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let is_bound = !socket.local_addr()?.ip().is_unspecified();
+        Ok(Datagrams {
+            socket,
+            state,
+            is_bound,
+        })
+    }
+
+    /// Sends an answer, or not: a client asks again.
+    pub fn send(&self, to: Return, answer: &[u8]) -> io::Result<()> {
+        if to.own.is_none() {
+            let socket = SockRef::from(&self.socket);
+            return socket.send_to(answer, &to.client.into()).map(drop);
+        }
+        let transmit = Transmit {
+            destination: to.client,
+            ecn: None,
+            contents: answer,
+            segment_size: None,
+            src_ip: to.own,
+        };
+        self.state
+            .try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    /// Reads what is there, or waits for something. `is_drained`: the last call took everything, so that to wait takes no
+    /// system call that says so.
+    pub async fn receive(
+        &self,
+        buffers: &mut [Vec<u8>],
+        metas: &mut [RecvMeta],
+        mut is_drained: bool,
+    ) -> io::Result<usize> {
+        let mut slices: Vec<IoSliceMut> = buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+        let receive = || {
+            if std::mem::take(&mut is_drained) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.state
+                .recv(UdpSockRef::from(&self.socket), &mut slices, metas)
+        };
+        self.socket.async_io(Interest::READABLE, receive).await
+    }
+
+    /// Where the answer to a datagram has to go.
+    pub fn return_of(&self, meta: &RecvMeta) -> Return {
+        Return {
+            client: meta.addr,
+            // To name it makes sending dearer.
+            own: meta.dst_ip.filter(|_| !self.is_bound),
+        }
+    }
+}
