@@ -246,12 +246,59 @@ def test_the_key_of_the_configuration(nat64: Nat64Network) -> None:
     code, message = nat64.reload(CONFIG)
     assert code == RUN_TIME
     assert "nat64.state cannot change" in message
+    code, message = nat64.reload(with_keys(f'state = "{state(nat64)}"', "state_interval = 5"))
+    assert code == RUN_TIME
+    assert "nat64.state_interval cannot change" in message
     end(running, signal.SIGTERM)
     stop_for_good(nat64)
     nat64.configure(SIIT_CONFIG)
     running = nat64.siit("--state", str(state(nat64)), ready=False)
     assert running.wait() == USAGE
     assert "nat64: the mode is" in running.log()
+
+
+@pytest.mark.parametrize("nat64", ["tun"], indirect=True)
+def test_the_interval(nat64: Nat64Network) -> None:
+    """It says how often the state is written; by default that would take a minute."""
+    running = start(nat64, with_keys("state_interval = 1"))
+    inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), outside)
+    # The first writing may have begun before the session did.
+    for _ in range(2):
+        before = state(nat64).stat().st_mtime_ns
+        nat64.until(lambda before=before: state(nat64).stat().st_mtime_ns != before)
+    end(running, signal.SIGKILL)
+    start(nat64)
+    assert [session["v4"] for session in nat64.shown("sessions")] == ["{}:{}".format(*mapped)]
+    stop_for_good(nat64)
+
+
+@pytest.mark.parametrize("nat64", ["tc", "clsact"], indirect=True)
+def test_a_file_that_cannot_be_read_at_the_next_start(nat64: Nat64Network) -> None:
+    """What goes on in the kernel goes on: nothing is removed that cannot be replaced."""
+    folder = nat64.scratch / "folder"
+    running = nat64.siit("--state", str(folder / "x"), command="nat64")
+    stream = Stream.through(nat64)
+    stream.flow()
+    end(running, signal.SIGTERM)
+    moved = folder.rename(nat64.scratch / "moved")
+    folder.write_bytes(b"no folder")
+    running = nat64.siit("--state", str(folder / "x"), command="nat64", ready=False)
+    assert running.wait() == RUN_TIME
+    assert f"the state file {folder}/x cannot be read: Not a directory" in running.log()
+    stream.flow()
+    folder.unlink()
+    moved.rename(folder)
+    (folder / "x").chmod(0o644)
+    running = nat64.siit("--state", str(folder / "x"), command="nat64", ready=False)
+    assert running.wait() == USAGE
+    stream.flow()
+    (folder / "x").chmod(0o600)
+    running = nat64.siit("--state", str(folder / "x"), command="nat64")
+    assert "1 sessions and 0 bindings of the operator came back" in running.log()
+    stream.finish()
+    assert running.stop() == 0
+    stop_for_good(nat64)
 
 
 def test_time_that_has_passed(nat64: Nat64Network) -> None:

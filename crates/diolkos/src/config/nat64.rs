@@ -40,6 +40,8 @@ pub struct Nat64 {
     pub source_prefix_len: u8,
     /// Where sessions are kept while the program does not run; empty: nowhere.
     pub state: PathBuf,
+    /// How often that file is written while the program runs, seconds. What the operator changes is written at once.
+    pub state_interval: u64,
     /// How long sessions live without a packet.
     pub timeouts: Timeouts,
     /// The IPv4 addresses and ports of the nodes.
@@ -64,6 +66,7 @@ impl Default for Nat64 {
             max_bindings_per_source: limits.bindings_per_source,
             source_prefix_len: limits.source_prefix_len,
             state: PathBuf::new(),
+            state_interval: 60,
             timeouts: Timeouts::default(),
             pool4: Vec::new(),
             bindings: Vec::new(),

@@ -7,6 +7,9 @@ use super::{
     Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Settings, Siit, V6Address,
 };
 
+/// Between two writings of the state, seconds: a day.
+const LONGEST_INTERVAL: u64 = 86_400;
+
 /// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
@@ -190,6 +193,11 @@ impl Settings {
             .is_some_and(|path| path.file_name().is_none())
         {
             object("nat64.state", "it names no file".to_owned());
+        }
+        let interval = self.nat64.state_interval;
+        if !(1..=LONGEST_INTERVAL).contains(&interval) {
+            let message = format!("{interval} s is not between 1 and {LONGEST_INTERVAL} s");
+            object("nat64.state_interval", message);
         }
         object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }

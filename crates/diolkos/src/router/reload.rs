@@ -26,6 +26,10 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             old.nat64.max_bindings == new.nat64.max_bindings,
         ),
         ("nat64.state", old.nat64.state == new.nat64.state),
+        (
+            "nat64.state_interval",
+            old.nat64.state_interval == new.nat64.state_interval,
+        ),
         ("dns64", old.dns64 == new.dns64),
         ("log.level", old.log == new.log),
     ];

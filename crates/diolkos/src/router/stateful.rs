@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use diolkos_core::config::nat64::Nat64Config;
 use diolkos_sys::fastpath::{
@@ -77,9 +78,10 @@ impl Stateful {
             fast.take_over().map_err(accelerate::failure)?;
         }
         let [pool0, pool1, ..] = secret;
-        let keeper =
-            file.map(|file| Keeper::start(file, controller.clone(), [pool0, pool1], has_past));
-        let keeper = keeper.transpose()?;
+        let interval = Duration::from_secs(settings.nat64.state_interval);
+        let keep =
+            |file| Keeper::start(file, controller.clone(), [pool0, pool1], interval, has_past);
+        let keeper = file.map(keep).transpose()?;
         let sweeper = Sweeper::start(controller.clone(), queue)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
         let listener = Listener::start(controller.clone()).map_err(|e| {

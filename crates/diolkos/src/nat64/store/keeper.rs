@@ -21,9 +21,9 @@ use super::format::{Head, Writer};
 use super::moment::Moment;
 use crate::failure::Failure;
 
-/// Between two times.
-const PAUSE: Duration = Duration::from_secs(60);
-/// And at least so many times what it took.
+/// Between two times if the file cannot be written, at most.
+const RETRY: Duration = Duration::from_secs(60);
+/// Between two times at least so many times what it took.
 const SHARE: u32 = 50;
 /// How long packets pass between two parts: the controller's lock is not a fair one.
 const BREATH: Duration = Duration::from_micros(100);
@@ -57,6 +57,8 @@ struct Scribe {
     file: StateFile,
     controller: Arc<Controller>,
     secret: [u64; 2],
+    /// Between two times.
+    interval: Duration,
     /// Why the file is older than it should be.
     broken: Option<String>,
 }
@@ -68,12 +70,14 @@ impl Keeper {
         file: StateFile,
         controller: Arc<Controller>,
         secret: [u64; 2],
+        interval: Duration,
         has_past: bool,
     ) -> Result<Keeper, Failure> {
         let mut scribe = Scribe {
             file,
             controller,
             secret,
+            interval,
             broken: None,
         };
         match scribe.write(When::Begin) {
@@ -156,8 +160,13 @@ impl Drop for Keeper {
 impl Scribe {
     /// Until nobody can ask any more.
     fn keep(mut self, asked: &Receiver<Request>) -> Scribe {
-        let mut pause = PAUSE;
+        let mut least = Duration::ZERO;
         loop {
+            let pause = match self.broken {
+                Some(_) => self.interval.min(RETRY),
+                None => self.interval,
+            };
+            let pause = pause.max(least);
             let first = match asked.recv_timeout(pause) {
                 Ok(request) => Some(request),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -172,7 +181,7 @@ impl Scribe {
             }
             let begun = Instant::now();
             let written = self.write(When::Between);
-            pause = PAUSE.max(begun.elapsed() * SHARE);
+            least = begun.elapsed() * SHARE;
             let was_broken = self.broken.take().is_some();
             match &written {
                 Ok(()) if was_broken => tracing::info!("the state is written again"),
