@@ -57,13 +57,13 @@ mod tests {
     #[test]
     fn what_the_maps_have_as_size_may_not() {
         let old = Settings::default();
-        let changes: [(&str, fn(&mut Settings)); 2] = [
-            ("nat64.max_sessions", |new| new.nat64.max_sessions -= 1),
-            ("nat64.max_bindings", |new| new.nat64.max_bindings -= 1),
-        ];
-        for (key, change) in changes {
-            let mut new = old.clone();
-            change(&mut new);
+        let (mut sessions, mut bindings) = (old.clone(), old.clone());
+        sessions.nat64.max_sessions -= 1;
+        bindings.nat64.max_bindings -= 1;
+        for (key, new) in [
+            ("nat64.max_sessions", sessions),
+            ("nat64.max_bindings", bindings),
+        ] {
             let sentence = refusal(&old, &new).expect("it is refused");
             let begin = format!("{key} cannot change while diolkos runs");
             assert!(sentence.starts_with(&begin), "{sentence}");
