@@ -58,4 +58,5 @@ def stop_for_good(nat64: Nat64Network) -> None:
     """Nothing is left then."""
     code, message = nat64.diolkos("stop")
     assert code == 0, message
-    assert left(nat64) == []
+    found = left(nat64)
+    assert found == [], found

@@ -105,6 +105,8 @@ def nat64_keys(line: str) -> str:
         (nat64_keys('routes6 = ["2001:db8::1/32"]'), "5:12: nat64.routes6[0]: 2001:db8::1/32 has bits set"),
         (nat64_keys('routes4 = "all"'), "5:11: `all` is neither a list of networks nor `auto`"),
         (nat64_keys("metric = -1"), "5:10: "),
+        (nat64_keys("state_interval = 0"), "5:18: nat64.state_interval: 0 s is not between 1 and 86400 s"),
+        (nat64_keys("state_interval = 86401"), "5:18: nat64.state_interval: 86401 s is not between 1 and 86400 s"),
         (nat64_keys("max_session = 1"), "5:1: unknown field `max_session`"),
         # What other modes have.
         (GOOD_POOL + '[[eam]]\nv4 = "192.0.2.9"\nv6 = "2001:db8::9"\n', "6:1: eam: a NAT64 has bindings"),

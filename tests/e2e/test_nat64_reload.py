@@ -126,6 +126,7 @@ def test_a_bound_address_outside_of_the_pool(nat64: Nat64Network) -> None:
         (CONFIG.replace("pref64", "queues = 3\npref64"), RUN_TIME, "translator.queues cannot change"),
         (CONFIG.replace('"nat64"', '"siit"').split("[[nat64")[0], RUN_TIME, "translator.mode cannot change"),
         (with_keys("max_sessions = 7"), RUN_TIME, "nat64.max_sessions cannot change"),
+        (with_keys("max_bindings = 7"), RUN_TIME, "nat64.max_bindings cannot change"),
         (with_keys("metric = 7"), RUN_TIME, "nat64.metric cannot change"),
         (CONFIG + "[log]\nlevel = 'debug'\n", RUN_TIME, "log.level cannot change"),
         (CONFIG.replace(POOL, "192.0.2.0/33"), USAGE, "siit.toml:7:11: "),

@@ -164,6 +164,8 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     let exchange = |mut stream: StdStream| -> io::Result<Answer> {
         stream.set_read_timeout(Some(match request {
             Request::Reload | Request::Sessions | Request::Bindings => LONG_PATIENCE,
+            // It is answered once it is written.
+            Request::Bind(_) | Request::Unbind { .. } => LONG_PATIENCE,
             _ => PATIENCE,
         }))?;
         stream.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes())?;

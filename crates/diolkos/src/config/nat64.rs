@@ -50,6 +50,8 @@ pub struct Nat64 {
     pub outside_share: u8,
     /// Where sessions are kept while the program does not run; empty: nowhere.
     pub state: PathBuf,
+    /// How often that file is written while the program runs, seconds. What the operator changes is written at once.
+    pub state_interval: u64,
     /// How long sessions live without a packet.
     pub timeouts: Timeouts,
     /// The IPv4 addresses and ports of the nodes.
@@ -79,6 +81,7 @@ impl Default for Nat64 {
             site_share: limits.site_share,
             outside_share: limits.outside_share,
             state: PathBuf::new(),
+            state_interval: 60,
             timeouts: Timeouts::default(),
             pool4: Vec::new(),
             bindings: Vec::new(),

@@ -8,6 +8,9 @@ use super::{
     Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Settings, Siit, V6Address,
 };
 
+/// Between two writings of the state, seconds: a day.
+const LONGEST_INTERVAL: u64 = 86_400;
+
 /// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
@@ -200,6 +203,11 @@ impl Settings {
         if let Some(at) = lens.iter().position(|&len| len == 0) {
             let key = format!("nat64.site_prefix_lens[{at}]");
             object(&key, "0 is not between 1 and 128".to_owned());
+        }
+        let interval = self.nat64.state_interval;
+        if !(1..=LONGEST_INTERVAL).contains(&interval) {
+            let message = format!("{interval} s is not between 1 and {LONGEST_INTERVAL} s");
+            object("nat64.state_interval", message);
         }
         object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }

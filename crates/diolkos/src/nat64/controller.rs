@@ -18,7 +18,7 @@ use ipnet::Ipv6Net;
 use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
 use super::mirror::Mirror;
-use super::store::{self, Malformed, Restored, Stored};
+use super::store::{self, Found, Malformed, Restored, Tables};
 use crate::counters::Tally;
 use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
@@ -36,9 +36,9 @@ pub struct Controller {
     pub tally: Arc<Tally>,
 }
 
-pub(super) struct Inner {
-    pub(super) nat64: Nat64,
-    pub(super) mirror: Mirror,
+struct Inner {
+    nat64: Nat64,
+    mirror: Mirror,
     leases: Leases,
     stock: Stock,
 }
@@ -71,11 +71,16 @@ impl Controller {
     /// Brings back what an earlier run had, before any packet comes.
     pub fn restore(
         &self,
-        stored: Option<&mut Stored>,
+        found: &mut Found,
         old: Option<&Old>,
         own: &[Ipv4Addr],
     ) -> Result<Restored, Malformed> {
-        store::restore(&mut self.lock(), stored, old, own)
+        let inner = &mut *self.lock();
+        let tables = Tables {
+            nat64: &mut inner.nat64,
+            mirror: &mut inner.mirror,
+        };
+        store::restore(tables, found, old, own)
     }
 
     /// Takes back what is lent to the fast path, and lends nothing more: it goes on with the sessions that there are.

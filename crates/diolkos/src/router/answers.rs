@@ -29,28 +29,35 @@ impl Isthmus {
                 let device = &self.settings.translator.device;
                 let address = *binding.v4.ip();
                 let fit = addresses::check_bound(net, device, &self.routes, address).await;
-                self.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
-                    Ok(Ok(())) => {
-                        self.crossing.write_soon();
-                        Answer::Done
-                    }
+                let bound = self.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
+                    Ok(Ok(())) => Answer::Done,
                     Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
                     Err(failure) => refused(&failure),
+                });
+                self.once_it_lasts(bound, || {
+                    format!(
+                        "{} is bound, but the binding does not survive a restart yet",
+                        binding.v4
+                    )
                 })
+                .await
             }
-            Request::Unbind { protocol, v4 } => self.of_state(|state| {
-                let v4 = Endpoint4 {
-                    addr: *v4.ip(),
-                    port: v4.port(),
-                };
-                match state.unbind(protocol.into(), v4) {
-                    Ok(_) => {
-                        self.crossing.write_soon();
-                        Answer::Done
+            Request::Unbind { protocol, v4 } => {
+                let unbound = self.of_state(|state| {
+                    let v4 = Endpoint4 {
+                        addr: *v4.ip(),
+                        port: v4.port(),
+                    };
+                    match state.unbind(protocol.into(), v4) {
+                        Ok(_) => Answer::Done,
+                        Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
                     }
-                    Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
-                }
-            }),
+                });
+                self.once_it_lasts(unbound, || {
+                    format!("the binding of {v4} has ended, but a restart brings it back for now")
+                })
+                .await
+            }
             Request::Config => match self.in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
@@ -73,6 +80,17 @@ impl Isthmus {
                 tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
                 refused(&failure)
             }
+        }
+    }
+
+    /// A change is done when it survives a restart. `else_`: what is so if it does not.
+    async fn once_it_lasts(&self, answer: Answer, else_: impl FnOnce() -> String) -> Answer {
+        if answer != Answer::Done {
+            return answer;
+        }
+        match self.crossing.write_now().await {
+            Ok(()) => Answer::Done,
+            Err(failure) => Answer::Failed(format!("{}: {failure}; it is tried again", else_())),
         }
     }
 

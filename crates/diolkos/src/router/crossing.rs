@@ -133,6 +133,14 @@ impl Crossing {
         }
     }
 
+    /// Waits until what the operator has changed survives a restart, so far as it is to.
+    pub async fn write_now(&self) -> Result<(), Failure> {
+        match self {
+            Crossing::Stateless(_) => Ok(()),
+            Crossing::Stateful(stateful) => stateful.write_now().await,
+        }
+    }
+
     /// Ends what moves the state, and writes it, once no packet comes any more.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self {

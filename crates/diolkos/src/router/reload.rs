@@ -21,7 +21,15 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             "nat64.max_sessions",
             old.nat64.max_sessions == new.nat64.max_sessions,
         ),
+        (
+            "nat64.max_bindings",
+            old.nat64.max_bindings == new.nat64.max_bindings,
+        ),
         ("nat64.state", old.nat64.state == new.nat64.state),
+        (
+            "nat64.state_interval",
+            old.nat64.state_interval == new.nat64.state_interval,
+        ),
         ("dns64", old.dns64 == new.dns64),
         ("log.level", old.log == new.log),
     ];
@@ -44,6 +52,22 @@ mod tests {
         new.translator.lowest_ipv6_mtu = 1400;
         new.icmp.rate = 1;
         assert_eq!(refusal(&old, &new), None);
+    }
+
+    #[test]
+    fn what_the_maps_have_as_size_may_not() {
+        let old = Settings::default();
+        let (mut sessions, mut bindings) = (old.clone(), old.clone());
+        sessions.nat64.max_sessions -= 1;
+        bindings.nat64.max_bindings -= 1;
+        for (key, new) in [
+            ("nat64.max_sessions", sessions),
+            ("nat64.max_bindings", bindings),
+        ] {
+            let sentence = refusal(&old, &new).expect("it is refused");
+            let begin = format!("{key} cannot change while diolkos runs");
+            assert!(sentence.starts_with(&begin), "{sentence}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use diolkos_core::config::nat64::Nat64Config;
 use diolkos_sys::fastpath::{
@@ -16,7 +17,7 @@ use super::survey::misconfigured;
 use crate::accelerate;
 use crate::config::Settings;
 use crate::failure::Failure;
-use crate::nat64::store::{Keeper, StateFile, Stored};
+use crate::nat64::store::{Found, Keeper, StateFile};
 use crate::nat64::{own_networks, Controller, Listener, Sweeper};
 use crate::random::random;
 use crate::slowpath::Engine;
@@ -60,13 +61,8 @@ impl Stateful {
         past: Past<'_>,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
-        let file = settings.nat64.state().map(StateFile::new).transpose()?;
-        let mut stored = match &file {
-            Some(file) => file.read()?,
-            None => None,
-        };
-        let fresh = || [random(), random(), random(), random()];
-        let secret = stored.as_ref().map_or_else(fresh, |s| s.head.secret);
+        let (file, mut found) = read(settings)?;
+        let secret = secret(&found);
 
         let sizes = [config.limits.sessions, config.limits.bindings];
         let rules = of(config, index, sizes, rules::exits(settings, inline));
@@ -76,12 +72,16 @@ impl Stateful {
         let controller = Controller::new(config, sessions.zip(lending), secret)
             .map_err(|e| misconfigured(settings, e))?;
         let controller = Arc::new(controller);
-        restore(&controller, stored.as_mut(), old.as_ref(), past.own)?;
+        let has_past = !matches!(found, Found::Nothing) || old.is_some();
+        restore(&controller, &mut found, old.as_ref(), past.own)?;
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
             fast.take_over().map_err(accelerate::failure)?;
         }
-        let keeper = file.map(|file| Keeper::start(file, controller.clone(), secret));
-        let keeper = keeper.transpose()?;
+        let [pool0, pool1, ..] = secret;
+        let interval = Duration::from_secs(settings.nat64.state_interval);
+        let keep =
+            |file| Keeper::start(file, controller.clone(), [pool0, pool1], interval, has_past);
+        let keeper = file.map(keep).transpose()?;
         let sweeper = Sweeper::start(controller.clone(), queue)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
         let listener = Listener::start(controller.clone()).map_err(|e| {
@@ -127,6 +127,14 @@ impl Stateful {
     pub fn write_soon(&self) {
         if let Some(keeper) = &self.keeper {
             keeper.write_soon();
+        }
+    }
+
+    /// Waits until all that is so now lasts; at once if nothing is to last.
+    pub async fn write_now(&self) -> Result<(), Failure> {
+        match &self.keeper {
+            Some(keeper) => keeper.write_now().await,
+            None => Ok(()),
         }
     }
 
@@ -177,6 +185,25 @@ impl Stateful {
     }
 }
 
+/// The state file, if there is to be one, and what an earlier run has left in it.
+fn read(settings: &Settings) -> Result<(Option<StateFile>, Found), Failure> {
+    let mut file = settings.nat64.state().map(StateFile::new).transpose()?;
+    let found = file.as_mut().map_or(Ok(Found::Nothing), StateFile::read)?;
+    Ok((file, found))
+}
+
+/// Fails if there is a state file that cannot be read.
+pub fn check_file(settings: &Settings) -> Result<(), Failure> {
+    read(settings).map(|_| ())
+}
+
+/// For the controller: the pool's is that of the earlier run, so that a source keeps its address. The keys of hash tables
+/// are fresh: whoever has learnt them in an earlier run has learnt nothing.
+fn secret(found: &Found) -> [u64; 4] {
+    let [pool0, pool1] = found.secret().unwrap_or_else(|| [random(), random()]);
+    [pool0, pool1, random(), random()]
+}
+
 /// A fast path, if there is to be one, and what the programs have that it follows.
 type Laid = (Option<(Nat64Path, Lending)>, Option<Old>);
 
@@ -207,11 +234,11 @@ fn fast_path(
 
 fn restore(
     controller: &Controller,
-    stored: Option<&mut Stored>,
+    found: &mut Found,
     old: Option<&Old>,
     own: &[Ipv4Addr],
 ) -> Result<(), Failure> {
-    if stored.is_none() && old.is_none() {
+    if matches!(found, Found::Nothing) && old.is_none() {
         return Ok(());
     }
     if let Some(Old::Unknown) = old {
@@ -219,7 +246,7 @@ fn restore(
             "another version of the programs is in the kernel: what only its maps have is lost"
         );
     }
-    let restored = controller.restore(stored, old, own);
+    let restored = controller.restore(found, old, own);
     let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
     memory::give_back();
     match restored.refused.is_empty() {
@@ -243,5 +270,26 @@ fn of(config: &Nat64Config, tun_ifindex: u32, sizes: [u32; 2], exits: Vec<u32>) 
             .iter()
             .map(|net| (net.network(), net.prefix_len()))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nat64::store::format::Salvage;
+
+    #[test]
+    fn of_an_earlier_runs_secrets_only_the_pools_goes_on() {
+        let found = Found::Part(Salvage {
+            secret: Some([1, 2]),
+            ..Salvage::default()
+        });
+        let [first, second] = [secret(&found), secret(&found)];
+        assert_eq!(
+            (first[..2].to_vec(), second[..2].to_vec()),
+            (vec![1, 2], vec![1, 2])
+        );
+        assert!(first[2] != second[2] && first[3] != second[3]);
+        assert_ne!(secret(&Found::Nothing)[..2], secret(&Found::Nothing)[..2]);
     }
 }

@@ -4,7 +4,7 @@
 
 use diolkos_sys::fastpath::Pins;
 
-use super::{End, Isthmus};
+use super::{stateful, End, Isthmus};
 use crate::config::{Datapath, Mode, Settings};
 use crate::control;
 use crate::failure::{Failure, Kind};
@@ -20,9 +20,13 @@ pub(super) async fn begin(net: &mut Net, settings: Settings) -> Result<Isthmus, 
         match take_over(net, &device, settings.clone()).await {
             Ok(isthmus) => return Ok(isthmus),
             Err(failure) if failure.kind == Kind::Usage => return Err(failure),
-            Err(failure) => tracing::warn!(
-                "what an earlier run has left cannot be taken over, so the state file has to do: {failure}"
-            ),
+            Err(failure) => {
+                // What cannot be replaced is not removed.
+                stateful::check_file(&settings)?;
+                tracing::warn!(
+                    "what an earlier run has left cannot be taken over, so the state file has to do: {failure}"
+                );
+            }
         }
     }
     resident::clear(net, &device).await?;

@@ -1,27 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of the state: replaced as a whole or not at all, and read only if nobody else can have written it.
+//! The file of the state: replaced as a whole or not at all, and read only if nobody else can have read or written it.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use diolkos_sys::peer;
 
-use super::format::{self, Head, Malformed, Reader};
+use super::aside;
+use super::format::{self, Head, Malformed, Reader, Salvage};
 use crate::failure::Failure;
 
 /// Owner's alone: the secret of the pool is in it.
 const MODE: u32 = 0o600;
+const READABLE_BY_OTHERS: u32 = 0o044;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Of a buffer, bytes: a system call for some thousand sessions.
 const BUFFER: usize = 1 << 17;
 
 /// Where the state is kept.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
+    /// What is there is of no use, and nobody's to overwrite: it is put aside when there is something for its place.
+    is_in_the_way: bool,
+}
+
+/// What an earlier run has left in the file.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A state, which was read to its end.
+    Whole(Stored),
+    /// Something damaged, or of another version.
+    Part(Salvage),
 }
 
 /// A state that was read to its end.
@@ -37,6 +51,8 @@ impl StateFile {
     pub fn new(path: &Path) -> Result<StateFile, Failure> {
         if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
             let made = DirBuilder::new().mode(0o700).create(folder);
+            // A new folder lasts once the one above it is written.
+            let made = made.and_then(|()| sync_folder_of(folder));
             if let Err(error) = made.or_else(|e| ignore(e, io::ErrorKind::AlreadyExists)) {
                 let folder = folder.display();
                 return Err(Failure::usage(format!(
@@ -46,33 +62,33 @@ impl StateFile {
         }
         Ok(StateFile {
             path: path.to_owned(),
+            is_in_the_way: false,
         })
     }
 
-    /// Reads what an earlier run has written; None if there is nothing. A file that is not ours is refused. One that is
-    /// damaged, or of another version, is put aside, which is said: a router that begins without sessions is better than
-    /// none.
-    pub fn read(&self) -> Result<Option<Stored>, Failure> {
+    /// Reads what an earlier run has written. A file that is not ours is refused. Of one that is damaged, or of another
+    /// version, only a part can be kept, which is said: a router that begins without sessions is better than none.
+    pub fn read(&mut self) -> Result<Found, Failure> {
         let Some(file) = self.open()? else {
-            return Ok(None);
+            return Ok(Found::Nothing);
         };
         match format::verify(BufReader::with_capacity(BUFFER, &file)) {
-            Ok(head) => Ok(Some(Stored { file, head })),
+            Ok(head) => Ok(Found::Whole(Stored { file, head })),
             // Made by somebody else, for us.
-            Err(Malformed::Foreign) if file.metadata().is_ok_and(|m| m.len() == 0) => Ok(None),
+            Err(Malformed::Foreign) if file.metadata().is_ok_and(|m| m.len() == 0) => {
+                Ok(Found::Nothing)
+            }
             Err(Malformed::Foreign) => Err(self.refused(&Malformed::Foreign.to_string())),
             Err(Malformed::Unreadable(error)) => Err(self.failed("read", &error)),
             Err(error) => {
-                let aside = self.beside(".bad");
-                let put = match fs::rename(&self.path, &aside) {
-                    Ok(()) => format!("it is {} now", aside.display()),
-                    Err(error) => format!("it cannot be put aside ({error})"),
-                };
+                (&file).rewind().map_err(|e| self.failed("read", &e))?;
+                let kept = format::salvage(BufReader::with_capacity(BUFFER, &file));
+                self.is_in_the_way = true;
                 tracing::warn!(
-                    "the state file {} is of no use, {put}; what it had is lost: {error}",
+                    "the state file {} cannot be used: {error}; its sessions are lost, {kept}",
                     self.path.display()
                 );
-                Ok(None)
+                Ok(Found::Part(kept))
             }
         }
     }
@@ -80,10 +96,10 @@ impl StateFile {
     /// Puts another state in the place of the one that is there. Whoever looks sees the old or the new one, and after a
     /// power cut, too.
     pub fn replace(
-        &self,
+        &mut self,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let new = self.beside(".new");
+        let new = aside::beside(&self.path, ".new");
         let done = self.try_replace(&new, write);
         if done.is_err() {
             let _ = fs::remove_file(&new);
@@ -92,7 +108,7 @@ impl StateFile {
     }
 
     fn try_replace(
-        &self,
+        &mut self,
         new: &Path,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -108,9 +124,22 @@ impl StateFile {
         out.flush()?;
         drop(out);
         file.sync_all()?;
+        if self.is_in_the_way {
+            aside::keep(&self.path)?;
+        }
         fs::rename(new, &self.path)?;
-        let folder = self.path.parent().filter(|f| !f.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        self.is_in_the_way = false;
+        sync_folder_of(&self.path)
+    }
+
+    /// Says in the state that is there that it is older than what the kernel has. This takes no room on the disk.
+    pub fn mark_outdated(&self) -> Result<(), Failure> {
+        let marked = || -> io::Result<()> {
+            let file = OpenOptions::new().write(true).open(&self.path)?;
+            file.write_all_at(&[format::OUTDATED], format::SEAL_AT)?;
+            file.sync_all()
+        };
+        marked().map_err(|error| self.failed("marked as outdated", &error))
     }
 
     /// The file, if it is one and ours.
@@ -140,13 +169,12 @@ impl StateFile {
         if opened.mode() & WRITABLE_BY_OTHERS != 0 {
             return Err(self.refused("others may write it: chmod 600"));
         }
+        if opened.mode() & READABLE_BY_OTHERS != 0 {
+            return Err(self.refused(
+                "others may read it, and the secret by which addresses are chosen is in it: chmod 600",
+            ));
+        }
         Ok(Some(file))
-    }
-
-    fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = OsString::from(self.path.file_name().unwrap_or_default());
-        name.push(ending);
-        self.path.with_file_name(name)
     }
 
     fn refused(&self, why: &str) -> Failure {
@@ -162,11 +190,28 @@ impl StateFile {
 
 impl Stored {
     /// Its entries, which are known to be whole.
-    pub fn entries(&mut self) -> Result<Reader<BufReader<&File>>, Malformed> {
+    pub fn reader(&mut self) -> Result<Reader<BufReader<&File>>, Malformed> {
         self.file.rewind().map_err(Malformed::Unreadable)?;
         let input = BufReader::with_capacity(BUFFER, &self.file);
         Reader::new(input).map(|(reader, _)| reader)
     }
+}
+
+impl Found {
+    /// The pool's secret, if there is one.
+    pub fn secret(&self) -> Option<[u64; 2]> {
+        match self {
+            Found::Nothing => None,
+            Found::Whole(stored) => Some(stored.head.secret),
+            Found::Part(kept) => kept.secret,
+        }
+    }
+}
+
+/// What was done in the folder of a path lasts.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn ignore(error: io::Error, kind: io::ErrorKind) -> io::Result<()> {
@@ -180,6 +225,7 @@ fn ignore(error: io::Error, kind: io::ErrorKind) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::failure::Kind;
+    use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
     use std::os::unix::fs::{symlink, PermissionsExt};
 
     /// A folder of its own, gone in the end.
@@ -203,47 +249,76 @@ mod tests {
         }
     }
 
-    fn write_empty(state: &StateFile) {
-        let head = Head {
+    fn head() -> Head {
+        Head {
             moment: super::super::Moment::now(),
-            clean: false,
-            secret: [1, 2, 3, 4],
+            clean: true,
+            secret: [1, 2],
             pref64: vec![],
-        };
+        }
+    }
+
+    fn write_empty(state: &mut StateFile) {
         state
-            .replace(|out| format::Writer::new(out, &head)?.finish())
+            .replace(|out| format::Writer::new(out, &head())?.finish())
             .expect("it can be written");
+    }
+
+    fn stored(state: &mut StateFile) -> Stored {
+        match state.read().expect("it is right") {
+            Found::Whole(stored) => stored,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The names in the folder, in order.
+    fn names(folder: &Folder) -> Vec<String> {
+        let entries = fs::read_dir(&folder.0).expect("a folder");
+        let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+        let mut names: Vec<_> = entries
+            .map(|e| name(e).into_string().expect("ASCII"))
+            .collect();
+        names.sort();
+        names
     }
 
     #[test]
     fn it_is_replaced_and_its_owners_alone() {
         let folder = Folder::new("replaced");
-        let state = folder.state();
-        assert!(state.read().expect("nothing is no failure").is_none());
+        let mut state = folder.state();
+        assert!(matches!(state.read(), Ok(Found::Nothing)));
         for _ in 0..2 {
-            write_empty(&state);
-            let stored = state.read().expect("it is right").expect("it is there");
-            assert_eq!(stored.head.secret, [1, 2, 3, 4]);
+            write_empty(&mut state);
+            assert_eq!(stored(&mut state).head.secret, [1, 2]);
             let mode = fs::metadata(&state.path).expect("it is there").mode();
             assert_eq!(mode & 0o777, MODE);
         }
         let failed = state.replace(|_| Err(io::ErrorKind::StorageFull.into()));
         assert_eq!(failed.expect_err("it failed").kind, Kind::RunTime);
-        assert!(
-            state.read().expect("it is right").is_some(),
-            "the old one is there"
-        );
-        let left = fs::read_dir(&folder.0).expect("a folder").count();
-        assert_eq!(left, 1, "nothing beside it");
+        stored(&mut state);
+        assert_eq!(names(&folder), ["nat64.state"], "nothing beside it");
+    }
+
+    #[test]
+    fn it_can_be_marked_in_place() {
+        let folder = Folder::new("marked");
+        let mut state = folder.state();
+        write_empty(&mut state);
+        assert!(stored(&mut state).head.clean);
+        let before = fs::metadata(&state.path).expect("it is there");
+        state.mark_outdated().expect("it can be written");
+        let after = fs::metadata(&state.path).expect("it is there");
+        assert_eq!((before.ino(), before.len()), (after.ino(), after.len()));
+        assert!(!stored(&mut state).head.clean);
     }
 
     #[test]
     fn a_trap_is_not_followed() {
         let folder = Folder::new("trap");
-        let (state, victim) = (folder.state(), folder.0.join("victim"));
+        let (mut state, victim) = (folder.state(), folder.0.join("victim"));
         fs::write(&victim, "precious").expect("a new file");
         symlink(&victim, folder.0.join("nat64.state.new")).expect("a new link");
-        write_empty(&state);
+        write_empty(&mut state);
         fs::remove_file(&state.path).expect("it is there");
         symlink(&victim, &state.path).expect("a new link");
         let refused = state.read().expect_err("it is a link");
@@ -256,22 +331,68 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused_and_what_is_damaged_is_put_aside() {
-        let folder = Folder::new("faults");
-        let state = folder.state();
+    fn what_is_not_ours_is_refused() {
+        let folder = Folder::new("refused");
+        let mut state = folder.state();
+        let set = |mode| fs::set_permissions(&state.path, fs::Permissions::from_mode(mode));
         fs::write(&state.path, "root:x:0:0:").expect("a new file");
-        fs::set_permissions(&state.path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        set(0o600).expect("it is ours");
+        let path = state.path.clone();
         assert_eq!(state.read().expect_err("it is foreign").kind, Kind::Usage);
-        write_empty(&state);
-        fs::set_permissions(&state.path, fs::Permissions::from_mode(0o620)).expect("it is ours");
-        assert_eq!(state.read().expect_err("others write it").kind, Kind::Usage);
-        write_empty(&state);
-        let whole = fs::read(&state.path).expect("it is there");
-        fs::write(&state.path, &whole[..whole.len() - 1]).expect("it is ours");
-        assert!(state.read().expect("no failure").is_none());
-        let aside = fs::read(folder.0.join("nat64.state.bad")).expect("it is aside");
-        assert_eq!(aside.len(), whole.len() - 1);
-        fs::create_dir(&state.path).expect("a new folder");
+        for mode in [0o620, 0o602, 0o640, 0o604] {
+            write_empty(&mut state);
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
+            let refused = state.read().expect_err("others use it");
+            assert_eq!(refused.kind, Kind::Usage);
+            assert!(refused.to_string().contains("chmod 600"), "{refused}");
+        }
+        fs::remove_file(&path).expect("it is there");
+        fs::create_dir(&path).expect("a new folder");
         assert_eq!(state.read().expect_err("a folder").kind, Kind::Usage);
+    }
+
+    #[test]
+    fn what_is_damaged_is_put_aside_under_a_new_name_each_time() {
+        let folder = Folder::new("damaged");
+        let mut state = folder.state();
+        let binding = Binding {
+            protocol: Protocol::Udp,
+            v4: Endpoint4 {
+                addr: [192, 0, 2, 1].into(),
+                port: 80,
+            },
+            v6: Endpoint6 {
+                addr: "2001:db8::5".parse().expect("an address"),
+                port: 7,
+            },
+        };
+        for (round, name) in ["nat64.state.bad", "nat64.state.bad-2", "nat64.state.bad-3"]
+            .into_iter()
+            .enumerate()
+        {
+            state
+                .replace(|out| {
+                    let mut writer = format::Writer::new(out, &head())?;
+                    writer.binding(&binding)?;
+                    writer.finish()
+                })
+                .expect("it can be written");
+            let mut bytes = fs::read(&state.path).expect("it is there");
+            bytes.truncate(bytes.len() - 1 - round);
+            fs::write(&state.path, &bytes).expect("it is ours");
+            let Found::Part(kept) = state.read().expect("it is ours") else {
+                panic!("it is damaged");
+            };
+            assert_eq!((kept.bindings, kept.secret), (vec![binding], Some([1, 2])));
+            // Nothing can take its place yet: it stays.
+            assert!(state
+                .replace(|_| Err(io::ErrorKind::StorageFull.into()))
+                .is_err());
+            assert_eq!(fs::read(&state.path).expect("it is there"), bytes);
+            write_empty(&mut state);
+            stored(&mut state);
+            assert_eq!(fs::read(folder.0.join(name)).expect("it is aside"), bytes);
+        }
+        assert_eq!(names(&folder).len(), 4);
     }
 }

@@ -4,27 +4,31 @@
 //! What is lost in a kill is what has happened since the last time, so far as no maps have it. To write four million
 //! sessions takes some seconds of one CPU, so the pauses grow with it: it never takes more than a fiftieth.
 
+use std::future::Future;
 use std::io;
-use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use diolkos_core::session::{BindingView, Origin, SessionView};
 use ipnet::Ipv6Net;
+use tokio::sync::oneshot;
 
 use super::super::controller::Controller;
 use super::file::StateFile;
-use super::format::{Entry, Head, Writer};
+use super::format::{Head, Writer};
 use super::moment::Moment;
 use crate::failure::Failure;
 
-/// Between two times.
-const PAUSE: Duration = Duration::from_secs(60);
-/// And at least so many times what it took.
+/// Between two times if the file cannot be written, at most.
+const RETRY: Duration = Duration::from_secs(60);
+/// Between two times at least so many times what it took.
 const SHARE: u32 = 50;
 /// How long packets pass between two parts: the controller's lock is not a fair one.
 const BREATH: Duration = Duration::from_micros(100);
+/// How long somebody waits for a change to last. A disk may hang for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reloads that one writing puts up with.
 const TRIES: u32 = 5;
@@ -39,79 +43,111 @@ enum When {
 
 /// The running thread. Dropped, it ends, and does not write again.
 pub struct Keeper {
+    requests: Option<Sender<Request>>,
+    thread: Option<JoinHandle<Scribe>>,
+}
+
+/// To write now. Who asks is told what came of a write that began afterwards.
+struct Request {
+    answer: Option<oneshot::Sender<Result<(), String>>>,
+}
+
+/// Who writes, and what.
+struct Scribe {
     file: StateFile,
     controller: Arc<Controller>,
-    secret: [u64; 4],
-    bell: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    secret: [u64; 2],
+    /// Between two times.
+    interval: Duration,
+    /// Why the file is older than it should be.
+    broken: Option<String>,
 }
 
 impl Keeper {
-    /// Writes the state, so that it is known at once if it cannot be, and then whenever it is time.
+    /// Writes the state, so that it is known at once if it cannot be, and then whenever it is time. `has_past`: there is
+    /// something to go on with, which a file that cannot be written must not end.
     pub fn start(
         file: StateFile,
         controller: Arc<Controller>,
-        secret: [u64; 4],
+        secret: [u64; 2],
+        interval: Duration,
+        has_past: bool,
     ) -> Result<Keeper, Failure> {
-        write(&file, &controller, secret, When::Begin)?;
-        let (bell, rung) = channel();
-        let (to, of) = (file.clone(), controller.clone());
-        let keep = move || {
-            let (mut pause, mut broken) = (PAUSE, false);
-            loop {
-                let asked = match rung.recv_timeout(pause) {
-                    Ok(()) => true,
-                    Err(RecvTimeoutError::Timeout) => false,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                };
-                // One time is enough for all who asked until now.
-                while rung.try_recv().is_ok() {}
-                // Sessions that are there are used, which changes how long they have to live.
-                let changed = of.take_changed() || of.counts().sessions > 0;
-                if !(changed || asked || broken) {
-                    continue;
-                }
-                let begun = Instant::now();
-                let written = write(&to, &of, secret, When::Between);
-                match &written {
-                    Ok(()) if broken => tracing::info!("the state is written again"),
-                    Err(failure) if !broken => tracing::warn!("{failure}; it is tried again"),
-                    Ok(()) | Err(_) => {}
-                }
-                broken = written.is_err();
-                pause = PAUSE.max(begun.elapsed() * SHARE);
-            }
-        };
-        let thread = Builder::new().name("keeper".to_owned()).spawn(keep);
-        let thread =
-            thread.map_err(|e| Failure::run_time(format!("no thread for the state: {e}")))?;
-        Ok(Keeper {
+        let mut scribe = Scribe {
             file,
             controller,
             secret,
-            bell: Some(bell),
+            interval,
+            broken: None,
+        };
+        match scribe.write(When::Begin) {
+            Err(failure) if has_past => {
+                tracing::warn!(
+                    "{failure}; sessions and bindings go on, but what changes from now on does not survive a restart \
+                     until the file can be written; it is tried again"
+                );
+                // After a kill, nobody may take the file for newer than what the kernel has.
+                if let Err(failure) = scribe.file.mark_outdated() {
+                    tracing::warn!("{failure}");
+                }
+                scribe.broken = Some(failure.to_string());
+            }
+            written => written?,
+        }
+        let (requests, asked) = channel();
+        let thread = Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || scribe.keep(&asked));
+        let thread =
+            thread.map_err(|e| Failure::run_time(format!("no thread for the state: {e}")))?;
+        Ok(Keeper {
+            requests: Some(requests),
             thread: Some(thread),
         })
     }
 
-    /// The operator has changed something, which no map has.
+    /// Something has changed that no map has.
     pub fn write_soon(&self) {
-        if let Some(bell) = &self.bell {
-            let _ = bell.send(());
+        self.ask(None);
+    }
+
+    /// Has the state written, and waits for that: with success, all that was so before the call survives a power cut.
+    pub fn write_now(&self) -> impl Future<Output = Result<(), Failure>> {
+        let (answer, told) = oneshot::channel();
+        self.ask(Some(answer));
+        async move {
+            let why = match tokio::time::timeout(PATIENCE, told).await {
+                Ok(Ok(Ok(()))) => return Ok(()),
+                Ok(Ok(Err(why))) => why,
+                Ok(Err(_)) => "the thread that writes the state file has ended".to_owned(),
+                Err(_) => format!(
+                    "the state file is not written after {} s",
+                    PATIENCE.as_secs()
+                ),
+            };
+            Err(Failure::run_time(why))
+        }
+    }
+
+    fn ask(&self, answer: Option<oneshot::Sender<Result<(), String>>>) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(Request { answer });
         }
     }
 
     /// Writes the state for the last time. No packet may change it any more.
     pub fn finish(mut self) -> Result<(), Failure> {
-        self.end();
-        write(&self.file, &self.controller, self.secret, When::End)
+        match self.end() {
+            Some(mut scribe) => scribe.write(When::End),
+            None => Err(Failure::run_time(
+                "the thread that writes the state file has failed: the file is not up to date",
+            )),
+        }
     }
 
-    fn end(&mut self) {
-        drop(self.bell.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    fn end(&mut self) -> Option<Scribe> {
+        drop(self.requests.take());
+        self.thread.take()?.join().ok()
     }
 }
 
@@ -121,24 +157,64 @@ impl Drop for Keeper {
     }
 }
 
-/// A reload in between may change what numbers of prefixes mean: then all is written anew.
-fn write(
-    file: &StateFile,
-    controller: &Controller,
-    secret: [u64; 4],
-    when: When,
-) -> Result<(), Failure> {
-    let mut tries = 0;
-    loop {
-        let mut changed = false;
-        let written = file.replace(|out| {
-            let put = put(out, controller, secret, when);
-            changed = matches!(&put, Err(error) if error.kind() == io::ErrorKind::Interrupted);
-            put
-        });
-        tries += 1;
-        if !changed || tries == TRIES {
-            return written;
+impl Scribe {
+    /// Until nobody can ask any more.
+    fn keep(mut self, asked: &Receiver<Request>) -> Scribe {
+        let mut least = Duration::ZERO;
+        loop {
+            let pause = match self.broken {
+                Some(_) => self.interval.min(RETRY),
+                None => self.interval,
+            };
+            let pause = pause.max(least);
+            let first = match asked.recv_timeout(pause) {
+                Ok(request) => Some(request),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return self,
+            };
+            // One time is enough for all who asked until now.
+            let requests: Vec<_> = first.into_iter().chain(asked.try_iter()).collect();
+            // Sessions that are there are used, which changes how long they have to live.
+            let changed = self.controller.take_changed() || self.controller.counts().sessions > 0;
+            if !changed && requests.is_empty() && self.broken.is_none() {
+                continue;
+            }
+            let begun = Instant::now();
+            let written = self.write(When::Between);
+            least = begun.elapsed() * SHARE;
+            let was_broken = self.broken.take().is_some();
+            match &written {
+                Ok(()) if was_broken => tracing::info!("the state is written again"),
+                Ok(()) => {}
+                Err(failure) => {
+                    if !was_broken {
+                        tracing::warn!("{failure}; it is tried again");
+                    }
+                    self.broken = Some(failure.to_string());
+                }
+            }
+            for answer in requests.into_iter().filter_map(|request| request.answer) {
+                // Whoever has gone has gone.
+                let _ = answer.send(self.broken.clone().map_or(Ok(()), Err));
+            }
+        }
+    }
+
+    /// A reload in between may change what numbers of prefixes mean: then all is written anew.
+    fn write(&mut self, when: When) -> Result<(), Failure> {
+        let mut tries = 0;
+        loop {
+            let mut changed = false;
+            let (controller, secret) = (&self.controller, self.secret);
+            let written = self.file.replace(|out| {
+                let put = put(out, controller, secret, when);
+                changed = matches!(&put, Err(error) if error.kind() == io::ErrorKind::Interrupted);
+                put
+            });
+            tries += 1;
+            if !changed || tries == TRIES {
+                return written;
+            }
         }
     }
 }
@@ -146,7 +222,7 @@ fn write(
 fn put(
     out: &mut impl io::Write,
     controller: &Controller,
-    secret: [u64; 4],
+    secret: [u64; 2],
     when: When,
 ) -> io::Result<()> {
     let pref64 = controller.pref64();
@@ -171,7 +247,7 @@ fn put(
         breath,
         Controller::bindings_from,
         |view: BindingView| match view.origin {
-            Origin::Operator => writer.put(&Entry::Binding(view.binding)),
+            Origin::Operator => writer.binding(&view.binding),
             Origin::Configured | Origin::Dynamic => Ok(()),
         },
     )?;
@@ -183,7 +259,7 @@ fn put(
         |mut view: SessionView| {
             // What it has left now, as of the moment of the head.
             view.remaining += begun.elapsed();
-            writer.put(&Entry::Session(view))
+            writer.session(&view)
         },
     )?;
     writer.finish()

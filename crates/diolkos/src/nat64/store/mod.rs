@@ -4,22 +4,28 @@
 //!
 //! tables ─► [`keeper`]: when ─► [`format`]: bytes ─► [`file`]: all of them, or none ─► [`file`] ─► [`format`] ─► [`restore`] ─► tables
 //!
+//! [`aside`]: what the file had that cannot be used
+//!
 //! maps ─► [`reconcile`] ─► tables ─► [`reconcile`] ─► maps
 //!
 //! The file has everything as of a [`moment`]: the pool's secret, the operator's bindings, and all sessions. The maps have
 //! sessions in a steady state, and when they were used last. After a clean end both say the same. After a kill the maps
 //! know better what they know at all.
 
+mod aside;
 mod file;
 pub mod format;
 mod keeper;
 mod moment;
 mod reconcile;
 mod restore;
+mod restored;
+mod tables;
 
-pub use file::{StateFile, Stored};
+pub use file::{Found, StateFile};
 pub use format::Malformed;
 pub use keeper::Keeper;
 pub use moment::Moment;
 pub(super) use restore::restore;
-pub use restore::Restored;
+pub use restored::Restored;
+pub(super) use tables::Tables;

@@ -8,22 +8,22 @@ use std::io;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_core::session::{BindingView, Event, SessionView, Watcher};
+use diolkos_core::session::{BindingView, Event, SessionState, SessionView, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Old, Seen, Session, Sessions};
 use ipnet::Ipv6Net;
 
-use super::super::controller::Inner;
 use super::super::mirror;
-use super::restore::{places, steady, Restored};
+use super::restored::Restored;
+use super::tables::Tables;
 
 /// Brings sessions into the tables that only the maps have.
-pub(super) fn take_in(inner: &mut Inner, old: Option<&Old>, restored: &mut Restored) {
-    let config = inner.nat64.config().clone();
+pub(super) fn take_in(tables: &mut Tables<'_>, old: Option<&Old>, restored: &mut Restored) {
+    let config = tables.nat64.config().clone();
     let taken = match old {
-        Some(Old::Shared) => match inner.mirror.sessions() {
-            Some(sessions) => take(inner, &config, &sessions, None, restored),
+        Some(Old::Shared) => match tables.mirror.sessions() {
+            Some(sessions) => take(tables, &config, &sessions, None, restored),
             None => Ok(()),
         },
         Some(Old::Other { sessions, pref64 }) => {
@@ -32,7 +32,7 @@ pub(super) fn take_in(inner: &mut Inner, old: Option<&Old>, restored: &mut Resto
                 .filter_map(|&(net, bits)| Ipv6Net::new(net, bits).ok());
             let known: Vec<_> = known.collect();
             let prefixes = places(&known, &config.translator.pref64);
-            take(inner, &config, sessions, Some(&prefixes), restored)
+            take(tables, &config, sessions, Some(&prefixes), restored)
         }
         Some(Old::Unknown) | None => Ok(()),
     };
@@ -43,7 +43,7 @@ pub(super) fn take_in(inner: &mut Inner, old: Option<&Old>, restored: &mut Resto
 
 /// `prefixes`: the places of the prefixes of other maps; None: these are the maps of the new programs.
 fn take(
-    inner: &mut Inner,
+    tables: &mut Tables<'_>,
     config: &Nat64Config,
     sessions: &Sessions,
     prefixes: Option<&[Option<u8>]>,
@@ -58,7 +58,7 @@ fn take(
             continue;
         };
         let Binding { protocol, v6, .. } = view.binding;
-        if inner
+        if tables
             .nat64
             .state()
             .session(protocol, v6, view.peer)
@@ -66,13 +66,13 @@ fn take(
         {
             continue;
         }
-        let state = inner.nat64.state_mut();
+        let state = tables.nat64.state_mut();
         let done = match prefixes {
             None => state.restore_session(&view, now, &mut ()),
             Some(prefixes) => match prefixes.get(usize::from(view.prefix)).copied().flatten() {
                 Some(place) => {
                     view.prefix = place;
-                    state.restore_session(&view, now, &mut inner.mirror)
+                    state.restore_session(&view, now, tables.mirror)
                 }
                 None => Err(Reason::DestinationUnmapped),
             },
@@ -86,12 +86,12 @@ fn take(
 }
 
 /// With the tables complete, makes the maps say what they say.
-pub(super) fn settle(inner: &mut Inner, old: Option<&Old>) {
+pub(super) fn settle(tables: &mut Tables<'_>, old: Option<&Old>) {
     let settled = match old {
-        Some(Old::Shared) => share(inner),
+        Some(Old::Shared) => share(tables),
         // The stamps go with the old maps.
         Some(Old::Other { sessions, .. }) => {
-            let state = inner.nat64.state_mut();
+            let state = tables.nat64.state_mut();
             state.catch_up(0, usize::MAX, &mut Stamps(sessions));
             Ok(())
         }
@@ -102,33 +102,33 @@ pub(super) fn settle(inner: &mut Inner, old: Option<&Old>) {
     }
 }
 
-fn share(inner: &mut Inner) -> io::Result<()> {
-    let Some(sessions) = inner.mirror.sessions() else {
+fn share(tables: &mut Tables<'_>) -> io::Result<()> {
+    let Some(sessions) = tables.mirror.sessions() else {
         return Ok(());
     };
-    let outward = remove_unknown(inner, &sessions, sessions.outward())?;
-    let inward = remove_unknown(inner, &sessions, sessions.inward())?;
-    share_bindings(inner, &sessions)?;
+    let outward = remove_unknown(tables, &sessions, sessions.outward())?;
+    let inward = remove_unknown(tables, &sessions, sessions.inward())?;
+    share_bindings(tables, &sessions)?;
     let belongs =
-        |view: &SessionView| view.is_for_fast_path() && !inner.mirror.is_own(view.peer.addr);
+        |view: &SessionView| view.is_for_fast_path() && !tables.mirror.is_own(view.peer.addr);
     let mut expected = [0, 0];
-    for view in inner.nat64.state().sessions().filter(belongs) {
+    for view in tables.nat64.state().sessions().filter(belongs) {
         expected[0] += usize::from(view.binding.protocol != Protocol::Udp);
         expected[1] += 1;
     }
     if [outward, inward] == expected {
         return Ok(());
     }
-    for view in inner.nat64.state().sessions() {
+    for view in tables.nat64.state().sessions() {
         if !sessions.has(&mirror::session(&view))? {
-            inner.mirror.copy(&view);
+            tables.mirror.copy(&view);
         }
     }
     Ok(())
 }
 
 /// The bindings of UDP, by which programs find the sessions of nodes.
-fn share_bindings(inner: &mut Inner, sessions: &Sessions) -> io::Result<()> {
+fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()> {
     let mut known = 0;
     for bound in sessions.bound() {
         let (node, v4) = bound?;
@@ -140,29 +140,29 @@ fn share_bindings(inner: &mut Inner, sessions: &Sessions) -> io::Result<()> {
             addr: v4.0,
             port: v4.1,
         };
-        if inner.nat64.state().v4_of(Protocol::Udp, v6) == Some(told) {
+        if tables.nat64.state().v4_of(Protocol::Udp, v6) == Some(told) {
             known += 1;
         } else {
             sessions.unbind(node)?;
         }
     }
     let is_udp = |view: &BindingView| view.binding.protocol == Protocol::Udp;
-    if inner.nat64.state().bindings().filter(is_udp).count() != known {
-        inner.mirror.begin(inner.nat64.state());
+    if tables.nat64.state().bindings().filter(is_udp).count() != known {
+        tables.mirror.begin(tables.nat64.state());
     }
     Ok(())
 }
 
 /// How many are left.
 fn remove_unknown(
-    inner: &Inner,
+    tables: &Tables<'_>,
     sessions: &Sessions,
     there: impl Iterator<Item = io::Result<(Session, Option<Duration>)>>,
 ) -> io::Result<usize> {
     let mut known = 0;
     for seen in there {
         let (session, _) = seen?;
-        if is_known(inner, &session) {
+        if is_known(tables, &session) {
             known += 1;
         } else {
             sessions.remove(&session)?;
@@ -171,17 +171,17 @@ fn remove_unknown(
     Ok(known)
 }
 
-fn is_known(inner: &Inner, session: &Session) -> bool {
+fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
     let Some(protocol) = protocol(session) else {
         return false;
     };
-    let found = inner
+    let found = tables
         .nat64
         .state()
         .session(protocol, node(session), peer(session));
     found.is_some_and(|view| {
         view.is_for_fast_path()
-            && !inner.mirror.is_own(view.peer.addr)
+            && !tables.mirror.is_own(view.peer.addr)
             && mirror::session(&view) == *session
     })
 }
@@ -236,6 +236,23 @@ fn peer(session: &Session) -> Endpoint4 {
     Endpoint4 {
         addr: session.peer.0,
         port: session.peer.1,
+    }
+}
+
+/// Where the prefixes of one list stand in another.
+pub(super) fn places(of: &[Ipv6Net], among: &[Ipv6Net]) -> Vec<Option<u8>> {
+    let place = |prefix| among.iter().position(|other| other == prefix);
+    of.iter()
+        .map(|prefix| place(prefix).map(|at| at as u8))
+        .collect()
+}
+
+/// The state of a session of which nothing is known but that the fast path translates it.
+fn steady(protocol: Protocol) -> SessionState {
+    match protocol {
+        Protocol::Tcp => SessionState::Established,
+        Protocol::Udp => SessionState::Udp,
+        Protocol::Icmp => SessionState::Icmp,
     }
 }
 

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes as entries, if they are what somebody has written.
+//! Bytes as a state, if they are what somebody has written.
 
-use std::hash::Hasher;
-use std::io::{self, Read};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::io::Read;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_core::config::nat64::{Binding, Protocol};
 use diolkos_core::session::{SessionState, SessionView};
 use ipnet::Ipv6Net;
-use siphasher::sip::SipHasher13;
 
-use super::{Entry, Head, Malformed, BINDING, END, MAGIC, NAT64, SESSION, VERSION};
-use crate::nat64::store::Moment;
+use super::super::moment::Moment;
+use super::fields::{Fields, BINDING};
+use super::head::{Head, CLEAN, NAT64, OUTDATED, SESSION};
+use super::malformed::{Malformed, VERSION};
+use super::section::{self, Section, END, MOMENT, OPERATOR, POOL, SESSIONS};
 
-/// Reads a state. What it gives is only to be believed once [`Reader::entry`] has said that this was all: a state is read
-/// twice, and nothing is done with it the first time ([`verify`]).
+/// Reads a state: first the bindings, then the sessions. What it gives is only to be believed once [`Reader::session`] has
+/// said that this was all: a state is read twice, and nothing is done with it the first time ([`verify`]).
 pub struct Reader<R: Read> {
     input: R,
-    sum: SipHasher13,
+    /// Of the section that is read now.
+    section: Section,
+    at: usize,
     prefixes: usize,
     bindings: u32,
     sessions: u32,
@@ -26,52 +29,32 @@ pub struct Reader<R: Read> {
 
 impl<R: Read> Reader<R> {
     /// Reads the head. `input` should have a buffer.
-    pub fn new(input: R) -> Result<(Reader<R>, Head), Malformed> {
+    pub fn new(mut input: R) -> Result<(Reader<R>, Head), Malformed> {
+        let beginning = section::beginning(&mut input)?;
+        if beginning.version != VERSION {
+            return Err(Malformed::Version(beginning.version));
+        }
+        if beginning.kind != NAT64 {
+            return Err(Malformed::Corrupted("it is not that of a NAT64"));
+        }
+        let clean = match section::array(&mut input)? {
+            [CLEAN] => true,
+            [OUTDATED] => false,
+            _ => return Err(Malformed::Corrupted("it is neither clean nor outdated")),
+        };
+        let secret = secret(&expect(&mut input, POOL)?)?;
+        let (moment, pref64) = moment(&expect(&mut input, MOMENT)?)?;
         let mut reader = Reader {
+            section: next(&mut input)?,
             input,
-            sum: SipHasher13::new(),
-            prefixes: 0,
+            at: 0,
+            prefixes: pref64.len(),
             bindings: 0,
             sessions: 0,
         };
-        match reader.array() {
-            Ok(magic) if magic == *MAGIC => {}
-            Ok(_) | Err(Malformed::Truncated) => return Err(Malformed::Foreign),
-            Err(error) => return Err(error),
+        if reader.section.name == OPERATOR {
+            reader.at = size_of_entry(&reader.section.body)?;
         }
-        match reader.u32()? {
-            VERSION => {}
-            other => return Err(Malformed::Version(other)),
-        }
-        if reader.u32()? != NAT64 {
-            return Err(Malformed::Corrupted("it is not that of a NAT64"));
-        }
-        let boot = u128::from_le_bytes(reader.array()?);
-        let mut time = || Ok(Duration::from_nanos(u64::from_le_bytes(reader.array()?)));
-        let (since_boot, wall) = (time()?, time()?);
-        let clean = match reader.array()? {
-            [clean @ (0 | 1)] => clean == 1,
-            _ => return Err(Malformed::Corrupted("neither clean nor not")),
-        };
-        let mut secret = [0; 4];
-        for word in &mut secret {
-            *word = u64::from_le_bytes(reader.array()?);
-        }
-        let prefixes = u16::from_le_bytes(reader.array()?);
-        let mut pref64 = Vec::new();
-        for _ in 0..prefixes {
-            let network = Ipv6Addr::from(reader.array::<16>()?);
-            let [bits] = reader.array()?;
-            let prefix = Ipv6Net::new(network, bits).ok();
-            let prefix = prefix.filter(|prefix| prefix.network() == network);
-            pref64.push(prefix.ok_or(Malformed::Corrupted("a prefix that is none"))?);
-        }
-        reader.prefixes = pref64.len();
-        let moment = Moment {
-            boot,
-            since_boot,
-            wall,
-        };
         let head = Head {
             moment,
             clean,
@@ -81,88 +64,52 @@ impl<R: Read> Reader<R> {
         Ok((reader, head))
     }
 
-    /// The next entry; None if that was all, and all of it is as it was written.
-    pub fn entry(&mut self) -> Result<Option<Entry>, Malformed> {
-        let [kind] = self.array()?;
-        match kind {
-            BINDING => {
-                let [protocol] = self.array()?;
-                let protocol = Protocol::ALL.get(usize::from(protocol));
-                let protocol = *protocol.ok_or(Malformed::Corrupted("an unknown protocol"))?;
-                let (v6, v4) = (self.v6()?, self.v4()?);
+    /// The next binding that the operator made at run time; None if that was all.
+    pub fn binding(&mut self) -> Result<Option<Binding>, Malformed> {
+        while self.section.name == OPERATOR {
+            if let Some(bytes) = self.section.body.get(self.at..).filter(|b| !b.is_empty()) {
+                let mut fields = Fields(bytes);
+                let binding = fields.binding()?;
+                self.at += BINDING;
                 self.bindings = self.bindings.saturating_add(1);
-                Ok(Some(Entry::Binding(Binding { protocol, v4, v6 })))
+                return Ok(Some(binding));
             }
-            SESSION => {
-                let [state, prefix] = self.array()?;
-                let state = SessionState::ALL.get(usize::from(state));
-                let state = *state.ok_or(Malformed::Corrupted("an unknown state"))?;
-                if usize::from(prefix) >= self.prefixes {
-                    return Err(Malformed::Corrupted("a session with an unknown prefix"));
-                }
-                let protocol = match state {
-                    SessionState::Udp => Protocol::Udp,
-                    SessionState::Icmp => Protocol::Icmp,
-                    _ => Protocol::Tcp,
-                };
-                let (v6, v4, peer) = (self.v6()?, self.v4()?, self.v4()?);
-                let remaining = Duration::from_millis(u64::from(self.u32()?));
-                self.sessions = self.sessions.saturating_add(1);
-                Ok(Some(Entry::Session(SessionView {
-                    binding: Binding { protocol, v4, v6 },
-                    peer,
-                    prefix,
-                    state,
-                    remaining,
-                })))
-            }
-            END => self.end().map(|()| None),
-            _ => Err(Malformed::Corrupted("an unknown kind of entry")),
+            self.section = next(&mut self.input)?;
+            self.at = match self.section.name {
+                OPERATOR => size_of_entry(&self.section.body)?,
+                _ => 0,
+            };
         }
+        Ok(None)
+    }
+
+    /// The next session, with its binding; None if that was all, and all of it is as it was written. The bindings go before.
+    pub fn session(&mut self) -> Result<Option<SessionView>, Malformed> {
+        while self.section.name == SESSIONS {
+            if let Some(bytes) = self.section.body.get(self.at..).filter(|b| !b.is_empty()) {
+                let view = session(&mut Fields(bytes), self.prefixes)?;
+                self.at += SESSION;
+                self.sessions = self.sessions.saturating_add(1);
+                return Ok(Some(view));
+            }
+            (self.section, self.at) = (next(&mut self.input)?, 0);
+        }
+        self.end().map(|()| None)
     }
 
     fn end(&mut self) -> Result<(), Malformed> {
-        if [self.u32()?, self.u32()?] != [self.bindings, self.sessions] {
+        if self.section.name != END {
+            return Err(Malformed::Corrupted("a section is out of place"));
+        }
+        let mut counts = Fields(&self.section.body);
+        if [counts.u32()?, counts.u32()?] != [self.bindings, self.sessions] {
             return Err(Malformed::Corrupted("entries are missing"));
         }
-        let sum = self.sum.finish();
-        if u64::from_le_bytes(self.array()?) != sum {
-            return Err(Malformed::Corrupted("its checksum is wrong"));
-        }
-        match self.array::<1>() {
+        counts.end()?;
+        match section::array::<1>(&mut self.input) {
             Err(Malformed::Truncated) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(Malformed::Corrupted("something follows its end")),
-        }
-    }
-
-    fn v6(&mut self) -> Result<Endpoint6, Malformed> {
-        Ok(Endpoint6 {
-            addr: Ipv6Addr::from(self.array::<16>()?),
-            port: u16::from_be_bytes(self.array()?),
-        })
-    }
-
-    fn v4(&mut self) -> Result<Endpoint4, Malformed> {
-        Ok(Endpoint4 {
-            addr: Ipv4Addr::from(self.array::<4>()?),
-            port: u16::from_be_bytes(self.array()?),
-        })
-    }
-
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let mut bytes = [0; N];
-        match self.input.read_exact(&mut bytes) {
-            Ok(()) => {
-                self.sum.write(&bytes);
-                Ok(bytes)
-            }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Malformed::Truncated),
-            Err(error) => Err(Malformed::Unreadable(error)),
         }
     }
 }
@@ -170,6 +117,80 @@ impl<R: Read> Reader<R> {
 /// Reads a state to its end; fails unless it is whole.
 pub fn verify(input: impl Read) -> Result<Head, Malformed> {
     let (mut reader, head) = Reader::new(input)?;
-    while reader.entry()?.is_some() {}
+    while reader.binding()?.is_some() {}
+    while reader.session()?.is_some() {}
     Ok(head)
+}
+
+/// The pool's secret, in every version.
+pub(super) fn secret(section: &Section) -> Result<[u64; 2], Malformed> {
+    let mut fields = Fields(&section.body);
+    let secret = [fields.u64()?, fields.u64()?];
+    fields.end()?;
+    Ok(secret)
+}
+
+fn moment(section: &Section) -> Result<(Moment, Vec<Ipv6Net>), Malformed> {
+    let mut fields = Fields(&section.body);
+    let moment = Moment {
+        boot: u128::from_le_bytes(fields.array()?),
+        since_boot: Duration::from_nanos(fields.u64()?),
+        wall: Duration::from_nanos(fields.u64()?),
+    };
+    let mut pref64 = Vec::new();
+    for _ in 0..fields.u16()? {
+        let network = Ipv6Addr::from(fields.array::<16>()?);
+        let [bits] = fields.array()?;
+        let prefix = Ipv6Net::new(network, bits).ok();
+        let prefix = prefix.filter(|prefix| prefix.network() == network);
+        pref64.push(prefix.ok_or(Malformed::Corrupted("a prefix that is none"))?);
+    }
+    fields.end()?;
+    Ok((moment, pref64))
+}
+
+fn session(fields: &mut Fields<'_>, prefixes: usize) -> Result<SessionView, Malformed> {
+    let [state, prefix] = fields.array()?;
+    let state = SessionState::ALL.get(usize::from(state));
+    let state = *state.ok_or(Malformed::Corrupted("an unknown state"))?;
+    if usize::from(prefix) >= prefixes {
+        return Err(Malformed::Corrupted("a session with an unknown prefix"));
+    }
+    let protocol = match state {
+        SessionState::Udp => Protocol::Udp,
+        SessionState::Icmp => Protocol::Icmp,
+        _ => Protocol::Tcp,
+    };
+    let (v6, v4, peer) = (fields.v6()?, fields.v4()?, fields.v4()?);
+    Ok(SessionView {
+        binding: Binding { protocol, v4, v6 },
+        peer,
+        prefix,
+        state,
+        remaining: Duration::from_millis(u64::from(fields.u32()?)),
+    })
+}
+
+/// How long an entry says that it is; where the entries begin.
+fn size_of_entry(body: &[u8]) -> Result<usize, Malformed> {
+    match usize::from(Fields(body).u16()?) {
+        BINDING => Ok(2),
+        _ => Err(Malformed::Corrupted("a binding of another size")),
+    }
+}
+
+fn next(input: &mut impl Read) -> Result<Section, Malformed> {
+    let section = section::take(input)?;
+    match section.is_whole {
+        true => Ok(section),
+        false => Err(Malformed::Corrupted("a section has a wrong checksum")),
+    }
+}
+
+fn expect(input: &mut impl Read, name: section::Name) -> Result<Section, Malformed> {
+    let section = next(input)?;
+    match section.name == name {
+        true => Ok(section),
+        false => Err(Malformed::Corrupted("a section is out of place")),
+    }
 }

@@ -1,103 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Entries as bytes.
+//! A state as bytes.
 
-use std::hash::Hasher;
 use std::io::{self, Write};
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6};
-use siphasher::sip::SipHasher13;
+use diolkos_core::config::nat64::Binding;
+use diolkos_core::session::SessionView;
 
-use super::{Entry, Head, BINDING, END, MAGIC, NAT64, SESSION, VERSION};
+use super::fields::{of_binding, of_v4, of_v6, BINDING};
+use super::head::{Head, CLEAN, NAT64, OUTDATED, SESSION};
+use super::malformed::VERSION;
+use super::section::{self, Name, END, LONGEST, MOMENT, OPERATOR, POOL, SESSIONS};
 
-/// Writes a state.
+/// Writes a state: first the bindings, then the sessions.
 pub struct Writer<W: Write> {
     out: W,
-    sum: SipHasher13,
+    /// The section that grows.
+    name: Name,
+    body: Vec<u8>,
     bindings: u32,
     sessions: u32,
 }
 
 impl<W: Write> Writer<W> {
     /// Begins with the head. `out` should have a buffer.
-    pub fn new(out: W, head: &Head) -> io::Result<Writer<W>> {
-        let mut writer = Writer {
-            out,
-            sum: SipHasher13::new(),
-            bindings: 0,
-            sessions: 0,
-        };
-        writer.bytes(MAGIC)?;
-        writer.bytes(&VERSION.to_le_bytes())?;
-        writer.bytes(&NAT64.to_le_bytes())?;
-        writer.bytes(&head.moment.boot.to_le_bytes())?;
+    pub fn new(mut out: W, head: &Head) -> io::Result<Writer<W>> {
+        section::begin(&mut out, VERSION, NAT64)?;
+        out.write_all(&[if head.clean { CLEAN } else { OUTDATED }])?;
+        section::put(&mut out, POOL, &head.secret.map(u64::to_le_bytes).concat())?;
+        let mut body = Vec::new();
+        body.extend(head.moment.boot.to_le_bytes());
         for time in [head.moment.since_boot, head.moment.wall] {
             let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            writer.bytes(&time.to_le_bytes())?;
+            body.extend(time.to_le_bytes());
         }
-        writer.bytes(&[head.clean.into()])?;
-        for word in head.secret {
-            writer.bytes(&word.to_le_bytes())?;
-        }
-        writer.bytes(&(head.pref64.len() as u16).to_le_bytes())?;
+        body.extend((head.pref64.len() as u16).to_le_bytes());
         for prefix in &head.pref64 {
-            writer.bytes(&prefix.network().octets())?;
-            writer.bytes(&[prefix.prefix_len()])?;
+            body.extend(prefix.network().octets());
+            body.push(prefix.prefix_len());
         }
-        Ok(writer)
+        section::put(&mut out, MOMENT, &body)?;
+        Ok(Writer {
+            out,
+            name: OPERATOR,
+            body: Vec::new(),
+            bindings: 0,
+            sessions: 0,
+        })
     }
 
-    /// Adds an entry.
-    pub fn put(&mut self, entry: &Entry) -> io::Result<()> {
-        match entry {
-            Entry::Binding(binding) => {
-                self.bindings += 1;
-                let mut bytes = [0; 26];
-                (bytes[0], bytes[1]) = (BINDING, binding.protocol as u8);
-                bytes[2..20].copy_from_slice(&of_v6(binding.v6));
-                bytes[20..].copy_from_slice(&of_v4(binding.v4));
-                self.bytes(&bytes)
-            }
-            Entry::Session(view) => {
-                self.sessions += 1;
-                let remaining = u32::try_from(view.remaining.as_millis()).unwrap_or(u32::MAX);
-                let mut bytes = [0; 37];
-                (bytes[0], bytes[1], bytes[2]) = (SESSION, view.state as u8, view.prefix);
-                bytes[3..21].copy_from_slice(&of_v6(view.binding.v6));
-                bytes[21..27].copy_from_slice(&of_v4(view.binding.v4));
-                bytes[27..33].copy_from_slice(&of_v4(view.peer));
-                bytes[33..].copy_from_slice(&remaining.to_le_bytes());
-                self.bytes(&bytes)
-            }
+    /// Adds a binding that the operator made at run time.
+    pub fn binding(&mut self, binding: &Binding) -> io::Result<()> {
+        if self.body.len() + BINDING > LONGEST {
+            self.put()?;
         }
+        if self.body.is_empty() {
+            self.body.extend((BINDING as u16).to_le_bytes());
+        }
+        self.bindings += 1;
+        self.body.extend(of_binding(binding));
+        Ok(())
+    }
+
+    /// Adds a session, with its binding. No binding of the operator may follow.
+    pub fn session(&mut self, view: &SessionView) -> io::Result<()> {
+        if self.name == OPERATOR || self.body.len() + SESSION > LONGEST {
+            self.put()?;
+            self.name = SESSIONS;
+        }
+        self.sessions += 1;
+        let remaining = u32::try_from(view.remaining.as_millis()).unwrap_or(u32::MAX);
+        self.body.extend([view.state as u8, view.prefix]);
+        self.body.extend(of_v6(view.binding.v6));
+        self.body.extend(of_v4(view.binding.v4));
+        self.body.extend(of_v4(view.peer));
+        self.body.extend(remaining.to_le_bytes());
+        Ok(())
     }
 
     /// Adds the end. Without it, it is no state.
     pub fn finish(mut self) -> io::Result<()> {
-        let (bindings, sessions) = (self.bindings, self.sessions);
-        self.bytes(&[END])?;
-        self.bytes(&bindings.to_le_bytes())?;
-        self.bytes(&sessions.to_le_bytes())?;
-        let sum = self.sum.finish();
-        self.out.write_all(&sum.to_le_bytes())?;
+        self.put()?;
+        let counts = [self.bindings, self.sessions].map(u32::to_le_bytes);
+        section::put(&mut self.out, END, &counts.concat())?;
         self.out.flush()
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.write(bytes);
-        self.out.write_all(bytes)
+    fn put(&mut self) -> io::Result<()> {
+        if !self.body.is_empty() {
+            section::put(&mut self.out, self.name, &self.body)?;
+            self.body.clear();
+        }
+        Ok(())
     }
-}
-
-fn of_v6(v6: Endpoint6) -> [u8; 18] {
-    let mut bytes = [0; 18];
-    bytes[..16].copy_from_slice(&v6.addr.octets());
-    bytes[16..].copy_from_slice(&v6.port.to_be_bytes());
-    bytes
-}
-
-fn of_v4(v4: Endpoint4) -> [u8; 6] {
-    let mut bytes = [0; 6];
-    bytes[..4].copy_from_slice(&v4.addr.octets());
-    bytes[4..].copy_from_slice(&v4.port.to_be_bytes());
-    bytes
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be kept of a state that is damaged, or of another version: the operator's bindings and the pool's secret. In
+//! every version but the first they are sections of the same name, and an entry begins as it does now.
+
+use std::io::Read;
+
+use diolkos_core::config::nat64::Binding;
+
+use super::fields::{Fields, BINDING};
+use super::first;
+use super::head::Salvage;
+use super::malformed::Malformed;
+use super::read::secret;
+use super::section::{self, Section, END, OPERATOR, POOL};
+
+/// Reads what can be kept. Every byte of it has a checksum that is right.
+pub fn salvage(mut input: impl Read) -> Salvage {
+    let mut kept = Salvage::default();
+    match section::beginning(&mut input) {
+        Ok(beginning) if !beginning.has_sections => {
+            return first::salvage(input, beginning.kind).unwrap_or_default()
+        }
+        // A wrong version or checksum of the beginning says nothing against the sections.
+        Ok(_) | Err(Malformed::Corrupted(_)) => {}
+        Err(_) => return kept,
+    }
+    // The seal, which nobody needs here.
+    if section::array::<1>(&mut input).is_err() {
+        return kept;
+    }
+    let mut whole = true;
+    while let Ok(section) = section::take(&mut input) {
+        match (section.is_whole, section.name) {
+            (true, OPERATOR) => whole &= bindings(&section, &mut kept.bindings).is_ok(),
+            (true, POOL) => kept.secret = secret(&section).ok(),
+            (true, END) => {
+                let number = Fields(&section.body).u32().ok();
+                let found = u32::try_from(kept.bindings.len()).ok();
+                kept.is_complete = whole && number.is_some() && number == found;
+                break;
+            }
+            // Sessions, and what only other versions know; or it is counted in the end.
+            _ => {}
+        }
+    }
+    kept
+}
+
+/// Entries may be longer than today's, and begin as these do.
+fn bindings(section: &Section, to: &mut Vec<Binding>) -> Result<(), Malformed> {
+    let mut fields = Fields(&section.body);
+    let size = usize::from(fields.u16()?);
+    if size < BINDING {
+        return Err(Malformed::Corrupted("a binding is too short"));
+    }
+    for entry in fields.0.chunks(size) {
+        to.push(Fields(entry).binding()?);
+    }
+    Ok(())
+}

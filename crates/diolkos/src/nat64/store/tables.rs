@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is filled when a state comes back.
+
+use diolkos_core::Nat64;
+
+use super::super::mirror::Mirror;
+
+/// The tables, and who copies them into the maps of the fast path. Their owner lends both.
+pub struct Tables<'a> {
+    pub nat64: &'a mut Nat64,
+    pub mirror: &'a mut Mirror,
+}
