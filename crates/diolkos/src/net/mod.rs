@@ -8,6 +8,7 @@ mod link;
 mod nexthop;
 mod qdisc;
 mod route;
+mod tun;
 
 use std::io;
 

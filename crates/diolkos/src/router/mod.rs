@@ -17,7 +17,7 @@ mod survey;
 
 use diolkos_sys::fastpath::Pins;
 use diolkos_sys::memory;
-use diolkos_sys::tun::{Queue, Tun};
+use diolkos_sys::tun::Queue;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use tokio::net::UnixListener;
@@ -110,11 +110,10 @@ impl Isthmus {
         addresses::check(net, &settings).await?;
         let own = &net.addresses4().await?;
         let queues = slowpath::readers(t.queues);
-        let tun = match pins {
-            Some(_) => Tun::adopt(&t.device, queues)?,
-            None => Tun::create(&t.device, queues)?,
+        let (tun, index) = match pins {
+            Some(_) => net.adopt_tun(&t.device, queues).await?,
+            None => net.create_tun(&t.device, queues).await?,
         };
-        let index = net.link(&t.device).await?.index;
         net.prepare_tun(index, device_mtu(&settings, found)).await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
