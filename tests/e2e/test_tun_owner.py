@@ -17,7 +17,7 @@ from nat64 import CONFIG as NAT64_CONFIG
 from nat64 import Nat64Network
 from network import Network, Running
 from siit import CONFIG as SIIT_CONFIG
-from stateful import end, left, start, state, stop_for_good
+from stateful import end, start, stop_for_good
 from test_clat_faults import RUN_TIME, one_sentence
 
 OPEN_TO_ALL = (
@@ -126,7 +126,7 @@ def faster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("leaves", [(), ("FASTER_LEAVES=1",)], ids=["stays", "leaves"])
 def test_another_user_is_faster(nat64: Nat64Network, faster: Path, leaves: tuple[str, ...]) -> None:
-    """Whoever opens a queue before there is an owner, or says who is the owner: the device is removed, and the next one is ours."""
+    """Whoever opens a queue before there is an owner, or names the owner: that device is removed, the next one is ours."""
     log = nat64.scratch / "log-faster"
     wrapper = (*OPEN_TO_ALL, "env", f"LD_PRELOAD={faster}", "FASTER=2", *leaves)
     with log.open("w") as sink:

@@ -10,12 +10,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::control;
+use diolkos_sys::namespace::{interface_index, interface_name};
+
 use crate::failure::Failure;
+use crate::instance;
 
 const CONF4: &str = "/proc/sys/net/ipv4/conf";
 const CONF6: &str = "/proc/sys/net/ipv6/conf";
-const NOTES: &str = "/run/diolkos";
+/// Of a file in the folder of the instances.
+const NOTE: &str = "forwarding";
 /// The settings that are ever changed.
 const KEYS: [&str; 3] = ["forwarding", "force_forwarding", "accept_ra"];
 
@@ -46,7 +49,7 @@ fn leave(tun: &str) {
     let Ok(own) = note_path(tun) else { return };
     let mut before = take_note(&own);
     for (device, note) in other_notes(tun) {
-        if control::is_running(&device) || stays(&device) {
+        if instance::is_running(&device) || stays(&device) {
             before.extend(take_note(&note));
             let _ = fs::write(note, write_note(&before));
             return;
@@ -61,7 +64,7 @@ fn stays(tun: &str) -> bool {
     Path::new(CONF4).join(tun).exists()
 }
 
-fn take_note(note: &Path) -> Vec<Change> {
+fn take_note(note: &Path) -> Vec<Before> {
     let text = fs::read_to_string(note).unwrap_or_default();
     let _ = fs::remove_file(note);
     read_note(&text)
@@ -69,20 +72,16 @@ fn take_note(note: &Path) -> Vec<Change> {
 
 /// The notes of other instances in this network namespace, with their devices.
 fn other_notes(tun: &str) -> Vec<(String, PathBuf)> {
-    let (Ok(start), Ok(entries)) = (note_path(""), fs::read_dir(NOTES)) else {
+    let Some(entries) = instance::folder().ok().and_then(|f| fs::read_dir(f).ok()) else {
         return Vec::new();
     };
-    let start = start
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
     entries
         .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let device = name.strip_prefix(&start)?;
-            (device != tun).then(|| (device.to_owned(), entry.path()))
+        .map(|entry| entry.path())
+        .filter_map(|note| {
+            let name = note.file_name()?.to_str()?;
+            let device = name.strip_suffix(NOTE)?.strip_suffix('.')?.to_owned();
+            (device != tun).then_some((device, note))
         })
         .collect()
 }
@@ -138,14 +137,15 @@ impl Forwarding {
         mut self,
         changes: impl FnOnce() -> io::Result<Vec<Change>>,
     ) -> Result<Forwarding, Failure> {
-        changes()
-            .and_then(|changes| self.change(&changes))
-            .map_err(|e| {
-                Failure::missing(format!(
-                    "forwarding cannot be switched on ({e}), which the datapath `tun` needs: \
-                     switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
-                ))
-            })?;
+        let refused = |e| {
+            Failure::missing(format!(
+                "forwarding cannot be switched on ({e}), which the datapath `tun` needs: \
+                 switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
+            ))
+        };
+        let changes = changes().map_err(refused)?;
+        self.note(&changes)?;
+        self.change(&changes).map_err(refused)?;
         Ok(self)
     }
 
@@ -159,25 +159,32 @@ impl Forwarding {
         self.changed
     }
 
-    fn change(&mut self, changes: &[Change]) -> io::Result<()> {
+    /// Writes down what the settings are before they are changed.
+    fn note(&self, changes: &[Change]) -> Result<(), Failure> {
+        let path = note_path(&self.tun)?;
+        let unwritten = |e| {
+            Failure::missing(format!(
+                "{} cannot be written, where the settings are noted that are to be put back ({e}): make its folder writable",
+                path.display()
+            ))
+        };
         let mut before = match self.inherits {
-            true => read_note(&fs::read_to_string(note_path(&self.tun)?).unwrap_or_default()),
+            true => read_note(&fs::read_to_string(&path).unwrap_or_default()),
             false => Vec::new(),
         };
         for (path, _) in changes {
-            before.push((path.clone(), read(path)?));
+            let value = read(path).map_err(unwritten)?;
+            before.push(Before::of(path, value));
         }
         // An empty note, too, says that there is one who needs what others have changed.
-        let noted = fs::create_dir_all(NOTES)
-            .and_then(|()| fs::write(note_path(&self.tun)?, write_note(&before)));
-        if !changes.is_empty() {
-            noted?;
-            self.changed = true;
-        }
-        for (path, value) in changes {
-            fs::write(path, value)?;
-        }
-        Ok(())
+        fs::write(&path, write_note(&before)).map_err(unwritten)
+    }
+
+    fn change(&mut self, changes: &[Change]) -> io::Result<()> {
+        self.changed |= !changes.is_empty();
+        changes
+            .iter()
+            .try_for_each(|(path, value)| fs::write(path, value))
     }
 }
 
@@ -191,6 +198,39 @@ impl Drop for Forwarding {
 
 /// A setting and its value.
 type Change = (PathBuf, String);
+
+/// A setting that was changed, and what it was before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Before {
+    path: PathBuf,
+    value: String,
+    /// Of the interface whose setting it is: it may have another name when the setting is put back. 0: of none.
+    index: u32,
+}
+
+impl Before {
+    fn of(path: &Path, value: String) -> Before {
+        let interface = path.parent().and_then(Path::file_name);
+        let index = interface.and_then(|name| interface_index(name.to_str()?));
+        Before {
+            path: path.to_owned(),
+            value,
+            index: index.unwrap_or(0),
+        }
+    }
+
+    /// Where it is now. An interface that is gone took its settings along.
+    fn place(&self) -> Option<PathBuf> {
+        if self.index == 0 {
+            return Some(self.path.clone());
+        }
+        let conf = self.path.parent()?.parent()?;
+        Some(
+            conf.join(interface_name(self.index)?)
+                .join(self.path.file_name()?),
+        )
+    }
+}
 
 /// Whether the host is an IPv6 router: then `forwarding` of an interface that is off is what somebody wants.
 fn forwards6() -> io::Result<bool> {
@@ -304,41 +344,41 @@ fn names(conf: &str) -> io::Result<Vec<String>> {
         .collect())
 }
 
-fn put_back(before: &[(PathBuf, String)]) {
-    for (path, value) in before {
-        // An interface that is gone took its settings along.
-        let _ = fs::write(path, value);
+fn put_back(before: &[Before]) {
+    for setting in before {
+        if let Some(path) = setting.place() {
+            let _ = fs::write(path, &setting.value);
+        }
     }
 }
 
 /// One note for each instance.
-fn note_path(tun: &str) -> io::Result<PathBuf> {
-    let namespace = diolkos_sys::namespace::cookie()?;
-    Ok(Path::new(NOTES).join(format!("forwarding-{namespace}-{tun}")))
+fn note_path(tun: &str) -> Result<PathBuf, Failure> {
+    Ok(instance::folder()?.join(format!("{tun}.{NOTE}")))
 }
 
-fn write_note(before: &[(PathBuf, String)]) -> String {
-    before
-        .iter()
-        .map(|(path, value)| format!("{}\t{value}\n", path.display()))
-        .collect()
+fn write_note(before: &[Before]) -> String {
+    let line = |b: &Before| format!("{}\t{}\t{}\n", b.path.display(), b.value, b.index);
+    before.iter().map(line).collect()
 }
 
-/// Only what `change` can have written: one of the settings and a number.
-fn read_note(text: &str) -> Vec<(PathBuf, String)> {
-    text.lines()
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(path, value)| (PathBuf::from(path), value.to_owned()))
-        .filter(|(path, value)| {
-            (path.starts_with(CONF4) || path.starts_with(CONF6))
-                && !path.components().any(|c| c.as_os_str() == "..")
-                && path
-                    .file_name()
-                    .and_then(|name| name.to_str())
-                    .is_some_and(|name| KEYS.contains(&name))
-                && matches!(value.as_str(), "0" | "1" | "2")
+/// Only what `note` can have written: one of the settings, a number, and an index.
+fn read_note(text: &str) -> Vec<Before> {
+    let read = |line: &str| {
+        let (path, rest) = line.split_once('\t')?;
+        let (value, index) = rest.split_once('\t')?;
+        let path = PathBuf::from(path);
+        let is_setting = (path.starts_with(CONF4) || path.starts_with(CONF6))
+            && !path.components().any(|c| c.as_os_str() == "..")
+            && KEYS.contains(&path.file_name()?.to_str()?)
+            && matches!(value, "0" | "1" | "2");
+        is_setting.then_some(Before {
+            path,
+            value: value.to_owned(),
+            index: index.parse().ok()?,
         })
-        .collect()
+    };
+    text.lines().filter_map(read).collect()
 }
 
 #[cfg(test)]
@@ -347,19 +387,39 @@ mod tests {
 
     #[test]
     fn a_note_reads_back_and_trusts_nothing_else() {
-        let before = vec![
-            (setting(CONF6, "all", "forwarding"), "0".to_owned()),
-            (setting(CONF6, "eth0", "force_forwarding"), "0".to_owned()),
-            (setting(CONF4, "eth0", "forwarding"), "0".to_owned()),
+        let before = [
+            setting(CONF6, "all", "forwarding"),
+            setting(CONF6, "eth0", "force_forwarding"),
+            setting(CONF4, "lo", "forwarding"),
         ];
+        let before = before.map(|path| Before::of(&path, "0".to_owned()));
         assert_eq!(read_note(&write_note(&before)), before);
         for evil in [
-            "/etc/passwd\t0\n",
-            "/proc/sys/net/ipv6/conf/../../../kernel/forwarding\t1\n",
+            "/etc/passwd\t0\t0\n",
+            "/proc/sys/net/ipv6/conf/../../../kernel/forwarding\t1\t0\n",
+            "/proc/sys/net/ipv6/conf/all/forwarding\t7\t0\n",
+            "/proc/sys/net/ipv6/conf/all/forwarding\t1\tlo\n",
+            "/proc/sys/net/ipv6/conf/all/forwarding\t1\n",
             "x\n",
         ] {
             assert_eq!(read_note(evil), [], "{evil:?}");
         }
-        assert_eq!(read_note("/proc/sys/net/ipv6/conf/all/forwarding\t7\n"), []);
+    }
+
+    #[test]
+    fn a_setting_follows_its_interface() {
+        let index = interface_index("lo").expect("every namespace has it");
+        let before = Before {
+            index,
+            ..Before::of(&setting(CONF4, "renamed", "forwarding"), "0".to_owned())
+        };
+        assert_eq!(before.place(), Some(setting(CONF4, "lo", "forwarding")));
+        let gone = Before {
+            index: u32::MAX,
+            ..before
+        };
+        assert_eq!(gone.place(), None);
+        let all = setting(CONF6, "all", "forwarding");
+        assert_eq!(Before::of(&all, "0".to_owned()).place(), Some(all));
     }
 }

@@ -8,14 +8,18 @@
 //! * [`task`]: where and when a thread runs
 //! * [`packet`]: a packet socket for the neighbours' questions
 //! * [`memory`]: giving it back
-//! * [`namespace`]: which network namespace this is
+//! * [`namespace`]: which network namespace this is, and what its interfaces are called
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
+//! * [`limit`]: how many files may be open
+//! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
 
 pub mod clock;
 pub mod event;
 pub mod fastpath;
+pub mod limit;
+pub mod lock;
 pub mod memory;
 pub mod namespace;
 pub mod packet;

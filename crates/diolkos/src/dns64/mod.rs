@@ -14,12 +14,12 @@ pub mod upstream;
 
 use std::rc::Rc;
 
-use tokio::net::UnixListener;
 use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Settings};
-use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
+use crate::control::{self, Answer, Control, Request};
+use crate::failure::{Failure, Kind};
+use crate::instance;
 use crate::signals::Signals;
 
 use desk::Desk;
@@ -37,7 +37,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
 
 async fn serve(settings: Settings, dns64: Dns64) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
-    let control = listen_for_control(&dns64.name)?;
+    let mut control = listen_for_control(&dns64.name)?;
     let bound = dns64
         .listen
         .iter()
@@ -56,25 +56,29 @@ async fn serve(settings: Settings, dns64: Dns64) -> Result<(), Failure> {
                 tracing::info!("dns64 stopped by a signal");
                 return Ok(());
             }
-            accepted = control.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
-                let answer = async |request| reply(&settings, &desk, request);
-                if let Err(error) = control::serve(stream, answer).await {
-                    tracing::debug!("a control request failed: {error}");
-                }
+            question = control.next() => {
+                let answer = reply(&settings, &desk, question.request);
+                question.answer(answer);
             }
         }
     }
 }
 
-fn listen_for_control(name: &str) -> Result<UnixListener, Failure> {
-    if control::is_running(name) {
+fn listen_for_control(name: &str) -> Result<Control, Failure> {
+    if instance::is_running(name) {
         return Err(Failure::run_time(format!(
             "a diolkos with the name {name} already runs in this network namespace: stop it, or choose another name \
              (--name, dns64.name)"
         )));
     }
-    control::listen(name)
+    match control::listen(name) {
+        // A DNS64 needs no privileges, and so may run as a user who has no such folder.
+        Err(failure) if failure.kind == Kind::Missing => {
+            tracing::warn!("`diolkos show --device {name}` will find nobody: {failure}");
+            Ok(Control::none())
+        }
+        listening => listening,
+    }
 }
 
 fn announce(dns64: &Dns64) {

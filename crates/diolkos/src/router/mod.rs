@@ -20,11 +20,10 @@ use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
-use tokio::net::UnixListener;
 
 use crate::accelerate;
 use crate::config::{Found, Mode, Placement, Settings};
-use crate::control;
+use crate::control::{self, Control};
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{Event, Net};
@@ -47,14 +46,14 @@ pub async fn run(
     privilege::check(&[NET_ADMIN])?;
     let mut signals = Signals::new()?;
     let (mut net, news) = Net::connect()?;
-    let control = control::listen(&settings.translator.device)?;
+    let mut control = control::listen(&settings.translator.device)?;
     let mut isthmus = stay::begin(&mut net, settings).await?;
     let served = async {
         let metric = Routes::metric(&isthmus.settings);
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
         isthmus.stay(&net).await;
         isthmus.announce("ready");
-        serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
+        serve(&net, &mut isthmus, &read, &mut control, news, &mut signals).await
     }
     .await;
     isthmus.leave(&mut net, served).await
@@ -247,7 +246,7 @@ async fn serve(
     net: &Net,
     isthmus: &mut Isthmus,
     read: &impl Fn() -> Result<Settings, Failure>,
-    control: &UnixListener,
+    control: &mut Control,
     mut news: BoxStream<'static, Event>,
     signals: &mut Signals,
 ) -> Result<End, Failure> {
@@ -278,15 +277,12 @@ async fn serve(
                 let device = &isthmus.settings.translator.device;
                 return Err(Failure::run_time(format!("the device {device} is gone")));
             }
-            accepted = control.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
-                let answer = async |request| isthmus.reply(net, read, request).await;
-                if let Err(error) = control::serve(stream, answer).await {
-                    tracing::debug!("a control request failed: {error}");
-                }
+            question = control.next() => {
+                let answer = isthmus.reply(net, read, question.request).await;
+                question.answer(answer);
                 if isthmus.ends {
                     // The answer goes first.
-                    tokio::task::yield_now().await;
+                    control.finish().await;
                     tracing::info!("stopped for good");
                     return Ok(End::ForGood);
                 }
