@@ -232,6 +232,10 @@ def test_without_root(siit: SiitNetwork, home: Path) -> None:
     refused = siit.run(siit.translator, *OPEN_TO_ALL, "env", "-u", "XDG_RUNTIME_DIR", *CAPABLE, *arguments, check=False)
     assert refused.returncode == MISSING, refused.stderr
     assert "set XDG_RUNTIME_DIR to a folder of this user" in one_sentence(refused.stderr.strip())
+    closed = tuple(part.replace("-m 666", "-m 600") for part in OPEN_TO_ALL)
+    refused = siit.run(siit.translator, *closed, *as_user, *CAPABLE, *arguments, check=False)
+    assert refused.returncode == MISSING, refused.stderr
+    assert "no permission to open /dev/net/tun" in one_sentence(refused.stderr.splitlines()[-1])
     log = siit.scratch / "log-user"
     with log.open("w") as sink:
         running = Running(siit.start(siit.translator, *OPEN_TO_ALL, *as_user, *CAPABLE, *arguments, stderr=sink), log)

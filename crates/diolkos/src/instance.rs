@@ -117,8 +117,11 @@ pub fn is_running(name: &str) -> bool {
 
 /// The folder of this network namespace's instances that this user runs. It is there then.
 pub fn folder() -> Result<PathBuf, Failure> {
-    let namespace = namespace::cookie()
-        .map_err(|e| Failure::missing(format!("the network namespace has no number: {e}")))?;
+    let namespace = namespace::cookie().map_err(|e| {
+        Failure::missing(format!(
+            "the kernel gives network namespaces no numbers ({e}), as Linux 5.14 and later do"
+        ))
+    })?;
     let mut refused = None;
     for place in places() {
         let folder = place.join(namespace.to_string());

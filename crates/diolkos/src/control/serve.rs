@@ -283,6 +283,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_does_not_read_holds_up_nobody() {
+        let mut stand = Stand::new("deaf");
+        let _deaf = stand.asker(b"\"config\"\n").await;
+        let long = "x".repeat(16 << 20);
+        stand.control.next().await.answer(Answer::Config(long));
+        let mut other = stand.asker(b"\"hello\"\n").await;
+        stand.control.next().await.answer(Answer::Done);
+        assert_eq!(line(&mut other).await, "\"done\"\n");
+        // One place is that of the next one who comes, another one still that of the first.
+        assert!(stand.control.places.available_permits() <= CONNECTIONS - 2);
+    }
+
+    #[tokio::test]
     async fn a_request_whose_asker_has_gone_is_not_carried_out() {
         let mut stand = Stand::new("gone");
         drop(stand.asker(b"\"stop\"\n").await);
@@ -326,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn connections_are_bounded_and_end() {
         let mut stand = Stand::new("many");
-        // They say nothing; time stands still until nothing else is to be done.
+        // They say nothing, and one of them waits in the kernel's queue.
         let mut silent = Vec::new();
         for _ in 0..CONNECTIONS + 1 {
             silent.push(stand.connect().await);
