@@ -6,21 +6,19 @@
 //! written down first, put back at the end, and put back by the next start
 //! when the end was sudden.
 
+mod note;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use diolkos_sys::namespace::{interface_index, interface_name};
-
 use crate::failure::Failure;
 use crate::instance;
 
+use note::Before;
+
 const CONF4: &str = "/proc/sys/net/ipv4/conf";
 const CONF6: &str = "/proc/sys/net/ipv6/conf";
-/// Of a file in the folder of the instances.
-const NOTE: &str = "forwarding";
-/// The settings that are ever changed.
-const KEYS: [&str; 3] = ["forwarding", "force_forwarding", "accept_ra"];
 
 /// That an instance needs forwarding, and what it changed for it. Dropped, the settings are put back, unless another
 /// instance in this network namespace needs them: then that one is left to do it.
@@ -36,7 +34,7 @@ pub struct Forwarding {
 /// Puts back what an earlier run with this device left changed; true if there was anything. Whoever calls this is the one
 /// instance for the device.
 pub fn restore_leftovers(tun: &str) -> bool {
-    let found = note_path(tun).is_ok_and(|note| note.exists());
+    let found = note::path(tun).is_ok_and(|note| note.exists());
     if found {
         tracing::info!("putting back the forwarding settings that an earlier run left");
         leave(tun);
@@ -46,44 +44,22 @@ pub fn restore_leftovers(tun: &str) -> bool {
 
 /// Takes an instance's note away and puts back what stands in it, or adds that to the note of an instance that goes on.
 fn leave(tun: &str) {
-    let Ok(own) = note_path(tun) else { return };
-    let mut before = take_note(&own);
-    for (device, note) in other_notes(tun) {
+    let Ok(own) = note::path(tun) else { return };
+    let mut before = note::take(&own);
+    for (device, note) in note::others(tun) {
         if instance::is_running(&device) || stays(&device) {
-            before.extend(take_note(&note));
-            let _ = fs::write(note, write_note(&before));
+            before.extend(note::take(&note));
+            let _ = fs::write(note, note::write(&before));
             return;
         }
-        before.extend(take_note(&note));
+        before.extend(note::take(&note));
     }
-    put_back(&before);
+    note::put_back(&before);
 }
 
 /// The device of an instance is still there: if it does not run, the kernel goes on without it.
 fn stays(tun: &str) -> bool {
     Path::new(CONF4).join(tun).exists()
-}
-
-fn take_note(note: &Path) -> Vec<Before> {
-    let text = fs::read_to_string(note).unwrap_or_default();
-    let _ = fs::remove_file(note);
-    read_note(&text)
-}
-
-/// The notes of other instances in this network namespace, with their devices.
-fn other_notes(tun: &str) -> Vec<(String, PathBuf)> {
-    let Some(entries) = instance::folder().ok().and_then(|f| fs::read_dir(f).ok()) else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter_map(|note| {
-            let name = note.file_name()?.to_str()?;
-            let device = name.strip_suffix(NOTE)?.strip_suffix('.')?.to_owned();
-            (device != tun).then_some((device, note))
-        })
-        .collect()
 }
 
 impl Forwarding {
@@ -161,7 +137,7 @@ impl Forwarding {
 
     /// Writes down what the settings are before they are changed.
     fn note(&self, changes: &[Change]) -> Result<(), Failure> {
-        let path = note_path(&self.tun)?;
+        let path = note::path(&self.tun)?;
         let unwritten = |e| {
             Failure::missing(format!(
                 "{} cannot be written, where the settings are noted that are to be put back ({e}): make its folder writable",
@@ -169,7 +145,7 @@ impl Forwarding {
             ))
         };
         let mut before = match self.inherits {
-            true => read_note(&fs::read_to_string(&path).unwrap_or_default()),
+            true => note::read(&fs::read_to_string(&path).unwrap_or_default()),
             false => Vec::new(),
         };
         for (path, _) in changes {
@@ -177,7 +153,7 @@ impl Forwarding {
             before.push(Before::of(path, value));
         }
         // An empty note, too, says that there is one who needs what others have changed.
-        fs::write(&path, write_note(&before)).map_err(unwritten)
+        fs::write(&path, note::write(&before)).map_err(unwritten)
     }
 
     fn change(&mut self, changes: &[Change]) -> io::Result<()> {
@@ -198,39 +174,6 @@ impl Drop for Forwarding {
 
 /// A setting and its value.
 type Change = (PathBuf, String);
-
-/// A setting that was changed, and what it was before.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Before {
-    path: PathBuf,
-    value: String,
-    /// Of the interface whose setting it is: it may have another name when the setting is put back. 0: of none.
-    index: u32,
-}
-
-impl Before {
-    fn of(path: &Path, value: String) -> Before {
-        let interface = path.parent().and_then(Path::file_name);
-        let index = interface.and_then(|name| interface_index(name.to_str()?));
-        Before {
-            path: path.to_owned(),
-            value,
-            index: index.unwrap_or(0),
-        }
-    }
-
-    /// Where it is now. An interface that is gone took its settings along.
-    fn place(&self) -> Option<PathBuf> {
-        if self.index == 0 {
-            return Some(self.path.clone());
-        }
-        let conf = self.path.parent()?.parent()?;
-        Some(
-            conf.join(interface_name(self.index)?)
-                .join(self.path.file_name()?),
-        )
-    }
-}
 
 /// Whether the host is an IPv6 router: then `forwarding` of an interface that is off is what somebody wants.
 fn forwards6() -> io::Result<bool> {
@@ -342,84 +285,4 @@ fn names(conf: &str) -> io::Result<Vec<String>> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| name != "all" && name != "default")
         .collect())
-}
-
-fn put_back(before: &[Before]) {
-    for setting in before {
-        if let Some(path) = setting.place() {
-            let _ = fs::write(path, &setting.value);
-        }
-    }
-}
-
-/// One note for each instance.
-fn note_path(tun: &str) -> Result<PathBuf, Failure> {
-    Ok(instance::folder()?.join(format!("{tun}.{NOTE}")))
-}
-
-fn write_note(before: &[Before]) -> String {
-    let line = |b: &Before| format!("{}\t{}\t{}\n", b.path.display(), b.value, b.index);
-    before.iter().map(line).collect()
-}
-
-/// Only what `note` can have written: one of the settings, a number, and an index.
-fn read_note(text: &str) -> Vec<Before> {
-    let read = |line: &str| {
-        let (path, rest) = line.split_once('\t')?;
-        let (value, index) = rest.split_once('\t')?;
-        let path = PathBuf::from(path);
-        let is_setting = (path.starts_with(CONF4) || path.starts_with(CONF6))
-            && !path.components().any(|c| c.as_os_str() == "..")
-            && KEYS.contains(&path.file_name()?.to_str()?)
-            && matches!(value, "0" | "1" | "2");
-        is_setting.then_some(Before {
-            path,
-            value: value.to_owned(),
-            index: index.parse().ok()?,
-        })
-    };
-    text.lines().filter_map(read).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_note_reads_back_and_trusts_nothing_else() {
-        let before = [
-            setting(CONF6, "all", "forwarding"),
-            setting(CONF6, "eth0", "force_forwarding"),
-            setting(CONF4, "lo", "forwarding"),
-        ];
-        let before = before.map(|path| Before::of(&path, "0".to_owned()));
-        assert_eq!(read_note(&write_note(&before)), before);
-        for evil in [
-            "/etc/passwd\t0\t0\n",
-            "/proc/sys/net/ipv6/conf/../../../kernel/forwarding\t1\t0\n",
-            "/proc/sys/net/ipv6/conf/all/forwarding\t7\t0\n",
-            "/proc/sys/net/ipv6/conf/all/forwarding\t1\tlo\n",
-            "/proc/sys/net/ipv6/conf/all/forwarding\t1\n",
-            "x\n",
-        ] {
-            assert_eq!(read_note(evil), [], "{evil:?}");
-        }
-    }
-
-    #[test]
-    fn a_setting_follows_its_interface() {
-        let index = interface_index("lo").expect("every namespace has it");
-        let before = Before {
-            index,
-            ..Before::of(&setting(CONF4, "renamed", "forwarding"), "0".to_owned())
-        };
-        assert_eq!(before.place(), Some(setting(CONF4, "lo", "forwarding")));
-        let gone = Before {
-            index: u32::MAX,
-            ..before
-        };
-        assert_eq!(gone.place(), None);
-        let all = setting(CONF6, "all", "forwarding");
-        assert_eq!(Before::of(&all, "0".to_owned()).place(), Some(all));
-    }
 }
