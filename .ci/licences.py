@@ -116,14 +116,15 @@ def closure(requirements: list[str]) -> set[str]:
 
 
 def licence_of(package: metadata.PackageMetadata) -> str:
-    """The licence of a Python package: License-Expression (PEP 639), else classifiers, else a License of one line."""
+    """The licence of a Python package: License-Expression (PEP 639), else classifiers, else a License of one line, which may be a title, too."""
     if expression := package.get("License-Expression"):
         return expression
     titles = [line.rsplit(" :: ", 1)[1] for line in package.get_all("Classifier", []) if line.startswith("License :: ")]
     titles = [title for title in titles if title != "OSI Approved"]
     if titles:
         return " AND ".join(CLASSIFIERS.get(title, f'"{title}"') for title in titles)
-    return package.get("License") or ""
+    licence = package.get("License") or ""
+    return CLASSIFIERS.get(licence, licence)
 
 
 def cargo_metadata(folder: Path = PROJECT) -> dict:

@@ -22,6 +22,7 @@ def dependency(licence: str, allowed: set[str] = PERMISSIVE) -> Dependency:
     ("fields", "licence"),
     [
         ([("License-Expression", "MIT AND 0BSD"), ("Classifier", "License :: OSI Approved :: BSD License")], "MIT AND 0BSD"),
+        ([("License", "MIT License")], "MIT"),
         ([("License", "long text\nof many lines"), ("Classifier", "License :: OSI Approved :: MIT License")], "MIT"),
         ([("Classifier", "License :: OSI Approved"), ("License", "Apache-2.0")], "Apache-2.0"),
         (

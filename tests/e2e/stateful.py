@@ -44,7 +44,7 @@ def left(nat64: Nat64Network) -> list[str]:
         found += [f"{count} tcx programs on {link}"] * (count != "0")
     cookie = namespace_cookie(nat64)
     found += [str(path) for path in PINS.glob(f"{cookie}-*")]
-    found += [str(path) for path in Path("/run/diolkos").glob(f"*-{cookie}-*")]
+    found += [str(path) for path in Path("/run/diolkos").glob(f"{cookie}/*")]
     return found
 
 

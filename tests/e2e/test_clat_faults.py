@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 
 import pytest
 from kernel import forwarding, remains
@@ -240,41 +238,6 @@ def test_show_answers_only_root(net: Network) -> None:
     code, message = net.refused("show", "counters", wrapper=NO_ROOT)
     assert code == MISSING
     assert "root" in one_sentence(message)
-
-
-SQUATTER = """
-import json, socket, sys
-listener = socket.socket(socket.AF_UNIX)
-listener.bind("\\0diolkos/diolkos0")
-listener.listen()
-print("listening", flush=True)
-while True:
-    peer = listener.accept()[0]
-    request = peer.makefile().readline()
-    print("asked", request, flush=True)
-    peer.sendall(b'{"config":"[translator]\\\\n"}\\n')
-"""
-
-
-@pytest.mark.parametrize("command", [("show", "config"), ("reload",), ("clat", "--uplink", "wan0")], ids=lambda c: c[0])
-def test_a_name_taken_by_another_user(net: Network, command: tuple[str, ...]) -> None:
-    """Anyone may bind an abstract name. Who is neither root nor the asking user is named, not asked and not believed."""
-    arguments = (*NO_ROOT, sys.executable, "-c", SQUATTER)
-    squatter = net.start(net.client, *arguments, stdout=subprocess.PIPE, text=True)
-    assert squatter.stdout.readline() == "listening\n"
-    code, message = net.refused(*command)
-    assert code == RUN_TIME, message
-    assert f"process {squatter.pid} of user 65534, who is neither root nor you" in one_sentence(message)
-    squatter.terminate()
-    assert "asked {" not in squatter.stdout.read()
-    assert remains(net) == []
-
-
-def test_a_name_taken_by_ones_own_user(net: Network) -> None:
-    """The squatter of the test above answers well enough to be believed by its own user."""
-    net.start(net.client, *NO_ROOT, sys.executable, "-c", SQUATTER, stdout=subprocess.PIPE).stdout.readline()
-    shown = net.run(net.client, *NO_ROOT, str(net.program), "show", "config")
-    assert shown.stdout == "[translator]\n"
 
 
 def test_programs_at_hooks_are_seen(net: Network) -> None:

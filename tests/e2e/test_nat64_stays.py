@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -75,8 +76,9 @@ def test_a_namespace_that_is_gone_leaves_nothing(nat64: Nat64Network) -> None:
         return not list(PINS.glob(f"{cookie}-*"))
 
     nat64.until(is_removed)
-    for note in Path("/run/diolkos").glob(f"*-{cookie}-*"):
-        note.unlink()
+    folder = Path("/run/diolkos") / cookie
+    assert [note.name for note in folder.iterdir()] == ["diolkos0.forwarding"]
+    shutil.rmtree(folder)
 
 
 def test_a_device_of_somebody_else(nat64: Nat64Network) -> None:

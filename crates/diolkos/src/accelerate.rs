@@ -7,6 +7,7 @@ use diolkos_sys::kernel::{self, Correction};
 
 use crate::config::{Datapath, Hook, Translator};
 use crate::failure::Failure;
+use crate::privilege::{self, PERFMON, SYS_ADMIN};
 
 /// Starts a fast path unless the settings want none. Where they leave it to the program, one that cannot be had is not
 /// a failure.
@@ -47,8 +48,16 @@ pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site
 
 /// The failure in one line; what the verifier said goes to those who look for it.
 pub fn failure(error: FastPathError) -> Failure {
-    if let FastPathError::Load { log, .. } = &error {
+    if let FastPathError::Load { what, log } = &error {
         tracing::debug!("{log}");
+        // CAP_SYS_ADMIN stands for all that came later.
+        let is_refusal = what.contains("(os error 13)");
+        if is_refusal && privilege::missing(&[PERFMON, SYS_ADMIN]).len() == 2 {
+            return Failure::missing(format!(
+                "the kernel refuses the BPF programs ({what}), for CAP_PERFMON is missing: run as root, or with \
+                 CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+            ));
+        }
     }
     Failure::from(error)
 }

@@ -62,7 +62,7 @@ impl std::error::Error for Failure {}
 impl From<TunError> for Failure {
     fn from(error: TunError) -> Failure {
         let kind = match error {
-            TunError::NoDriver(_) | TunError::NotPermitted(_) => Kind::Missing,
+            TunError::NoDriver(_) | TunError::Closed | TunError::NotPermitted(_) => Kind::Missing,
             TunError::BadName(_) => Kind::Usage,
             TunError::NameTaken(_) | TunError::Other { .. } => Kind::RunTime,
         };

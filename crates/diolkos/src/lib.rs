@@ -20,6 +20,7 @@ mod dns64;
 mod events;
 mod failure;
 mod forwarding;
+mod instance;
 mod nat64;
 mod net;
 mod offline;
@@ -57,29 +58,31 @@ pub mod readers {
 
 /// The program, from its command line to its exit code.
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Clat(options) => {
-            clat_settings(options).and_then(|s| foreground(s.log.level, clat::run(s)))
-        }
-        Command::Siit(options) => from_file(options, Some(Mode::Siit)),
-        Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
-        Command::Dns64(options) => {
-            dns64_settings(options).and_then(|s| foreground(s.log.level, dns64::run(s)))
-        }
-        Command::Run(options) => from_file(options, None),
-        Command::Check { file } => config::load(&file, |_| ())
-            .and_then(|settings| settings.canonical())
-            .and_then(print),
-        Command::Translate(options) => offline::run(&options),
-        Command::Show(options) => show(&options).and_then(print),
-        Command::Bind(options) => bind(options),
-        Command::Reload(options) => reload(&options),
-        Command::Stop(options) => stop(&options),
-    };
+    let done =
+        match Cli::parse().command {
+            Command::Clat(options) => clat_settings(options)
+                .and_then(|s| foreground(files(&s), s.log.level, clat::run(s))),
+            Command::Siit(options) => from_file(options, Some(Mode::Siit)),
+            Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
+            Command::Dns64(options) => dns64_settings(options)
+                .and_then(|s| foreground(files(&s), s.log.level, dns64::run(s))),
+            Command::Run(options) => from_file(options, None),
+            Command::Check { file } => config::load(&file, |_| ())
+                .and_then(|settings| settings.canonical())
+                .and_then(print),
+            Command::Translate(options) => offline::run(&options),
+            Command::Show(options) => show(&options).and_then(print),
+            Command::Bind(options) => bind(options),
+            Command::Reload(options) => reload(&options),
+            Command::Stop(options) => stop(&options),
+        };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("diolkos: {failure}");
+            // A configuration may have several mistakes, one a line.
+            for line in failure.to_string().lines() {
+                eprintln!("diolkos: {line}");
+            }
             ExitCode::from(failure.kind as u8)
         }
     }
@@ -177,17 +180,17 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
         })
     };
     let settings = read()?;
-    let level = settings.log.level;
+    let (files, level) = (files(&settings), settings.log.level);
     if settings.dns64_alone().is_some() {
-        return foreground(level, dns64::run(settings));
+        return foreground(files, level, dns64::run(settings));
     }
     // `run` does everything that the file says, and the other commands what they are called.
     let beside = settings.dns64.is_some() && mode.is_none();
     let beside = beside.then(|| dns64::run_beside(settings.clone()));
     match settings.translator.mode {
-        Mode::Clat => foreground(level, together(clat::run(settings), beside)),
+        Mode::Clat => foreground(files, level, together(clat::run(settings), beside)),
         Mode::Siit | Mode::Nat64 => {
-            foreground(level, together(router::run(settings, read), beside))
+            foreground(files, level, together(router::run(settings, read), beside))
         }
     }
 }
@@ -203,10 +206,18 @@ async fn together(
     }
 }
 
+/// How many files these settings have open, beside what every program has.
+fn files(settings: &Settings) -> usize {
+    let t = &settings.translator;
+    slowpath::readers(t.queues) + 4 * t.interfaces.len()
+}
+
 fn foreground(
+    files: usize,
     level: Level,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
+    privilege::check_open_files(files)?;
     start_log(level);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -314,15 +325,15 @@ const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
 fn stop(options: &cli::Stop) -> Result<(), Failure> {
     let device = options.device.clone();
-    if !control::is_running(&device) {
-        return foreground(Level::Info, router::clear(device));
+    if !instance::is_running(&device) {
+        return foreground(0, Level::Info, router::clear(device));
     }
     match control::ask(&device, Request::Stop)? {
         Answer::Done => {}
         other => return Err(unexpected(&other)),
     }
     let end = Instant::now() + STOP_PATIENCE;
-    while control::is_running(&device) {
+    while instance::is_running(&device) {
         if Instant::now() > end {
             return Err(Failure::run_time(
                 "the running diolkos has not ended in time",

@@ -10,9 +10,11 @@
 //! * [`memory`]: giving it back
 //! * [`ethtool`]: what the kernel does with packets before anybody sees them
 //! * [`kernel`]: which one this is
-//! * [`namespace`]: which network namespace this is
+//! * [`namespace`]: which network namespace this is, and what its interfaces are called
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
+//! * [`limit`]: how many files may be open
+//! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
 
 pub mod clock;
@@ -20,6 +22,8 @@ pub mod ethtool;
 pub mod event;
 pub mod fastpath;
 pub mod kernel;
+pub mod limit;
+pub mod lock;
 pub mod memory;
 pub mod namespace;
 pub mod packet;

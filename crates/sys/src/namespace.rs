@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which network namespace this is.
+//! Which network namespace this is, and what its interfaces are called.
 
+use std::ffi::{CStr, CString};
 use std::io;
-use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
 
 use crate::kernel;
 
@@ -13,7 +14,8 @@ const SO_NETNS_COOKIE: libc::c_int = 71;
 /// A number that no other network namespace has or will have until the machine starts again (Linux 5.14 and later).
 /// The inode of a namespace is no such number: it is given to another one later on.
 pub fn cookie() -> io::Result<u64> {
-    let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::]:0"))?;
+    // Sockets of every family know it, and this one needs no address.
+    let socket = UnixDatagram::unbound()?;
     let mut cookie = 0u64;
     let mut len = size_of_val(&cookie) as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes to `cookie`; both outlive the call.
@@ -46,6 +48,28 @@ fn explained(error: io::Error) -> io::Error {
     }
 }
 
+/// The index of an interface, if there is one of that name.
+pub fn interface_index(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is a C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => None,
+        index => Some(index),
+    }
+}
+
+/// What an interface is called now, if it is still there.
+pub fn interface_name(index: u32) -> Option<String> {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: `name` is valid for writing the longest name with its end.
+    if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
+        return None;
+    }
+    // SAFETY: the kernel has written a C string.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    name.to_str().ok().map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -57,6 +81,14 @@ mod tests {
         assert!(error.to_string().ends_with("Linux 5.14 does"), "{error}");
         let other = super::explained(io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!(other.raw_os_error(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn an_interface_has_a_name_and_an_index() {
+        let index = super::interface_index("lo").expect("every namespace has it");
+        assert_eq!(super::interface_name(index).as_deref(), Some("lo"));
+        assert_eq!(super::interface_index("no such one"), None);
+        assert_eq!(super::interface_name(u32::MAX), None);
     }
 
     #[test]

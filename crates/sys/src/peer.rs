@@ -40,6 +40,18 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
     })
 }
 
+/// Whether the other side of a connection has closed it, or will send nothing more.
+pub fn has_gone(socket: impl AsFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd: socket.as_fd().as_raw_fd(),
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: the kernel reads and writes one pollfd, which outlives the call; it does not wait.
+    let found = unsafe { libc::poll(&mut poll, 1, 0) };
+    found == 1 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// The user who runs this process, as others see it.
 pub fn own_uid() -> u32 {
     // SAFETY: it takes nothing and cannot fail.
@@ -55,6 +67,14 @@ mod tests {
         let (one, _other) = UnixStream::pair().expect("a pair of sockets");
         let peer = super::of(&one).expect("a Unix socket has a peer");
         assert_eq!((peer.pid, peer.uid), (std::process::id(), super::own_uid()));
+    }
+
+    #[test]
+    fn who_has_closed_the_connection_is_gone() {
+        let (one, other) = UnixStream::pair().expect("a pair of sockets");
+        assert!(!super::has_gone(&one));
+        drop(other);
+        assert!(super::has_gone(&one));
     }
 
     #[test]

@@ -3,18 +3,28 @@
 //! front, super-packets whole. Unless it is made persistent, it dies with its
 //! last descriptor, and everything that hangs on it (addresses, routes,
 //! programs) dies with it.
+//!
+//! The kernel lets every user open a queue of a device without an owner, so the owner comes first. A process that was
+//! faster is still visible as a queue: whoever creates a device looks for it, and then calls [`Tun::settle`].
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::vnet;
+use crate::{peer, vnet};
 
 const PATH: &std::ffi::CStr = c"/dev/net/tun";
 // linux/if_tun.h; libc has no TUNSETVNETHDRSZ and the offload flags on every target.
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
 const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
+const TUNSETOWNER: libc::Ioctl = 0x4004_54cc;
+const TUNSETSNDBUF: libc::Ioctl = 0x4004_54d4;
+const TUNSETVNETLE: libc::Ioctl = 0x4004_54dc;
+const TUNSETVNETBE: libc::Ioctl = 0x4004_54de;
+const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0;
+const TUNSETFILTEREBPF: libc::Ioctl = 0x8004_54e1;
+const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 const TUN_F_CSUM: libc::c_ulong = 0x01;
 const TUN_F_TSO4: libc::c_ulong = 0x02;
 const TUN_F_TSO6: libc::c_ulong = 0x04;
@@ -22,12 +32,19 @@ const TUN_F_TSO_ECN: libc::c_ulong = 0x08;
 const TUN_F_USO4: libc::c_ulong = 0x20;
 const TUN_F_USO6: libc::c_ulong = 0x40;
 
+/// A user that nobody is. A device of this owner is open to processes with CAP_NET_ADMIN alone, and not to root without it,
+/// as in a container on the network of its host.
+const NO_USER: u32 = u32::MAX - 1;
+
 /// Why there is no TUN device.
 #[derive(thiserror::Error, Debug)]
 pub enum TunError {
     /// The kernel or the container has no TUN driver.
     #[error("/dev/net/tun cannot be opened ({0}): load the `tun` module, or give the container the device")]
     NoDriver(io::Error),
+    /// The file of the driver is closed to this user.
+    #[error("no permission to open /dev/net/tun: run as root, or let this user read and write that file")]
+    Closed,
     /// CAP_NET_ADMIN is missing.
     #[error("no permission to create the TUN device `{0}`: run as root or with CAP_NET_ADMIN")]
     NotPermitted(String),
@@ -61,6 +78,8 @@ pub struct Tun {
     pub name: String,
     /// One for each reader.
     pub queues: Vec<Queue>,
+    /// Who else may open queues, apart from processes with CAP_NET_ADMIN.
+    pub owner: u32,
 }
 
 impl Tun {
@@ -85,23 +104,67 @@ impl Tun {
             return Err(TunError::BadName(name.to_owned()));
         }
 
-        let mut tun = Tun {
-            name: name.to_owned(),
-            queues: Vec::new(),
-        };
+        let mut owner = None;
+        let mut opened = Vec::new();
         for i in 0..queues.max(1) {
-            tun.queues.push(open_queue(name, create && i == 0)?);
+            let queue = open_queue(name, create && i == 0)?;
+            if owner.is_none() {
+                owner = Some(own(&queue).map_err(failed(name, "given an owner"))?);
+            }
+            opened.push(queue);
         }
-        let first = &tun.queues[0];
+        for queue in &opened {
+            set_header_size(queue).map_err(failed(name, "given its header size"))?;
+        }
+        Ok(Tun {
+            name: name.to_owned(),
+            queues: opened,
+            owner: owner.unwrap_or(NO_USER),
+        })
+    }
+
+    /// Gives the device what it needs, whatever a process has set that was faster than the owner. From then on the device
+    /// is only ours, if it had no other queues.
+    pub fn settle(&self) -> Result<(), TunError> {
+        let first = &self.queues[0];
+        // A kernel that does not know one of these has not let anybody change it.
+        for (request, value) in [
+            (TUNSETSTEERINGEBPF, -1),
+            (TUNSETFILTEREBPF, -1),
+            (TUNSETVNETLE, 0),
+            (TUNSETVNETBE, 0),
+            (TUNSETSNDBUF, libc::c_int::MAX),
+            (TUNSETCARRIER, 1),
+        ] {
+            let _ = set_by_pointer(first, request, value);
+        }
+        set_header_size(first).map_err(failed(&self.name, "given its header size"))?;
         let offload = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
         if set(first, TUNSETOFFLOAD, offload | TUN_F_USO4 | TUN_F_USO6).is_err() {
-            set(first, TUNSETOFFLOAD, offload).map_err(|source| TunError::Other {
-                name: name.to_owned(),
-                action: "given its offloads",
-                source,
-            })?;
+            set(first, TUNSETOFFLOAD, offload).map_err(failed(&self.name, "given its offloads"))?;
         }
-        Ok(tun)
+        Ok(())
+    }
+}
+
+/// The owners that this process gives to a device: the first one that its user namespace knows.
+pub fn owners() -> [u32; 2] {
+    [NO_USER, peer::own_uid()]
+}
+
+fn own(queue: &Queue) -> io::Result<u32> {
+    let [nobody, user] = owners();
+    match set(queue, TUNSETOWNER, nobody.into()) {
+        Ok(()) => Ok(nobody),
+        Err(_) => set(queue, TUNSETOWNER, user.into()).map(|()| user),
+    }
+}
+
+fn failed<'a>(name: &'a str, action: &'static str) -> impl FnOnce(io::Error) -> TunError + 'a {
+    move |source| TunError::Other {
+        name: name.to_owned(),
+        action,
+        source,
     }
 }
 
@@ -116,7 +179,7 @@ fn open_queue(name: &str, exclusive: bool) -> Result<Queue, TunError> {
     if fd < 0 {
         let error = io::Error::last_os_error();
         return Err(match error.kind() {
-            io::ErrorKind::PermissionDenied => TunError::NotPermitted(name.to_owned()),
+            io::ErrorKind::PermissionDenied => TunError::Closed,
             _ => TunError::NoDriver(error),
         });
     }
@@ -147,16 +210,19 @@ fn open_queue(name: &str, exclusive: bool) -> Result<Queue, TunError> {
             },
         });
     }
-    let size = vnet::LEN as libc::c_int;
-    // SAFETY: the kernel reads one int, which outlives the call.
-    if unsafe { libc::ioctl(fd, TUNSETVNETHDRSZ, &size) } < 0 {
-        return Err(TunError::Other {
-            name: name.to_owned(),
-            action: "given its header size",
-            source: io::Error::last_os_error(),
-        });
-    }
     Ok(queue)
+}
+
+fn set_header_size(queue: &Queue) -> io::Result<()> {
+    set_by_pointer(queue, TUNSETVNETHDRSZ, vnet::LEN as libc::c_int)
+}
+
+fn set_by_pointer(queue: &Queue, request: libc::Ioctl, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: these requests read one int, which outlives the call.
+    if unsafe { libc::ioctl(queue.0.as_raw_fd(), request, &value) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn set(queue: &Queue, request: libc::Ioctl, value: libc::c_ulong) -> io::Result<()> {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use diolkos_core::Translator;
 use diolkos_sys::fastpath::ClatPath;
-use diolkos_sys::tun::Tun;
 
 use crate::accelerate;
 use crate::config::Settings;
@@ -58,8 +57,8 @@ impl Isthmus {
         let (net, uplink) = (site.net, site.uplink);
         let t = &site.settings.translator;
         let translator = translator(site, side6)?;
-        let tun = Tun::create(&t.device, slowpath::readers(t.queues))?;
-        let index = net.link(&t.device).await?.index;
+        let queues = slowpath::readers(t.queues);
+        let (tun, index) = net.create_tun(&t.device, queues).await?;
         net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
             .await?;
 

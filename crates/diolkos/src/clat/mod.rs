@@ -21,12 +21,11 @@ use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
 use ipnet::Ipv6Net;
-use tokio::net::UnixListener;
 use tokio::time::Instant;
 
 use crate::accelerate;
 use crate::config::{Settings, V6Address};
-use crate::control;
+use crate::control::{self, Control};
 use crate::failure::{Failure, Kind};
 use crate::net::{Event, Net};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
@@ -58,7 +57,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
             uplink.name, uplink.mtu6
         )));
     }
-    let control = control::listen(&settings.translator.device)?;
+    let mut control = control::listen(&settings.translator.device)?;
 
     resident::clear(&mut net, &settings.translator.device).await?;
     check_v4(&net, &settings).await?;
@@ -68,7 +67,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         uplink: &uplink,
     };
     let mut clat = Clat::new(site, Finder::new(&settings, &uplink)?);
-    clat.serve(&control, news, &mut signals).await
+    clat.serve(&mut control, news, &mut signals).await
 }
 
 /// A CLAT on its way from a prefix to translation, and from that to the next.
@@ -110,7 +109,7 @@ impl<'a> Clat<'a> {
     /// Follows the prefix, the routes and the addresses, and answers whoever asks, until it is time to leave.
     async fn serve(
         &mut self,
-        control: &UnixListener,
+        control: &mut Control,
         mut news: BoxStream<'static, Event>,
         signals: &mut Signals,
     ) -> Result<(), Failure> {
@@ -150,11 +149,9 @@ impl<'a> Clat<'a> {
                     self.look_at_routes().await;
                 }
                 never = &mut self.answering => match never {},
-                accepted = control.accept() => {
-                    let Ok((stream, _)) = accepted else { continue };
-                    if let Err(error) = control::serve(stream, async |request| self.reply(request)).await {
-                        tracing::debug!("a control request failed: {error}");
-                    }
+                question = control.next() => {
+                    let answer = self.reply(question.request);
+                    question.answer(answer);
                 }
             }
         }

@@ -21,12 +21,13 @@ mod waiting;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Settings};
-use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
+use crate::control::{self, Answer, Control, Request};
+use crate::failure::{Failure, Kind};
+use crate::instance;
 use crate::signals::Signals;
 
 use datagrams::Datagrams;
@@ -57,7 +58,7 @@ async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
 
 async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
-    let control = listen_for_control(&dns64.name)?;
+    let mut control = listen_for_control(&dns64.name)?;
     let (supervisor, mut panics) = Supervisor::new();
     let desk = Rc::new(Desk::new(&dns64, supervisor.clone())?);
     let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
@@ -87,12 +88,9 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
                 return Ok(());
             }
             failure = panics.next() => return Err(failure),
-            accepted = control.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
-                let answer = async |request| reply(&settings, &desk, request);
-                if let Err(error) = control::serve(stream, answer).await {
-                    tracing::debug!("a control request failed: {error}");
-                }
+            question = control.next() => {
+                let answer = reply(&settings, &desk, question.request);
+                question.answer(answer);
             }
         }
     }
@@ -121,14 +119,21 @@ async fn serve_tcp(
     listen::keep(what, first, bind, serve, &desk.tally).await;
 }
 
-fn listen_for_control(name: &str) -> Result<UnixListener, Failure> {
-    if control::is_running(name) {
+fn listen_for_control(name: &str) -> Result<Control, Failure> {
+    if instance::is_running(name) {
         return Err(Failure::run_time(format!(
             "a diolkos with the name {name} already runs in this network namespace: stop it, or choose another name \
              (--name, dns64.name)"
         )));
     }
-    control::listen(name)
+    match control::listen(name) {
+        // A DNS64 needs no privileges, and so may run as a user who has no such folder.
+        Err(failure) if failure.kind == Kind::Missing => {
+            tracing::warn!("`diolkos show --device {name}` will find nobody: {failure}");
+            Ok(Control::none())
+        }
+        listening => listening,
+    }
 }
 
 fn announce(dns64: &Dns64, served: &[SocketAddr]) {

@@ -7,6 +7,7 @@ mod address;
 mod link;
 mod nexthop;
 mod route;
+mod tun;
 
 use std::io;
 

@@ -77,7 +77,9 @@ impl Isthmus {
                 let Err(failure) = done else {
                     return Answer::Reloaded;
                 };
-                tracing::warn!("not reloaded, the old configuration stays in force: {failure}");
+                for line in failure.to_string().lines() {
+                    tracing::warn!("not reloaded, the old configuration stays in force: {line}");
+                }
                 refused(&failure)
             }
         }

@@ -18,14 +18,13 @@ mod survey;
 use diolkos_sys::fastpath::Pins;
 use diolkos_sys::memory;
 use diolkos_sys::namespace;
-use diolkos_sys::tun::{Queue, Tun};
+use diolkos_sys::tun::Queue;
 use futures_util::stream::BoxStream;
 use futures_util::StreamExt;
-use tokio::net::UnixListener;
 
 use crate::accelerate;
 use crate::config::{Found, Mode, Placement, Settings};
-use crate::control;
+use crate::control::{self, Control};
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{Event, Net};
@@ -51,14 +50,14 @@ pub async fn run(
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut signals = Signals::new()?;
     let (mut net, news) = Net::connect()?;
-    let control = control::listen(&settings.translator.device)?;
+    let mut control = control::listen(&settings.translator.device)?;
     let mut isthmus = stay::begin(&mut net, settings).await?;
     let served = async {
         let metric = Routes::metric(&isthmus.settings);
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
         isthmus.stay(&net).await;
         isthmus.announce("ready");
-        serve(&net, &mut isthmus, &read, &control, news, &mut signals).await
+        serve(&net, &mut isthmus, &read, &mut control, news, &mut signals).await
     }
     .await;
     isthmus.leave(&mut net, served).await
@@ -114,11 +113,10 @@ impl Isthmus {
         addresses::check(net, &settings).await?;
         let own = &net.addresses4().await?;
         let queues = slowpath::readers(t.queues);
-        let tun = match pins {
-            Some(_) => Tun::adopt(&t.device, queues)?,
-            None => Tun::create(&t.device, queues)?,
+        let (tun, index) = match pins {
+            Some(_) => net.adopt_tun(&t.device, queues).await?,
+            None => net.create_tun(&t.device, queues).await?,
         };
-        let index = net.link(&t.device).await?.index;
         net.prepare_tun(&t.device, index, device_mtu(&settings, found))
             .await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
@@ -258,7 +256,7 @@ async fn serve(
     net: &Net,
     isthmus: &mut Isthmus,
     read: &impl Fn() -> Result<Settings, Failure>,
-    control: &UnixListener,
+    control: &mut Control,
     mut news: BoxStream<'static, Event>,
     signals: &mut Signals,
 ) -> Result<End, Failure> {
@@ -289,15 +287,12 @@ async fn serve(
                 let device = &isthmus.settings.translator.device;
                 return Err(Failure::run_time(format!("the device {device} is gone")));
             }
-            accepted = control.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
-                let answer = async |request| isthmus.reply(net, read, request).await;
-                if let Err(error) = control::serve(stream, answer).await {
-                    tracing::debug!("a control request failed: {error}");
-                }
+            question = control.next() => {
+                let answer = isthmus.reply(net, read, question.request).await;
+                question.answer(answer);
                 if isthmus.ends {
                     // The answer goes first.
-                    tokio::task::yield_now().await;
+                    control.finish().await;
                     tracing::info!("stopped for good");
                     return Ok(End::ForGood);
                 }

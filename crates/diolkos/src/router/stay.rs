@@ -6,9 +6,9 @@ use diolkos_sys::fastpath::Pins;
 
 use super::{stateful, End, Isthmus};
 use crate::config::{Datapath, Mode, Settings};
-use crate::control;
 use crate::failure::{Failure, Kind};
 use crate::forwarding;
+use crate::instance::Instance;
 use crate::net::Net;
 use crate::privilege::{self, NET_ADMIN, SYS_ADMIN};
 use crate::resident;
@@ -46,7 +46,7 @@ pub async fn clear(device: String) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
     let (mut net, _news) = Net::connect()?;
     // Nobody begins meanwhile.
-    let _control = control::listen(&device)?;
+    let _instance = Instance::claim(&device)?;
     if !resident::clear(&mut net, &device).await? {
         tracing::info!("no diolkos runs with the device {device}, and none has left anything");
     }

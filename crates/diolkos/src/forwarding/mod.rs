@@ -6,18 +6,19 @@
 //! written down first, put back at the end, and put back by the next start
 //! when the end was sudden.
 
+mod note;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::control;
 use crate::failure::Failure;
+use crate::instance;
+
+use note::Before;
 
 const CONF4: &str = "/proc/sys/net/ipv4/conf";
 const CONF6: &str = "/proc/sys/net/ipv6/conf";
-const NOTES: &str = "/run/diolkos";
-/// The settings that are ever changed.
-const KEYS: [&str; 3] = ["forwarding", "force_forwarding", "accept_ra"];
 
 /// That an instance needs forwarding, and what it changed for it. Dropped, the settings are put back, unless another
 /// instance in this network namespace needs them: then that one is left to do it.
@@ -33,7 +34,7 @@ pub struct Forwarding {
 /// Puts back what an earlier run with this device left changed; true if there was anything. Whoever calls this is the one
 /// instance for the device.
 pub fn restore_leftovers(tun: &str) -> bool {
-    let found = note_path(tun).is_ok_and(|note| note.exists());
+    let found = note::path(tun).is_ok_and(|note| note.exists());
     if found {
         tracing::info!("putting back the forwarding settings that an earlier run left");
         leave(tun);
@@ -43,48 +44,22 @@ pub fn restore_leftovers(tun: &str) -> bool {
 
 /// Takes an instance's note away and puts back what stands in it, or adds that to the note of an instance that goes on.
 fn leave(tun: &str) {
-    let Ok(own) = note_path(tun) else { return };
-    let mut before = take_note(&own);
-    for (device, note) in other_notes(tun) {
-        if control::is_running(&device) || stays(&device) {
-            before.extend(take_note(&note));
-            let _ = fs::write(note, write_note(&before));
+    let Ok(own) = note::path(tun) else { return };
+    let mut before = note::take(&own);
+    for (device, note) in note::others(tun) {
+        if instance::is_running(&device) || stays(&device) {
+            before.extend(note::take(&note));
+            let _ = fs::write(note, note::write(&before));
             return;
         }
-        before.extend(take_note(&note));
+        before.extend(note::take(&note));
     }
-    put_back(&before);
+    note::put_back(&before);
 }
 
 /// The device of an instance is still there: if it does not run, the kernel goes on without it.
 fn stays(tun: &str) -> bool {
     Path::new(CONF4).join(tun).exists()
-}
-
-fn take_note(note: &Path) -> Vec<Change> {
-    let text = fs::read_to_string(note).unwrap_or_default();
-    let _ = fs::remove_file(note);
-    read_note(&text)
-}
-
-/// The notes of other instances in this network namespace, with their devices.
-fn other_notes(tun: &str) -> Vec<(String, PathBuf)> {
-    let (Ok(start), Ok(entries)) = (note_path(""), fs::read_dir(NOTES)) else {
-        return Vec::new();
-    };
-    let start = start
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let device = name.strip_prefix(&start)?;
-            (device != tun).then(|| (device.to_owned(), entry.path()))
-        })
-        .collect()
 }
 
 impl Forwarding {
@@ -139,14 +114,15 @@ impl Forwarding {
         changes: impl FnOnce() -> io::Result<Vec<Change>>,
     ) -> Result<Forwarding, Failure> {
         let tun = self.tun.clone();
-        changes()
-            .and_then(|changes| self.change(&changes))
-            .map_err(|e| {
-                Failure::missing(format!(
-                    "forwarding cannot be switched on ({e}), which packets through {tun} need: \
-                     switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
-                ))
-            })?;
+        let refused = |e| {
+            Failure::missing(format!(
+                "forwarding cannot be switched on ({e}), which packets through {tun} need: \
+                 switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
+            ))
+        };
+        let changes = changes().map_err(refused)?;
+        self.note(&changes)?;
+        self.change(&changes).map_err(refused)?;
         Ok(self)
     }
 
@@ -160,25 +136,32 @@ impl Forwarding {
         self.changed
     }
 
-    fn change(&mut self, changes: &[Change]) -> io::Result<()> {
+    /// Writes down what the settings are before they are changed.
+    fn note(&self, changes: &[Change]) -> Result<(), Failure> {
+        let path = note::path(&self.tun)?;
+        let unwritten = |e| {
+            Failure::missing(format!(
+                "{} cannot be written, where the settings are noted that are to be put back ({e}): make its folder writable",
+                path.display()
+            ))
+        };
         let mut before = match self.inherits {
-            true => read_note(&fs::read_to_string(note_path(&self.tun)?).unwrap_or_default()),
+            true => note::read(&fs::read_to_string(&path).unwrap_or_default()),
             false => Vec::new(),
         };
         for (path, _) in changes {
-            before.push((path.clone(), read(path)?));
+            let value = read(path).map_err(unwritten)?;
+            before.push(Before::of(path, value));
         }
         // An empty note, too, says that there is one who needs what others have changed.
-        let noted = fs::create_dir_all(NOTES)
-            .and_then(|()| fs::write(note_path(&self.tun)?, write_note(&before)));
-        if !changes.is_empty() {
-            noted?;
-            self.changed = true;
-        }
-        for (path, value) in changes {
-            fs::write(path, value)?;
-        }
-        Ok(())
+        fs::write(&path, note::write(&before)).map_err(unwritten)
+    }
+
+    fn change(&mut self, changes: &[Change]) -> io::Result<()> {
+        self.changed |= !changes.is_empty();
+        changes
+            .iter()
+            .try_for_each(|(path, value)| fs::write(path, value))
     }
 }
 
@@ -303,64 +286,4 @@ fn names(conf: &str) -> io::Result<Vec<String>> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| name != "all" && name != "default")
         .collect())
-}
-
-fn put_back(before: &[(PathBuf, String)]) {
-    for (path, value) in before {
-        // An interface that is gone took its settings along.
-        let _ = fs::write(path, value);
-    }
-}
-
-/// One note for each instance.
-fn note_path(tun: &str) -> io::Result<PathBuf> {
-    let namespace = diolkos_sys::namespace::cookie()?;
-    Ok(Path::new(NOTES).join(format!("forwarding-{namespace}-{tun}")))
-}
-
-fn write_note(before: &[(PathBuf, String)]) -> String {
-    before
-        .iter()
-        .map(|(path, value)| format!("{}\t{value}\n", path.display()))
-        .collect()
-}
-
-/// Only what `change` can have written: one of the settings and a number.
-fn read_note(text: &str) -> Vec<(PathBuf, String)> {
-    text.lines()
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(path, value)| (PathBuf::from(path), value.to_owned()))
-        .filter(|(path, value)| {
-            (path.starts_with(CONF4) || path.starts_with(CONF6))
-                && !path.components().any(|c| c.as_os_str() == "..")
-                && path
-                    .file_name()
-                    .and_then(|name| name.to_str())
-                    .is_some_and(|name| KEYS.contains(&name))
-                && matches!(value.as_str(), "0" | "1" | "2")
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_note_reads_back_and_trusts_nothing_else() {
-        let before = vec![
-            (setting(CONF6, "all", "forwarding"), "0".to_owned()),
-            (setting(CONF6, "eth0", "force_forwarding"), "0".to_owned()),
-            (setting(CONF4, "eth0", "forwarding"), "0".to_owned()),
-        ];
-        assert_eq!(read_note(&write_note(&before)), before);
-        for evil in [
-            "/etc/passwd\t0\n",
-            "/proc/sys/net/ipv6/conf/../../../kernel/forwarding\t1\n",
-            "x\n",
-        ] {
-            assert_eq!(read_note(evil), [], "{evil:?}");
-        }
-        assert_eq!(read_note("/proc/sys/net/ipv6/conf/all/forwarding\t7\n"), []);
-    }
 }

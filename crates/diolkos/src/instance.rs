@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which process is the only one for a device in its network namespace, and the folder of what belongs to it.
+//!
+//! `/run/diolkos/NAMESPACE/DEVICE.lock`, beside it the control socket (`.sock`) and the note of changed settings
+//! (`.forwarding`). Network namespaces share `/run`, so the namespace's number is part of the path. A lock is released
+//! with its process; what a killed process leaves besides is replaced, or removed by the next start.
+//!
+//! Only the user who runs the program can open these folders. A user for whom `/run/diolkos` is closed has the same in
+//! `$XDG_RUNTIME_DIR`.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use diolkos_sys::lock::{self, Lock};
+use diolkos_sys::{namespace, peer};
+
+use crate::failure::Failure;
+
+const RUN: &str = "/run/diolkos";
+/// Who removes leftovers of others has their locks for a moment: so often a lock is tried, so far apart.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// That this process is the only one. Dropped, it is not, and its files are gone.
+#[derive(Debug)]
+pub struct Instance {
+    folder: PathBuf,
+    name: String,
+    lock: Option<Lock>,
+}
+
+impl Instance {
+    /// Becomes the instance for a device (or of a DNS64's name). The error names the process that is it already.
+    pub fn claim(name: &str) -> Result<Instance, Failure> {
+        check(name)?;
+        for _ in 0..TRIES {
+            let folder = folder()?;
+            let path = folder.join(format!("{name}.lock"));
+            match Lock::take(&path) {
+                Ok(Some(lock)) => {
+                    remove_dead(&folder);
+                    return Ok(Instance {
+                        folder,
+                        name: name.to_owned(),
+                        lock: Some(lock),
+                    });
+                }
+                Ok(None) => thread::sleep(PAUSE),
+                // The last one that used the folder has just removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(unusable(&path, &error)),
+            }
+        }
+        let holder = folder()?.join(format!("{name}.lock"));
+        let who = match lock::holder(&holder) {
+            Ok(Some(pid)) if !pid.is_empty() => format!(" (process {pid})"),
+            _ => String::new(),
+        };
+        Err(Failure::run_time(format!(
+            "another diolkos{who} already runs in this network namespace with the device {name}: \
+             stop it, or choose another device with --device"
+        )))
+    }
+
+    /// Where it is asked.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(format!("{}.sock", self.name))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.socket());
+        drop(self.lock.take());
+        // Others may be in there: only an empty folder goes.
+        let _ = fs::remove_dir(&self.folder);
+        let _ = self.folder.parent().map(fs::remove_dir);
+    }
+}
+
+/// Where a running program can be found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Its control socket.
+    At(PathBuf),
+    /// There is none.
+    Nowhere,
+    /// There is no saying: the folder is another user's.
+    Closed,
+}
+
+/// Looks for the instance of a device in this network namespace.
+pub fn find(name: &str) -> Found {
+    let Ok(namespace) = namespace::cookie() else {
+        return Found::Nowhere;
+    };
+    let mut found = Found::Nowhere;
+    for place in places() {
+        let folder = place.join(namespace.to_string());
+        match lock::holder(&folder.join(format!("{name}.lock"))) {
+            Ok(Some(_)) => return Found::At(folder.join(format!("{name}.sock"))),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found = Found::Closed,
+            Ok(None) | Err(_) => {}
+        }
+    }
+    found
+}
+
+/// Whether a program runs for a device in this network namespace.
+pub fn is_running(name: &str) -> bool {
+    matches!(find(name), Found::At(_))
+}
+
+/// The folder of this network namespace's instances that this user runs. It is there then.
+pub fn folder() -> Result<PathBuf, Failure> {
+    let namespace = namespace::cookie().map_err(|e| {
+        Failure::missing(format!(
+            "the kernel gives network namespaces no numbers ({e}), as Linux 5.14 and later do"
+        ))
+    })?;
+    let mut refused = None;
+    for place in places() {
+        let folder = place.join(namespace.to_string());
+        match make_both(&place, &folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                refused.get_or_insert((place, error));
+            }
+            Err(error) => return Err(unusable(&place, &error)),
+        }
+    }
+    Err(match refused {
+        Some((place, error)) => unusable(&place, &error),
+        None => unusable(Path::new(RUN), &io::ErrorKind::NotFound.into()),
+    })
+}
+
+fn places() -> Vec<PathBuf> {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let own = own.filter(|folder| folder.is_absolute());
+    let own = own.map(|folder| folder.join("diolkos"));
+    [PathBuf::from(RUN)].into_iter().chain(own).collect()
+}
+
+/// Who is the last to use a folder removes it, which may be between the two steps.
+fn make_both(place: &Path, folder: &Path) -> io::Result<()> {
+    let mut made = Ok(());
+    for _ in 0..TRIES {
+        made = make(place).and_then(|()| make(folder));
+        match &made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => break,
+        }
+    }
+    made
+}
+
+/// Makes a folder that only this user can change. One that others could change is refused.
+fn make(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    let found = fs::symlink_metadata(folder)?;
+    let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if !found.is_dir() {
+        return refuse("it is no folder".to_owned());
+    }
+    if found.uid() != peer::own_uid() {
+        return refuse(format!("it belongs to user {}", found.uid()));
+    }
+    if found.mode() & 0o022 != 0 {
+        return refuse("other users can write to it".to_owned());
+    }
+    Ok(())
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Failure {
+    let what = match peer::own_uid() {
+        0 => "make /run writable (systemd: RuntimeDirectory=diolkos)",
+        _ => {
+            "run as root, or set XDG_RUNTIME_DIR to a folder of this user, or give this user the folder /run/diolkos \
+             (systemd: RuntimeDirectory=diolkos)"
+        }
+    };
+    Failure::missing(format!(
+        "{}, for the lock and the control socket, cannot be used ({error}): {what}",
+        path.display()
+    ))
+}
+
+/// A name becomes a part of a path.
+fn check(name: &str) -> Result<(), Failure> {
+    let is_plain = |b: u8| b.is_ascii_graphic() && b != b'/';
+    match !name.is_empty() && !name.starts_with('.') && name.len() <= 64 && name.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "`{name}` is not a name for a device or a DNS64 (1 to 64 visible ASCII characters, no `/`, no `.` in front)"
+        ))),
+    }
+}
+
+/// Removes what killed processes have left in other network namespaces, which may be gone. Their notes stay: as long as
+/// the namespace is there, the next start in it has a use for them.
+fn remove_dead(own: &Path) {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let Some(place) = own.parent() else { return };
+    for folder in entries(place).map(|entry| entry.path()) {
+        if folder == own {
+            continue;
+        }
+        for lock in entries(&folder).map(|entry| entry.path()) {
+            if lock.extension().is_some_and(|end| end == "lock") {
+                if let Ok(Some(_lock)) = Lock::take(&lock) {
+                    let _ = fs::remove_file(lock.with_extension("sock"));
+                }
+            }
+        }
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        for name in ["diolkos0", "dns64", "a.b-c_d"] {
+            assert!(check(name).is_ok(), "{name:?}");
+        }
+        for name in ["", "..", "../x", "a/b", "a b", "a\0b", ".hidden"] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_can_change_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("diolkos-folder-{}", std::process::id()));
+        make(&folder).expect("it is made");
+        make(&folder).expect("it is there");
+        let mode = fs::metadata(&folder).expect("it is there").mode();
+        assert_eq!(mode & 0o777, 0o700);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).expect("it is ours");
+        assert!(make(&folder).is_err());
+        fs::remove_dir(&folder).expect("it is empty");
+        std::os::unix::fs::symlink("/", &folder).expect("a link");
+        assert!(make(&folder).is_err());
+        fs::remove_file(&folder).expect("it is there");
+    }
+}
