@@ -128,7 +128,10 @@ static __always_inline int is_exit(__u32 ifindex)
 	return 0;
 }
 
-/* As the kernel's forwarding sets it: the former TOS bits of an IPv4 header, for queueing disciplines with bands. */
+/*
+ * As the kernel's forwarding sets it, for queueing disciplines with bands: from the former TOS bits of an IPv4 header.
+ * That of an IPv6 packet it leaves as it is.
+ */
 static __always_inline __u32 priority_of(__u8 tos)
 {
 	switch (tos >> 3 & 3) {
@@ -155,7 +158,7 @@ static __always_inline int send_direct(struct __sk_buff *skb, int checks_source)
 {
 	struct bpf_fib_lookup way = {};
 	struct bpf_redir_neigh hop = {};
-	__u32 len = skb->len - ETH_HLEN, priority = 0;
+	__u32 len = skb->len - ETH_HLEN, priority = skb->priority;
 
 	/* Rules may ask for a mark, and the look-up does not know it before Linux 6.10. */
 	if (!direct.exits || skb->mark)

@@ -65,6 +65,10 @@ def of_ipv4(session: Session) -> list[tuple[Packet, str]]:
         (IP(src=V4, dst=session.address, proto=1, frag=1) / Raw(DATA), "fragment_icmp"),
         (ip / TCP(sport=1, dport=session.port, flags="A"), "no_binding"),
         (ip / UDP(sport=session.peer_port, dport=session.port ^ 1) / DATA, "no_binding"),
+        (
+            IP(src=session.address, dst=session.address) / UDP(sport=session.port ^ 1, dport=session.port) / DATA,
+            "source_in_pool",
+        ),
     ]
 
 

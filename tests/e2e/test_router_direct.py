@@ -290,6 +290,45 @@ def test_a_mark_is_for_the_kernel(siit: SiitNetwork, probe) -> None:
     assert there.hops_left() is None
 
 
+PRIORITIES = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("classifier/set")
+int set(struct __sk_buff *skb) { skb->priority = 5; return -1; }
+SEC("classifier/marked")
+int marked(struct __sk_buff *skb) { skb->priority = 5; skb->mark = 5; return -1; }
+SEC("classifier/only")
+int only(struct __sk_buff *skb) { return skb->priority == PRIORITY ? -1 : 2; }
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+"""
+
+
+@pytest.mark.parametrize(("way", "left"), [(TO_IPV6, 5), (TO_IPV4, 0)], ids=["to-ipv6", "to-ipv4"])
+def test_a_priority_is_as_the_kernel_leaves_it(siit: SiitNetwork, probe, way, left: int) -> None:
+    """Forwarding IPv6 keeps what a program has set; forwarding IPv4 sets it from the TOS, which here is 0."""
+    source, program = siit.scratch / "priority.bpf.c", siit.scratch / "priority.o"
+    source.write_text(PRIORITIES.replace("PRIORITY", str(left)))
+    subprocess.run(
+        ["clang", "-O2", "-g", "-target", "bpf", f"-I/usr/include/{machine()}", "-c", source, "-o", program], check=True
+    )
+    siit.configure(CONFIG.replace("pref64", 'hook = "clsact"\npref64'))
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    comes, goes = ("b4", "b6") if way is TO_IPV6 else ("b6", "b4")
+
+    def attach(link: str, side: str, section: str) -> None:
+        siit.run(siit.translator, "tc", "qdisc", "add", "dev", link, "clsact", check=False)
+        siit.run(siit.translator, "tc", "filter", "replace", "dev", link, side, "prio", "1", "handle", "1",
+                 "bpf", "direct-action", "object-file", str(program), "section", f"classifier/{section}")  # fmt: skip
+
+    attach(goes, "egress", "only")
+    attach(comes, "ingress", "set")
+    assert there.hops_left() == DIRECT
+    attach(comes, "ingress", "marked")
+    assert there.hops_left() == FORWARDED, "the kernel leaves another priority"
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_an_interface_comes_again(siit: SiitNetwork, hook: str) -> None:
     """With another index: packets are translated there as before, and sent out of it."""

@@ -50,6 +50,15 @@ impl Nat64 {
                 }
             },
         };
+        // What one node sends to another turns back before it reaches the IPv4 side (RFC 6146 section
+        // 3.8). From there, somebody pretends to be a node, and filtering would believe it.
+        let source = Endpoint4 {
+            addr: ip.src,
+            port: numbers.src,
+        };
+        if self.state.is_ours(protocol, source) {
+            return Err(Reason::SourceInPool.into());
+        }
         let fit = v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
         let arriving = Inbound {
             protocol,

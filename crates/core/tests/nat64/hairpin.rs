@@ -61,6 +61,34 @@ fn filtering_holds_for_neighbours_too() {
 }
 
 #[test]
+fn a_node_does_not_send_from_the_ipv4_side() {
+    let mut w = Router::new(|config| config.filtering = Filtering::AddressDependent);
+    let other = bind_other(&mut w);
+    // The node has sent to the other, so that its filter lets through what seems to be the answer.
+    let (reason, _) = w.refuse(&packet6(NODE, POOL6, 17, udp_of(5000, other, &[])).bytes());
+    assert_eq!(reason, Reason::Filtered, "by the other");
+    let node = w
+        .nat64
+        .state()
+        .v4_of(Protocol::Udp, e6(NODE, 5000))
+        .unwrap();
+    let pool = node.addr.to_string();
+    let sessions = w.nat64.state().counts().sessions;
+    let forged = packet4(&pool, &pool, 17, udp_of(other, node.port, b"forged")).bytes();
+    let (reason, answer) = w.refuse(&forged);
+    assert_eq!((reason, answer), (Reason::SourceInPool, None));
+    // Nor from a port of the pool that is free now, and a node's in a moment.
+    let forged = packet4(&pool, &pool, 6, tcp_of(6000, node.port, SYN, &[])).bytes();
+    assert_eq!(w.refuse(&forged).0, Reason::SourceInPool);
+    let ping = packet4(&pool, &pool, 1, echo_of(8, node.port, &[])).bytes();
+    assert_eq!(w.refuse(&ping).0, Reason::SourceInPool);
+    assert_eq!(w.nat64.state().counts().sessions, sessions);
+    // A port that is not in the pool is that of the host whose address it is.
+    let hosts = packet4(&pool, &pool, 17, udp_of(53, node.port, &[])).bytes();
+    w.pass(&hosts);
+}
+
+#[test]
 fn a_port_that_nobody_has() {
     let mut w = Router::new(|_| {});
     let (reason, answer) = w.refuse(&packet6(NODE, POOL6, 17, udp_of(5000, 6000, &[])).bytes());

@@ -76,7 +76,11 @@ pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Given {
             rng,
         )
     } else {
-        from_ipv4(protocol, peer, bound(node), rng)
+        let from = match rng.u8(..12) {
+            0 => bound(other), // Who says to be a node.
+            _ => peer,
+        };
+        from_ipv4(protocol, from, bound(node), rng)
     };
     if rng.u8(..20) == 0 {
         let at = rng.usize(..bytes.len().min(70));
