@@ -15,7 +15,7 @@ from pathlib import Path
 import malformed
 import pytest
 from conftest import ROUTER_DATAPATHS
-from nat64 import Nat64Network, ask, with_keys
+from nat64 import UNSHARED, Nat64Network, ask, with_keys
 from network import PATIENCE
 from pyroute2.netns import create_socket
 from siit import V4, V4_IN_IPV6, V6
@@ -125,7 +125,7 @@ def test_killed_under_load(nat64: Nat64Network) -> None:
 @pytest.mark.parametrize("nat64", ["tc", "tun", "inline"], indirect=True)
 def test_malformed_packets_beside_a_session(nat64: Nat64Network) -> None:
     """Each kind is dropped under its name; after a storm of them sessions go on, limits hold, and nothing has grown."""
-    running = nat64.nat64(with_keys("max_sessions = 500", "max_sessions_per_source = 100"))
+    running = nat64.nat64(with_keys("max_sessions = 500", "max_sessions_per_source = 100", *UNSHARED))
     connection, peer = connected(nat64)
     session = malformed.Session(5000, *ask(nat64.socket(V6, 5000), (V4_IN_IPV6, 4000), nat64.socket(V4, 4000)), 4000)
     # What a storm leaves whole arrives at that session's sockets; it is another one that has to go on.

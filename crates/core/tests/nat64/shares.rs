@@ -127,6 +127,42 @@ fn a_site_leaves_something_whatever_addresses_it_makes_up() {
     }
 }
 
+#[test]
+fn a_refusal_says_whose_share_it_is() {
+    let only = |site, outside| {
+        move |config: &mut Nat64Config| {
+            config.limits = Limits {
+                sessions: 400,
+                site_share: site,
+                outside_share: outside,
+                ..without_shares(Limits::default())
+            };
+        }
+    };
+    let mut t = shared(only(75, 100));
+    let peer = |n: u32| format!("192.0.2.1:{n}");
+    // 75 % of 75 %: the node is in a /56 and in a /48.
+    let refused = (1..).find_map(|n| t.out(UDP, node(1, 0, 1, 1), &peer(n), OTHER).err());
+    assert_eq!(
+        (refused, t.sessions()),
+        (Some(Reason::SiteSessionLimit), 225)
+    );
+    let mut t = shared(|config| {
+        only(75, 100)(config);
+        (config.limits.sessions, config.limits.bindings) = (4000, 400);
+    });
+    let (got, refused) = t.grab(400, |n| node(1, 0, 1, n as u16));
+    assert_eq!((got, refused), (225, Some(Reason::SiteBindingLimit)));
+    let mut t = shared(only(100, 25));
+    let v4 = t.out(UDP, node(1, 0, 1, 1), &peer(1), OTHER).unwrap();
+    let refused = (2..).find_map(|n| t.inward(UDP, v4, &peer(n), OTHER).err());
+    // A quarter of 399, rounded up, beside the one of the node.
+    assert_eq!(
+        (refused, t.sessions()),
+        (Some(Reason::OutsideSessionLimit), 101)
+    );
+}
+
 /// The same numbers of percent suit a large pool, where the table is what has to be shared.
 #[test]
 fn a_large_pool_is_limited_by_the_tables() {
