@@ -30,6 +30,7 @@ mod fate;
 mod flows;
 mod given;
 mod grammar;
+#[allow(dead_code)]
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
 #[allow(dead_code)]
