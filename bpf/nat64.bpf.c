@@ -116,7 +116,11 @@ static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 	if (!last_seen)
 		return DIOLKOS_DECLINE_STATE;
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
-		if (i != to.prefix)
+		__u32 number = i;
+
+		/* So that the compiler goes on with i, which verifiers before Linux 6.8 know, and not with the equal prefix. */
+		asm volatile("" : "+r"(number));
+		if (number != to.prefix)
 			continue;
 		if (addr_v4_is_special(s.src4_be, nat64.pref64[i].only_global))
 			return DIOLKOS_DECLINE_ADDRESS;
