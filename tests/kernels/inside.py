@@ -30,6 +30,8 @@ LINES = (
     (re.compile(r"test (?P<name>\S+) \.\.\. (?P<word>ok|FAILED|ignored)"), {"ok": "ok", "ignored": "skip"}),
     (re.compile(r"(?P<word>ok|FAIL|skip) (?P<name>.+)"), {"ok": "ok", "skip": "skip"}),
 )
+# Of the end-to-end tests, seconds: an emulated processor is slow, and the host may have other work.
+PATIENCE = {"DIOLKOS_PATIENCE": "90"}
 FAILED = threading.Event()
 
 
@@ -50,7 +52,7 @@ class Part:
         passed = failed = 0
         with (RESULTS / f"{self.name}.log").open("w") as log:
             process = subprocess.Popen(
-                ["env", *(f"{key}={value}" for key, value in self.environment.items()), *self.command],
+                ["env", *(f"{key}={value}" for key, value in (PATIENCE | self.environment).items()), *self.command],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 errors="replace",
             )  # fmt: skip
@@ -80,10 +82,10 @@ def check(line: str) -> tuple[str, str] | None:
     return None
 
 
-def pytest(name: str, *what: str, folder: Path = CLONE, environment: dict[str, str] | None = None) -> Part:
+def pytest(name: str, *what: str, folder: Path = CLONE) -> Part:
     """Tests in Python; a name that is no test any more is an error."""
     command = [PYTHON, "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider", *what]
-    return Part(name, command, folder, environment or {}, len(what))
+    return Part(name, command, folder, least=len(what))
 
 
 def chosen(name: str) -> list[str]:
