@@ -32,6 +32,7 @@ LINES = (
 )
 # Of the end-to-end tests, seconds: an emulated processor is slow, and the host may have other work.
 PATIENCE = {"DIOLKOS_PATIENCE": "90"}
+ROUTERS = "tests/test_sut_router.py::test_a_forwarder_forwards_past_the_kernel_and_leaves_it_the_rest"
 FAILED = threading.Event()
 
 
@@ -82,10 +83,11 @@ def check(line: str) -> tuple[str, str] | None:
     return None
 
 
-def pytest(name: str, *what: str, folder: Path = CLONE) -> Part:
+def pytest(name: str, tests: list[str], *options: str, folder: Path = CLONE) -> Part:
     """Tests in Python; a name that is no test any more is an error."""
-    command = [PYTHON, "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider", *what]
-    return Part(name, command, folder, least=len(what))
+    # Twice: the lab's own settings are quiet.
+    command = [PYTHON, "-m", "pytest", "-vv", "--no-header", "-p", "no:cacheprovider", *options, *tests]
+    return Part(name, command, folder, least=len(tests))
 
 
 def chosen(name: str) -> list[str]:
@@ -101,11 +103,11 @@ def lanes(told: dict) -> list[list[Part]]:
     shapes = {"PROPTEST_CASES": "16"}
     programs = Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes)
     return [
-        [law, programs, pytest("generator", *chosen("generator")), Part("doctor", [PYTHON, str(HERE / "doctor.py")])],
+        [law, programs, pytest("generator", chosen("generator")), Part("doctor", [PYTHON, str(HERE / "doctor.py")])],
         [
             Part("places", [PYTHON, str(HERE / "places.py")], least=7),
-            pytest("traffic", *chosen("traffic")),
-            pytest("routers", "tests/test_sut_router.py", "-k", "forwarder_forwards", folder=CLONE / "lab"),
+            pytest("traffic", chosen("traffic")),
+            pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         ],
     ]
 
