@@ -30,7 +30,7 @@ SOAK_DATAPATH ?= tc
 # packets are made for the law.
 KERNELS   ?= 6.1 6.12
 KERNEL_DIR ?=
-LAW_CASES ?= 6000
+LAW_CASES ?= 12000
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:

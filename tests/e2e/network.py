@@ -25,7 +25,8 @@ ROUTER6 = "2001:2:0:1::1"
 SERVER6 = "2001:2:0:2::2"
 SERVER4 = "192.0.0.171"
 SERVER_SYNTHESIZED = "64:ff9b::c000:ab"
-PATIENCE = 15.0
+# Seconds; an emulated machine is given more.
+PATIENCE = float(os.environ.get("DIOLKOS_PATIENCE", "15"))
 SERIAL = itertools.count()
 
 

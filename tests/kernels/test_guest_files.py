@@ -100,3 +100,13 @@ def test_packed_kernels_are_unpacked() -> None:
 def test_lines_of_checks(line: str, found: tuple[str, str] | None) -> None:
     """A line that is not understood as a failure would pass."""
     assert inside.check(line) == found
+
+
+def test_every_name_of_a_test_is_one() -> None:
+    """pytest is asked once, without running them."""
+    for part in [part for lane in inside.lanes({"law": "", "kernel": "", "law_cases": 0}) for part in lane]:
+        if "pytest" in part.command:
+            done = subprocess.run(
+                [*part.command, "--collect-only"], cwd=part.folder, check=False, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stdout
