@@ -264,4 +264,4 @@ def test_the_device_vanishes(siit: SiitNetwork) -> None:
     running = siit.siit()
     siit.ip(siit.translator, "link", "del", "diolkos0")
     assert running.wait() == RUN_TIME
-    assert "the device diolkos0 is gone" in running.log()
+    assert "the TUN device diolkos0 is gone" in running.log()

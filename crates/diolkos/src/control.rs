@@ -20,11 +20,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::clat::PrefixRows;
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
 use crate::failure::Failure;
 use crate::nat64::{BindingRow, Entries, SessionRow};
+use crate::prefixes::PrefixRows;
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
@@ -26,6 +26,8 @@ use crate::slowpath::{Clock, Engine, Writer};
 const BUDGET: usize = 512;
 /// How long it lets them.
 const BREATH: Duration = Duration::from_micros(100);
+/// Whoever comes after a panic must not go on with what it left: each thread ends, and with the first the program.
+const HALF_CHANGED: &str = "a thread has panicked while it changed the tables";
 
 /// The tables and their copy in the fast path, one packet at a time.
 pub struct Controller {
@@ -64,14 +66,21 @@ impl Controller {
         })
     }
 
-    /// Brings back what an earlier run had, before any packet comes.
+    /// Brings back what an earlier run had, before any packet comes. `is_in_vain`: nobody waits for it any more, and it ends
+    /// half done, which is an error.
     pub fn restore(
         &self,
         stored: Option<&mut Stored>,
         old: Option<&Old>,
         own: &[Ipv4Addr],
+        is_in_vain: &dyn Fn() -> bool,
     ) -> Result<Restored, Malformed> {
-        store::restore(&mut self.lock(), stored, old, own)
+        store::restore(&mut self.lock(), stored, old, own, is_in_vain)
+    }
+
+    /// A thread has panicked while it changed the tables: nobody may use or write them any more.
+    pub fn is_broken(&self) -> bool {
+        self.inner.is_poisoned()
     }
 
     /// Takes back what is lent to the fast path, and lends nothing more: it goes on with the sessions that there are.
@@ -224,7 +233,7 @@ impl Controller {
     /// Whoever has the tables has them with all that the fast path has opened: it comes before any packet, question or
     /// change that may follow from it.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.inner.lock().expect(HALF_CHANGED);
         let inner = &mut *guard;
         let random = || inner.stock.take();
         let state = inner.nat64.state_mut();

@@ -3,14 +3,14 @@
 
 use futures_util::TryStreamExt;
 
-use super::Net;
+use super::{in_time, Net};
 
 /// Of clsact and ingress: `TC_H_CLSACT` is its parent, ffff: its handle.
 const TC_H_CLSACT: u32 = 0xffff_fff1;
 
 impl Net {
     /// Removes clsact from an interface when no program of anybody's hangs on it any more.
-    pub async fn remove_unused_clsact(&mut self, index: u32) {
+    pub async fn remove_unused_clsact(&self, index: u32) {
         let index = index as i32;
         let filters = |egress: bool| {
             let request = self.handle.traffic_filter(index).get();
@@ -19,7 +19,7 @@ impl Net {
             } else {
                 request.ingress()
             };
-            request.execute().try_collect::<Vec<_>>()
+            in_time(request.execute().try_collect::<Vec<_>>())
         };
         let unused = filters(false).await.is_ok_and(|f| f.is_empty())
             && filters(true).await.is_ok_and(|f| f.is_empty());
@@ -27,7 +27,7 @@ impl Net {
             let mut request = self.handle.qdisc().del(index);
             request.message_mut().header.parent = TC_H_CLSACT.into();
             // Somebody who attaches at this moment wins: the kernel keeps what we fail to remove.
-            let _ = request.execute().await;
+            let _ = in_time(request.execute()).await;
         }
     }
 }

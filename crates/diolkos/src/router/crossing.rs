@@ -14,6 +14,7 @@ use crate::counters::Tally;
 use crate::failure::Failure;
 use crate::nat64::Controller;
 use crate::slowpath::{Engine, SlowPath};
+use crate::supervise::Watch;
 
 /// What translates at the TUN device, apart from the threads that read from it.
 pub enum Crossing {
@@ -37,13 +38,14 @@ impl Crossing {
         inline: &[Inline],
         queue: impl FnOnce() -> Result<Queue, Failure>,
         past: Past<'_>,
+        watch: &Watch,
     ) -> Result<(Crossing, Arc<dyn Engine>), Failure> {
         warn_without_source(settings, found);
         match settings.translator.mode {
             Mode::Nat64 => {
                 let config = settings.stateful(found);
                 let (stateful, engine) =
-                    Stateful::build(settings, &config, index, inline, queue()?, past)?;
+                    Stateful::build(settings, &config, index, inline, queue()?, past, watch)?;
                 Ok((Crossing::Stateful(Box::new(stateful)), engine))
             }
             Mode::Clat | Mode::Siit => {
@@ -146,6 +148,14 @@ impl Crossing {
         match self {
             Crossing::Stateless(_) => None,
             Crossing::Stateful(stateful) => Some(&stateful.controller),
+        }
+    }
+
+    /// The same for another thread.
+    pub fn shared_controller(&self) -> Option<Arc<Controller>> {
+        match self {
+            Crossing::Stateless(_) => None,
+            Crossing::Stateful(stateful) => Some(stateful.controller.clone()),
         }
     }
 

@@ -19,7 +19,9 @@ use crate::failure::Failure;
 use crate::nat64::store::{Keeper, StateFile, Stored};
 use crate::nat64::{own_networks, Controller, Listener, Sweeper};
 use crate::random::random;
+use crate::signals::Came;
 use crate::slowpath::Engine;
+use crate::supervise::Watch;
 
 /// The state, and what moves it.
 pub struct Stateful {
@@ -40,6 +42,8 @@ pub struct Past<'a> {
     pub pins: Option<&'a Pins>,
     /// Addresses of this host, which no node can have any more.
     pub own: &'a [Ipv4Addr],
+    /// Nobody waits any more for it to come back.
+    pub came: &'a Came,
 }
 
 /// Another configuration, ready to be put in force.
@@ -58,6 +62,7 @@ impl Stateful {
         inline: &[Inline],
         queue: Queue,
         past: Past<'_>,
+        watch: &Watch,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
         let file = settings.nat64.state().map(StateFile::new).transpose()?;
@@ -76,15 +81,15 @@ impl Stateful {
         let controller = Controller::new(config, sessions.zip(lending), secret)
             .map_err(|e| misconfigured(settings, e))?;
         let controller = Arc::new(controller);
-        restore(&controller, stored.as_mut(), old.as_ref(), past.own)?;
+        restore(&controller, stored.as_mut(), old.as_ref(), past)?;
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
             fast.take_over().map_err(accelerate::failure)?;
         }
-        let keeper = file.map(|file| Keeper::start(file, controller.clone(), secret));
+        let keeper = file.map(|file| Keeper::start(file, controller.clone(), secret, watch));
         let keeper = keeper.transpose()?;
-        let sweeper = Sweeper::start(controller.clone(), queue)
+        let sweeper = Sweeper::start(controller.clone(), queue, watch)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
-        let listener = Listener::start(controller.clone()).map_err(|e| {
+        let listener = Listener::start(controller.clone(), watch).map_err(|e| {
             Failure::run_time(format!("no thread for what the fast path opens: {e}"))
         })?;
         let stateful = Stateful {
@@ -133,6 +138,13 @@ impl Stateful {
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.sweeper = None;
         self.listener = None;
+        if self.controller.is_broken() {
+            // As after a kill: the file of the last time, which is whole, and the maps are what the next start has.
+            self.keeper = None;
+            return Err(Failure::run_time(
+                "the state is not written, for a thread has panicked while it changed the tables",
+            ));
+        }
         // What programs opened after the last writing, nobody would own.
         self.controller.stop_lending();
         self.keeper.take().map_or(Ok(()), Keeper::finish)
@@ -209,7 +221,7 @@ fn restore(
     controller: &Controller,
     stored: Option<&mut Stored>,
     old: Option<&Old>,
-    own: &[Ipv4Addr],
+    past: Past<'_>,
 ) -> Result<(), Failure> {
     if stored.is_none() && old.is_none() {
         return Ok(());
@@ -219,7 +231,7 @@ fn restore(
             "another version of the programs is in the kernel: what only its maps have is lost"
         );
     }
-    let restored = controller.restore(stored, old, own);
+    let restored = controller.restore(stored, old, past.own, &|| past.came.already());
     let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
     memory::give_back();
     match restored.refused.is_empty() {

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use diolkos_core::session::{BindingView, Origin, SessionView};
@@ -18,6 +18,7 @@ use super::file::StateFile;
 use super::format::{Entry, Head, Writer};
 use super::moment::Moment;
 use crate::failure::Failure;
+use crate::supervise::Watch;
 
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -52,6 +53,7 @@ impl Keeper {
         file: StateFile,
         controller: Arc<Controller>,
         secret: [u64; 4],
+        watch: &Watch,
     ) -> Result<Keeper, Failure> {
         write(&file, &controller, secret, When::Begin)?;
         let (bell, rung) = channel();
@@ -62,7 +64,7 @@ impl Keeper {
                 let asked = match rung.recv_timeout(pause) {
                     Ok(()) => true,
                     Err(RecvTimeoutError::Timeout) => false,
-                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 };
                 // One time is enough for all who asked until now.
                 while rung.try_recv().is_ok() {}
@@ -82,7 +84,7 @@ impl Keeper {
                 pause = PAUSE.max(begun.elapsed() * SHARE);
             }
         };
-        let thread = Builder::new().name("keeper".to_owned()).spawn(keep);
+        let thread = watch.thread("keeper", keep);
         let thread =
             thread.map_err(|e| Failure::run_time(format!("no thread for the state: {e}")))?;
         Ok(Keeper {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -48,9 +49,10 @@ pub(in crate::nat64) fn restore(
     stored: Option<&mut Stored>,
     old: Option<&Old>,
     own: &[Ipv4Addr],
+    is_in_vain: &dyn Fn() -> bool,
 ) -> Result<Restored, Malformed> {
     inner.mirror.is_restoring = true;
-    let restored = bring_back(inner, stored, old, own);
+    let restored = bring_back(inner, stored, old, own, is_in_vain);
     inner.mirror.is_restoring = false;
     restored
 }
@@ -62,6 +64,7 @@ fn bring_back(
     stored: Option<&mut Stored>,
     old: Option<&Old>,
     own: &[Ipv4Addr],
+    is_in_vain: &dyn Fn() -> bool,
 ) -> Result<Restored, Malformed> {
     let mut restored = Restored::default();
     let mut by_maps = Restored::default();
@@ -77,7 +80,14 @@ fn bring_back(
                 reconcile::take_in(inner, old, &mut by_maps);
             }
         };
-        known = from_file(inner, stored, old, own, before_sessions, &mut restored)?;
+        known = from_file(
+            inner,
+            stored,
+            old,
+            (own, is_in_vain),
+            before_sessions,
+            &mut restored,
+        )?;
     }
     if are_maps_last {
         reconcile::take_in(inner, old, &mut by_maps);
@@ -97,7 +107,7 @@ fn from_file(
     inner: &mut Inner,
     stored: &mut Stored,
     old: Option<&Old>,
-    own: &[Ipv4Addr],
+    (own, is_in_vain): (&[Ipv4Addr], &dyn Fn() -> bool),
     before_sessions: impl FnOnce(&mut Inner),
     restored: &mut Restored,
 ) -> Result<u32, Malformed> {
@@ -113,6 +123,10 @@ fn from_file(
     let mut before_sessions = Some(before_sessions);
     let mut known = 0;
     while let Some(entry) = entries.entry()? {
+        if is_in_vain() {
+            let why = io::Error::new(io::ErrorKind::Interrupted, "the program is to end");
+            return Err(Malformed::Unreadable(why));
+        }
         match entry {
             Entry::Binding(binding) if own.contains(&binding.v4.addr) => {
                 *restored.refused.entry("address_of_this_host").or_default() += 1;
