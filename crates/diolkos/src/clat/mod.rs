@@ -181,6 +181,14 @@ impl Clat {
 
     /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept.
     fn set_out(&mut self, prefix: Ipv6Net, keeps: bool) {
+        if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.isthmus) {
+            // Nobody could be asked there whether an address is free.
+            self.stranded = true;
+            if self.obstacle.replace(why.clone()) != Some(why.clone()) {
+                tracing::warn!("waiting: {why}");
+            }
+            return;
+        }
         let is_given = self.site.settings.clat.v6 != V6Address::Auto;
         let fits = |side6: &Side6| keeps && (side6.pref64 == prefix || is_given);
         let ours = self.isthmus.as_ref().map(|isthmus| isthmus.side6);

@@ -54,10 +54,7 @@ impl Service for Clat {
     async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
         let uplink = &self.site.uplink;
         match event {
-            Event::LinkGone(index) if index == uplink.index => Err(Failure::run_time(format!(
-                "the uplink {} is gone",
-                uplink.name
-            ))),
+            Event::LinkGone(index) if index == uplink.index => Err(self.uplink_is_gone()),
             Event::LinkChanged(link) if link.index == uplink.index => {
                 self.follow_uplink().await?;
                 Ok(Heed::Routes)
@@ -67,7 +64,7 @@ impl Service for Clat {
     }
 
     fn routes_change(&mut self, news: &RouteNews) -> Heed {
-        if !news.v6 {
+        if !news.moves6(self.isthmus.as_ref().map(|isthmus| isthmus.index)) {
             return Heed::Nothing;
         }
         // While routes change, the fast path looks each packet's route up.
@@ -155,11 +152,14 @@ impl Clat {
         }
     }
 
+    fn uplink_is_gone(&self) -> Failure {
+        Failure::run_time(format!("the uplink {} is gone", self.site.uplink.name))
+    }
+
     /// The uplink has other properties: its link-layer address, its MTU, a carrier.
     async fn follow_uplink(&mut self) -> Result<(), Failure> {
         let Some(link) = self.site.net.link_at(self.site.uplink.index).await? else {
-            // News of that are on their way.
-            return Ok(());
+            return Err(self.uplink_is_gone());
         };
         let link = as_configured(link, &self.site.settings);
         let before = std::mem::replace(&mut self.site.uplink, link);
@@ -170,6 +170,11 @@ impl Clat {
         }
         if uplink.address != before.address {
             self.tell_neighbours().await;
+        }
+        if let (None, true, None, Some(wanted)) =
+            (&self.isthmus, self.stranded, &self.claiming, self.wanted)
+        {
+            self.set_out(wanted, true);
         }
         let Some(isthmus) = &mut self.isthmus else {
             return Ok(());

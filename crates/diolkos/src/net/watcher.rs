@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures_util::future::FutureExt;
 use futures_util::stream::{Stream, StreamExt};
 use ipnet::IpNet;
+use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_REPLACE};
 use tokio::sync::mpsc::{channel, Receiver, Sender};
@@ -49,8 +50,10 @@ pub enum Event {
 /// Which routes have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteNews {
-    /// IPv6 routes or rules, of whatever kind.
-    pub v6: bool,
+    /// IPv6 rules, or routes through no interface in particular.
+    v6: bool,
+    /// Interfaces through which IPv6 routes came or went.
+    v6_through: BTreeSet<u32>,
     /// Interfaces through which routes are gone.
     gone_from: BTreeSet<u32>,
     /// Destinations to which another route took the place of one.
@@ -67,6 +70,11 @@ impl RouteNews {
         self.all || self.gone_from.contains(&index) || to.any(|to| self.replaced.contains(&to))
     }
 
+    /// Whether IPv6 packets may take another way, apart from routes through one interface.
+    pub fn moves6(&self, besides: Option<u32>) -> bool {
+        self.v6 || self.v6_through.iter().any(|index| Some(*index) != besides)
+    }
+
     /// Whether a family may have lost its default route.
     pub fn took_default(&self) -> bool {
         self.default_gone || self.all
@@ -74,6 +82,7 @@ impl RouteNews {
 
     fn merge(&mut self, other: RouteNews) {
         self.v6 |= other.v6;
+        self.v6_through.extend(other.v6_through);
         self.all |= other.all;
         self.default_gone |= other.default_gone;
         self.gone_from.extend(other.gone_from);
@@ -262,18 +271,16 @@ impl<L: Look> Watcher<L> {
                 Event::AddressesChanged
             }
             M::NewRoute(message) => Event::RoutesChanged(RouteNews {
-                v6: message.header.address_family == AddressFamily::Inet6,
                 replaced: route::destination(&message)
                     .filter(|_| replaces)
                     .into_iter()
                     .collect(),
-                ..RouteNews::default()
+                ..of_route(&message)
             }),
             M::DelRoute(message) => Event::RoutesChanged(RouteNews {
-                v6: message.header.address_family == AddressFamily::Inet6,
                 gone_from: route::exits(&message).collect(),
                 default_gone: message.header.destination_prefix_length == 0,
-                ..RouteNews::default()
+                ..of_route(&message)
             }),
             M::NewRule(_) | M::DelRule(_) => Event::RoutesChanged(RouteNews {
                 v6: true,
@@ -282,6 +289,17 @@ impl<L: Look> Watcher<L> {
             _ => return,
         };
         push(&mut self.pending, event);
+    }
+}
+
+/// What is to be said of a route that came or went.
+fn of_route(message: &RouteMessage) -> RouteNews {
+    let is_v6 = message.header.address_family == AddressFamily::Inet6;
+    let v6_through: BTreeSet<u32> = route::exits(message).filter(|_| is_v6).collect();
+    RouteNews {
+        v6: is_v6 && v6_through.is_empty(),
+        v6_through,
+        ..RouteNews::default()
     }
 }
 

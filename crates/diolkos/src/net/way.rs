@@ -31,7 +31,7 @@ impl Net {
         prefix: Ipv6Net,
         way: Way,
     ) -> Result<Option<String>, Failure> {
-        if let Some(obstacle) = of_link(uplink) {
+        if let Some(obstacle) = uplink.obstacle6() {
             return Ok(Some(obstacle));
         }
         let fits = |out: Option<u32>| match (way, out) {
@@ -50,7 +50,7 @@ impl Net {
     /// What stops packets of a router, if anything does: interfaces that carry nothing, or a family without any route but
     /// those through the device `own`.
     pub async fn obstacles(&self, links: &[Link], own: u32) -> Result<Vec<String>, Failure> {
-        let mut obstacles: Vec<String> = links.iter().filter_map(of_link).collect();
+        let mut obstacles: Vec<String> = links.iter().filter_map(Link::obstacle6).collect();
         for (family, name) in [
             (AddressFamily::Inet, "IPv4"),
             (AddressFamily::Inet6, "IPv6"),
@@ -69,26 +69,27 @@ impl Net {
     }
 }
 
-/// What stops IPv6 on a link.
-fn of_link(link: &Link) -> Option<String> {
-    let name = &link.name;
-    let setting = |key: &str| fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/{key}"));
-    if !link.is_up {
-        return Some(format!("{name} is down"));
-    }
-    if !link.running {
-        return Some(format!("{name} has no carrier"));
-    }
-    if link.mtu < IPV6_MINIMUM_MTU {
-        return Some(format!(
-            "the MTU of {name} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
-            link.mtu
-        ));
-    }
-    match setting("disable_ipv6") {
-        Ok(value) if value.trim() == "0" => None,
-        // Or the kernel knows no IPv6 at all.
-        Ok(_) | Err(_) => Some(format!("IPv6 is disabled on {name}")),
+impl Link {
+    /// What stops IPv6 on this link, if anything does.
+    pub fn obstacle6(&self) -> Option<String> {
+        let name = &self.name;
+        if !self.is_up {
+            return Some(format!("{name} is down"));
+        }
+        if !self.running {
+            return Some(format!("{name} has no carrier"));
+        }
+        if self.mtu < IPV6_MINIMUM_MTU {
+            return Some(format!(
+                "the MTU of {name} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
+                self.mtu
+            ));
+        }
+        match fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6")) {
+            Ok(value) if value.trim() == "0" => None,
+            // Or the kernel knows no IPv6 at all.
+            Ok(_) | Err(_) => Some(format!("IPv6 is disabled on {name}")),
+        }
     }
 }
 
