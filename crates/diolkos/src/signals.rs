@@ -39,6 +39,7 @@ impl Signals {
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
             }
+            tracing::debug!("a signal has come");
             tell.send_replace(true);
             // Further ones change nothing, and the default action must not come back.
             std::future::pending::<()>().await;

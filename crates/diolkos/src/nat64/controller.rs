@@ -277,3 +277,54 @@ impl Engine for Controller {
         verdict
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Found};
+    use crate::supervise;
+
+    /// Whoever comes after a panic finds tables that nobody may use, and the alarm rings.
+    #[test]
+    fn half_changed_tables_are_used_by_nobody() {
+        let found = Found {
+            mtu4: 1500,
+            mtu6: 1500,
+            address6: None,
+        };
+        let text = "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\n[[nat64.pool4]]\naddress = \"192.0.2.0/29\"\n";
+        let settings = config::parse(text, "nat64.toml").expect("a configuration");
+        let config = settings.stateful(found);
+        let controller = Controller::new(&config, None, [1, 2, 3, 4]).expect("a controller");
+        let controller = Arc::new(controller);
+        assert!(!controller.is_broken());
+
+        let (watch, mut alarm) = supervise::pair();
+        let breaks = controller.clone();
+        let broken = watch.thread("reader", move || {
+            let _tables = breaks.lock();
+            panic!("in the middle of a change")
+        });
+        broken.expect("a thread").join().expect("it is caught");
+        assert!(controller.is_broken());
+        let settles = controller.clone();
+        let second = watch.thread("listener", move || {
+            settles.settle();
+            Ok(())
+        });
+        second.expect("a thread").join().expect("it is caught");
+
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let said = runtime.expect("a runtime").block_on(async {
+            [alarm.rung().await, alarm.rung().await].map(|failure| failure.to_string())
+        });
+        assert!(
+            said[0].contains("`reader` panicked: in the middle of a change"),
+            "{said:?}"
+        );
+        assert!(
+            said[1].contains("`listener` panicked: a thread has panicked"),
+            "{said:?}"
+        );
+    }
+}
