@@ -293,7 +293,7 @@ mod tests {
             address6: None,
         };
         let text = "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\n[[nat64.pool4]]\naddress = \"192.0.2.0/29\"\n";
-        let settings = config::parse(text, "nat64.toml").expect("a configuration");
+        let settings = config::parse(text, "nat64.toml", |_| ()).expect("a configuration");
         let config = settings.stateful(found);
         let controller = Controller::new(&config, None, [1, 2, 3, 4]).expect("a controller");
         let controller = Arc::new(controller);
