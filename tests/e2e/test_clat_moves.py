@@ -23,7 +23,7 @@ def reaches(net: Network) -> bool:
 
 def address_of(log: str) -> str:
     """The CLAT's IPv6 address, as it was said last."""
-    return log.rsplit("<-> ", 1)[1].split()[0]
+    return log.rsplit("<-> ", 1)[1].split(maxsplit=1)[0]
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,24 @@ def test_a_device_that_is_down_is_named(net: Network, datapath: str) -> None:
 
 
 def flood(net: Network, *last: str) -> None:
-    """More news than a netlink socket holds, and then something that matters."""
-    routes = [f"route {verb} 198.18.{n // 250}.{n % 250}/32 dev lo" for verb in ("add", "del") for n in range(4000)]
-    net.run(net.client, "ip", "-batch", "-", input="\n".join([*routes, *last, *routes, ""]))
+    """More news than a netlink socket holds, of both families, then something that matters, and more again."""
+    noise = {
+        "-4": [f"route {verb} 198.18.{n // 250}.{n % 250}/32 dev lo" for verb in ("add", "del") for n in range(4000)],
+        "-6": [f"route {verb} 2001:db8:ffff::{n:x}/128 dev lo" for verb in ("add", "del") for n in range(4000)],
+    }
+    for command in (None, last, None):
+        if command:
+            net.run(net.client, "ip", *command)
+            continue
+        for family, lines in noise.items():
+            net.run(net.client, "ip", family, "-batch", "-", input="\n".join([*lines, ""]))
 
 
 def test_lost_news_of_own_routes(net: Network, datapath: str) -> None:
     """While the program stands still, the kernel throws news away; afterwards it looks at everything."""
     clat = net.clat(datapath)
     clat.process.send_signal(signal.SIGSTOP)
-    flood(net, "route flush dev diolkos0")
+    flood(net, "route", "flush", "dev", "diolkos0")
     clat.process.send_signal(signal.SIGCONT)
     net.until(lambda: reaches(net))
     assert "diolkos0 had lost the route to 0.0.0.0/0" in clat.log()
@@ -79,7 +87,7 @@ def test_lost_news_of_the_uplink(net: Network) -> None:
     """That the uplink is gone is found out, although nobody has told."""
     clat = net.clat("tun")
     clat.process.send_signal(signal.SIGSTOP)
-    flood(net, "link del wan0")
+    flood(net, "link", "del", "wan0")
     clat.process.send_signal(signal.SIGCONT)
     assert clat.wait() == RUN_TIME
     assert "the uplink wan0 is gone" in clat.log()

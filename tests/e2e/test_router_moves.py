@@ -126,7 +126,7 @@ def test_what_cannot_pass_is_said(siit: SiitNetwork) -> None:
 
 
 def test_a_reload_that_takes_long_does_not_hold_up_dns(nat64: Nat64Network) -> None:
-    """The configuration comes out of a pipe in which nobody writes yet: the DNS64 answers meanwhile, and the reload succeeds."""
+    """The configuration comes out of a pipe in which nobody writes yet: the DNS64 answers meanwhile, then the reload ends."""
     dns64 = f'[dns64]\nlisten = ["[{TRANSLATOR6}]:53"]\nupstream = ["{V4}"]\npref64 = ["{PREF64}"]\n'
     nat64.configure(STATEFUL + dns64)
     running = nat64.siit(command="run")
