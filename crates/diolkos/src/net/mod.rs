@@ -85,6 +85,7 @@ fn unconnected(error: io::Error) -> Failure {
 }
 
 /// Why a request was not carried out.
+#[derive(Debug)]
 enum Refusal {
     /// The kernel says no.
     Error(rtnetlink::Error),
@@ -134,7 +135,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_has_an_end() {
         let never = std::future::pending::<Result<(), rtnetlink::Error>>();
-        let refusal = in_time(never).await.err().expect("it is refused");
+        let refusal = in_time(never).await.expect_err("it is refused");
         let failure = refusal.to("list the routes");
         assert_eq!(
             failure.to_string(),
