@@ -178,7 +178,7 @@ def test_the_device_vanishes(nat64: Nat64Network) -> None:
     running = nat64.nat64()
     nat64.ip(nat64.translator, "link", "del", "diolkos0")
     assert running.wait() == RUN_TIME
-    assert "the device diolkos0 is gone" in running.log()
+    assert "the TUN device diolkos0 is gone" in running.log()
 
 
 def test_what_cannot_start(nat64: Nat64Network) -> None:

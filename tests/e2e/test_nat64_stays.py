@@ -13,6 +13,7 @@ from diolkos_lab.topology import mounts
 from nat64 import CONFIG, Nat64Network
 from network import Running
 from siit import CONFIG as SIIT_CONFIG
+from siit import V6
 from stateful import PINS, end, left, namespace_cookie, start, state, stop_for_good
 from stream import Stream
 from test_clat_faults import RUN_TIME
@@ -45,6 +46,7 @@ def test_what_stays_can_be_removed(nat64: Nat64Network, next_start: str) -> None
         nat64.configure(SIIT_CONFIG)
         assert nat64.siit().stop() == 0
     elif next_start == "clat":
+        nat64.ip(nat64.translator, "route", "add", "64:ff9b::/96", "via", V6)
         clat = nat64.start(nat64.translator, str(nat64.program), "clat", "--uplink", "b6", stderr=subprocess.PIPE, text=True)
         line = ""
         while "ready" not in line:

@@ -227,6 +227,7 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
     assert code == RUN_TIME
     assert "no diolkos runs in this network namespace" in one_sentence(message)
     siit.run(siit.translator, "ip", "link", "set", "b6", "up")
+    siit.ip(siit.translator, "route", "add", "64:ff9b::/96", "via", V6)
     log = siit.scratch / "clat"
     with log.open("w") as sink:
         siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--datapath", "tun", stderr=sink)
@@ -265,4 +266,4 @@ def test_the_device_vanishes(siit: SiitNetwork) -> None:
     running = siit.siit()
     siit.ip(siit.translator, "link", "del", "diolkos0")
     assert running.wait() == RUN_TIME
-    assert "the device diolkos0 is gone" in running.log()
+    assert "the TUN device diolkos0 is gone" in running.log()

@@ -24,12 +24,15 @@ mod instance;
 mod nat64;
 mod net;
 mod offline;
+mod prefixes;
 mod privilege;
 mod random;
 mod resident;
 mod router;
+mod service;
 mod signals;
 mod slowpath;
+mod supervise;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -38,12 +41,15 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 use cli::{Cli, Command, Common, Show, What};
 use config::nat64::Static;
 use config::{Level, Mode, Settings};
 use control::{Answer, Request};
 use failure::Failure;
+use supervise::{Alarm, Watch};
 
 /// Readers of what others wrote: files and packets. Nothing else of this crate is for use from outside.
 pub mod readers {
@@ -58,24 +64,24 @@ pub mod readers {
 
 /// The program, from its command line to its exit code.
 pub fn main() -> ExitCode {
-    let done =
-        match Cli::parse().command {
-            Command::Clat(options) => clat_settings(options)
-                .and_then(|s| foreground(files(&s), s.log.level, clat::run(s))),
-            Command::Siit(options) => from_file(options, Some(Mode::Siit)),
-            Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
-            Command::Dns64(options) => dns64_settings(options)
-                .and_then(|s| foreground(files(&s), s.log.level, dns64::run(s))),
-            Command::Run(options) => from_file(options, None),
-            Command::Check { file } => config::load(&file, |_| ())
-                .and_then(|settings| settings.canonical())
-                .and_then(print),
-            Command::Translate(options) => offline::run(&options),
-            Command::Show(options) => show(&options).and_then(print),
-            Command::Bind(options) => bind(options),
-            Command::Reload(options) => reload(&options),
-            Command::Stop(options) => stop(&options),
-        };
+    let done = match Cli::parse().command {
+        Command::Clat(options) => clat_settings(options)
+            .and_then(|s| translator(files(&s), s.log.level, None, |with| clat::run(s, with))),
+        Command::Siit(options) => from_file(options, Some(Mode::Siit)),
+        Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
+        Command::Dns64(options) => {
+            dns64_settings(options).and_then(|s| foreground(files(&s), s.log.level, dns64::run(s)))
+        }
+        Command::Run(options) => from_file(options, None),
+        Command::Check { file } => config::load(&file, |_| ())
+            .and_then(|settings| settings.canonical())
+            .and_then(print),
+        Command::Translate(options) => offline::run(&options),
+        Command::Show(options) => show(&options).and_then(print),
+        Command::Bind(options) => bind(options),
+        Command::Reload(options) => reload(&options),
+        Command::Stop(options) => stop(&options),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -186,24 +192,50 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     }
     // `run` does everything that the file says, and the other commands what they are called.
     let beside = settings.dns64.is_some() && mode.is_none();
-    let beside = beside.then(|| dns64::run_beside(settings.clone()));
+    let beside = beside.then(|| settings.clone());
     match settings.translator.mode {
-        Mode::Clat => foreground(files, level, together(clat::run(settings), beside)),
-        Mode::Siit | Mode::Nat64 => {
-            foreground(files, level, together(router::run(settings, read), beside))
-        }
+        Mode::Clat => translator(files, level, beside, |with| clat::run(settings, with)),
+        Mode::Siit | Mode::Nat64 => translator(files, level, beside, |with| {
+            router::run(settings, read, with)
+        }),
     }
 }
 
-/// Both, until a signal ends both or one fails.
-async fn together(
-    translator: impl Future<Output = Result<(), Failure>>,
-    dns64: Option<impl Future<Output = Result<(), Failure>>>,
+/// A translator, and a DNS64 beside it, until a signal ends both or one fails. The DNS64 has a thread of its own: it goes
+/// on while the translator restores its state or takes another configuration.
+fn translator<F: Future<Output = Result<(), Failure>>>(
+    files: usize,
+    level: Level,
+    dns64: Option<Settings>,
+    run: impl FnOnce((Watch, Alarm)) -> F,
 ) -> Result<(), Failure> {
-    match dns64 {
-        Some(dns64) => tokio::try_join!(translator, dns64).map(|_| ()),
-        None => translator.await,
+    privilege::check_open_files(files)?;
+    let (watch, alarm) = supervise::pair();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let beside = |settings| {
+        let serve = move || {
+            event_loop(&mut Builder::new_current_thread())?.block_on(async {
+                tokio::select! {
+                    done = dns64::run_beside(settings) => done,
+                    _ = stopped => Ok(()),
+                }
+            })
+        };
+        watch
+            .thread("dns64", serve)
+            .map_err(|e| Failure::run_time(format!("no thread for the DNS64: {e}")))
+    };
+    start_log(level);
+    let beside = dns64.map(beside).transpose()?;
+    let done = supervise::guarded("the translator", || {
+        event_loop(Builder::new_multi_thread().worker_threads(1))?.block_on(run((watch, alarm)))
+    });
+    drop(stop);
+    if let Some(thread) = beside {
+        // Whatever it ended by, the alarm has told.
+        let _ = thread.join();
     }
+    done
 }
 
 /// How many files these settings have open, beside what every program has.
@@ -219,11 +251,16 @@ fn foreground(
 ) -> Result<(), Failure> {
     privilege::check_open_files(files)?;
     start_log(level);
-    tokio::runtime::Builder::new_current_thread()
+    supervise::guarded("the program", || {
+        event_loop(&mut Builder::new_current_thread())?.block_on(work)
+    })
+}
+
+fn event_loop(builder: &mut Builder) -> Result<Runtime, Failure> {
+    builder
         .enable_all()
         .build()
-        .map_err(|e| Failure::run_time(format!("no event loop: {e}")))?
-        .block_on(work)
+        .map_err(|e| Failure::run_time(format!("no event loop: {e}")))
 }
 
 fn start_log(level: Level) {

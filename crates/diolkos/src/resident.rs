@@ -34,7 +34,7 @@ pub async fn unmark(net: &Net, index: u32) {
 
 /// Removes everything that an earlier run has left, by intent or because it was killed. True if there was anything. Whoever
 /// calls this is the one instance for the device.
-pub async fn clear(net: &mut Net, device: &str) -> Result<bool, Failure> {
+pub async fn clear(net: &Net, device: &str) -> Result<bool, Failure> {
     let mut found = false;
     // The device goes first: from then on nothing is led to what goes next.
     if let Some(index) = find(net, device).await? {
@@ -56,11 +56,7 @@ pub async fn clear(net: &mut Net, device: &str) -> Result<bool, Failure> {
 
 /// Takes off filters that an earlier run left at interfaces, which need not be those of this configuration, apart from
 /// those that `heir` has taken over. True if there were any.
-pub async fn take_off(
-    net: &mut Net,
-    device: &str,
-    heir: Option<&FastPath>,
-) -> Result<bool, Failure> {
+pub async fn take_off(net: &Net, device: &str, heir: Option<&FastPath>) -> Result<bool, Failure> {
     let mut found = false;
     for link in net.links().await? {
         if fastpath::take_off_leftovers(link.index, device, heir) {

@@ -6,20 +6,19 @@ use crate::config::{Networks, Settings, V6Address};
 use crate::control::{Answer, Request};
 use crate::counters;
 
-impl Clat<'_> {
-    pub(super) fn reply(&self, request: Request) -> Answer {
+impl Clat {
+    pub(super) fn answer(&self, request: Request) -> Answer {
         match request {
             Request::Hello => Answer::Hello {
                 pid: std::process::id(),
             },
             Request::Counters => self.counters(),
-            Request::Config => match self.in_force().canonical() {
+            Request::Config => match self.settings_in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(error) => Answer::Failed(error.to_string()),
             },
             Request::Prefix => {
-                let open = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open);
-                Answer::Prefix(self.finder.rows(open.map(|isthmus| isthmus.side6.pref64)))
+                Answer::Prefix(self.finder.rows(self.in_force()))
             }
             Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
                 Answer::Failed("a CLAT has no bindings and sessions".to_owned())
@@ -45,8 +44,8 @@ impl Clat<'_> {
     }
 
     /// The settings with what stands for `auto` now; where nothing does, it stays.
-    fn in_force(&self) -> Settings {
-        let mut settings = self.site.settings.clone();
+    fn settings_in_force(&self) -> Settings {
+        let mut settings = Settings::clone(&self.site.settings);
         if let Some(isthmus) = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open) {
             settings.clat.v6 = V6Address::Fixed(isthmus.side6.address);
             settings.translator.pref64 = Networks::These(vec![isthmus.side6.pref64]);

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::net::{Link, Medium, Net};
 
 use super::address::{self, Recipe};
+use super::isthmus::Site;
 use super::neighbour::Responder;
 
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
@@ -38,12 +39,12 @@ pub async fn check_v4(net: &Net, settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Finds an IPv6 address for a translation prefix that nobody has, and begins to answer for it.
-pub async fn claim(
-    net: &Net,
-    settings: &Settings,
-    uplink: &Link,
-    pref64: Ipv6Net,
-) -> Result<Claim, Failure> {
+pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
+    let Site {
+        net,
+        settings,
+        uplink,
+    } = site;
     let candidates: Vec<Ipv6Addr> = match settings.clat.v6 {
         V6Address::Fixed(address) => vec![address],
         V6Address::Auto => {

@@ -14,9 +14,10 @@ use crate::accelerate;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
-use crate::net::{Link, Medium, Net, Route4, Route6};
+use crate::net::{Link, Medium, Net, Own, Route4, Route6};
 use crate::random::random;
 use crate::slowpath::{self, SlowPath};
+use crate::supervise::Watch;
 
 use super::rules::{self, Side6};
 
@@ -24,14 +25,14 @@ use super::rules::{self, Side6};
 const GROWTH: u32 = 28;
 
 /// Where it is built.
-#[derive(Clone, Copy)]
-pub struct Site<'a> {
+#[derive(Clone)]
+pub struct Site {
     /// The kernel.
-    pub net: &'a Net,
+    pub net: Arc<Net>,
     /// What the operator says.
-    pub settings: &'a Settings,
-    /// What leads to the IPv6 network.
-    pub uplink: &'a Link,
+    pub settings: Arc<Settings>,
+    /// What leads to the IPv6 network, as it is now.
+    pub uplink: Link,
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes.
@@ -43,6 +44,8 @@ pub struct Isthmus {
     /// IPv4 routes lead to it.
     pub is_open: bool,
     has_address: bool,
+    /// Of the TUN device and of the IPv6 side, bytes, as they are translated with.
+    mtus: [u32; 2],
     // In the order in which they must end: the fast path must not lead to a device that is gone.
     /// Unless the TUN device is all there is.
     pub fast: Option<ClatPath>,
@@ -53,8 +56,8 @@ pub struct Isthmus {
 
 impl Isthmus {
     /// Everything but the IPv4 side.
-    pub async fn build(site: Site<'_>, side6: Side6) -> Result<Isthmus, Failure> {
-        let (net, uplink) = (site.net, site.uplink);
+    pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<Isthmus, Failure> {
+        let (net, uplink) = (&site.net, &site.uplink);
         let t = &site.settings.translator;
         let translator = translator(site, side6)?;
         let queues = slowpath::readers(t.queues);
@@ -83,14 +86,16 @@ impl Isthmus {
                 t.device
             );
         }
-        let slow = SlowPath::start(tun.queues, Arc::new(translator)).map_err(|e| {
-            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-        })?;
+        let slow =
+            SlowPath::start(&t.device, tun.queues, Arc::new(translator), watch).map_err(|e| {
+                Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+            })?;
         Ok(Isthmus {
             index,
             side6,
             is_open: false,
             has_address: false,
+            mtus: mtus(uplink),
             fast,
             _forwarding: forwarding,
             slow,
@@ -98,7 +103,7 @@ impl Isthmus {
     }
 
     /// Last of all, leads IPv4 to the translator.
-    pub async fn open(&mut self, site: Site<'_>) -> Result<(), Failure> {
+    pub async fn open(&mut self, site: &Site) -> Result<(), Failure> {
         if self.is_open {
             return Ok(());
         }
@@ -115,7 +120,7 @@ impl Isthmus {
     }
 
     /// Leads IPv4 here no more: applications learn at once that there is no way, or take another.
-    pub async fn close(&mut self, site: Site<'_>) {
+    pub async fn close(&mut self, site: &Site) {
         if !self.is_open {
             return;
         }
@@ -129,12 +134,12 @@ impl Isthmus {
     }
 
     /// Translates with another prefix, or to another address, from the next packet on.
-    pub async fn move_to(&mut self, site: Site<'_>, side6: Side6) -> Result<(), Failure> {
+    pub async fn move_to(&mut self, site: &Site, side6: Side6) -> Result<(), Failure> {
         let translator = translator(site, side6)?;
         let old = std::mem::replace(&mut self.side6, side6);
         match &mut self.fast {
             Some(fast) => {
-                let rules = rules::of(site.settings, site.uplink, side6, self.index);
+                let rules = rules::of(&site.settings, &site.uplink, side6, self.index);
                 fast.swap(&rules).map_err(accelerate::failure)?;
             }
             None if old.address != side6.address => {
@@ -147,6 +152,49 @@ impl Isthmus {
             site.net.remove_route6(&route6(self.index, old)).await?;
         }
         Ok(())
+    }
+
+    /// Follows the uplink's MTU; false if that is what it was. The larger device comes first and the smaller one last: no
+    /// packet meets one that is too small for it.
+    pub async fn resize(&mut self, site: &Site) -> Result<bool, Failure> {
+        let (old, new) = (self.mtus, mtus(&site.uplink));
+        if old == new {
+            return Ok(false);
+        }
+        if new[0] > old[0] {
+            site.net.set_tun_mtu(self.index, new[0]).await?;
+        }
+        let translator = translator(site, self.side6)?;
+        if let Some(fast) = &mut self.fast {
+            let rules = rules::of(&site.settings, &site.uplink, self.side6, self.index);
+            fast.swap(&rules).map_err(accelerate::failure)?;
+        }
+        self.slow.swap(Arc::new(translator));
+        self.mtus = new;
+        if self.is_open {
+            for route in routes4(self.index, site) {
+                site.net.replace_route4(&route).await?;
+            }
+        }
+        if new[0] < old[0] {
+            site.net.set_tun_mtu(self.index, new[0]).await?;
+        }
+        Ok(true)
+    }
+
+    /// What has to stay on the device.
+    pub fn own(&self, site: &Site) -> Own {
+        let routes4 = routes4(self.index, site).filter(|_| self.is_open);
+        Own {
+            index: self.index,
+            mtu: self.mtus[0],
+            address: self.has_address.then_some(site.settings.clat.v4),
+            routes4: routes4.collect(),
+            routes6: match self.fast {
+                Some(_) => Vec::new(),
+                None => vec![route6(self.index, self.side6)],
+            },
+        }
     }
 
     /// Tells the fast path the one router behind the prefix, or that it must look the route up.
@@ -164,19 +212,23 @@ impl Isthmus {
     }
 }
 
+fn mtus(uplink: &Link) -> [u32; 2] {
+    [rules::tun_mtu(uplink), rules::mtu6(uplink)]
+}
+
 /// What the slow path obeys; the error says what of the configuration the prefix contradicts.
-fn translator(site: Site<'_>, side6: Side6) -> Result<Translator, Failure> {
-    Translator::new(&rules::translation(site.settings, site.uplink, side6))
+fn translator(site: &Site, side6: Side6) -> Result<Translator, Failure> {
+    Translator::new(&rules::translation(&site.settings, &site.uplink, side6))
         .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))
 }
 
 fn start_fast_path(
-    site: Site<'_>,
+    site: &Site,
     side6: Side6,
     tun_ifindex: u32,
 ) -> Result<Option<ClatPath>, Failure> {
     let t = &site.settings.translator;
-    let rules = rules::of(site.settings, site.uplink, side6, tun_ifindex);
+    let rules = rules::of(&site.settings, &site.uplink, side6, tun_ifindex);
     accelerate::start(t, |attach| match site.uplink.medium {
         Medium::Other => Err(Failure::missing(format!(
             "the fast path does not know the link layer of {}",
@@ -195,9 +247,9 @@ fn route6(index: u32, side6: Side6) -> Route6 {
     }
 }
 
-fn routes4(index: u32, site: Site<'_>) -> impl Iterator<Item = Route4> + use<'_> {
+fn routes4(index: u32, site: &Site) -> impl Iterator<Item = Route4> + '_ {
     let clat = &site.settings.clat;
-    let mtu = rules::mtu6(site.uplink) - GROWTH;
+    let mtu = rules::mtu6(&site.uplink) - GROWTH;
     clat.routes.iter().map(move |to| Route4 {
         to: *to,
         index,

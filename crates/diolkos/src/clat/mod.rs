@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT (RFC 6877), from the first look at the uplink to the clean machine after it.
 //!
-//! find the prefix → claim an address for it → build, or move → open → serve → leave. With a prefix that the operator
-//! has said, each stage is passed once; with one that the network says, as often as that changes.
+//! find the prefix → claim an address for it → build, or move → open, once something can pass → serve → leave. With a
+//! prefix that the operator has said, each stage is passed once; with one that the network says, as often as that changes.
 
 mod address;
 mod answers;
@@ -11,46 +11,40 @@ mod isthmus;
 pub mod neighbour;
 mod pref64;
 mod rules;
+mod serving;
 
-use std::convert::Infallible;
-use std::net::Ipv6Addr;
-use std::rc::Rc;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use futures_util::future::{FutureExt, LocalBoxFuture};
-use futures_util::stream::BoxStream;
-use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, FutureExt};
 use ipnet::Ipv6Net;
-use tokio::time::Instant;
 
 use crate::accelerate;
 use crate::config::{Settings, V6Address};
-use crate::control::{self, Control};
+use crate::control;
 use crate::failure::{Failure, Kind};
-use crate::net::{Event, Net};
+use crate::net::{Link, Way};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::resident;
-use crate::signals::Signals;
+use crate::service::{self, Host};
+use crate::supervise::{Alarm, Task, Watch};
 
 use claim::{check_v4, claim, Claim};
 use isthmus::{Isthmus, Site};
+use neighbour::Responder;
 use pref64::Finder;
 use rules::Side6;
 
-pub use pref64::PrefixRows;
-
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
-/// Routes and addresses come and go in groups; while routes do, the fast path looks each packet's route up.
-const SETTLE: Duration = Duration::from_millis(200);
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
-pub async fn run(settings: Settings) -> Result<(), Failure> {
+pub async fn run(settings: Settings, supervision: (Watch, Alarm)) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN, NET_RAW])?;
-    let mut signals = Signals::new()?;
-    let (mut net, news) = Net::connect()?;
-    let mut uplink = net.link(&settings.translator.interfaces[0]).await?;
-    uplink.mtu6 = settings.translator.mtu6.or(uplink.mtu6);
+    let mut host = Host::new(supervision).await?;
+    let net = host.net.clone();
+    let uplink = net.link(&settings.translator.interfaces[0]).await?;
+    let uplink = as_configured(uplink, &settings);
     if uplink.mtu6 < IPV6_MINIMUM_MTU {
         return Err(Failure::run_time(format!(
             "the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
@@ -59,107 +53,106 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     }
     let mut control = control::listen(&settings.translator.device)?;
 
-    resident::clear(&mut net, &settings.translator.device).await?;
+    resident::clear(&net, &settings.translator.device).await?;
     check_v4(&net, &settings).await?;
+    let finder = Finder::new(&settings, &uplink)?;
     let site = Site {
-        net: &net,
-        settings: &settings,
-        uplink: &uplink,
+        net: net.clone(),
+        settings: Arc::new(settings),
+        uplink,
     };
-    let mut clat = Clat::new(site, Finder::new(&settings, &uplink)?);
-    clat.serve(&mut control, news, &mut signals).await
+    let mut clat = Clat::new(site, finder, host.watch.clone());
+    let served = async {
+        clat.begin().await?;
+        service::serve(&mut clat, &mut host, &mut control).await
+    }
+    .await;
+    served.map(|_| ())
+}
+
+/// A link with what the operator says of it.
+fn as_configured(mut uplink: Link, settings: &Settings) -> Link {
+    uplink.mtu6 = settings.translator.mtu6.or(uplink.mtu6);
+    uplink
+}
+
+/// Why a prefix of the network's is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unusable {
+    /// It contradicts what the operator says, and always will.
+    Contradicts,
+    /// No address could be had for it; that may change with the addresses of the uplink.
+    Unclaimed,
 }
 
 /// A CLAT on its way from a prefix to translation, and from that to the next.
-struct Clat<'a> {
-    site: Site<'a>,
+struct Clat {
+    site: Site,
     finder: Finder,
+    watch: Watch,
     /// The prefix that was chosen last.
     wanted: Option<Ipv6Net>,
+    /// Prefixes that are passed over.
+    unusable: BTreeMap<Ipv6Net, Unusable>,
     /// For what is wanted: an address that is tried out.
-    claiming: Option<LocalBoxFuture<'a, Result<Claim, Failure>>>,
+    claiming: Option<BoxFuture<'static, Result<Claim, Failure>>>,
     /// There was no prefix of the uplink's for an address: it is tried again when that changes.
     stranded: bool,
     /// Built with the first prefix.
     isthmus: Option<Isthmus>,
     /// Answers for the address.
-    answering: LocalBoxFuture<'static, Infallible>,
-    /// The uplink's prefixes, and whether it is up: what tells one network from another.
-    attachment: (Vec<Ipv6Net>, bool),
-    routes_settle: Option<Instant>,
-    addresses_settle: Option<Instant>,
+    answering: Option<Task>,
+    /// The uplink's prefixes: what tells one network from another.
+    prefixes: Vec<Ipv6Net>,
+    /// That it is ready was said last of this.
+    ready: Option<Side6>,
+    /// Why nothing can pass, as it was said last.
+    obstacle: Option<String>,
 }
 
-impl<'a> Clat<'a> {
-    fn new(site: Site<'a>, finder: Finder) -> Clat<'a> {
+impl Clat {
+    fn new(site: Site, finder: Finder, watch: Watch) -> Clat {
         Clat {
             site,
             finder,
+            watch,
             wanted: None,
+            unusable: BTreeMap::new(),
             claiming: None,
             stranded: false,
             isthmus: None,
-            answering: std::future::pending().boxed_local(),
-            attachment: (Vec::new(), site.uplink.running),
-            routes_settle: None,
-            addresses_settle: None,
+            answering: None,
+            prefixes: Vec::new(),
+            ready: None,
+            obstacle: None,
         }
     }
 
-    /// Follows the prefix, the routes and the addresses, and answers whoever asks, until it is time to leave.
-    async fn serve(
-        &mut self,
-        control: &mut Control,
-        mut news: BoxStream<'static, Event>,
-        signals: &mut Signals,
-    ) -> Result<(), Failure> {
-        let uplink = self.site.uplink;
-        let device = &self.site.settings.translator.device;
-        let device_gone = || Failure::run_time(format!("the TUN device {device} is gone"));
+    async fn begin(&mut self) -> Result<(), Failure> {
         if self.finder.is_search() {
-            self.attachment.0 = self.site.net.global_prefixes(uplink.index).await?;
+            let uplink = &self.site.uplink;
+            self.prefixes = self.site.net.global_prefixes(uplink.index).await?;
             tracing::info!(
                 "waiting for a translation prefix: soliciting routers on {} (RFC 8781), asking resolvers (RFC 7050)",
                 uplink.name
             );
         }
-        loop {
-            self.follow().await;
-            tokio::select! {
-                () = signals.any() => {
-                    tracing::info!("stopped by a signal");
-                    return Ok(());
-                }
-                event = news.next() => match event {
-                    Some(event) => self.event(event)?,
-                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
-                },
-                () = self.finder.step() => {}
-                claimed = made(&mut self.claiming) => {
-                    self.claiming = None;
-                    self.claimed(claimed?).await?;
-                }
-                () = failed(&self.isthmus) => return Err(device_gone()),
-                () = until(self.addresses_settle) => {
-                    self.addresses_settle = None;
-                    self.look_at_addresses().await?;
-                }
-                () = until(self.routes_settle) => {
-                    self.routes_settle = None;
-                    self.look_at_routes().await;
-                }
-                never = &mut self.answering => match never {},
-                question = control.next() => {
-                    let answer = self.reply(question.request);
-                    question.answer(answer);
-                }
-            }
-        }
+        self.follow().await;
+        Ok(())
+    }
+
+    /// The prefix with which packets are translated now.
+    fn in_force(&self) -> Option<Ipv6Net> {
+        let open = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open);
+        open.map(|isthmus| isthmus.side6.pref64)
     }
 
     /// Compares what is wanted with the prefix that is to be used now, and sets out for it.
     async fn follow(&mut self) {
-        let choice = self.finder.choice();
+        let present = self.in_force();
+        let choice = self
+            .finder
+            .choice(|prefix| self.unusable.contains_key(&prefix), present);
         let wanted = choice.as_ref().map(|(prefix, _)| *prefix);
         if wanted == self.wanted {
             return;
@@ -168,95 +161,188 @@ impl<'a> Clat<'a> {
         self.claiming = None;
         self.stranded = false;
         let Some((prefix, from)) = choice else {
-            self.close("the network has no translation prefix any more")
-                .await;
+            let why = match self.unusable.is_empty() {
+                true => "the network has no translation prefix any more",
+                false => "the network has no translation prefix that can be used",
+            };
+            self.close(why).await;
             return;
         };
         if self.finder.is_search() {
             tracing::info!("translation prefix {prefix} from {from}");
         }
-        self.set_out(prefix);
+        self.set_out(prefix, true);
     }
 
-    /// Begins with the first stage for a prefix.
-    fn set_out(&mut self, prefix: Ipv6Net) {
-        let Site {
-            net,
-            settings,
-            uplink,
-        } = self.site;
-        let stays = |side6: &Side6| {
-            !self.stranded && (side6.pref64 == prefix || settings.clat.v6 != V6Address::Auto)
-        };
+    /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept.
+    fn set_out(&mut self, prefix: Ipv6Net, keeps: bool) {
+        if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.isthmus) {
+            // Nobody could be asked there whether an address is free.
+            self.stranded = true;
+            if self.obstacle.replace(why.clone()) != Some(why.clone()) {
+                tracing::warn!("waiting: {why}");
+            }
+            return;
+        }
+        let is_given = self.site.settings.clat.v6 != V6Address::Auto;
+        let fits = |side6: &Side6| keeps && (side6.pref64 == prefix || is_given);
         let ours = self.isthmus.as_ref().map(|isthmus| isthmus.side6);
-        self.claiming = Some(match ours.filter(stays) {
+        self.claiming = Some(match ours.filter(fits) {
             // It is answered for all the time.
-            Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed_local(),
-            None => claim(net, settings, uplink, prefix).boxed_local(),
+            Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed(),
+            None => {
+                let site = self.site.clone();
+                async move { claim(&site, prefix).await }.boxed()
+            }
         });
     }
 
     /// There is an address for what is wanted: build with it, or move to it, and open.
-    async fn claimed(&mut self, claimed: Claim) -> Result<(), Failure> {
+    async fn claimed(&mut self, claimed: Result<Claim, Failure>) -> Result<(), Failure> {
         let Some(pref64) = self.wanted else {
             return Ok(());
         };
         let (address, responder) = match claimed {
-            Claim::Made(address, responder) => (address, responder),
-            Claim::Kept(address) => (address, None),
-            Claim::NotYet(why) if self.finder.is_search() => {
+            Ok(Claim::Made(address, responder)) => (address, responder),
+            Ok(Claim::Kept(address)) => (address, None),
+            Ok(Claim::NotYet(why)) if self.goes_on_without(pref64) => {
+                self.pass_over(pref64, Unusable::Unclaimed, &why).await;
+                return Ok(());
+            }
+            Ok(Claim::NotYet(why)) if self.finder.is_search() => {
                 self.strand(&why.to_string()).await;
                 return Ok(());
             }
-            Claim::NotYet(why) => return Err(why),
+            Ok(Claim::NotYet(why)) => return Err(why),
+            // With a device that applications hold on to, it is no reason to end.
+            Err(why) if self.isthmus.is_some() => {
+                self.pass_over(pref64, Unusable::Unclaimed, &why).await;
+                return Ok(());
+            }
+            Err(why) => return Err(why),
         };
         let side6 = Side6 { pref64, address };
         let done = match &mut self.isthmus {
             Some(isthmus) if isthmus.side6 == side6 => Ok(()),
-            Some(isthmus) => isthmus.move_to(self.site, side6).await,
-            None => Isthmus::build(self.site, side6).await.map(|built| {
-                self.isthmus = Some(built);
-            }),
+            Some(isthmus) => isthmus.move_to(&self.site, side6).await,
+            None => Isthmus::build(&self.site, side6, &self.watch)
+                .await
+                .map(|built| {
+                    self.isthmus = Some(built);
+                }),
         };
         match done {
             // What the network says does not fit what the operator says.
             Err(failure) if failure.kind == Kind::Usage && self.finder.is_search() => {
-                let why = format!("the prefix {pref64} cannot be used, {failure}");
-                self.close(&why).await;
+                self.pass_over(pref64, Unusable::Contradicts, &failure)
+                    .await;
                 return Ok(());
             }
             done => done?,
         }
         self.stranded = false;
-        if let Some(responder) = responder.map(Rc::new) {
-            self.answering = async move { responder.answer().await }.boxed_local();
+        if let Some(responder) = responder {
+            self.answer_for(responder);
         }
-        self.routes_settle = Some(Instant::now());
-        self.open(side6).await
+        self.look_at_way().await
     }
 
-    async fn open(&mut self, side6: Side6) -> Result<(), Failure> {
+    /// Answers for the CLAT's address on a task of its own: a neighbour does not wait until a program is loaded.
+    fn answer_for(&mut self, responder: Responder) {
+        // The old one first: it would take the new one's solicitations for its own.
+        self.answering = None;
+        let answer = async move { match responder.answer().await {} };
+        self.answering = Some(self.watch.task("neighbour discovery", answer));
+    }
+
+    /// There is another prefix that works, and is known still.
+    fn goes_on_without(&mut self, pref64: Ipv6Net) -> bool {
+        let others = self.in_force().filter(|present| *present != pref64);
+        others.is_some_and(|present| self.finder.knows(present)) && !self.stranded
+    }
+
+    /// What works goes on, and the next best prefix is taken if nothing does.
+    async fn pass_over(&mut self, pref64: Ipv6Net, how: Unusable, why: &Failure) {
+        let present = self.in_force();
+        if present == Some(pref64) || !self.finder.is_search() {
+            tracing::warn!("no other address can be taken, and the CLAT goes on as it is: {why}");
+            return;
+        }
+        let stays = match present {
+            Some(present) => format!(": going on with {present}"),
+            None => String::new(),
+        };
+        tracing::warn!("the prefix {pref64} cannot be used, {why}{stays}");
+        self.unusable.insert(pref64, how);
+        // If it is still the next best one, what is in force needs nothing new.
+        self.wanted = present.or(Some(pref64));
+        self.follow().await;
+    }
+
+    /// Opens once something can pass, and says when nothing can any more.
+    async fn look_at_way(&mut self) -> Result<(), Failure> {
+        let Some(isthmus) = &self.isthmus else {
+            return Ok(());
+        };
+        let side6 = isthmus.side6;
+        if self.stranded || self.wanted != Some(side6.pref64) {
+            return Ok(());
+        }
+        let Site { net, uplink, .. } = &self.site;
+        // The fast path sends out of the uplink, whatever the routes say.
+        let way = match isthmus.fast {
+            Some(_) => Way::Through(uplink.index),
+            None => Way::Any,
+        };
+        let obstacle = net.obstacle6(uplink, side6.pref64, way).await?;
+        let router = match obstacle {
+            None => net.sole_router(side6.pref64, uplink.index).await,
+            Some(_) => None,
+        };
         let Some(isthmus) = &mut self.isthmus else {
             return Ok(());
         };
-        isthmus.open(self.site).await?;
+        isthmus.next_hop(uplink, router);
+        let before = std::mem::replace(&mut self.obstacle, obstacle.clone());
+        match obstacle {
+            None => {
+                isthmus.open(&self.site).await?;
+                self.announce(side6);
+            }
+            Some(why) if before.as_ref() == Some(&why) => {}
+            // Sockets that are open stay so: the routes remain, and who sends meanwhile hears of it by ICMP.
+            Some(why) if isthmus.is_open => {
+                tracing::warn!("nothing can pass: {why}: waiting until that changes");
+                self.ready = None;
+            }
+            Some(why) => tracing::warn!("waiting: {why}"),
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, side6: Side6) {
+        if self.ready.replace(side6) == Some(side6) {
+            return;
+        }
+        let fast = self.isthmus.as_ref().and_then(|i| i.fast.as_deref());
         tracing::info!(
             "ready: {} <-> {} on {}, prefix {}, datapath {}",
             self.site.settings.clat.v4,
             side6.address,
             self.site.uplink.name,
             side6.pref64,
-            accelerate::datapath(isthmus.fast.as_deref())
+            accelerate::datapath(fast)
         );
-        Ok(())
     }
 
     /// Takes the IPv4 routes away until there is something to open for.
     async fn close(&mut self, why: &str) {
         let was_open = self.isthmus.as_ref().is_some_and(|isthmus| isthmus.is_open);
         if let Some(isthmus) = &mut self.isthmus {
-            isthmus.close(self.site).await;
+            isthmus.close(&self.site).await;
         }
+        self.ready = None;
+        self.obstacle = None;
         let what = match was_open {
             true => "the IPv4 routes are taken away until that changes",
             false => "waiting until that changes",
@@ -268,128 +354,7 @@ impl<'a> Clat<'a> {
     async fn strand(&mut self, why: &str) {
         self.stranded = true;
         // Whoever tries the address out again must not hear from us that it is taken.
-        self.answering = std::future::pending().boxed_local();
+        self.answering = None;
         self.close(why).await;
-    }
-
-    fn event(&mut self, event: Event) -> Result<(), Failure> {
-        let uplink = self.site.uplink;
-        let tun = self.isthmus.as_ref().map(|isthmus| isthmus.index);
-        match event {
-            Event::LinkGone(index) if index == uplink.index => {
-                return Err(Failure::run_time(format!(
-                    "the uplink {} is gone",
-                    uplink.name
-                )));
-            }
-            Event::LinkChanged(link) if link.index == uplink.index && link.mtu != uplink.mtu => {
-                return Err(Failure::run_time(format!(
-                    "the MTU of the uplink {} changed from {} to {}: start again to follow it",
-                    uplink.name, uplink.mtu, link.mtu
-                )));
-            }
-            Event::LinkChanged(link) if link.index == uplink.index => {
-                let was_running = std::mem::replace(&mut self.attachment.1, link.running);
-                if link.running && !was_running {
-                    self.finder.attached();
-                }
-            }
-            Event::LinkGone(index) if Some(index) == tun => {
-                return Err(Failure::run_time(format!(
-                    "the TUN device {} is gone",
-                    self.site.settings.translator.device
-                )));
-            }
-            // A link that goes loses its addresses first; that it is gone is the better news.
-            Event::AddressesChanged => self.addresses_settle = Some(Instant::now() + SETTLE),
-            Event::RoutesChanged => {
-                if let Some(isthmus) = &mut self.isthmus {
-                    isthmus.next_hop(uplink, None);
-                }
-                self.routes_settle = Some(Instant::now() + SETTLE);
-            }
-            Event::LinkGone(_) | Event::LinkChanged(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Once addresses have settled: does the CLAT's still fit, and is this the same network?
-    async fn look_at_addresses(&mut self) -> Result<(), Failure> {
-        if let Some(address) = self.isthmus.as_ref().map(|isthmus| isthmus.side6.address) {
-            if !self.still_has(address).await? && !self.stranded {
-                let why = format!(
-                    "{} has no address any more in the prefix of {address}",
-                    self.site.uplink.name
-                );
-                if !self.finder.is_search() {
-                    return Err(Failure::run_time(format!(
-                        "{why}: start again to take another"
-                    )));
-                }
-                self.strand(&why).await;
-            }
-        }
-        if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
-            self.set_out(prefix);
-        }
-        if self.finder.is_search() {
-            let prefixes = self
-                .site
-                .net
-                .global_prefixes(self.site.uplink.index)
-                .await?;
-            let before = std::mem::replace(&mut self.attachment.0, prefixes);
-            let now = &self.attachment.0;
-            if !before.is_empty() && !before.iter().any(|prefix| now.contains(prefix)) {
-                self.finder.attached();
-            } else if before != *now {
-                self.finder.look_again();
-            }
-        }
-        Ok(())
-    }
-
-    /// False when the prefix is gone from which the CLAT's address was made: nobody would answer to it any more.
-    async fn still_has(&self, address: Ipv6Addr) -> Result<bool, Failure> {
-        if self.site.settings.clat.v6 != V6Address::Auto {
-            return Ok(true);
-        }
-        let index = self.site.uplink.index;
-        self.site.net.is_in_prefix_of(index, address).await
-    }
-
-    /// Once routes have settled: is there one router behind the prefix?
-    async fn look_at_routes(&mut self) {
-        let (net, uplink) = (self.site.net, self.site.uplink);
-        if let Some(isthmus) = &mut self.isthmus {
-            let router = net.sole_router(isthmus.side6.pref64, uplink.index).await;
-            isthmus.next_hop(uplink, router);
-        }
-    }
-}
-
-/// What comes of trying an address out, or never.
-async fn made(
-    claiming: &mut Option<LocalBoxFuture<'_, Result<Claim, Failure>>>,
-) -> Result<Claim, Failure> {
-    match claiming {
-        Some(claiming) => claiming.await,
-        None => std::future::pending().await,
-    }
-}
-
-/// When a reader of the TUN device has failed, or never.
-async fn failed(isthmus: &Option<Isthmus>) {
-    match isthmus {
-        Some(isthmus) => isthmus.slow.failed().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// A moment, or never.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
     }
 }

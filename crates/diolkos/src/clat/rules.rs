@@ -84,6 +84,7 @@ mod tests {
             mtu6: mtu - 100,
             address: vec![0; 6],
             medium: Medium::Ethernet,
+            is_up: true,
             running: true,
         }
     }

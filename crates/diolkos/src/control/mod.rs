@@ -14,10 +14,10 @@ use std::time::Duration;
 use diolkos_sys::peer;
 use serde::{Deserialize, Serialize};
 
-use crate::clat::PrefixRows;
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
 use crate::nat64::{BindingRow, Entries, SessionRow};
+use crate::prefixes::PrefixRows;
 
 pub use ask::ask;
 pub use serve::{listen, Control};

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
@@ -27,6 +27,8 @@ use crate::slowpath::{Clock, Engine, Writer};
 const BUDGET: usize = 512;
 /// How long it lets them.
 const BREATH: Duration = Duration::from_micros(100);
+/// Whoever comes after a panic must not go on with what it left: each thread ends, and with the first the program.
+const HALF_CHANGED: &str = "a thread has panicked while it changed the tables";
 
 /// The tables and their copy in the fast path, one packet at a time.
 pub struct Controller {
@@ -68,19 +70,26 @@ impl Controller {
         })
     }
 
-    /// Brings back what an earlier run had, before any packet comes.
+    /// Brings back what an earlier run had, before any packet comes. `is_in_vain`: nobody waits for it any more, and it ends
+    /// half done, which is an error.
     pub fn restore(
         &self,
         found: &mut Found,
         old: Option<&Old>,
         own: &[Ipv4Addr],
+        is_in_vain: &dyn Fn() -> bool,
     ) -> Result<Restored, Malformed> {
         let inner = &mut *self.lock();
         let tables = Tables {
             nat64: &mut inner.nat64,
             mirror: &mut inner.mirror,
         };
-        store::restore(tables, found, old, own)
+        store::restore(tables, found, old, own, is_in_vain)
+    }
+
+    /// A thread has panicked while it changed the tables: nobody may use or write them any more.
+    pub fn is_broken(&self) -> bool {
+        self.inner.is_poisoned()
     }
 
     /// Takes back what is lent to the fast path, and lends nothing more: it goes on with the sessions that there are.
@@ -240,7 +249,7 @@ impl Controller {
     /// Whoever has the tables has them with all that the fast path has opened: it comes before any packet, question or
     /// change that may follow from it.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.inner.lock().expect(HALF_CHANGED);
         let inner = &mut *guard;
         let random = || inner.stock.take();
         let state = inner.nat64.state_mut();
@@ -282,5 +291,56 @@ impl Engine for Controller {
         inner.consider_leases();
         inner.count_dropped(&self.tally);
         verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Found};
+    use crate::supervise;
+
+    /// Whoever comes after a panic finds tables that nobody may use, and the alarm rings.
+    #[test]
+    fn half_changed_tables_are_used_by_nobody() {
+        let found = Found {
+            mtu4: 1500,
+            mtu6: 1500,
+            address6: None,
+        };
+        let text = "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\n[[nat64.pool4]]\naddress = \"192.0.2.0/29\"\n";
+        let settings = config::parse(text, "nat64.toml", |_| ()).expect("a configuration");
+        let config = settings.stateful(found);
+        let controller = Controller::new(&config, None, [1, 2, 3, 4]).expect("a controller");
+        let controller = Arc::new(controller);
+        assert!(!controller.is_broken());
+
+        let (watch, mut alarm) = supervise::pair();
+        let breaks = controller.clone();
+        let broken = watch.thread("reader", move || {
+            let _tables = breaks.lock();
+            panic!("in the middle of a change")
+        });
+        broken.expect("a thread").join().expect("it is caught");
+        assert!(controller.is_broken());
+        let settles = controller.clone();
+        let second = watch.thread("listener", move || {
+            settles.settle();
+            Ok(())
+        });
+        second.expect("a thread").join().expect("it is caught");
+
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let said = runtime.expect("a runtime").block_on(async {
+            [alarm.rung().await, alarm.rung().await].map(|failure| failure.to_string())
+        });
+        assert!(
+            said[0].contains("`reader` panicked: in the middle of a change"),
+            "{said:?}"
+        );
+        assert!(
+            said[1].contains("`listener` panicked: a thread has panicked"),
+            "{said:?}"
+        );
     }
 }

@@ -5,12 +5,14 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use diolkos_sys::event::{Bell, Wake};
 
 use super::controller::Controller;
+use crate::failure::Failure;
+use crate::supervise::Watch;
 
 /// Between two rounds: long enough that one wakes it for many openings, short enough that the ring has room for all.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -23,19 +25,25 @@ pub struct Listener {
 
 impl Listener {
     /// None if there is nothing to hear.
-    pub fn start(controller: Arc<Controller>) -> io::Result<Option<Listener>> {
+    pub fn start(controller: Arc<Controller>, watch: &Watch) -> io::Result<Option<Listener>> {
         let Some(openings) = controller.openings()? else {
             return Ok(None);
         };
         let bell = Arc::new(Bell::new()?);
         let rung = bell.clone();
-        let listen = move || {
-            while let Ok(Wake::Readable) = rung.wait_readable(openings.as_fd()) {
-                controller.settle();
-                std::thread::sleep(PAUSE);
+        let listen = move || loop {
+            match rung.wait_readable(openings.as_fd()) {
+                Ok(Wake::Readable) => controller.settle(),
+                Ok(Wake::Bell) => return Ok(()),
+                Err(error) => {
+                    return Err(Failure::run_time(format!(
+                        "what the fast path opens cannot be heard any more: {error}"
+                    )))
+                }
             }
+            std::thread::sleep(PAUSE);
         };
-        let thread = Builder::new().name("listener".to_owned()).spawn(listen)?;
+        let thread = watch.thread("listener", listen)?;
         Ok(Some(Listener {
             bell,
             thread: Some(thread),

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use diolkos_sys::tun::Queue;
@@ -12,6 +12,7 @@ use diolkos_sys::tun::Queue;
 use super::controller::Controller;
 use crate::events::Events;
 use crate::slowpath::{Clock, Writer};
+use crate::supervise::Watch;
 
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -24,7 +25,7 @@ pub struct Sweeper {
 
 impl Sweeper {
     /// Sends through `queue` what is to be said when a time is over.
-    pub fn start(controller: Arc<Controller>, queue: Queue) -> io::Result<Sweeper> {
+    pub fn start(controller: Arc<Controller>, queue: Queue, watch: &Watch) -> io::Result<Sweeper> {
         let (stop, stopped) = channel();
         let sweep = move || {
             let (mut clock, mut events) = (Clock::new(), Events::default());
@@ -32,10 +33,11 @@ impl Sweeper {
                 let mut out = Writer::new(&queue, &controller.tally, &mut events);
                 controller.sweep(&mut clock, &mut out);
             }
+            Ok(())
         };
         Ok(Sweeper {
             stop: Some(stop),
-            thread: Some(Builder::new().name("sweeper".to_owned()).spawn(sweep)?),
+            thread: Some(watch.thread("sweeper", sweep)?),
         })
     }
 }

@@ -7,46 +7,86 @@ use futures_util::TryStreamExt;
 use ipnet::Ipv6Net;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 
-use super::{refused, Net};
+use super::{in_time, Net};
 use crate::failure::Failure;
 
+/// What matters of an address of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    /// The interface's.
+    pub index: u32,
+    pub address: IpAddr,
+    pub prefix_len: u8,
+    pub is_global: bool,
+    /// The kernel may choose it for new connections: it is tried out and not deprecated.
+    pub is_fit: bool,
+    /// Its preferred lifetime is over (RFC 4862 section 5.5.4).
+    pub is_deprecated: bool,
+}
+
+/// How the uplink stands to a prefix of the CLAT's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has an address there whose preferred lifetime is not over.
+    Held,
+    /// All its addresses there are deprecated: the network is about to give the prefix up.
+    Deprecated,
+    /// It has none there.
+    Gone,
+}
+
+impl Address {
+    pub(super) fn from_message(message: &AddressMessage) -> Option<Address> {
+        let flags = message
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                AddressAttribute::Flags(flags) => Some(*flags),
+                _ => None,
+            });
+        let flags = flags.unwrap_or(AddressFlags::empty());
+        let unfit = AddressFlags::Tentative | AddressFlags::Dadfailed | AddressFlags::Deprecated;
+        Some(Address {
+            index: message.header.index,
+            address: own(message)?,
+            prefix_len: message.header.prefix_len,
+            is_global: message.header.scope == AddressScope::Universe,
+            is_fit: !flags.intersects(unfit),
+            is_deprecated: flags.contains(AddressFlags::Deprecated),
+        })
+    }
+
+    fn net6(&self) -> Option<Ipv6Net> {
+        match self.address {
+            IpAddr::V6(address) => Ipv6Net::new(address, self.prefix_len).ok(),
+            IpAddr::V4(_) => None,
+        }
+    }
+}
+
 impl Net {
-    async fn addresses(&self) -> Result<Vec<AddressMessage>, Failure> {
-        self.handle
-            .address()
-            .get()
-            .execute()
-            .try_collect()
+    pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, Failure> {
+        let all = self.handle.address().get().execute();
+        let all: Vec<AddressMessage> = in_time(all.try_collect())
             .await
-            .map_err(|e| refused("list the addresses", &e))
+            .map_err(|refusal| refusal.to("list the addresses"))?;
+        Ok(all.iter().filter_map(Address::from_message).collect())
     }
 
     /// The index of the interface that has this address already.
     pub async fn holder_of(&self, address: IpAddr) -> Result<Option<u32>, Failure> {
-        let all = self.addresses().await?;
-        Ok(all
-            .iter()
-            .find(|m| own(m) == Some(address))
-            .map(|m| m.header.index))
+        let all = self.all_addresses().await?;
+        Ok(all.iter().find(|a| a.address == address).map(|a| a.index))
     }
 
     /// The global prefixes in which the interface has an address that is fit for use, the routable ones first.
     pub async fn global_prefixes(&self, index: u32) -> Result<Vec<Ipv6Net>, Failure> {
-        let mut prefixes: Vec<Ipv6Net> = Vec::new();
-        for message in self.addresses().await? {
-            if message.header.index != index
-                || message.header.scope != AddressScope::Universe
-                || unfit(&message)
-            {
-                continue;
-            }
-            let Some(IpAddr::V6(address)) = own(&message) else {
-                continue;
-            };
-            if let Ok(net) = Ipv6Net::new(address, message.header.prefix_len) {
-                prefixes.push(net.trunc());
-            }
-        }
+        let all = self.all_addresses().await?.into_iter();
+        let fit = all.filter(|a| a.index == index && a.is_global && a.is_fit);
+        let mut prefixes: Vec<Ipv6Net> = fit
+            .filter_map(|a| a.net6())
+            .map(|net| net.trunc())
+            .collect();
         // Unique local addresses (RFC 4193) are the last choice: a NAT64 is more likely to know the others.
         prefixes.sort_by_key(|net| (is_unique_local(net.addr()), *net));
         prefixes.dedup();
@@ -55,50 +95,41 @@ impl Net {
 
     /// A global IPv6 address of this host that is fit for use, a routable one rather than a unique local one (RFC 4193).
     pub async fn global_address6(&self) -> Result<Option<Ipv6Addr>, Failure> {
-        let mut found: Vec<Ipv6Addr> = Vec::new();
-        for message in self.addresses().await? {
-            if let (AddressScope::Universe, false, Some(IpAddr::V6(address))) =
-                (message.header.scope, unfit(&message), own(&message))
-            {
-                found.push(address);
-            }
-        }
-        found.sort_by_key(|address| (is_unique_local(*address), *address));
-        Ok(found.first().copied())
+        let all = self.all_addresses().await?.into_iter();
+        let fit = all.filter(|a| a.is_global && a.is_fit);
+        let found = fit.filter_map(|a| a.net6()).map(|net| net.addr());
+        Ok(found.min_by_key(|address| (is_unique_local(*address), *address)))
     }
 
     /// The IPv4 addresses of this host.
     pub async fn addresses4(&self) -> Result<Vec<Ipv4Addr>, Failure> {
-        let all = self.addresses().await?;
-        let own = all.iter().filter_map(|message| match own(message) {
-            Some(IpAddr::V4(address)) => Some(address),
-            _ => None,
+        let all = self.all_addresses().await?;
+        let own = all.iter().filter_map(|a| match a.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
         });
         Ok(own.collect())
     }
 
-    /// Whether the interface has an address, fit for use or not, whose prefix holds this one.
-    pub async fn is_in_prefix_of(&self, index: u32, address: Ipv6Addr) -> Result<bool, Failure> {
-        let all = self.addresses().await?;
-        Ok(all
-            .iter()
-            .filter(|m| m.header.index == index)
-            .any(|m| match own(m) {
-                Some(IpAddr::V6(held)) => {
-                    Ipv6Net::new(held, m.header.prefix_len).is_ok_and(|net| net.contains(&address))
-                }
-                _ => false,
-            }))
+    /// Whether the interface has an address whose prefix holds this one, and whether the network still wants it used.
+    pub async fn standing(&self, index: u32, address: Ipv6Addr) -> Result<Standing, Failure> {
+        let all = self.all_addresses().await?.into_iter();
+        let is_around = |net: Ipv6Net| net.contains(&address);
+        let around = all.filter(|a| a.index == index && a.net6().is_some_and(is_around));
+        let around: Vec<Address> = around.collect();
+        Ok(match around.iter().all(|a| a.is_deprecated) {
+            _ if around.is_empty() => Standing::Gone,
+            true => Standing::Deprecated,
+            false => Standing::Held,
+        })
     }
 
     /// Gives an interface one IPv4 address.
     pub async fn add_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
-        self.handle
-            .address()
-            .add(index, IpAddr::V4(address), 32)
-            .execute()
+        let request = self.handle.address().add(index, IpAddr::V4(address), 32);
+        in_time(request.execute())
             .await
-            .map_err(|e| refused(format_args!("give {address} to the TUN device"), &e))
+            .map_err(|refusal| refusal.to(format_args!("give {address} to the TUN device")))
     }
 }
 
@@ -119,13 +150,4 @@ fn own(message: &AddressMessage) -> Option<IpAddr> {
             })
     };
     find(true).or_else(|| find(false))
-}
-
-fn unfit(message: &AddressMessage) -> bool {
-    message.attributes.iter().any(|attribute| match attribute {
-        AddressAttribute::Flags(flags) => flags.intersects(
-            AddressFlags::Tentative | AddressFlags::Dadfailed | AddressFlags::Deprecated,
-        ),
-        _ => false,
-    })
 }

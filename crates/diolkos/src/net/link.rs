@@ -9,7 +9,7 @@ use netlink_packet_route::link::{
 };
 use rtnetlink::LinkUnspec;
 
-use super::{refused, Net};
+use super::{in_time, Net};
 use crate::failure::Failure;
 
 /// What is in front of an IP packet on a link.
@@ -40,6 +40,8 @@ pub struct Link {
     pub address: Vec<u8>,
     /// What is in front of an IP packet on it.
     pub medium: Medium,
+    /// Its operator has switched it on.
+    pub is_up: bool,
     /// It is up and has a carrier.
     pub running: bool,
 }
@@ -58,6 +60,7 @@ impl Link {
                 LinkLayerType::None | LinkLayerType::Rawip | LinkLayerType::Ppp => Medium::BareIp,
                 _ => Medium::Other,
             },
+            is_up: message.header.flags.contains(LinkFlags::Up),
             running: message.header.flags.contains(LinkFlags::Running),
         };
         for attribute in &message.attributes {
@@ -71,31 +74,32 @@ impl Link {
         }
         link
     }
+
+    /// With what routers say of the MTU.
+    fn with_advertised_mtu(mut self) -> Link {
+        let name = &self.name;
+        let advertised = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"));
+        let mtu6 = advertised.ok().and_then(|text| text.trim().parse().ok());
+        self.mtu6 = mtu6.map_or(self.mtu, |mtu6: u32| mtu6.min(self.mtu));
+        self
+    }
 }
 
 impl Net {
     /// All links of this network namespace.
     pub async fn links(&self) -> Result<Vec<Link>, Failure> {
-        self.handle
-            .link()
-            .get()
-            .execute()
-            .map_ok(|message| Link::from_message(&message))
-            .try_collect()
+        let all = self.handle.link().get().execute();
+        let all = all.map_ok(|message| Link::from_message(&message));
+        in_time(all.try_collect())
             .await
-            .map_err(|e| refused("list the network interfaces", &e))
+            .map_err(|refusal| refusal.to("list the network interfaces"))
     }
 
     /// The link of that name; the error names those that exist.
     pub async fn link(&self, name: &str) -> Result<Link, Failure> {
         let links = self.links().await?;
         if let Some(link) = links.iter().find(|link| link.name == name) {
-            let advertised = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"));
-            let mtu6 = advertised.ok().and_then(|text| text.trim().parse().ok());
-            return Ok(Link {
-                mtu6: mtu6.map_or(link.mtu, |mtu6: u32| mtu6.min(link.mtu)),
-                ..link.clone()
-            });
+            return Ok(link.clone().with_advertised_mtu());
         }
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         Err(Failure::run_time(format!(
@@ -104,20 +108,29 @@ impl Net {
         )))
     }
 
+    /// The link with that index, if it is there.
+    pub async fn link_at(&self, index: u32) -> Result<Option<Link>, Failure> {
+        let links = self.links().await?;
+        let found = links.into_iter().find(|link| link.index == index);
+        Ok(found.map(Link::with_advertised_mtu))
+    }
+
     /// Writes to a link what others can read (`ip link`).
     pub async fn set_alias(&self, index: u32, alias: &str) -> Result<(), Failure> {
         let alias = LinkAttribute::IfAlias(alias.to_owned());
         let message = LinkUnspec::new_with_index(index)
             .append_extra_attribute(alias)
             .build();
-        let done = self.handle.link().set(message).execute().await;
-        done.map_err(|e| refused("mark the TUN device", &e))
+        in_time(self.handle.link().set(message).execute())
+            .await
+            .map_err(|refusal| refusal.to("mark the TUN device"))
     }
 
     /// Removes a link, with all that hangs on it.
     pub async fn remove_link(&self, index: u32) -> Result<(), Failure> {
-        let done = self.handle.link().del(index).execute().await;
-        done.map_err(|e| refused("remove the TUN device", &e))
+        in_time(self.handle.link().del(index).execute())
+            .await
+            .map_err(|refusal| refusal.to("remove the TUN device"))
     }
 
     /// Gives the TUN device its MTU, keeps the kernel from inventing an IPv6 address for it, and sets it up.
@@ -137,17 +150,15 @@ impl Net {
             .build();
         message.header.change_mask |= LinkFlags::Multicast;
         // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
-        let _ = self.handle.link().set(message).execute().await;
+        let _ = in_time(self.handle.link().set(message).execute()).await;
         self.set_tun_mtu(index, mtu).await
     }
 
     /// Gives the TUN device its MTU, and has it up.
     pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
-        self.handle
-            .link()
-            .set(LinkUnspec::new_with_index(index).mtu(mtu).up().build())
-            .execute()
+        let message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
+        in_time(self.handle.link().set(message).execute())
             .await
-            .map_err(|e| refused("set the TUN device up", &e))
+            .map_err(|refusal| refusal.to("set the TUN device up"))
     }
 }

@@ -1,97 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network as the kernel tells of it, and the few things we ask it for:
-//! links, addresses, routes. Everything by netlink, in the network namespace
-//! of the process.
+//! The network as the kernel tells of it, and the few things we ask it for: links, addresses, routes. Everything by netlink, in the network namespace of the process.
+//!
+//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each request has a
+//! time limit, and news that were lost are answered by a new look at everything (`watcher`).
 
 mod address;
 mod link;
 mod nexthop;
+mod own;
 mod route;
 mod tun;
+mod watcher;
+mod way;
 
+use std::fmt::Display;
+use std::future::Future;
 use std::io;
+use std::time::Duration;
 
-use futures_util::stream::{BoxStream, StreamExt};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use rtnetlink::packet_core::NetlinkPayload;
 use rtnetlink::MulticastGroup;
+use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::supervise::{Task, Watch};
 
+pub use address::Standing;
 pub use link::{Link, Medium};
+pub use own::{shown, Own};
 pub use route::{Route4, Route6};
+pub use watcher::{Event, News, RouteNews};
+pub use way::Way;
 
-/// News from the kernel.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// A link appeared or changed.
-    LinkChanged(Link),
-    /// A link is gone, or went to another network namespace.
-    LinkGone(u32),
-    /// IPv6 routes or rules changed, or news were lost.
-    RoutesChanged,
-    /// IPv6 addresses came or went.
-    AddressesChanged,
-}
+/// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection to the kernel. The task that serves it ends with the runtime.
+/// A connection to the kernel for requests. Dropped, it is closed.
 pub struct Net {
     handle: rtnetlink::Handle,
+    _served: Task,
 }
 
 impl Net {
-    /// Connects; the stream tells of links, IPv6 routes and IPv6 addresses that change or go.
-    pub fn connect() -> Result<(Net, BoxStream<'static, Event>), Failure> {
-        let (connection, handle, messages) = rtnetlink::new_multicast_connection(&[
+    /// Connects, and begins to listen to what changes.
+    pub async fn connect(watch: &Watch) -> Result<(Net, News), Failure> {
+        let net = Net::requests(watch)?;
+        // News first and the look after it: nothing falls in between.
+        let (connection, _, messages) = rtnetlink::new_multicast_connection(&[
             MulticastGroup::Link,
+            MulticastGroup::Ipv4Route,
             MulticastGroup::Ipv6Route,
             MulticastGroup::Ipv6Rule,
+            MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,
         ])
-        .map_err(|e| Failure::run_time(format!("no netlink connection to the kernel: {e}")))?;
-        tokio::spawn(connection);
-        let events = messages.filter_map(|(message, _)| async {
-            match message.payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
-                    // A bridge port that leaves its bridge is told of in the same way, with the bridge's family.
-                    let gone = link.header.interface_family == AddressFamily::Unspec;
-                    gone.then_some(Event::LinkGone(link.header.index))
-                }
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                    Some(Event::LinkChanged(Link::from_message(&link)))
-                }
-                NetlinkPayload::InnerMessage(
-                    RouteNetlinkMessage::NewRoute(_)
-                    | RouteNetlinkMessage::DelRoute(_)
-                    | RouteNetlinkMessage::NewRule(_)
-                    | RouteNetlinkMessage::DelRule(_),
-                )
-                | NetlinkPayload::Overrun(_) => Some(Event::RoutesChanged),
-                NetlinkPayload::InnerMessage(
-                    RouteNetlinkMessage::NewAddress(_) | RouteNetlinkMessage::DelAddress(_),
-                ) => Some(Event::AddressesChanged),
-                _ => None,
-            }
-        });
-        Ok((Net { handle }, events.boxed()))
+        .map_err(unconnected)?;
+        let received = watch.task("netlink news", served(connection));
+        let asks = Net::requests(watch)?;
+        let news = watcher::start(asks, messages, received, watch).await?;
+        Ok((net, news))
+    }
+
+    fn requests(watch: &Watch) -> Result<Net, Failure> {
+        // Strict: the kernel filters what is listed by what the request says, instead of sending all routes there are.
+        let (connection, handle, _) =
+            rtnetlink::new_connection_with_strict_check().map_err(unconnected)?;
+        Ok(Net {
+            handle,
+            _served: watch.task("netlink requests", served(connection)),
+        })
     }
 }
 
-/// The kernel's refusal as an error number, where it is one.
-fn errno(error: &rtnetlink::Error) -> Option<io::Error> {
-    match error {
-        rtnetlink::Error::NetlinkError(message) => Some(message.to_io()),
-        _ => None,
+/// Serves a socket; that ends only when the kernel closes it.
+async fn served(connection: impl Future<Output = ()>) -> Result<(), Failure> {
+    connection.await;
+    Err(Failure::run_time(
+        "the kernel closed the netlink connection",
+    ))
+}
+
+fn unconnected(error: io::Error) -> Failure {
+    Failure::run_time(format!("no netlink connection to the kernel: {error}"))
+}
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+enum Refusal {
+    /// The kernel says no.
+    Error(rtnetlink::Error),
+    /// It says nothing.
+    Silence,
+}
+
+/// A request, with its time limit.
+async fn in_time<T>(
+    request: impl Future<Output = Result<T, rtnetlink::Error>>,
+) -> Result<T, Refusal> {
+    match timeout(PATIENCE, request).await {
+        Ok(done) => done.map_err(Refusal::Error),
+        Err(_) => Err(Refusal::Silence),
     }
 }
 
-/// A sentence about a refused request, with exit code 3 when it was a privilege that was missing.
-fn refused(what: impl std::fmt::Display, error: &rtnetlink::Error) -> Failure {
-    match errno(error) {
-        Some(e) if e.kind() == io::ErrorKind::PermissionDenied => Failure::missing(format!(
-            "no permission to {what}: run as root or with CAP_NET_ADMIN"
-        )),
-        Some(e) => Failure::run_time(format!("cannot {what}: {e}")),
-        None => Failure::run_time(format!("cannot {what}: {error}")),
+impl Refusal {
+    /// The kernel's refusal as an error number, where it is one.
+    fn errno(&self) -> Option<io::Error> {
+        match self {
+            Refusal::Error(rtnetlink::Error::NetlinkError(message)) => Some(message.to_io()),
+            _ => None,
+        }
+    }
+
+    /// A sentence about it, with exit code 3 when it was a privilege that was missing.
+    fn to(&self, what: impl Display) -> Failure {
+        match (self, self.errno()) {
+            (_, Some(e)) if e.kind() == io::ErrorKind::PermissionDenied => Failure::missing(
+                format!("no permission to {what}: run as root or with CAP_NET_ADMIN"),
+            ),
+            (_, Some(e)) => Failure::run_time(format!("cannot {what}: {e}")),
+            (Refusal::Error(error), None) => Failure::run_time(format!("cannot {what}: {error}")),
+            (Refusal::Silence, None) => Failure::run_time(format!(
+                "cannot {what}: the kernel has not answered within {} s",
+                PATIENCE.as_secs()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_has_an_end() {
+        let never = std::future::pending::<Result<(), rtnetlink::Error>>();
+        let refusal = in_time(never).await.expect_err("it is refused");
+        let failure = refusal.to("list the routes");
+        assert_eq!(
+            failure.to_string(),
+            "cannot list the routes: the kernel has not answered within 10 s"
+        );
     }
 }

@@ -5,58 +5,77 @@
 //! time, and the fast path can be told that answer. Where more than one answer
 //! is possible (policy rules, several routes inside the prefix, several paths,
 //! tunnels on routes) there is none to tell.
+//!
+//! The fast path sends out of the uplink whatever the routes say, so only routes through the uplink count: the router of
+//! another link is no neighbour there.
 
 use std::net::Ipv6Addr;
 
 use futures_util::TryStreamExt;
-use ipnet::Ipv6Net;
+use ipnet::{IpNet, Ipv6Net};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteNextHopFlags,
+    RouteType,
 };
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
-use rtnetlink::{IpVersion, RouteMessageBuilder};
+use netlink_packet_route::AddressFamily;
+use rtnetlink::IpVersion;
 
-use super::Net;
+use super::route::destination;
+use super::{in_time, Net};
+use crate::failure::Failure;
 
 const TABLE_MAIN: u8 = RouteHeader::RT_TABLE_MAIN;
 const TABLE_LOCAL: u8 = 255;
 
 /// What matters of a route of the main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Route {
-    to: Ipv6Net,
+pub(super) struct Route {
+    pub to: Ipv6Net,
     metric: u32,
-    out: Option<u32>,
+    /// The only interface that it leads through, if there is one.
+    pub out: Option<u32>,
     router: Option<Ipv6Addr>,
     /// One path, to a router or a link, for every source and without a tunnel.
     plain: bool,
+    /// Packets that take it are sent on, not thrown away.
+    pub is_way: bool,
 }
 
 impl Net {
     /// The one router through which every address of `prefix` is reached over the link `uplink`.
     pub async fn sole_router(&self, prefix: Ipv6Net, uplink: u32) -> Option<Ipv6Addr> {
-        let rules: Vec<RuleMessage> = self
-            .handle
-            .rule()
-            .get(IpVersion::V6)
-            .execute()
-            .try_collect()
-            .await
-            .ok()?;
-        if !rules.iter().all(is_default) {
+        if self.has_rules6().await.ok()? {
             return None;
         }
-        let every = RouteMessageBuilder::<Ipv6Addr>::new().build();
-        let routes: Vec<RouteMessage> = self
-            .handle
-            .route()
-            .get(every)
-            .execute()
-            .try_collect()
-            .await
-            .ok()?;
-        let routes: Vec<Route> = routes.iter().filter_map(read).collect();
+        let routes = self.routes_to6(prefix, Some(TABLE_MAIN)).await.ok()?;
         sole_router(&routes, prefix, uplink)
+    }
+
+    /// Whether there are IPv6 policy rules beside those with which a network namespace begins.
+    pub(super) async fn has_rules6(&self) -> Result<bool, Failure> {
+        let rules = self.handle.rule().get(IpVersion::V6).execute();
+        let rules: Vec<RuleMessage> = in_time(rules.try_collect())
+            .await
+            .map_err(|refusal| refusal.to("list the policy rules"))?;
+        Ok(!rules.iter().all(is_default))
+    }
+
+    /// The IPv6 routes that lead to all of a prefix or to a part of it, of one table or of all but `local`.
+    pub(super) async fn routes_to6(
+        &self,
+        prefix: Ipv6Net,
+        table: Option<u8>,
+    ) -> Result<Vec<Route>, Failure> {
+        let routes = self.list_routes(AddressFamily::Inet6, None).await?;
+        let ours = routes.iter().filter(|message| match table {
+            Some(table) => message.header.table == table,
+            None => message.header.table != TABLE_LOCAL,
+        });
+        let routes = ours.flat_map(read);
+        Ok(routes
+            .filter(|route| route.to.contains(&prefix) || prefix.contains(&route.to))
+            .collect())
     }
 }
 
@@ -75,44 +94,62 @@ fn is_default(rule: &RuleMessage) -> bool {
         && rule.attributes.iter().all(plain)
 }
 
-fn read(message: &RouteMessage) -> Option<Route> {
+/// A route, or one for each of its paths.
+fn read(message: &RouteMessage) -> Vec<Route> {
     let header = &message.header;
-    if header.table != TABLE_MAIN {
-        return None;
-    }
+    let Some(IpNet::V6(to)) = destination(message) else {
+        return Vec::new();
+    };
     let mut route = Route {
-        to: Ipv6Net::new(Ipv6Addr::UNSPECIFIED, header.destination_prefix_length).ok()?,
+        to,
         metric: 0,
         out: None,
         router: None,
         plain: header.kind == RouteType::Unicast && header.source_prefix_length == 0,
+        is_way: header.kind == RouteType::Unicast,
     };
+    let mut paths = Vec::new();
     for attribute in &message.attributes {
         match attribute {
-            RouteAttribute::Destination(RouteAddress::Inet6(to)) => {
-                route.to = Ipv6Net::new(*to, header.destination_prefix_length).ok()?;
-            }
             RouteAttribute::Priority(metric) => route.metric = *metric,
             RouteAttribute::Oif(out) => route.out = Some(*out),
             RouteAttribute::Gateway(RouteAddress::Inet6(router)) => route.router = Some(*router),
-            RouteAttribute::MultiPath(_)
-            | RouteAttribute::NhId(_)
+            RouteAttribute::MultiPath(hops) => paths.extend(hops),
+            RouteAttribute::NhId(_)
             | RouteAttribute::Encap(_)
             | RouteAttribute::EncapType(_)
             | RouteAttribute::Via(_) => route.plain = false,
             _ => {}
         }
     }
-    Some(route)
+    if paths.is_empty() {
+        return vec![route];
+    }
+    let path = |hop: &&RouteNextHop| {
+        let router = hop.attributes.iter().find_map(|attribute| match attribute {
+            RouteAttribute::Gateway(RouteAddress::Inet6(router)) => Some(*router),
+            _ => None,
+        });
+        Route {
+            out: Some(hop.interface_index),
+            router,
+            plain: route.plain && !hop.flags.contains(RouteNextHopFlags::Dead),
+            ..route.clone()
+        }
+    };
+    paths.iter().map(path).collect()
 }
 
 fn sole_router(routes: &[Route], prefix: Ipv6Net, uplink: u32) -> Option<Ipv6Addr> {
+    // A route that throws packets away leads through no link, and is obeyed.
+    let elsewhere = |r: &&Route| r.is_way && r.out.is_some_and(|out| out != uplink);
+    let routes: Vec<&Route> = routes.iter().filter(|route| !elsewhere(route)).collect();
     let inside = |r: &&Route| prefix.contains(&r.to) && r.to.prefix_len() > prefix.prefix_len();
-    if routes.iter().any(|route| inside(&route)) {
+    if routes.iter().any(inside) {
         return None;
     }
     let above: Vec<&Route> = routes
-        .iter()
+        .into_iter()
         .filter(|route| route.to.contains(&prefix))
         .collect();
     let longest = above.iter().map(|route| route.to.prefix_len()).max()?;
@@ -141,6 +178,7 @@ mod tests {
             out: Some(UPLINK),
             router: router.map(|r| r.parse().expect("an address")),
             plain: true,
+            is_way: true,
         }
     }
 
@@ -200,5 +238,31 @@ mod tests {
             "every address is a neighbour"
         );
         assert_eq!(asked(&[]), None);
+        let unreachable = Route {
+            out: Some(1),
+            plain: false,
+            is_way: false,
+            ..route("64:ff9b::/96", 10, None)
+        };
+        assert_eq!(
+            asked(&[route("::/0", 10, Some("fe80::1")), unreachable]),
+            None
+        );
+    }
+
+    #[test]
+    fn routes_through_other_links_do_not_count() {
+        let other = |to, metric| Route {
+            out: Some(8),
+            ..route(to, metric, Some("fe80::8"))
+        };
+        let routes = [
+            route("::/0", 1024, Some("fe80::1")),
+            other("::/0", 512),
+            other("64:ff9b::/96", 1024),
+            other("64:ff9b::c000:0/112", 1024),
+        ];
+        assert_eq!(asked(&routes), Some("fe80::1".to_owned()));
+        assert_eq!(asked(&[other("::/0", 512)]), None);
     }
 }

@@ -3,16 +3,17 @@
 
 use std::fmt::Display;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures_util::TryStreamExt;
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol,
 };
+use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
 
-use super::{errno, refused, Net};
+use super::{in_time, Net, Refusal};
 use crate::failure::Failure;
 
 /// An IPv4 route into the translator.
@@ -76,29 +77,34 @@ impl Net {
     /// Adds the route; one that is there already is not replaced.
     pub async fn add_route4(&self, route: &Route4) -> Result<(), Failure> {
         let request = self.handle.route().add(route.message());
-        let done = request.execute().await;
-        done.map_err(|e| not_added(route.to, Some(route.metric), &e))
+        let done = in_time(request.execute()).await;
+        done.map_err(|refusal| not_added(route.to, Some(route.metric), &refusal))
+    }
+
+    /// Adds the route in the place of one with the same destination and metric.
+    pub async fn replace_route4(&self, route: &Route4) -> Result<(), Failure> {
+        let request = self.handle.route().add(route.message()).replace();
+        in_time(request.execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("replace the route to {}", route.to)))
     }
 
     /// Adds the route; one that is there already is not replaced.
     pub async fn add_route6(&self, route: &Route6) -> Result<(), Failure> {
         let request = self.handle.route().add(route.message());
-        let done = request.execute().await;
-        done.map_err(|e| not_added(route.to, route.metric, &e))
+        let done = in_time(request.execute()).await;
+        done.map_err(|refusal| not_added(route.to, route.metric, &refusal))
     }
 
     /// The IPv4 routes through a device that were added.
     pub async fn routes4(&self, index: u32) -> Result<Vec<Route4>, Failure> {
-        let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
-        let found = self.routes(all, index).await?;
+        let found = self.routes(AddressFamily::Inet, index).await?;
         let routes = found.into_iter().filter_map(|(message, metric)| {
-            let len = message.header.destination_prefix_length;
-            let to = destination(&message).and_then(|to| match to {
-                RouteAddress::Inet(to) => Some(*to),
-                _ => None,
-            });
+            let Some(IpNet::V4(to)) = destination(&message) else {
+                return None;
+            };
             Some(Route4 {
-                to: Ipv4Net::new(to.unwrap_or(Ipv4Addr::UNSPECIFIED), len).ok()?,
+                to,
                 index,
                 source: None,
                 metric,
@@ -110,16 +116,13 @@ impl Net {
 
     /// The same of IPv6.
     pub async fn routes6(&self, index: u32) -> Result<Vec<Route6>, Failure> {
-        let all = RouteMessageBuilder::<Ipv6Addr>::new().build();
-        let found = self.routes(all, index).await?;
+        let found = self.routes(AddressFamily::Inet6, index).await?;
         let routes = found.into_iter().filter_map(|(message, metric)| {
-            let len = message.header.destination_prefix_length;
-            let to = destination(&message).and_then(|to| match to {
-                RouteAddress::Inet6(to) => Some(*to),
-                _ => None,
-            });
+            let Some(IpNet::V6(to)) = destination(&message) else {
+                return None;
+            };
             Some(Route6 {
-                to: Ipv6Net::new(to.unwrap_or(Ipv6Addr::UNSPECIFIED), len).ok()?,
+                to,
                 index,
                 metric: Some(metric),
             })
@@ -130,17 +133,11 @@ impl Net {
     /// Those of one family that are of our kind, with their metrics.
     async fn routes(
         &self,
-        all: RouteMessage,
+        family: AddressFamily,
         index: u32,
     ) -> Result<Vec<(RouteMessage, u32)>, Failure> {
-        let found: Vec<RouteMessage> = self
-            .handle
-            .route()
-            .get(all)
-            .execute()
-            .try_collect()
-            .await
-            .map_err(|e| refused("list the routes", &e))?;
+        // The kernel leaves out what goes elsewhere: there may be a million of those.
+        let found = self.list_routes(family, Some(index)).await?;
         let ours = found.into_iter().filter(|message| {
             message.header.protocol == RouteProtocol::Static
                 && message.attributes.contains(&RouteAttribute::Oif(index))
@@ -158,35 +155,72 @@ impl Net {
         Ok(with_metric.collect())
     }
 
+    /// All routes of a family, whatever table they are in; or only those through an interface.
+    pub(super) async fn list_routes(
+        &self,
+        family: AddressFamily,
+        through: Option<u32>,
+    ) -> Result<Vec<RouteMessage>, Failure> {
+        let mut filter = RouteMessage::default();
+        filter.header.address_family = family;
+        filter.attributes.extend(through.map(RouteAttribute::Oif));
+        in_time(self.handle.route().get(filter).execute().try_collect())
+            .await
+            .map_err(|refusal| refusal.to("list the routes"))
+    }
+
     /// Removes a route that was added.
     pub async fn remove_route4(&self, route: &Route4) -> Result<(), Failure> {
-        let done = self.handle.route().del(route.message()).execute().await;
-        done.map_err(|e| refused(format_args!("remove the route to {}", route.to), &e))
+        in_time(self.handle.route().del(route.message()).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("remove the route to {}", route.to)))
     }
 
     /// Removes a route that was added.
     pub async fn remove_route6(&self, route: &Route6) -> Result<(), Failure> {
-        let done = self.handle.route().del(route.message()).execute().await;
-        done.map_err(|e| refused(format_args!("remove the route to {}", route.to), &e))
+        in_time(self.handle.route().del(route.message()).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("remove the route to {}", route.to)))
     }
 }
 
-/// Where a route leads; that of a default route is not said.
-fn destination(message: &RouteMessage) -> Option<&RouteAddress> {
-    message
+/// Where a route leads.
+pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
+    let len = message.header.destination_prefix_length;
+    let said = message
         .attributes
         .iter()
         .find_map(|attribute| match attribute {
-            RouteAttribute::Destination(to) => Some(to),
+            RouteAttribute::Destination(RouteAddress::Inet(to)) => Some(IpAddr::V4(*to)),
+            RouteAttribute::Destination(RouteAddress::Inet6(to)) => Some(IpAddr::V6(*to)),
             _ => None,
-        })
+        });
+    // That of a default route is not said.
+    let any = match message.header.address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    IpNet::new(said.unwrap_or(any), len).ok()
 }
 
-fn not_added(to: impl Display, metric: Option<u32>, error: &rtnetlink::Error) -> Failure {
-    match (errno(error), metric) {
+/// Through which interfaces a route leads.
+pub(super) fn exits(message: &RouteMessage) -> impl Iterator<Item = u32> + '_ {
+    message.attributes.iter().flat_map(|attribute| {
+        let (one, several) = match attribute {
+            RouteAttribute::Oif(index) => (Some(*index), &[][..]),
+            RouteAttribute::MultiPath(hops) => (None, &hops[..]),
+            _ => (None, &[][..]),
+        };
+        let several = several.iter().map(|hop| hop.interface_index);
+        one.into_iter().chain(several)
+    })
+}
+
+fn not_added(to: impl Display, metric: Option<u32>, refusal: &Refusal) -> Failure {
+    match (refusal.errno(), metric) {
         (Some(e), Some(metric)) if e.kind() == io::ErrorKind::AlreadyExists => Failure::run_time(
             format!("there is a route to {to} with metric {metric} already: choose another metric"),
         ),
-        _ => refused(format_args!("add the route to {to}"), error),
+        _ => refusal.to(format_args!("add the route to {to}")),
     }
 }

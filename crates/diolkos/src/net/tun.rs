@@ -13,7 +13,7 @@ use netlink_packet_route::link::{
 use rtnetlink::packet_core::Nla;
 use rtnetlink::LinkUnspec;
 
-use super::{errno, refused, Net};
+use super::{in_time, Net};
 use crate::failure::Failure;
 use crate::random::random;
 
@@ -141,19 +141,19 @@ impl Net {
     async fn seen(&self, name: &str) -> Result<Seen, Failure> {
         let mut found = self.handle.link().get().match_name(name).execute();
         let what = || format!("look at the TUN device {name}");
-        match found.try_next().await {
+        match in_time(found.try_next()).await {
             Ok(Some(message)) => Ok(Seen::of(&message)),
             Ok(None) => Err(Failure::run_time(format!("the TUN device {name} is gone"))),
-            Err(error) => Err(refused(what(), &error)),
+            Err(refusal) => Err(refusal.to(what())),
         }
     }
 
     async fn rename(&self, index: u32, name: &str) -> Result<(), Failure> {
         let message = LinkUnspec::new_with_index(index).name(name).build();
-        let done = self.handle.link().set(message).execute().await;
-        done.map_err(|error| match errno(&error).map(|e| e.kind()) {
+        let done = in_time(self.handle.link().set(message).execute()).await;
+        done.map_err(|refusal| match refusal.errno().map(|e| e.kind()) {
             Some(std::io::ErrorKind::AlreadyExists) => TunError::NameTaken(name.to_owned()).into(),
-            _ => refused(format!("name the TUN device {name}"), &error),
+            _ => refusal.to(format!("name the TUN device {name}")),
         })
     }
 }

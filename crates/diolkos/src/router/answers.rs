@@ -3,47 +3,44 @@
 
 use diolkos_core::config::nat64::Endpoint4;
 
+use super::serving::Router;
 use super::{addresses, Isthmus};
 use crate::config::{Mtu, Settings, V6Address};
 use crate::control::{Answer, Request};
 use crate::counters;
 use crate::failure::{Failure, Kind};
 use crate::nat64::{self, Controller};
-use crate::net::Net;
+use crate::service::{later, Reply};
 
-impl Isthmus {
-    pub(super) async fn reply(
-        &mut self,
-        net: &Net,
-        read: &impl Fn() -> Result<Settings, Failure>,
-        request: Request,
-    ) -> Answer {
-        match request {
+impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
+    pub(super) async fn answer(&mut self, request: Request) -> Reply {
+        let isthmus = &mut *self.isthmus;
+        let answer = match request {
             Request::Hello => Answer::Hello {
                 pid: std::process::id(),
             },
-            Request::Counters => self.counters(),
-            Request::Sessions => self.of_state(|state| Answer::Sessions(nat64::sessions(state))),
-            Request::Bindings => self.of_state(|state| Answer::Bindings(nat64::bindings(state))),
+            Request::Counters => isthmus.counters(),
+            Request::Sessions | Request::Bindings => {
+                return isthmus.entries(request == Request::Sessions)
+            }
             Request::Bind(binding) => {
-                let device = &self.settings.translator.device;
+                let device = &isthmus.settings.translator.device;
                 let address = *binding.v4.ip();
-                let fit = addresses::check_bound(net, device, &self.routes, address).await;
-                let bound = self.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
-                    Ok(Ok(())) => Answer::Done,
-                    Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
-                    Err(failure) => refused(&failure),
-                });
-                self.once_it_lasts(bound, || {
-                    format!(
-                        "{} is bound, but the binding does not survive a restart yet",
-                        binding.v4
-                    )
-                })
-                .await
+                let fit = addresses::check_bound(self.net, device, &isthmus.routes, address).await;
+                let bound =
+                    isthmus.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
+                        Ok(Ok(())) => Answer::Done,
+                        Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
+                        Err(failure) => refused(&failure),
+                    });
+                let otherwise = format!(
+                    "{} is bound, but the binding does not survive a restart yet",
+                    binding.v4
+                );
+                return isthmus.once_it_lasts(bound, otherwise);
             }
             Request::Unbind { protocol, v4 } => {
-                let unbound = self.of_state(|state| {
+                let unbound = isthmus.of_state(|state| {
                     let v4 = Endpoint4 {
                         addr: *v4.ip(),
                         port: v4.port(),
@@ -53,12 +50,11 @@ impl Isthmus {
                         Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
                     }
                 });
-                self.once_it_lasts(unbound, || {
-                    format!("the binding of {v4} has ended, but a restart brings it back for now")
-                })
-                .await
+                let otherwise =
+                    format!("the binding of {v4} has ended, but a restart brings it back for now");
+                return isthmus.once_it_lasts(unbound, otherwise);
             }
-            Request::Config => match self.in_force().canonical() {
+            Request::Config => match isthmus.in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
             },
@@ -66,34 +62,59 @@ impl Isthmus {
                 "a router learns no prefix; `show config` says which it has".to_owned(),
             ),
             Request::Stop => {
-                self.ends = true;
+                isthmus.ends = true;
                 Answer::Done
             }
-            Request::Reload => {
-                let done = match read() {
-                    Ok(new) => self.reload(net, new).await,
-                    Err(failure) => Err(failure),
-                };
-                let Err(failure) = done else {
-                    return Answer::Reloaded;
-                };
-                for line in failure.to_string().lines() {
-                    tracing::warn!("not reloaded, the old configuration stays in force: {line}");
-                }
-                refused(&failure)
-            }
-        }
+            Request::Reload => self.reload().await,
+        };
+        Reply::Now(answer)
     }
 
-    /// A change is done when it survives a restart. `else_`: what is so if it does not.
-    async fn once_it_lasts(&self, answer: Answer, else_: impl FnOnce() -> String) -> Answer {
+    async fn reload(&mut self) -> Answer {
+        let done = match (self.read)() {
+            Ok(new) => self.isthmus.reload(self.net, new, &self.came).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = done {
+            for line in failure.to_string().lines() {
+                tracing::warn!("not reloaded, the old configuration stays in force: {line}");
+            }
+            return refused(&failure);
+        }
+        // What stood in the way of the old configuration may not stand in that of the new one.
+        if let Err(failure) = self.look_for_obstacles().await {
+            tracing::warn!("{failure}");
+        }
+        Answer::Reloaded
+    }
+}
+
+impl Isthmus {
+    /// Of a hundred thousand: neither signals nor the network wait for them.
+    fn entries(&self, are_sessions: bool) -> Reply {
+        let Some(state) = self.crossing.shared_controller() else {
+            return Reply::Now(self.of_state(|_| Answer::Done));
+        };
+        later(move || match are_sessions {
+            true => Answer::Sessions(nat64::sessions(&state)),
+            false => Answer::Bindings(nat64::bindings(&state)),
+        })
+    }
+
+    /// A change is done when it survives a restart; the loop does not wait for that. `otherwise`: what is so if it does not.
+    fn once_it_lasts(&self, answer: Answer, otherwise: String) -> Reply {
         if answer != Answer::Done {
-            return answer;
+            return Reply::Now(answer);
         }
-        match self.crossing.write_now().await {
-            Ok(()) => Answer::Done,
-            Err(failure) => Answer::Failed(format!("{}: {failure}; it is tried again", else_())),
-        }
+        let written = self.crossing.write_now();
+        Reply::Later(Box::pin(async move {
+            match written.await {
+                Ok(()) => Answer::Done,
+                Err(failure) => {
+                    Answer::Failed(format!("{otherwise}: {failure}; it is tried again"))
+                }
+            }
+        }))
     }
 
     fn counters(&self) -> Answer {

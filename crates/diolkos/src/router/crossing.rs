@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How packets cross a router: without state or with it. One face for both.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use diolkos_core::ErrorSources;
 use diolkos_sys::fastpath::{FastPath, Inline, Pins};
 use diolkos_sys::tun::Queue;
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
@@ -14,6 +16,7 @@ use crate::counters::Tally;
 use crate::failure::Failure;
 use crate::nat64::Controller;
 use crate::slowpath::{Engine, SlowPath};
+use crate::supervise::Watch;
 
 /// What translates at the TUN device, apart from the threads that read from it.
 pub enum Crossing {
@@ -37,13 +40,14 @@ impl Crossing {
         inline: &[Inline],
         queue: impl FnOnce() -> Result<Queue, Failure>,
         past: Past<'_>,
+        watch: &Watch,
     ) -> Result<(Crossing, Arc<dyn Engine>), Failure> {
         warn_without_source(settings, found);
         match settings.translator.mode {
             Mode::Nat64 => {
                 let config = settings.stateful(found);
                 let (stateful, engine) =
-                    Stateful::build(settings, &config, index, inline, queue()?, past)?;
+                    Stateful::build(settings, &config, index, inline, queue()?, past, watch)?;
                 Ok((Crossing::Stateful(Box::new(stateful)), engine))
             }
             Mode::Clat | Mode::Siit => {
@@ -134,10 +138,10 @@ impl Crossing {
     }
 
     /// Waits until what the operator has changed survives a restart, so far as it is to.
-    pub async fn write_now(&self) -> Result<(), Failure> {
+    pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
         match self {
-            Crossing::Stateless(_) => Ok(()),
-            Crossing::Stateful(stateful) => stateful.write_now().await,
+            Crossing::Stateless(_) => ready(Ok(())).boxed(),
+            Crossing::Stateful(stateful) => stateful.write_now(),
         }
     }
 
@@ -154,6 +158,14 @@ impl Crossing {
         match self {
             Crossing::Stateless(_) => None,
             Crossing::Stateful(stateful) => Some(&stateful.controller),
+        }
+    }
+
+    /// The same for another thread.
+    pub fn shared_controller(&self) -> Option<Arc<Controller>> {
+        match self {
+            Crossing::Stateless(_) => None,
+            Crossing::Stateful(stateful) => Some(stateful.controller.clone()),
         }
     }
 

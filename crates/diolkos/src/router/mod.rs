@@ -10,6 +10,7 @@ mod interfaces;
 mod reload;
 mod routes;
 mod rules;
+mod serving;
 mod stateful;
 mod stateless;
 mod stay;
@@ -19,21 +20,22 @@ use diolkos_sys::fastpath::Pins;
 use diolkos_sys::memory;
 use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;
-use futures_util::stream::BoxStream;
-use futures_util::StreamExt;
 
 use crate::accelerate;
 use crate::config::{Found, Mode, Placement, Settings};
-use crate::control::{self, Control};
+use crate::control;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
-use crate::net::{Event, Net};
+use crate::net::{shown, Net, Own};
 use crate::privilege::{self, NET_ADMIN};
-use crate::signals::Signals;
+use crate::service::{self, Host};
+use crate::signals::Came;
 use crate::slowpath::{self, SlowPath};
+use crate::supervise::{Alarm, Watch};
 
 use crossing::Crossing;
 use routes::Routes;
+use serving::Router;
 use stateful::Past;
 use survey::{device_mtu, look_around};
 
@@ -43,33 +45,34 @@ pub use stay::clear;
 pub async fn run(
     settings: Settings,
     read: impl Fn() -> Result<Settings, Failure>,
+    supervision: (Watch, Alarm),
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
     // What is changed is noted for each network namespace.
     namespace::cookie()
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
-    let mut signals = Signals::new()?;
-    let (mut net, news) = Net::connect()?;
+    let mut host = Host::new(supervision).await?;
+    let net = host.net.clone();
     let mut control = control::listen(&settings.translator.device)?;
-    let mut isthmus = stay::begin(&mut net, settings).await?;
+    let mut isthmus = match stay::begin(&host, settings).await {
+        // Half of a state is none: what there was is left for the next start.
+        Err(failure) if host.signals.came().already() => {
+            tracing::info!("stopped by a signal before it was ready ({failure})");
+            return Ok(());
+        }
+        begun => begun?,
+    };
     let served = async {
         let metric = Routes::metric(&isthmus.settings);
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
         isthmus.stay(&net).await;
-        isthmus.announce("ready");
-        serve(&net, &mut isthmus, &read, &mut control, news, &mut signals).await
+        let mut router = Router::new(&net, &mut isthmus, &read, host.signals.came());
+        router.look_for_obstacles().await?;
+        router.isthmus.announce("ready");
+        service::serve(&mut router, &mut host, &mut control).await
     }
     .await;
-    isthmus.leave(&mut net, served).await
-}
-
-/// Why it ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    /// A signal: there may be a next start.
-    Signal,
-    /// The operator said so: nothing stays.
-    ForGood,
+    isthmus.leave(&net, served).await
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes, unless it stays.
@@ -107,7 +110,12 @@ impl Drop for Isthmus {
 
 impl Isthmus {
     /// `pins`: on what an earlier run has left; otherwise on clean ground.
-    async fn build(net: &Net, settings: Settings, pins: Option<&Pins>) -> Result<Isthmus, Failure> {
+    async fn build(
+        host: &Host,
+        settings: Settings,
+        pins: Option<&Pins>,
+    ) -> Result<Isthmus, Failure> {
+        let net = &*host.net;
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
@@ -122,9 +130,11 @@ impl Isthmus {
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
         let inline = interfaces::find(net, &settings, &t.interfaces).await?;
-        let past = Past { pins, own };
+        let came = &host.signals.came();
+        let past = Past { pins, own, came };
         let device = queue()?;
-        let (crossing, engine) = Crossing::build(&settings, found, index, &inline, queue, past)?;
+        let (crossing, engine) =
+            Crossing::build(&settings, found, index, &inline, queue, past, &host.watch)?;
         if crossing.fast().is_some() {
             // Whatever is received may be routed to the device.
             let links = net.links().await?;
@@ -140,7 +150,7 @@ impl Isthmus {
         if forwarding.changed() {
             tracing::info!("forwarding is switched on while this runs");
         }
-        let slow = SlowPath::start(tun.queues, engine).map_err(|e| {
+        let slow = SlowPath::start(&t.device, tun.queues, engine, &host.watch).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
         })?;
         Ok(Isthmus {
@@ -159,7 +169,7 @@ impl Isthmus {
     }
 
     /// Takes another configuration: whole, or not at all. A packet is translated by the old one or by the new one.
-    async fn reload(&mut self, net: &Net, new: Settings) -> Result<(), Failure> {
+    async fn reload(&mut self, net: &Net, new: Settings, came: &Came) -> Result<(), Failure> {
         if let Some(refusal) = reload::refusal(&self.settings, &new) {
             return Err(Failure::run_time(refusal));
         }
@@ -167,6 +177,10 @@ impl Isthmus {
         addresses::check(net, &new).await?;
         let inline = interfaces::find(net, &new, &new.translator.interfaces).await?;
         let next = self.crossing.prepare(&new, found, self.index, &inline)?;
+        // To load programs takes long, and to change them once more is in vain.
+        if came.already() {
+            return Err(Failure::run_time("diolkos is about to end"));
+        }
         let routes = Routes::of(&new);
         let metric = Routes::metric(&new);
         let added = routes.without(&self.routes);
@@ -190,9 +204,12 @@ impl Isthmus {
         if let Err(failure) = self.widen(&inline) {
             tracing::warn!("{failure}");
         }
-        if new_mtu < old_mtu {
-            if let Err(failure) = net.set_tun_mtu(self.index, new_mtu).await {
-                tracing::warn!("{failure}");
+        // Others may have taken away what is ours; a reload is what the operator tries then.
+        net.set_tun_mtu(self.index, new_mtu).await?;
+        if let Some(restored) = net.put_back(&self.own()).await? {
+            if !restored.is_empty() {
+                let device = &self.settings.translator.device;
+                tracing::warn!("{device} had lost {}: put back", shown(&restored));
             }
         }
         self.crossing.write_soon();
@@ -200,6 +217,15 @@ impl Isthmus {
         memory::give_back();
         self.announce("reloaded");
         Ok(())
+    }
+
+    /// What has to stay on the device.
+    fn own(&self) -> Own {
+        Own {
+            index: self.index,
+            mtu: device_mtu(&self.settings, self.found),
+            ..self.routes.own(self.index, Routes::metric(&self.settings))
+        }
     }
 
     fn announce(&self, event: &str) {
@@ -246,56 +272,6 @@ impl Isthmus {
                     "no IPv{family} route leads to {}: give {section}.{number}, or add routes yourself",
                     t.device
                 );
-            }
-        }
-    }
-}
-
-/// Answers whoever asks, until it is time to leave.
-async fn serve(
-    net: &Net,
-    isthmus: &mut Isthmus,
-    read: &impl Fn() -> Result<Settings, Failure>,
-    control: &mut Control,
-    mut news: BoxStream<'static, Event>,
-    signals: &mut Signals,
-) -> Result<End, Failure> {
-    loop {
-        tokio::select! {
-            () = signals.any() => {
-                tracing::info!("stopped by a signal");
-                return Ok(End::Signal);
-            }
-            event = news.next() => match event {
-                Some(Event::LinkGone(index)) if index == isthmus.index => {
-                    let device = &isthmus.settings.translator.device;
-                    return Err(Failure::run_time(format!("the device {device} is gone")));
-                }
-                Some(Event::LinkGone(index)) if isthmus.inline.contains(&index) => {
-                    isthmus.inline.retain(|inline| *inline != index);
-                    tracing::warn!("an interface is gone at which packets were translated");
-                }
-                Some(Event::LinkChanged(link)) if isthmus.misses(&link) => {
-                    if let Err(failure) = isthmus.take_up(net, &link.name).await {
-                        tracing::warn!("packets of {} are not translated there: {failure}", link.name);
-                    }
-                }
-                Some(Event::LinkGone(_) | Event::LinkChanged(_) | Event::RoutesChanged | Event::AddressesChanged) => {}
-                None => return Err(Failure::run_time("the kernel closed the netlink connection")),
-            },
-            () = isthmus.slow.failed() => {
-                let device = &isthmus.settings.translator.device;
-                return Err(Failure::run_time(format!("the device {device} is gone")));
-            }
-            question = control.next() => {
-                let answer = isthmus.reply(net, read, question.request).await;
-                question.answer(answer);
-                if isthmus.ends {
-                    // The answer goes first.
-                    control.finish().await;
-                    tracing::info!("stopped for good");
-                    return Ok(End::ForGood);
-                }
             }
         }
     }

@@ -12,7 +12,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::{Mode, Networks, Settings};
 use crate::failure::Failure;
-use crate::net::{Net, Route4, Route6};
+use crate::net::{Net, Own, Route4, Route6};
 
 /// Destinations, none inside another, neighbours put together where they make a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,6 +145,23 @@ impl Routes {
             net.remove_route6(route).await?;
         }
         Ok(())
+    }
+
+    /// All of them, as they stand on a device.
+    pub fn own(&self, index: u32, metric: u32) -> Own {
+        Own {
+            routes4: self
+                .v4
+                .iter()
+                .map(|to| route4(*to, index, metric))
+                .collect(),
+            routes6: self
+                .v6
+                .iter()
+                .map(|to| route6(*to, index, metric))
+                .collect(),
+            ..Own::default()
+        }
     }
 
     /// Takes all of them back. One that somebody else has removed is gone as well.

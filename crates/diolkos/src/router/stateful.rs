@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A router's translation with state (RFC 6146): a controller, and a program for the sessions that it knows.
 
+use std::future::ready;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use diolkos_sys::fastpath::{
 };
 use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::rules;
 use super::survey::misconfigured;
@@ -20,7 +22,9 @@ use crate::failure::Failure;
 use crate::nat64::store::{Found, Keeper, StateFile};
 use crate::nat64::{own_networks, Controller, Listener, Sweeper};
 use crate::random::random;
+use crate::signals::Came;
 use crate::slowpath::Engine;
+use crate::supervise::Watch;
 
 /// The state, and what moves it.
 pub struct Stateful {
@@ -41,6 +45,8 @@ pub struct Past<'a> {
     pub pins: Option<&'a Pins>,
     /// Addresses of this host, which no node can have any more.
     pub own: &'a [Ipv4Addr],
+    /// Nobody waits any more for it to come back.
+    pub came: &'a Came,
 }
 
 /// Another configuration, ready to be put in force.
@@ -59,6 +65,7 @@ impl Stateful {
         inline: &[Inline],
         queue: Queue,
         past: Past<'_>,
+        watch: &Watch,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
         let (file, mut found) = read(settings)?;
@@ -73,18 +80,20 @@ impl Stateful {
             .map_err(|e| misconfigured(settings, e))?;
         let controller = Arc::new(controller);
         let has_past = !matches!(found, Found::Nothing) || old.is_some();
-        restore(&controller, &mut found, old.as_ref(), past.own)?;
+        restore(&controller, &mut found, old.as_ref(), past)?;
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
             fast.take_over().map_err(accelerate::failure)?;
         }
         let [pool0, pool1, ..] = secret;
         let interval = Duration::from_secs(settings.nat64.state_interval);
-        let keep =
-            |file| Keeper::start(file, controller.clone(), [pool0, pool1], interval, has_past);
+        let keep = |file| {
+            let secret = [pool0, pool1];
+            Keeper::start(file, controller.clone(), secret, interval, has_past, watch)
+        };
         let keeper = file.map(keep).transpose()?;
-        let sweeper = Sweeper::start(controller.clone(), queue)
+        let sweeper = Sweeper::start(controller.clone(), queue, watch)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
-        let listener = Listener::start(controller.clone()).map_err(|e| {
+        let listener = Listener::start(controller.clone(), watch).map_err(|e| {
             Failure::run_time(format!("no thread for what the fast path opens: {e}"))
         })?;
         let stateful = Stateful {
@@ -131,16 +140,23 @@ impl Stateful {
     }
 
     /// Waits until all that is so now lasts; at once if nothing is to last.
-    pub async fn write_now(&self) -> Result<(), Failure> {
+    pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
         match &self.keeper {
-            Some(keeper) => keeper.write_now().await,
-            None => Ok(()),
+            Some(keeper) => keeper.write_now().boxed(),
+            None => ready(Ok(())).boxed(),
         }
     }
 
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.sweeper = None;
         self.listener = None;
+        if self.controller.is_broken() {
+            // As after a kill: the file of the last time, which is whole, and the maps are what the next start has.
+            self.keeper = None;
+            return Err(Failure::run_time(
+                "the state is not written, for a thread has panicked while it changed the tables",
+            ));
+        }
         // What programs opened after the last writing, nobody would own.
         self.controller.stop_lending();
         self.keeper.take().map_or(Ok(()), Keeper::finish)
@@ -236,7 +252,7 @@ fn restore(
     controller: &Controller,
     found: &mut Found,
     old: Option<&Old>,
-    own: &[Ipv4Addr],
+    past: Past<'_>,
 ) -> Result<(), Failure> {
     if matches!(found, Found::Nothing) && old.is_none() {
         return Ok(());
@@ -246,7 +262,7 @@ fn restore(
             "another version of the programs is in the kernel: what only its maps have is lost"
         );
     }
-    let restored = controller.restore(found, old, own);
+    let restored = controller.restore(found, old, past.own, &|| past.came.already());
     let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
     memory::give_back();
     match restored.refused.is_empty() {

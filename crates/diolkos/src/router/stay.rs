@@ -4,7 +4,7 @@
 
 use diolkos_sys::fastpath::Pins;
 
-use super::{stateful, End, Isthmus};
+use super::{stateful, Isthmus};
 use crate::config::{Datapath, Mode, Settings};
 use crate::failure::{Failure, Kind};
 use crate::forwarding;
@@ -12,14 +12,18 @@ use crate::instance::Instance;
 use crate::net::Net;
 use crate::privilege::{self, NET_ADMIN, SYS_ADMIN};
 use crate::resident;
+use crate::service::{End, Host};
+use crate::supervise;
 
 /// Builds the isthmus. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
-pub(super) async fn begin(net: &mut Net, settings: Settings) -> Result<Isthmus, Failure> {
+pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Isthmus, Failure> {
+    let net = &*host.net;
     let device = settings.translator.device.clone();
     if may_stay(&settings) && resident::find(net, &device).await?.is_some() {
-        match take_over(net, &device, settings.clone()).await {
+        match take_over(host, &device, settings.clone()).await {
             Ok(isthmus) => return Ok(isthmus),
             Err(failure) if failure.kind == Kind::Usage => return Err(failure),
+            Err(failure) if host.signals.came().already() => return Err(failure),
             Err(failure) => {
                 // What cannot be replaced is not removed.
                 stateful::check_file(&settings)?;
@@ -30,24 +34,25 @@ pub(super) async fn begin(net: &mut Net, settings: Settings) -> Result<Isthmus, 
         }
     }
     resident::clear(net, &device).await?;
-    Isthmus::build(net, settings, None).await
+    Isthmus::build(host, settings, None).await
 }
 
-async fn take_over(net: &mut Net, device: &str, settings: Settings) -> Result<Isthmus, Failure> {
+async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Isthmus, Failure> {
     let pins = pins(device)?;
-    let isthmus = Isthmus::build(net, settings, Some(&pins)).await?;
+    let isthmus = Isthmus::build(host, settings, Some(&pins)).await?;
     Pins::remove_dead();
-    resident::take_off(net, device, isthmus.crossing.fast()).await?;
+    resident::take_off(&host.net, device, isthmus.crossing.fast()).await?;
     Ok(isthmus)
 }
 
 /// Removes what a run has left that is not there any more.
 pub async fn clear(device: String) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
-    let (mut net, _news) = Net::connect()?;
+    let (watch, _alarm) = supervise::pair();
+    let (net, _news) = Net::connect(&watch).await?;
     // Nobody begins meanwhile.
     let _instance = Instance::claim(&device)?;
-    if !resident::clear(&mut net, &device).await? {
+    if !resident::clear(&net, &device).await? {
         tracing::info!("no diolkos runs with the device {device}, and none has left anything");
     }
     Ok(())
@@ -128,7 +133,7 @@ impl Isthmus {
     /// Ends. Nothing stays but what is to be taken over.
     pub(super) async fn leave(
         mut self,
-        net: &mut Net,
+        net: &Net,
         served: Result<End, Failure>,
     ) -> Result<(), Failure> {
         // Its threads end, and from then on no packet changes the state.

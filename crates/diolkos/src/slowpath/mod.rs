@@ -12,16 +12,17 @@ mod writer;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use diolkos_core::{Packet, Reason, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
-use tokio::sync::Notify;
 
 use crate::counters::{Direction, Tally};
 use crate::events::Events;
+use crate::failure::Failure;
+use crate::supervise::Watch;
 
 pub use clock::Clock;
 pub use writer::Writer;
@@ -45,6 +46,9 @@ const LONGEST: usize = 65536 + 64;
 /// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
 const BACK: usize = 256;
 
+/// Of the lock that is held for a moment only, while an engine takes the place of another.
+const WHOLE: &str = "nothing panics while an engine is replaced";
+
 /// How many readers a device gets that asks for `queues`; 0: one for each CPU, at most 4.
 pub fn readers(queues: usize) -> usize {
     match queues {
@@ -59,7 +63,6 @@ pub fn readers(queues: usize) -> usize {
 pub struct SlowPath {
     bell: Arc<Bell>,
     threads: Vec<JoinHandle<()>>,
-    failed: Arc<Notify>,
     /// What each thread did.
     pub tallies: Vec<Arc<Tally>>,
     /// What all of them obey; replaced as a whole.
@@ -67,14 +70,19 @@ pub struct SlowPath {
 }
 
 impl SlowPath {
-    /// Starts one thread for each queue.
-    pub fn start(queues: Vec<Queue>, engine: Arc<dyn Engine>) -> io::Result<SlowPath> {
+    /// Starts one thread for each queue of the device. The watch hears of one that ends by itself: the device is gone, or
+    /// a part of the flows has no reader.
+    pub fn start(
+        device: &str,
+        queues: Vec<Queue>,
+        engine: Arc<dyn Engine>,
+        watch: &Watch,
+    ) -> io::Result<SlowPath> {
         let bell = Arc::new(Bell::new()?);
         let engine = Arc::new(RwLock::new(engine));
         let mut slow = SlowPath {
             bell,
             threads: Vec::new(),
-            failed: Arc::new(Notify::new()),
             tallies: Vec::new(),
             engine,
         };
@@ -90,40 +98,21 @@ impl SlowPath {
                 env: Clock::new(),
             };
             slow.tallies.push(tally);
-            let end = End(slow.failed.clone());
-            slow.threads
-                .push(Builder::new().name(format!("tun-{i}")).spawn(
-                    move || match reader.run() {
-                        Ok(()) => std::mem::forget(end),
-                        Err(error) => {
-                            tracing::debug!("queue {i} of the TUN device failed: {error}")
-                        }
-                    },
-                )?);
+            let device = device.to_owned();
+            let read = move || {
+                reader.run().map_err(|error| {
+                    tracing::debug!("queue {i} of the TUN device failed: {error}");
+                    Failure::run_time(format!("the TUN device {device} is gone"))
+                })
+            };
+            slow.threads.push(watch.thread(format!("tun-{i}"), read)?);
         }
         Ok(slow)
     }
 
-    /// Returns when a thread has ended that should not have: the device is gone, or a part of the flows has no reader.
-    pub async fn failed(&self) {
-        self.failed.notified().await;
-    }
-
     /// Has every packet that is read from now on translated by another engine.
     pub fn swap(&self, engine: Arc<dyn Engine>) {
-        match self.engine.write() {
-            Ok(mut current) => *current = engine,
-            Err(poisoned) => *poisoned.into_inner() = engine,
-        }
-    }
-}
-
-/// Tells that a thread ended, be it by a panic.
-struct End(Arc<Notify>);
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.0.notify_one();
+        *self.engine.write().expect(WHOLE) = engine;
     }
 }
 
@@ -181,10 +170,7 @@ impl Reader {
             4 => Direction::FourToSix,
             _ => Direction::SixToFour,
         };
-        let engine = match self.engine.read() {
-            Ok(current) => current.clone(),
-            Err(poisoned) => poisoned.into_inner().clone(),
-        };
+        let engine = self.engine.read().expect(WHOLE).clone();
 
         let mut packet = Packet::new(buffer, FRONT, FRONT + len, received.offload);
         let mut out = Writer::new(&self.queue, &self.tally, &mut self.events);

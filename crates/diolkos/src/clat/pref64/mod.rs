@@ -5,7 +5,6 @@
 
 mod ask;
 mod resolvers;
-mod show;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,10 +21,10 @@ use crate::config::{Networks, Resolver, Settings};
 use crate::counters::Counter;
 use crate::failure::Failure;
 use crate::net::{Link, Medium};
+use crate::prefixes::{self, PrefixRow, PrefixRows};
 use crate::random::random;
 
 use ask::Way;
-pub use show::{PrefixRow, PrefixRows};
 
 /// After a socket has failed, because its link is down, it is left alone for so long.
 const REST: Duration = Duration::from_secs(1);
@@ -99,16 +98,43 @@ impl Finder {
         })))
     }
 
-    /// The prefix that is to be used now, and in words who says so.
-    pub fn choice(&mut self) -> Option<(Ipv6Net, String)> {
+    /// The prefix that is to be used now, and in words who says so. Where the best one cannot be used, the one that is in
+    /// force stays as long as it is known; then it is the next one.
+    pub fn choice(
+        &mut self,
+        is_unusable: impl Fn(Ipv6Net) -> bool,
+        in_force: Option<Ipv6Net>,
+    ) -> Option<(Ipv6Net, String)> {
         match self {
             Finder::Fixed(prefix) => Some((*prefix, "the configuration".to_owned())),
             Finder::Search(search) => {
                 let now = search.now();
-                let known = search.discovery.choice(now)?;
-                let left = show::left(&known, now);
-                let from = show::from(known.source);
+                let best = search.discovery.choice(now)?;
+                let usable = || {
+                    let known = search.discovery.known();
+                    known.filter(|known| known.until > now && !is_unusable(known.prefix))
+                };
+                let known = match is_unusable(best.prefix) {
+                    false => best,
+                    true => *usable()
+                        .find(|known| Some(known.prefix) == in_force)
+                        .or_else(|| usable().next())?,
+                };
+                let left = prefixes::left(&known, now);
+                let from = prefixes::from(known.source);
                 Some((known.prefix, format!("{from}, for {left} s")))
+            }
+        }
+    }
+
+    /// Whether somebody still says so of a prefix.
+    pub fn knows(&self, prefix: Ipv6Net) -> bool {
+        match self {
+            Finder::Fixed(fixed) => *fixed == prefix,
+            Finder::Search(search) => {
+                let now = search.now();
+                let mut known = search.discovery.known();
+                known.any(|known| known.prefix == prefix && known.until > now)
             }
         }
     }
@@ -205,8 +231,8 @@ impl Search {
                 self.asking = None;
                 self.answered(reply);
             }
-            () = super::until(wake) => {}
-            () = super::until(rests) => {}
+            () = crate::service::until(wake) => {}
+            () = crate::service::until(rests) => {}
         }
     }
 

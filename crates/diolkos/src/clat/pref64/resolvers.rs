@@ -70,6 +70,7 @@ mod tests {
             mtu6: 1500,
             address: vec![0; 6],
             medium: Medium::Ethernet,
+            is_up: true,
             running: true,
         }
     }

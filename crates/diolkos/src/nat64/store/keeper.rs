@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use diolkos_core::session::{BindingView, Origin, SessionView};
@@ -20,6 +20,7 @@ use super::file::StateFile;
 use super::format::{Head, Writer};
 use super::moment::Moment;
 use crate::failure::Failure;
+use crate::supervise::Watch;
 
 /// Between two times if the file cannot be written, at most.
 const RETRY: Duration = Duration::from_secs(60);
@@ -44,7 +45,9 @@ enum When {
 /// The running thread. Dropped, it ends, and does not write again.
 pub struct Keeper {
     requests: Option<Sender<Request>>,
-    thread: Option<JoinHandle<Scribe>>,
+    thread: Option<JoinHandle<()>>,
+    /// By which the thread gives its work back, unless it failed.
+    back: Receiver<Scribe>,
 }
 
 /// To write now. Who asks is told what came of a write that began afterwards.
@@ -72,6 +75,7 @@ impl Keeper {
         secret: [u64; 2],
         interval: Duration,
         has_past: bool,
+        watch: &Watch,
     ) -> Result<Keeper, Failure> {
         let mut scribe = Scribe {
             file,
@@ -95,14 +99,17 @@ impl Keeper {
             written => written?,
         }
         let (requests, asked) = channel();
-        let thread = Builder::new()
-            .name("keeper".to_owned())
-            .spawn(move || scribe.keep(&asked));
+        let (give, back) = channel();
+        let thread = watch.thread("keeper", move || {
+            let _ = give.send(scribe.keep(&asked));
+            Ok(())
+        });
         let thread =
             thread.map_err(|e| Failure::run_time(format!("no thread for the state: {e}")))?;
         Ok(Keeper {
             requests: Some(requests),
             thread: Some(thread),
+            back,
         })
     }
 
@@ -112,7 +119,7 @@ impl Keeper {
     }
 
     /// Has the state written, and waits for that: with success, all that was so before the call survives a power cut.
-    pub fn write_now(&self) -> impl Future<Output = Result<(), Failure>> {
+    pub fn write_now(&self) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
         let (answer, told) = oneshot::channel();
         self.ask(Some(answer));
         async move {
@@ -147,7 +154,8 @@ impl Keeper {
 
     fn end(&mut self) -> Option<Scribe> {
         drop(self.requests.take());
-        self.thread.take()?.join().ok()
+        self.thread.take()?.join().ok()?;
+        self.back.try_recv().ok()
     }
 }
 

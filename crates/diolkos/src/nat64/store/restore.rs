@@ -5,7 +5,7 @@
 //! the pool's. After a clean end, the file is right, and the maps know who was active since. After a kill it is the other
 //! way round; but how old a session is that the programs have never used, only the file knows.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -48,9 +48,10 @@ pub(in crate::nat64) fn restore(
     found: &mut Found,
     old: Option<&Old>,
     own: &[Ipv4Addr],
+    is_in_vain: &dyn Fn() -> bool,
 ) -> Result<Restored, Malformed> {
     tables.mirror.is_restoring = true;
-    let restored = bring_back(&mut tables, found, old, own);
+    let restored = bring_back(&mut tables, found, old, own, is_in_vain);
     tables.mirror.is_restoring = false;
     restored
 }
@@ -60,6 +61,7 @@ fn bring_back(
     found: &mut Found,
     old: Option<&Old>,
     own: &[Ipv4Addr],
+    is_in_vain: &dyn Fn() -> bool,
 ) -> Result<Restored, Malformed> {
     let (mut restored, mut by_maps) = (Restored::default(), Restored::default());
     let order = Order::of(found);
@@ -90,7 +92,7 @@ fn bring_back(
         reconcile::take_in(tables, old, &mut by_maps);
     }
     let known = match &mut file {
-        Some((reader, head)) => sessions(tables, reader, head, old, &mut restored)?,
+        Some((reader, head)) => sessions(tables, reader, head, old, is_in_vain, &mut restored)?,
         None => 0,
     };
     if order == Order::FileThenMaps {
@@ -138,6 +140,7 @@ fn sessions(
     file: &mut Reader<impl Read>,
     head: &Head,
     old: Option<&Old>,
+    is_in_vain: &dyn Fn() -> bool,
     restored: &mut Restored,
 ) -> Result<u32, Malformed> {
     let config = tables.nat64.config().clone();
@@ -148,6 +151,10 @@ fn sessions(
     let now = clock::monotonic();
     let mut known = 0;
     while let Some(mut view) = file.session()? {
+        if is_in_vain() {
+            let why = io::Error::new(io::ErrorKind::Interrupted, "the program is to end");
+            return Err(Malformed::Unreadable(why));
+        }
         if !watched && is_over(&view, passed, &config) {
             restored.expired += 1;
             continue;

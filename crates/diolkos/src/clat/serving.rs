@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A CLAT at work: what it does when the network moves.
+
+use super::claim::Claim;
+use super::neighbour::Responder;
+use super::{as_configured, Clat, Unusable, IPV6_MINIMUM_MTU};
+use crate::config::V6Address;
+use crate::control::Request;
+use crate::failure::Failure;
+use crate::net::{Event, Own, RouteNews, Standing};
+use crate::service::{Heed, Reply, Service};
+
+/// What a CLAT waits for.
+pub(super) enum Step {
+    /// Something was heard of prefixes.
+    Prefixes,
+    /// An address was tried out.
+    Claimed(Result<Claim, Failure>),
+}
+
+impl Service for Clat {
+    type Own = Step;
+
+    fn device(&self) -> &str {
+        &self.site.settings.translator.device
+    }
+
+    fn own(&self) -> Option<Own> {
+        Some(self.isthmus.as_ref()?.own(&self.site))
+    }
+
+    fn ends(&self) -> bool {
+        false
+    }
+
+    async fn wait(&mut self) -> Step {
+        tokio::select! {
+            () = self.finder.step() => Step::Prefixes,
+            claimed = made(&mut self.claiming) => {
+                self.claiming = None;
+                Step::Claimed(claimed)
+            }
+        }
+    }
+
+    async fn obey(&mut self, step: Step) -> Result<(), Failure> {
+        if let Step::Claimed(claimed) = step {
+            self.claimed(claimed).await?;
+        }
+        self.follow().await;
+        Ok(())
+    }
+
+    async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
+        let uplink = &self.site.uplink;
+        match event {
+            Event::LinkGone(index) if index == uplink.index => Err(self.uplink_is_gone()),
+            Event::LinkChanged(link) if link.index == uplink.index => {
+                self.follow_uplink().await?;
+                Ok(Heed::Routes)
+            }
+            _ => Ok(Heed::Nothing),
+        }
+    }
+
+    fn routes_change(&mut self, news: &RouteNews) -> Heed {
+        if !news.moves6(self.isthmus.as_ref().map(|isthmus| isthmus.index)) {
+            return Heed::Nothing;
+        }
+        // While routes change, the fast path looks each packet's route up.
+        if let Some(isthmus) = &mut self.isthmus {
+            isthmus.next_hop(&self.site.uplink, None);
+        }
+        Heed::Routes
+    }
+
+    async fn look_at_routes(&mut self) -> Result<(), Failure> {
+        self.look_at_way().await
+    }
+
+    /// Does the CLAT's address still fit, and is this the same network?
+    async fn look_at_addresses(&mut self) -> Result<(), Failure> {
+        // What a router says of the MTU comes with addresses.
+        self.follow_uplink().await?;
+        self.look_at_own_address().await?;
+        if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
+            self.set_out(prefix, false);
+        }
+        if self.finder.is_search() {
+            let index = self.site.uplink.index;
+            let prefixes = self.site.net.global_prefixes(index).await?;
+            let before = std::mem::replace(&mut self.prefixes, prefixes);
+            let now = &self.prefixes;
+            if before != *now {
+                self.unusable.retain(|_, why| *why != Unusable::Unclaimed);
+            }
+            if !before.is_empty() && !before.iter().any(|prefix| now.contains(prefix)) {
+                self.finder.attached();
+            } else if before != *now {
+                self.finder.look_again();
+            }
+            self.follow().await;
+        }
+        // With IPv6 on the uplink, or without, other things can pass.
+        self.look_at_way().await
+    }
+
+    async fn reply(&mut self, request: Request) -> Reply {
+        Reply::Now(self.answer(request))
+    }
+}
+
+impl Clat {
+    /// Nobody would answer to an address from a prefix that is gone; from one that is deprecated the network is about to
+    /// withdraw, and it is left as soon as there is another (RFC 4862 section 5.5.4).
+    async fn look_at_own_address(&mut self) -> Result<(), Failure> {
+        let Some(side6) = self.isthmus.as_ref().map(|isthmus| isthmus.side6) else {
+            return Ok(());
+        };
+        if self.stranded || self.site.settings.clat.v6 != V6Address::Auto {
+            return Ok(());
+        }
+        let (net, uplink) = (&self.site.net, &self.site.uplink);
+        match net.standing(uplink.index, side6.address).await? {
+            Standing::Held => Ok(()),
+            Standing::Deprecated => {
+                let others = net.global_prefixes(uplink.index).await?;
+                let other = others.iter().find(|prefix| prefix.prefix_len() == 64);
+                if let (Some(other), Some(wanted), None) = (other, self.wanted, &self.claiming) {
+                    tracing::info!(
+                        "the prefix of {} is deprecated on {}: moving to {other}",
+                        side6.address,
+                        uplink.name
+                    );
+                    self.set_out(wanted, false);
+                }
+                Ok(())
+            }
+            Standing::Gone => {
+                let why = format!(
+                    "{} has no address any more in the prefix of {}",
+                    uplink.name, side6.address
+                );
+                if !self.finder.is_search() {
+                    return Err(Failure::run_time(format!(
+                        "{why}: start again to take another"
+                    )));
+                }
+                self.strand(&why).await;
+                Ok(())
+            }
+        }
+    }
+
+    fn uplink_is_gone(&self) -> Failure {
+        Failure::run_time(format!("the uplink {} is gone", self.site.uplink.name))
+    }
+
+    /// The uplink has other properties: its link-layer address, its MTU, a carrier.
+    async fn follow_uplink(&mut self) -> Result<(), Failure> {
+        let Some(link) = self.site.net.link_at(self.site.uplink.index).await? else {
+            return Err(self.uplink_is_gone());
+        };
+        let link = as_configured(link, &self.site.settings);
+        let before = std::mem::replace(&mut self.site.uplink, link);
+        let uplink = &self.site.uplink;
+        if uplink.running && !before.running {
+            self.unusable.retain(|_, why| *why != Unusable::Unclaimed);
+            self.finder.attached();
+        }
+        if uplink.address != before.address {
+            self.tell_neighbours().await;
+        }
+        if let (None, true, None, Some(wanted)) =
+            (&self.isthmus, self.stranded, &self.claiming, self.wanted)
+        {
+            self.set_out(wanted, true);
+        }
+        let Some(isthmus) = &mut self.isthmus else {
+            return Ok(());
+        };
+        // A link that is too small for IPv6 is an obstacle, which is said elsewhere.
+        if self.site.uplink.mtu6 >= IPV6_MINIMUM_MTU && isthmus.resize(&self.site).await? {
+            tracing::info!(
+                "the MTU of {} is {} bytes now ({} for IPv6), and is followed",
+                self.site.uplink.name,
+                self.site.uplink.mtu,
+                self.site.uplink.mtu6
+            );
+        }
+        Ok(())
+    }
+
+    /// Answers with the uplink's new link-layer address, and tells those who remember the old one.
+    async fn tell_neighbours(&mut self) {
+        if let (true, Some(wanted)) = (self.claiming.is_some(), self.wanted) {
+            self.set_out(wanted, true);
+        }
+        let (Some(isthmus), Some(_)) = (&self.isthmus, &self.answering) else {
+            return;
+        };
+        let uplink = &self.site.uplink;
+        let address = isthmus.side6.address;
+        match Responder::open(uplink.index, &uplink.address, address) {
+            Ok(responder) => {
+                tracing::info!(
+                    "the link-layer address of {} changed: neighbours are told",
+                    uplink.name
+                );
+                self.answer_for(responder);
+            }
+            Err(error) => tracing::warn!(
+                "the link-layer address of {} changed, and neighbours cannot be told: {error}",
+                uplink.name
+            ),
+        }
+    }
+}
+
+/// What comes of trying an address out, or never.
+async fn made<T>(claiming: &mut Option<futures_util::future::BoxFuture<'static, T>>) -> T {
+    match claiming {
+        Some(claiming) => claiming.await,
+        None => std::future::pending().await,
+    }
+}

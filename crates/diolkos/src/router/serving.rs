@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router at work: what it does when the network moves.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
+use super::{addresses, Isthmus};
+use crate::config::Settings;
+use crate::control::Request;
+use crate::failure::Failure;
+use crate::net::{shown, Event, Link, Net, Own, RouteNews};
+use crate::service::{Heed, Reply, Service};
+use crate::signals::Came;
+
+/// What serves an isthmus.
+pub(super) struct Router<'a, R> {
+    pub(super) isthmus: &'a mut Isthmus,
+    pub(super) net: &'a Net,
+    /// Reads the configuration again.
+    pub(super) read: &'a R,
+    /// Nobody waits for a reload any more.
+    pub(super) came: Came,
+    /// What stands in the way of packets, as it was said last.
+    obstacles: BTreeSet<String>,
+    /// Addresses of this host that the pool has too, as it was said last.
+    contradiction: Option<String>,
+}
+
+impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
+    pub(super) fn new(net: &'a Net, isthmus: &'a mut Isthmus, read: &'a R, came: Came) -> Self {
+        Router {
+            isthmus,
+            net,
+            read,
+            came,
+            obstacles: BTreeSet::new(),
+            contradiction: None,
+        }
+    }
+
+    /// Says what stands in the way of packets now, and what does not any more.
+    pub(super) async fn look_for_obstacles(&mut self) -> Result<(), Failure> {
+        let all = self.net.links().await?;
+        let links = all.into_iter().filter(|link| self.is_named(link));
+        let links: Vec<Link> = links.collect();
+        let now = self.net.obstacles(&links, self.isthmus.index).await?;
+        let now: BTreeSet<String> = now.into_iter().collect();
+        for new in now.difference(&self.obstacles) {
+            tracing::warn!("{new}: what needs it cannot pass");
+        }
+        let over: Vec<String> = self.obstacles.difference(&now).cloned().collect();
+        if !over.is_empty() {
+            tracing::info!("it is over that: {}", shown(&over));
+        }
+        self.obstacles = now;
+        Ok(())
+    }
+
+    fn is_named(&self, link: &Link) -> bool {
+        let names = &self.isthmus.settings.translator.interfaces;
+        names.contains(&link.name)
+    }
+}
+
+impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
+    type Own = Infallible;
+
+    fn device(&self) -> &str {
+        &self.isthmus.settings.translator.device
+    }
+
+    fn own(&self) -> Option<Own> {
+        Some(self.isthmus.own())
+    }
+
+    fn ends(&self) -> bool {
+        self.isthmus.ends
+    }
+
+    async fn wait(&mut self) -> Infallible {
+        std::future::pending().await
+    }
+
+    async fn obey(&mut self, own: Infallible) -> Result<(), Failure> {
+        match own {}
+    }
+
+    async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
+        let isthmus = &mut *self.isthmus;
+        match event {
+            Event::LinkGone(index) if isthmus.inline.contains(&index) => {
+                isthmus.inline.retain(|inline| *inline != index);
+                tracing::warn!("an interface is gone at which packets were translated");
+            }
+            Event::LinkChanged(link) if isthmus.misses(&link) => {
+                if let Err(failure) = isthmus.take_up(self.net, &link.name).await {
+                    tracing::warn!(
+                        "packets of {} are not translated there: {failure}",
+                        link.name
+                    );
+                }
+            }
+            _ => {}
+        }
+        // A link that goes down takes routes along, of which the kernel says nothing in IPv4.
+        Ok(Heed::Routes)
+    }
+
+    fn routes_change(&mut self, news: &RouteNews) -> Heed {
+        // With a million routes, nobody looks at all of them for each that changes.
+        match news.took_default() || !self.obstacles.is_empty() {
+            true => Heed::Routes,
+            false => Heed::Nothing,
+        }
+    }
+
+    async fn look_at_routes(&mut self) -> Result<(), Failure> {
+        self.look_for_obstacles().await
+    }
+
+    async fn look_at_addresses(&mut self) -> Result<(), Failure> {
+        let found = addresses::check(self.net, &self.isthmus.settings).await;
+        let said = found.err().map(|failure| failure.to_string());
+        match (&self.contradiction, &said) {
+            (before, Some(now)) if before.as_ref() != Some(now) => tracing::warn!("{now}"),
+            (Some(_), None) => {
+                tracing::info!("no address of the pool is an address of this host any more");
+            }
+            _ => {}
+        }
+        self.contradiction = said;
+        // With the first or the last address of a family, its routes come and go.
+        self.look_for_obstacles().await
+    }
+
+    async fn reply(&mut self, request: Request) -> Reply {
+        self.answer(request).await
+    }
+}
