@@ -19,7 +19,6 @@ from terms import Term, Truth, below, choose, either, least, left, most, right
 def fold_c(total: Term) -> Term:
     """csum_fold16 of bpf/csum.h: a sum of up to 64 bits in 16."""
     total = (total & 0xFFFFFFFF) + right(total, 32)
-    total = (total & 0xFFFFFFFF) + right(total, 32)
     total = (total & 0xFFFF) + right(total, 16)
     total = (total & 0xFFFF) + right(total, 16)
     return ((total & 0xFFFF) + right(total, 16)) & 0xFFFF
@@ -39,9 +38,12 @@ def complement(word: Term) -> Term:
     return word ^ 0xFFFF
 
 
+CSUM_ZERO = (1 << 48) - 1  # a multiple of 0xFFFF
+
+
 def delta_c(old: Term, new: Term) -> Term:
-    """csum_delta of bpf/csum.h: new - old."""
-    return fold_c(fold_c(new) + complement(fold_c(old)))
+    """csum_delta of bpf/csum.h: new - old, of sums below 2^48."""
+    return fold_c(new + (CSUM_ZERO - old))
 
 
 def difference_rust(old: Term, new: Term) -> Term:

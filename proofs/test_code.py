@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import subprocess
 from pathlib import Path
@@ -35,8 +36,9 @@ def test_checksums(code: ctypes.CDLL):
     corners = [*make.WIDE, *make.WORDS, (1 << 64) - 1]
     for total in (*corners, *make.sums(dice, 2000)):
         assert code.c_fold(total) == a.fold_c(total)
-    pairs = [(old, new) for old in corners for new in corners]
-    pairs += [*zip(make.sums(dice, 5000), make.sums(dice, 5000), strict=True)]
+    # Sums of a packet's words are below 2^48, which is what csum_delta relies on.
+    some = [total & a.CSUM_ZERO for total in (*corners, *make.sums(dice, 5000))]
+    pairs = [*itertools.product(some[: len(corners)], repeat=2), *itertools.pairwise(some)]
     for old, new in pairs:
         assert code.c_delta(old, new) == a.delta_c(old, new)
     for word in range(0x10000):
