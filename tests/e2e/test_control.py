@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 from dns64 import Dns64Network
 from kernel import remains
-from nat64 import V6, Nat64Network
+from nat64 import Nat64Network
 from network import Network, Running
 from siit import CONFIG as SIIT_CONFIG
 from siit import SiitNetwork
 from test_clat_faults import MISSING, NO_ROOT, RUN_TIME, USAGE, one_sentence
 from test_dns64_faults import NOBODY
-from test_nat64_control import BOUND
 from test_tun_owner import OPEN_QUEUE, OPEN_TO_ALL
 
 RUN = Path("/run/diolkos")
@@ -167,11 +166,12 @@ def test_a_request_without_asker(nat64: Nat64Network) -> None:
     """Who has gone without an answer has been told that nothing was done, and nothing is."""
     running = nat64.nat64()
     running.process.send_signal(signal.SIGSTOP)
-    code, message = nat64.diolkos("bind", "add", "udp", f"{BOUND}:80", f"[{V6}]:80")
+    code, message = nat64.diolkos("stop")
     assert code == RUN_TIME
     assert "is busy and has not answered in time" in one_sentence(message)
     running.process.send_signal(signal.SIGCONT)
     assert nat64.shown("bindings") == []
+    assert running.process.poll() is None
 
 
 def test_slow_askers(siit: SiitNetwork) -> None:

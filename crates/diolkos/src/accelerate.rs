@@ -50,9 +50,8 @@ pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site
 pub fn failure(error: FastPathError) -> Failure {
     if let FastPathError::Load { what, log } = &error {
         tracing::debug!("{log}");
-        // CAP_SYS_ADMIN stands for all that came later.
-        let is_refusal = what.contains("(os error 13)");
-        if is_refusal && privilege::missing(&[PERFMON, SYS_ADMIN]).len() == 2 {
+        // Without it the verifier refuses what it else accepts, in many words. CAP_SYS_ADMIN stands for all that came later.
+        if privilege::missing(&[PERFMON, SYS_ADMIN]).len() == 2 {
             return Failure::missing(format!(
                 "the kernel refuses the BPF programs ({what}), for CAP_PERFMON is missing: run as root, or with \
                  CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
