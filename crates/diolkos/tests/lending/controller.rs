@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Nat64Config, Pool4, Protocol};
+use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol};
 use diolkos_core::session::{self, Inbound, Outbound, Segment, State};
 use diolkos_core::Config;
 
@@ -29,7 +29,7 @@ pub struct Controller {
     ended: HashSet<Inward>,
 }
 
-/// A pool of these ports of each of so many addresses.
+/// A pool of these ports of each of so many addresses. With shares, nothing would be lent of one so small.
 pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Config {
     let part = |last| Pool4 {
         net: Ipv4Addr::new(192, 0, 2, last).into(),
@@ -42,6 +42,13 @@ pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Confi
             ..Config::default()
         },
         pool4: (1..=addresses).map(part).collect(),
+        limits: Limits {
+            host_share: 100,
+            source_share: 100,
+            site_share: 100,
+            outside_share: 100,
+            ..Limits::default()
+        },
         ..Nat64Config::default()
     }
 }
