@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Folders that are looked through, below `src`.
-const FOLDERS: [&str; 1] = ["dns64"];
+const FOLDERS: [&str; 5] = ["clat", "dns64", "nat64", "net", "router"];
 
 /// The modules of a folder, and which of the same folder each uses. A module that is a folder counts as one.
 fn uses(folder: &str) -> BTreeMap<String, BTreeSet<String>> {

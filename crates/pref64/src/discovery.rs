@@ -5,18 +5,16 @@
 //!
 //! Prefixes of routers go before those of resolvers (RFC 8781 section 5.1). As long as there is one, nobody is asked.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ipnet::Ipv6Net;
 
 use crate::advertisement::Advertisement;
+use crate::known::{Known, Moment, Source};
 use crate::offers::Offers;
 use crate::preference;
 use crate::synthesis::Reply;
-
-/// Time since some moment before the first, which is always the same.
-pub type Moment = Duration;
 
 // Of the specifications.
 
@@ -53,26 +51,6 @@ pub enum Action {
     Solicit,
     /// Ask for ipv4only.arpa, and forget about an earlier question that is still open.
     Ask,
-}
-
-/// Who says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A router, by its link-local address (RFC 8781).
-    Router(Ipv6Addr),
-    /// A resolver (RFC 7050).
-    Resolver(SocketAddr),
-}
-
-/// A prefix that may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// The prefix.
-    pub prefix: Ipv6Net,
-    /// Who says so.
-    pub source: Source,
-    /// Until when it may be used, unless it is confirmed before.
-    pub until: Moment,
 }
 
 /// The discovery of one network.

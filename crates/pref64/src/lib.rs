@@ -10,16 +10,19 @@
 //! * [`advertisement`]: a router advertisement as it came, and the solicitation for one.
 //! * [`synthesis`]: the question for ipv4only.arpa, and the prefixes that its answer reveals.
 //! * [`preference`]: which prefixes can be used, and which of several is.
+//! * `known`: a prefix, who says so, and until when.
 //! * `offers`: what routers offer, in shares, so that no forger shuts out the others.
 //! * [`discovery`]: what is known, for how long, and when to look again.
 #![forbid(unsafe_code)]
 
 pub mod advertisement;
 pub mod discovery;
+mod known;
 mod offers;
 pub mod preference;
 pub mod synthesis;
 
 pub use advertisement::Advertisement;
-pub use discovery::{Action, Discovery, Known, Moment, Source};
+pub use discovery::{Action, Discovery};
+pub use known::{Known, Moment, Source};
 pub use synthesis::Reply;

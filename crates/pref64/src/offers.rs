@@ -11,7 +11,7 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 
 use crate::advertisement::Advertisement;
-use crate::discovery::{Known, Moment, Source};
+use crate::known::{Known, Moment, Source};
 
 /// Routers of which something is remembered; RFC 4861 section 6.3.4 wants two at least.
 const ROUTERS: usize = 16;

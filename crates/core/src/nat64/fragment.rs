@@ -6,50 +6,13 @@
 //! `store` of their own, with bounds.
 
 use super::store::Store;
+pub use super::store::{Held, Key};
 use crate::config::nat64::Nat64Config;
 use crate::session::key::Keys;
 use crate::session::timer::{Clock, Millis};
 use crate::verdict::Reason;
-use crate::wire::{Ipv4, Ipv6};
 use crate::xlat::payload::Numbers;
 use std::time::Duration;
-
-/// A fragment that waits.
-pub type Held = Box<[u8]>;
-
-/// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Key {
-    src: u128,
-    dst: u128,
-    id: u32,
-    protocol: u8,
-    is_v6: bool,
-}
-
-impl Key {
-    /// Of an IPv6 fragment.
-    pub fn v6(ip: &Ipv6, id: u32, next_header: u8) -> Key {
-        Key {
-            src: ip.src.to_bits(),
-            dst: ip.dst.to_bits(),
-            id,
-            protocol: next_header,
-            is_v6: true,
-        }
-    }
-
-    /// Of an IPv4 fragment.
-    pub fn v4(ip: &Ipv4) -> Key {
-        Key {
-            src: ip.src.to_bits().into(),
-            dst: ip.dst.to_bits().into(),
-            id: ip.id.into(),
-            protocol: ip.protocol,
-            is_v6: false,
-        }
-    }
-}
 
 /// All of them.
 #[derive(Debug)]

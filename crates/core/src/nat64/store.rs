@@ -6,11 +6,11 @@
 //! store gives way, and otherwise the oldest packet of all: made-up sources drive each other out, and a
 //! packet whose fragments come at once has passed before its turn comes.
 
-use super::fragment::{Held, Key};
 use crate::config::nat64::Limits;
 use crate::session::key::Keys;
 use crate::session::timer::Millis;
 use crate::verdict::Reason;
+use crate::wire::{Ipv4, Ipv6};
 use crate::xlat::payload::Numbers;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,6 +19,43 @@ const BYTES: usize = 2048;
 
 /// Who has more than this part of a full store gives way first.
 const CROWD: usize = 64;
+
+/// A fragment that waits.
+pub type Held = Box<[u8]>;
+
+/// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Key {
+    pub src: u128,
+    dst: u128,
+    id: u32,
+    protocol: u8,
+    pub is_v6: bool,
+}
+
+impl Key {
+    /// Of an IPv6 fragment.
+    pub fn v6(ip: &Ipv6, id: u32, next_header: u8) -> Key {
+        Key {
+            src: ip.src.to_bits(),
+            dst: ip.dst.to_bits(),
+            id,
+            protocol: next_header,
+            is_v6: true,
+        }
+    }
+
+    /// Of an IPv4 fragment.
+    pub fn v4(ip: &Ipv4) -> Key {
+        Key {
+            src: ip.src.to_bits().into(),
+            dst: ip.dst.to_bits().into(),
+            id: ip.id.into(),
+            protocol: ip.protocol,
+            is_v6: false,
+        }
+    }
+}
 
 /// One packet that comes in fragments.
 #[derive(Debug)]

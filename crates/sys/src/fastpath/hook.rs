@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_sys as bpf;
 
 use super::pin::{self, Pins};
-use super::qdisc::remove_unused_clsact;
+use super::qdisc::{remove_unused_clsact, tc_hook};
 use super::Attach;
 use crate::kernel;
 
@@ -319,15 +319,6 @@ fn point(side: Side) -> bpf::bpf_tc_attach_point {
     match side {
         Side::Ingress => bpf::BPF_TC_INGRESS,
         Side::Egress => bpf::BPF_TC_EGRESS,
-    }
-}
-
-pub(super) fn tc_hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
-    bpf::bpf_tc_hook {
-        sz: size_of::<bpf::bpf_tc_hook>() as _,
-        ifindex,
-        attach_point,
-        ..Default::default()
     }
 }
 

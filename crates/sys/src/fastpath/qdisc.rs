@@ -7,8 +7,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_sys as bpf;
 
-use super::hook::tc_hook;
-
 /// linux/pkt_sched.h: TC_H_CLSACT with TC_H_MIN_INGRESS and TC_H_MIN_EGRESS.
 const PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 /// linux/rtnetlink.h. libc has it, but not for every target.
@@ -33,6 +31,16 @@ struct TcMessage {
 struct Request {
     header: libc::nlmsghdr,
     tc: TcMessage,
+}
+
+/// An interface as libbpf names it.
+pub(super) fn tc_hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
+    bpf::bpf_tc_hook {
+        sz: size_of::<bpf::bpf_tc_hook>() as _,
+        ifindex,
+        attach_point,
+        ..Default::default()
+    }
 }
 
 /// Removes clsact from an interface when no filter of anybody's hangs on it. Where that cannot be told, it stays.
