@@ -14,9 +14,11 @@ from typing import Any
 import tomli_w
 from pydantic import Field
 
+from diolkos_lab import open_folder
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
 
 FORMAT = 1
@@ -27,16 +29,16 @@ class Writer:
 
     def __init__(self, folder: Path, study: Study, systems: Mapping[str, Any], header: Mapping[str, Any]) -> None:
         """Raises UsageFault when the folder holds something that is not a result; an older result is moved aside."""
-        claim(folder)
         self.folder = folder
+        self._open = claim(folder)
         self.trials = 0
         resolved = {**_plain(study.model_dump(mode="json")), "resolved": {"systems": _plain(systems)}}
-        (folder / "study.toml").write_text(tomli_w.dumps(resolved))
-        self._samples = (folder / "samples.jsonl").open("w")
+        self._open.write("study.toml", tomli_w.dumps(resolved))
+        self._samples = self._open.create("samples.jsonl")
         self._line({"format": FORMAT, "study": study.name, **header})
 
     def host(self, facts: Mapping[str, Any]) -> None:
-        write_json(self.folder / "host.json", {"format": FORMAT, **facts})
+        write_json(self._open, "host.json", {"format": FORMAT, **facts})
 
     def add(self, trial: Trial) -> None:
         self._line(trial.as_json())
@@ -44,6 +46,7 @@ class Writer:
 
     def close(self) -> None:
         self._samples.close()
+        self._open.close()
 
     def _line(self, value: Mapping[str, Any]) -> None:
         self._samples.write(json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
@@ -91,8 +94,8 @@ class StudyAsRun(Study):
     resolved: dict[str, Any] = Field({})
 
 
-def claim(folder: Path) -> None:
-    """Make the folder. A result already in it is moved to a name with its date, never overwritten."""
+def claim(folder: Path) -> OpenFolder:
+    """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten."""
     if folder.exists():
         if not folder.is_dir():
             raise UsageFault(f"{folder}: exists and is not a folder")
@@ -106,13 +109,11 @@ def claim(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageFault(f"{folder}: cannot be made: {error.strerror}") from error
+    return open_folder.to_write(folder)
 
 
-def write_json(file: Path, value: Any) -> None:
-    """Write a whole file or nothing: a reader never sees half of it."""
-    draft = file.with_suffix(".tmp")
-    draft.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
-    draft.replace(file)
+def write_json(folder: OpenFolder, name: str, value: Any) -> None:
+    folder.write(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 def _objects(file: Path) -> Iterator[dict[str, Any]]:
