@@ -20,6 +20,7 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.samples import json_text, records
 
 FORMAT = 1
 
@@ -65,19 +66,19 @@ class Result:
 
 
 def read(folder: Path) -> Result:
-    """Read a result folder of any age. Raises UsageFault when it is none, is of a later format, or a line is broken.
+    """Read a result folder of any age. Raises UsageFault when it is none, is of a later format, or something in it is broken.
 
     A last line without its end is what a power cut leaves; it is left out.
     """
-    samples = folder / "samples.jsonl"
-    if not samples.is_file():
+    with open_folder.to_read(folder) as opened:
+        samples, study, host = (opened.text(name) for name in ("samples.jsonl", "study.toml", "host.json"))
+    if samples is None:
         raise UsageFault(f"{folder}: not a result folder: it has no samples.jsonl")
-    lines = list(_objects(samples))
-    if not lines or lines[0].get("format") != FORMAT:
-        raise UsageFault(f"{samples}:1:1: this lab reads format {FORMAT}, not {lines[0].get('format') if lines else 'nothing'}")
-    study = document.read(folder / "study.toml", StudyAsRun)
-    host = json.loads((folder / "host.json").read_text()) if (folder / "host.json").exists() else {}
-    return Result(folder, study, host, lines[0], lines[1:])
+    if study is None:
+        raise UsageFault(f"{folder}: not a result folder: it has no study.toml")
+    lines = list(_objects(folder / "samples.jsonl", samples))
+    facts = {} if host is None else _facts(folder / "host.json", host)
+    return Result(folder, document.parse(study, folder / "study.toml", StudyAsRun), facts, lines[0], lines[1:])
 
 
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
@@ -116,14 +117,36 @@ def write_json(folder: OpenFolder, name: str, value: Any) -> None:
     folder.write(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def _objects(file: Path) -> Iterator[dict[str, Any]]:
-    text = file.read_text()
-    lines = text.split("\n")
-    for number, line in enumerate(lines[:-1], start=1):
+def _objects(file: Path, text: str) -> Iterator[dict[str, Any]]:
+    """The header and the trials, each checked."""
+    lines = text.split("\n")[:-1]
+    for number, line in enumerate(lines or ["{}"], start=1):
         try:
-            yield json.loads(line)
+            value = json_text.read_object(line)
         except ValueError as error:
             raise UsageFault(f"{file}:{number}:1: not a JSON object: {error}") from error
+        try:
+            if number == 1:
+                _require_format(value)
+            records.require(records.Header if number == 1 else records.TrialRecord, value)
+        except ValueError as error:
+            raise UsageFault(f"{file}:{number}:1: {error}") from error
+        yield value
+
+
+def _require_format(header: Mapping[str, Any]) -> None:
+    found = header.get("format", "nothing")
+    if found != FORMAT or isinstance(found, bool):
+        raise ValueError(f"this lab reads format {FORMAT}, not {str(found)[:80]}")
+
+
+def _facts(file: Path, text: str) -> dict[str, Any]:
+    try:
+        facts = json_text.read_object(text)
+        records.require(records.Host, facts)
+    except ValueError as error:
+        raise UsageFault(f"{file}: {error}; mend the file or remove it, the report is then made without it") from error
+    return facts
 
 
 def _plain(value: Any) -> Any:
