@@ -53,9 +53,10 @@ class OpenFolder:
             return None
         except OSError as error:
             raise UsageFault(f"{file}: {_unreadable(error)}") from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UsageFault(f"{file}: is not a regular file; put the file itself in its place")
         with open(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageFault(f"{file}: is not a regular file; put the file itself in its place")
             try:
                 return stream.read()
             except OSError as error:

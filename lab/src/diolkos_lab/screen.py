@@ -267,7 +267,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
         for number, row in enumerate(group):
             unit, scale = APPLICATION_UNITS[row["metric"]]
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
-            off = ", offloads off" if row["offloads"] == "off" else ""
+            off = ", offloads off" if row.get("offloads") == "off" else ""
             table.add_row(name if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
     return table
 
@@ -335,7 +335,7 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
     streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    return (name, hops, *streams, *(["offloads off"] if row["offloads"] == "off" else []))
+    return (name, hops, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

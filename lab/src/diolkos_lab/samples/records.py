@@ -241,8 +241,8 @@ class TrialRecord(_Shape):
     system: Name
     datapath: Name
     family: Family
-    hops: Literal[1, 2]
-    replica: Literal[1, 2] = 1
+    hops: Annotated[int, Field(ge=1, le=2)]
+    replica: Annotated[int, Field(ge=1, le=2)] = 1
     load: LoadName
     factors: dict[Name, str | int | float]
     started: str = ""
