@@ -115,7 +115,7 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             low, high = row["ratio_ci95"]
             load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
             text = f"Noise floor: native against itself, {load}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
-            console.print(f"[dim]{text}[/]", highlight=False)
+            console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
         guard, example = escape(entry["guard"]), escape(entry["example"])
         console.print(f"[yellow]{_trials(entry)} distrusted[/] ({guard}): {example}", highlight=False)
@@ -268,7 +268,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
             unit, scale = APPLICATION_UNITS[row["metric"]]
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
             off = ", offloads off" if row.get("offloads") == "off" else ""
-            table.add_row(name if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
+            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
     return table
 
 

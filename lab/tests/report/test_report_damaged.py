@@ -2,8 +2,10 @@
 """A result folder that somebody has damaged gives a report or one sentence, never a traceback."""
 
 import copy
+import io
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -142,3 +144,34 @@ def test_a_damaged_folder_gives_a_report_or_one_sentence(files: dict[str, bytes]
             assert sentence.startswith(str(scratch / "r")) and "\n" not in sentence and len(sentence) < 700, sentence
     finally:
         shutil.rmtree(scratch)
+
+
+def test_no_text_of_the_files_is_markup_or_moves_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text that a file may hold freely is a script; pictures are drawn, since they are markup too."""
+    script = "</title></svg><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J[/red]$x^$"
+    lines = copy.deepcopy(LINES["everything"])
+    lines[0]["study"] = script
+    for key in ("system", "reason", "how"):
+        lines[0]["missing"][0][key] = script
+    for line in lines[1:]:
+        line["started"] = script
+        line["error"] = line["error"] and script
+        line["distrust"] = [{"guard": script, "detail": script} for _ in line["distrust"]]
+        if line["load"] == "new-flows":
+            line["factors"]["bindings"] = script
+        if "outcome" in line:
+            line["outcome"]["deviations"] = [script]
+            line["outcome"]["library"] = script
+    host = {**synthetic_loads.HOST, "kernel": script, "command_line": [script], script: {script: script}}
+    study = STUDY.replace("title = ", f"title = {json.dumps(script[:60])}\n# ", 1)
+    study = study.replace("question = ", "question = '<script>'\n# ", 1)
+    files = {"samples.jsonl": "".join(json.dumps(line) + "\n" for line in lines), "host.json": json.dumps(host)}
+    folder = _write(tmp_path / "r", {name: text.encode() for name, text in {**files, "study.toml": study}.items()})
+    shown = Console(file=(terminal := io.StringIO()), width=160)
+    monkeypatch.setattr(cli, "console", shown)
+    assert _report(folder) is None
+    page = (folder / "report.html").read_text()
+    assert "&lt;script&gt;alert(1)" in page, "the texts are there, as texts"
+    assert not re.search(r"<(script|img)\b|\x1b", page) and "\x1b" not in terminal.getvalue()
+    for picture in (folder / "pictures").glob("*.svg"):
+        assert not re.search(r"<(script|img)\b", picture.read_text()), picture

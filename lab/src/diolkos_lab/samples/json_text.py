@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 LARGEST = 1e30  # of a number, so that squares and quotients stay finite
+SMALLEST = 1e-30  # likewise; what is nearer to zero is taken for zero
 DEEPEST = 32  # levels of objects and lists in each other
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # save tab and newline; a terminal obeys the others
@@ -42,7 +43,7 @@ def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise ValueError(f"the number {text[:20]} is too large")
-    return value
+    return value if abs(value) > SMALLEST else 0.0
 
 
 def _int(text: str) -> int:

@@ -262,7 +262,7 @@ class TrialRecord(_Shape):
             except ValueError as error:
                 raise ValueError(f"factors.{error}") from None
         if self.load == "pps" and self.metrics.get("sent"):
-            if self.metrics["sent"] < 0 or self.metrics.get("received", -1) < 0:
+            if self.metrics["sent"] < 1 or self.metrics.get("received", -1) < 0:
                 raise ValueError("metrics: sent and received have to be counts")
             if "latency" in self.metrics and "latency_worst" not in self.metrics:
                 raise ValueError("metrics: latency_worst is missing")
