@@ -69,7 +69,7 @@ class Measured:
     @property
     def remarks(self) -> list[str]:
         said = judge.remarks(self.found)
-        if self.setting.system == known.SYSTEM:
+        if self.setting.system == known.SYSTEM and self.setting.datapath in known.ANSWERS:
             said.insert(0, known.remark(self.found, known.ANSWERS[self.setting.datapath]))
         if not self.trusted:
             said.insert(0, f"not trusted: guards object to {self.distrusted} of {self.trials} trials, and all are used")

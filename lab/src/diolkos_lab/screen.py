@@ -11,6 +11,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -84,7 +85,7 @@ class Screen:
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
         if trial.error and trial.error not in self._failed:
             self._failed.add(trial.error)
-            self._console.print(f"  [red]✗[/] {name}: {trial.error}", highlight=False)
+            self._console.print(f"  [red]✗[/] {name}: {escape(trial.error)}", highlight=False)
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
@@ -114,18 +115,19 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             low, high = row["ratio_ci95"]
             load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
             text = f"Noise floor: native against itself, {load}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
-            console.print(f"[dim]{text}[/]", highlight=False)
+            console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
-        console.print(f"[yellow]{_trials(entry)} distrusted[/] ({entry['guard']}): {entry['example']}", highlight=False)
+        guard, example = escape(entry["guard"]), escape(entry["example"])
+        console.print(f"[yellow]{_trials(entry)} distrusted[/] ({guard}): {example}", highlight=False)
     if advice := _advice(_trusted_shares(summary)):
         console.print(f"[yellow]{advice}[/]", highlight=False)
     for entry in summary["failures"]:
         name = f"{entry['system']} {entry['datapath']}"
-        console.print(f"[red]{name} failed[/] ({_trials(entry)}): {entry['reason']}", highlight=False, markup=True)
+        console.print(f"[red]{name} failed[/] ({_trials(entry)}): {escape(entry['reason'])}", highlight=False)
     for verdict in summary["verdicts"]:
         outcome = verdict["outcome"]
         sentence = verdict["sentence"].removeprefix(f"{outcome.capitalize()}. ")
-        console.print(f"{MARK[outcome]}  {sentence}", highlight=False)
+        console.print(f"{MARK[outcome]}  {escape(sentence)}", highlight=False)
 
 
 def studies(console: Console, shipped: Sequence[Study]) -> None:
@@ -159,12 +161,12 @@ def finding(console: Console, found: Finding) -> None:
 def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]) -> None:
     for name, (before, after) in facts.items():
         if not isinstance(before, dict) and not isinstance(after, dict):
-            console.print(f"[yellow]host differs[/] {name}: {before} → {after}")
+            differs = f"{name}: {before} → {after}"
         else:
-            keys = sorted(
-                key for key in {**(before or {}), **(after or {})} if (before or {}).get(key) != (after or {}).get(key)
-            )
-            console.print(f"[yellow]host differs[/] {name}: {', '.join(keys)}")
+            old, new = (each if isinstance(each, dict) else {} for each in (before, after))
+            keys = sorted(key for key in {**old, **new} if old.get(key) != new.get(key))
+            differs = f"{name}: {', '.join(keys)}"
+        console.print(f"[yellow]host differs[/] {escape(differs)}")
     table = Table(caption="× native where there is a baseline; p corrected for the number of rows")
     for heading in ("subject", "load", "metric"):
         table.add_column(heading)
@@ -265,8 +267,8 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
         for number, row in enumerate(group):
             unit, scale = APPLICATION_UNITS[row["metric"]]
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
-            off = ", offloads off" if row["offloads"] == "off" else ""
-            table.add_row(name if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
+            off = ", offloads off" if row.get("offloads") == "off" else ""
+            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
     return table
 
 
@@ -303,7 +305,7 @@ def _procedures(found: Sequence[Mapping[str, Any]]) -> Table:
             shown = text if upper else f"≥ {text}"
             table.add_row(name, setting, rate["name"], shown if rate["trusted"] else f"[dim]({shown})[/]", bracket)
         if not each["rates"]:
-            why = "; ".join(each["errors"]) or "stopped before its end"
+            why = escape("; ".join(each["errors"])) or "stopped before its end"
             table.add_row(name, setting, f"[red]{each['procedure']}: {why}[/]", "–", "")
     return table
 
@@ -333,7 +335,7 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
     streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    return (name, hops, *streams, *(["offloads off"] if row["offloads"] == "off" else []))
+    return (name, hops, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

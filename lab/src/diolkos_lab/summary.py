@@ -4,7 +4,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from diolkos_lab import curves, procedures
+from diolkos_lab import curves, open_folder, procedures
 from diolkos_lab.samples import folder
 from diolkos_lab.stats import rows, untrusted
 from diolkos_lab.stats.pairing import Samples
@@ -53,7 +53,8 @@ def gathered_procedures(result: folder.Result) -> list[procedures.Found]:
 
 def write(result: folder.Result) -> dict[str, Any]:
     summary = summarize(result)
-    folder.write_json(result.folder / "summary.json", summary)
+    with open_folder.to_write(result.folder) as opened:
+        folder.write_json(opened, "summary.json", summary)
     return summary
 
 

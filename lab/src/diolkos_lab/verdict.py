@@ -84,7 +84,7 @@ def _is_about(claim: Claim, key: CellKey) -> bool:
 
 def _varying(cells: list[CellKey]) -> set[str]:
     """Names of the factors in which the cells differ; only these need to be said."""
-    return {name for name, value in cells[0].factors if any(dict(key.factors)[name] != value for key in cells)}
+    return {name for name, value in cells[0].factors if any(dict(key.factors).get(name) != value for key in cells)}
 
 
 def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Ratio | None) -> str | None:

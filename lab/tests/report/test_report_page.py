@@ -12,6 +12,7 @@ import synthetic
 from matplotlib import rc_context
 
 from diolkos_lab import report
+from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import publish
 from diolkos_lab.report.pictures import Inline
 from diolkos_lab.report.pictures.style import NARROW, rc
@@ -269,5 +270,5 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 
 def test_no_folder_is_refused(tmp_path):
-    with pytest.raises(report.UnreadableFolder, match="is not a folder"):
+    with pytest.raises(UsageFault, match="is not a folder"):
         report.write(tmp_path / "absent")

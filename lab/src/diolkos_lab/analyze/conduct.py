@@ -18,12 +18,14 @@ from typing import Any
 
 from rich.console import Console
 
+from diolkos_lab import open_folder
 from diolkos_lab.analyze import output, raw, results, terminal
 from diolkos_lab.analyze.results import Line
 from diolkos_lab.curve import resampling
 from diolkos_lab.curve.judge import DEFAULT_RULE
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.open_folder import OpenFolder
 
 SETS = {"both": ("paper", "notebook"), "all": tuple(RULES)}  # names on the command line for several rules
 WORTH_A_PROCESS = 8  # files
@@ -108,7 +110,7 @@ def _analyze(order: Order) -> tuple[list[Line], list[results.Analysis], int]:
 def run(order: Order) -> Iterator[Done]:
     """Analyze file after file. With `order.out`, pictures are drawn to its folder `pictures` meanwhile."""
     files = raw.find(order.files)
-    tasks = [(file, order, _picture_file(order, number, file)) for number, file in enumerate(files, start=1)]
+    tasks = [(file, order, _picture_name(order, number, file)) for number, file in enumerate(files, start=1)]
     processes = min(len(os.sched_getaffinity(0)), len(files) // WORTH_A_PROCESS) if order.out else 1
     if processes < 2:
         yield from map(_one, tasks)
@@ -122,7 +124,7 @@ def run(order: Order) -> Iterator[Done]:
         pool.shutdown(cancel_futures=True)
 
 
-def _one(task: tuple[Path, Order, Path | None]) -> Done:
+def _one(task: tuple[Path, Order, str | None]) -> Done:
     file, order, picture = task
     try:
         experiment = raw.read(file)
@@ -132,21 +134,25 @@ def _one(task: tuple[Path, Order, Path | None]) -> Done:
     if not experiment.rates:
         return Done(None, None, None, (*faults, f"{file}: holds no line that can be used"))
     analysis = results.analyze(experiment, order.seed)
-    if picture:
-        _draw(analysis, order.rule, picture)
-    line = results.line(analysis, order.rule, picture and picture.name)
+    if picture and order.out:
+        with open_folder.to_write(order.out) as out, out.inside(output.PICTURES) as pictures:
+            _draw(analysis, order.rule, pictures, picture)
+    line = results.line(analysis, order.rule, picture)
     return Done(analysis, line, results.as_json(analysis, order.rule), faults)
 
 
-def _draw(analysis: results.Analysis, rule: str, file: Path) -> None:
+def _draw(analysis: results.Analysis, rule: str, folder: OpenFolder, name: str) -> None:
     from matplotlib import rc_context  # noqa: PLC0415  a second, which who asks for no pictures need not wait
 
     from diolkos_lab.report.pictures import load_loss, style  # noqa: PLC0415
 
     with rc_context(style.rc()):
         drawn = load_loss.draw(analysis.found, analysis.title, rule, style.WIDE)
-        drawn.savefig(f"{file}.png", dpi=PNG_DPI, pil_kwargs={"compress_level": 1}, metadata={"Software": "diolkos-lab"})
-        drawn.savefig(f"{file}.svg", metadata={"Date": None, "Creator": "diolkos-lab", "Title": analysis.title})
+        with folder.draft(f"{name}.png") as file:
+            fast = {"compress_level": 1}
+            drawn.savefig(file, format="png", dpi=PNG_DPI, pil_kwargs=fast, metadata={"Software": "diolkos-lab"})
+        with folder.draft(f"{name}.svg") as file:
+            drawn.savefig(file, format="svg", metadata={"Date": None, "Creator": "diolkos-lab", "Title": analysis.title})
 
 
 def _report(order: Order, out: Path, lines: Sequence[Line], few: Sequence[results.Analysis]) -> Path:
@@ -154,14 +160,15 @@ def _report(order: Order, out: Path, lines: Sequence[Line], few: Sequence[result
     from diolkos_lab.analyze import overview, page  # noqa: PLC0415
     from diolkos_lab.report import pictures  # noqa: PLC0415
 
-    output.table(out / output.TABLE, lines, order.rule)
     together = [overview.sheet(few, order.rule)] if len(few) > 1 else []
     together.append(overview.picture(lines, order.rule))
-    inline = [pictures.save(picture, out / output.PICTURES) for picture in together]
-    return page.write(out, lines, order.rule, inline, order.seed)
+    with open_folder.to_write(out) as opened, opened.inside(output.PICTURES) as folder:
+        output.table(opened, lines, order.rule)
+        inline = [pictures.save(picture, folder) for picture in together]
+        return page.write(opened, lines, order.rule, inline, order.seed)
 
 
-def _picture_file(order: Order, number: int, file: Path) -> Path | None:
+def _picture_name(order: Order, number: int, file: Path) -> str | None:
     """Numbered, since files of the same name may stand in several folders; short enough for a suffix."""
     name = Path(results.readable(file)).stem.encode()[:LONGEST_NAME].decode(errors="ignore")
-    return order.out / output.PICTURES / f"{number:03}-{name}" if order.out else None
+    return f"{number:03}-{name}" if order.out else None

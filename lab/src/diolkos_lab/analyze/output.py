@@ -2,7 +2,9 @@
 """What an analysis writes: its folder, the JSON document, the table. Each is whole or not there."""
 
 import csv
+import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,9 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from diolkos_lab import open_folder
 from diolkos_lab.analyze.results import Line
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.open_folder import OpenFolder
 
 DOCUMENT, TABLE, PICTURES = "analysis.json", "verdicts.csv", "pictures"
 STANDARD_OUTPUT = Path("-")
@@ -20,6 +24,8 @@ STANDARD_OUTPUT = Path("-")
 
 def claim(folder: Path) -> None:
     """Make the folder of pictures and report. An older analysis in it is moved to a name with its date. Raises UsageFault."""
+    if folder.is_dir():
+        open_folder.to_write(folder).close()
     folder = folder.resolve()
     if folder.exists():
         if not folder.is_dir():
@@ -30,9 +36,11 @@ def claim(folder: Path) -> None:
         elif any(folder.iterdir()):
             raise UsageFault(f"{folder}: holds something that is not an analysis; choose another folder with --out")
     try:
-        (folder / PICTURES).mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageFault(f"{folder}: cannot be made: {error.strerror}") from error
+    with open_folder.to_write(folder) as opened, opened.inside(PICTURES):
+        pass
 
 
 class Document:
@@ -59,6 +67,8 @@ def document(file: Path) -> Iterator[Document]:
     if file == STANDARD_OUTPUT:
         yield from _written(sys.stdout)
         return
+    if os.geteuid() == 0 and file.is_symlink() and file.lstat().st_uid != 0:
+        raise UsageFault(f"{file}: is a symbolic link of another user, which root does not follow; name the file itself")
     file = file.resolve()  # what a link leads to is replaced, not the link
     if file.is_dir() or not file.parent.is_dir():
         raise UsageFault(f"{file}: is a folder" if file.is_dir() else f"{file.parent}: there is no such folder")
@@ -66,13 +76,11 @@ def document(file: Path) -> Iterator[Document]:
         with file.open("w", encoding="utf-8") as stream:
             yield from _written(stream)
         return
-    draft = file.with_name(f".{file.name}.part")
-    try:
-        with draft.open("w", encoding="utf-8") as stream:
-            yield from _written(stream)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    # A draft of its own name goes in place of the file, so that it may stand in anybody's folder.
+    with open_folder.to_read(file.parent) as folder, folder.draft(file.name) as raw:
+        stream = io.TextIOWrapper(raw, encoding="utf-8")
+        yield from _written(stream)
+        stream.detach()
 
 
 def _written(stream: TextIO) -> Iterator[Document]:
@@ -82,12 +90,13 @@ def _written(stream: TextIO) -> Iterator[Document]:
     stream.flush()
 
 
-def table(file: Path, lines: Iterable[Line], rule: str) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["file", *RULES, "depends_on_rule", "pdr_0_5_pps", "bracketed", f"reason_{rule}", "remarks"])
-        for line in lines:
-            pdr = "" if line.pdr.rate is None else f"{line.pdr.rate:.0f}"
-            verdicts = [line.verdict[name] for name in RULES]
-            bracketed = line.pdr.bracketed
-            writer.writerow([line.file, *verdicts, line.depends_on_rule, pdr, bracketed, line.reason, "; ".join(line.remarks)])
+def table(folder: OpenFolder, lines: Iterable[Line], rule: str) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file", *RULES, "depends_on_rule", "pdr_0_5_pps", "bracketed", f"reason_{rule}", "remarks"])
+    for line in lines:
+        pdr = "" if line.pdr.rate is None else f"{line.pdr.rate:.0f}"
+        verdicts = [line.verdict[name] for name in RULES]
+        bracketed = line.pdr.bracketed
+        writer.writerow([line.file, *verdicts, line.depends_on_rule, pdr, bracketed, line.reason, "; ".join(line.remarks)])
+    folder.write(TABLE, text.getvalue())

@@ -9,11 +9,12 @@ from markupsafe import Markup
 from diolkos_lab.analyze.results import Line, shared_folder
 from diolkos_lab.curve.judge import GOOD
 from diolkos_lab.curve.saturation import RULES
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.pictures import Inline
 from diolkos_lab.report.publish import environment, style
 
 
-def write(folder: Path, lines: Sequence[Line], rule: str, together: Sequence[Inline], seed: int) -> Path:
+def write(folder: OpenFolder, lines: Sequence[Line], rule: str, together: Sequence[Inline], seed: int) -> Path:
     """Write the page into `folder`, whose folder `pictures` holds the picture of every line."""
     text = (
         environment("diolkos_lab.analyze")
@@ -29,6 +30,4 @@ def write(folder: Path, lines: Sequence[Line], rule: str, together: Sequence[Inl
             Markup=Markup,
         )
     )
-    page = folder / "report.html"
-    page.write_text(text, encoding="utf-8")
-    return page
+    return folder.write("report.html", text)

@@ -31,6 +31,11 @@ def read(file: Path, model: type[Model]) -> Model:
         before = error.object[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         raise UsageFault(f"{file}:{line}:{column}: not UTF-8 text") from error
+    return parse(text, file, model)
+
+
+def parse(text: str, file: Path, model: type[Model]) -> Model:
+    """The same from the text of the file, which messages name."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

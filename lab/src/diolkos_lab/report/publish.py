@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from diolkos_lab import open_folder
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report import facts
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import COLOURS, Inline, save
@@ -25,20 +27,28 @@ def publish(
     what else it names.
     """
     chapters = [chapter for chapter in chapters if not chapter.empty]
-    text = (
+    with open_folder.to_write(results.folder) as folder:
+        inline = _exhibits([*ahead, *chapters], folder)
+        text = _text(results, template, chapters, inline, content)
+        return folder.write("report.html", text)
+
+
+def _text(
+    results: Results, template: str, chapters: Sequence[Chapter], inline: Mapping[str, Inline], content: Mapping[str, object]
+) -> str:
+    return (
         environment("diolkos_lab.report")
         .get_template(template)
         .render(
             results=results,
             machine=facts.machine(results.host),
             chapters=chapters,
-            inline=_exhibits([*ahead, *chapters], results.folder),
+            inline=inline,
             style=Markup(style()),
             Markup=Markup,
             **content,
         )
     )
-    return _whole(text, results.folder / "report.html")
 
 
 def environment(package: str) -> Environment:
@@ -62,23 +72,14 @@ def style() -> str:
     return sheet.replace("/*light*/", light).replace("/*dark*/", dark)
 
 
-def _exhibits(chapters: Sequence[Chapter], folder: Path) -> dict[str, Inline]:
+def _exhibits(chapters: Sequence[Chapter], folder: OpenFolder) -> dict[str, Inline]:
     """Write what the chapters show; the pictures, by name, as the page takes them."""
-    pictures, tables = (folder / name for name in ("pictures", "tables"))
-    for each in (pictures, tables):
-        each.mkdir(exist_ok=True)
-    inline = {p.name: save(p, pictures) for chapter in chapters for p in chapter.pictures}
-    for chapter in chapters:
-        for table in chapter.tables:
-            table.write(tables)
+    with folder.inside("pictures") as pictures, folder.inside("tables") as tables:
+        inline = {p.name: save(p, pictures) for chapter in chapters for p in chapter.pictures}
+        for chapter in chapters:
+            for table in chapter.tables:
+                table.write(tables)
     return inline
-
-
-def _whole(text: str, path: Path) -> Path:
-    """Write a file whole or not at all."""
-    partial = path.with_suffix(".html.part")
-    partial.write_text(text, encoding="utf-8")
-    return partial.replace(path)
 
 
 def _code(text: str) -> Markup:

@@ -9,7 +9,6 @@ All quantities keep the units of the files: bit/s, s, s/GB, ratios between 0 and
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import tomllib
@@ -18,9 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel
 
+from diolkos_lab import open_folder
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.factors import Factors
+from diolkos_lab.samples import json_text, records
 
 FORMAT = 1
 Interval = tuple[float, float]
@@ -186,17 +189,15 @@ def read(folder: Path) -> Results:
     Raises UnreadableFolder when there is no such folder, when it holds neither samples nor a summary, or when a
     file has a format this program does not know.
     """
-    if not folder.is_dir():
-        raise UnreadableFolder(f"{folder} is not a folder.")
     gaps: list[str] = []
-    header, samples = _samples(folder / "samples.jsonl", gaps)
-    summary = _json(folder / "summary.json", gaps, "no ratio to native, no interval and no verdict can be shown")
+    with open_folder.to_read(folder) as opened:
+        header, samples = _samples(opened, gaps)
+        without = "no ratio to native, no interval and no verdict can be shown"
+        summary = _json(opened, "summary.json", records.Summary, gaps, without)
+        study = _toml(opened, gaps)
+        host = _json(opened, "host.json", records.Host, gaps, "the host, the command and the seed are unknown")
     if not samples and not summary.get("rows"):
         raise UnreadableFolder(f"{folder} holds no trials (samples.jsonl) and no statistics (summary.json).")
-    for name, content in (("samples.jsonl", header), ("summary.json", summary)):
-        _check_format(folder / name, content)
-    study = _toml(folder / "study.toml", gaps)
-    host = _json(folder / "host.json", gaps, "the host, the command and the seed are unknown")
 
     raw_rows = summary.get("rows") or []
     factors = Factors(samples, raw_rows)
@@ -221,57 +222,66 @@ def read(folder: Path) -> Results:
 # ---- files
 
 
-def _samples(path: Path, gaps: list[str]) -> tuple[dict, list[dict]]:
+def _samples(folder: OpenFolder, gaps: list[str]) -> tuple[dict, list[dict]]:
     """The header and the trials. A killed run may have torn its last line; that costs one trial, not the report."""
-    if not path.is_file():
+    content = folder.read("samples.jsonl")
+    if content is None:
         gaps.append("samples.jsonl is missing: nothing can be shown over time, and no distribution.")
         return {}, []
-    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    records, torn = [], 0
+    lines = [line for line in content.decode("utf-8", errors="replace").splitlines() if line.strip()]
+    header: dict = {}
+    trials, torn = [], 0
     for line in lines:
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
+            record = json_text.read_object(line)
+            if not header:
+                _check_format(folder.path / "samples.jsonl", record)
+            records.require(records.TrialRecord if header else records.Header, record)
+        except ValueError:
             torn += 1
             continue
-        records.append(record)
+        if header:
+            trials.append(record)
+        else:
+            header = record
     if torn:
         gaps.append(f"{torn} line{'s' if torn > 1 else ''} of samples.jsonl could not be read and was left out.")
-    if not records:
-        return {}, []
-    if "format" not in records[0]:
-        raise UnreadableFolder(f"The first line of {path} does not state its format.")
-    return records[0], [r for r in records[1:] if "system" in r]
+    return header, trials
 
 
-def _json(path: Path, gaps: list[str], consequence: str) -> dict:
-    if not path.is_file():
-        gaps.append(f"{path.name} is missing: {consequence}.")
+def _json(folder: OpenFolder, name: str, shape: type[BaseModel], gaps: list[str], consequence: str) -> dict:
+    content = folder.read(name)
+    if content is None:
+        gaps.append(f"{name} is missing: {consequence}.")
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-        gaps.append(f"{path.name} could not be read ({problem}): {consequence}.")
+        value = json_text.read_object(content.decode("utf-8"))
+        if shape is records.Summary:
+            _check_format(folder.path / name, value)
+        records.require(shape, value)
+    except ValueError as problem:
+        gaps.append(f"{name} could not be read ({problem}): {consequence}.")
         return {}
-    return content if isinstance(content, dict) else {}
+    return value
 
 
-def _toml(path: Path, gaps: list[str]) -> dict:
-    if not path.is_file():
+def _toml(folder: OpenFolder, gaps: list[str]) -> dict:
+    content = folder.read("study.toml")
+    if content is None:
         gaps.append("study.toml is missing: the study's own text and plan are unknown.")
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(content.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         gaps.append(f"study.toml could not be read ({problem}).")
         return {}
 
 
 def _check_format(path: Path, content: dict) -> None:
-    found = content.get("format")
-    if content and found != FORMAT:
+    found = content.get("format", "nothing")
+    if found != FORMAT:
         raise UnreadableFolder(
-            f"{path} has format {found}; this diolkos-lab reads format {FORMAT}. "
+            f"{path} has format {str(found)[:80]}; this diolkos-lab reads format {FORMAT}. "
             "Make the report with the version that made the folder, or with a newer one."
         )
 

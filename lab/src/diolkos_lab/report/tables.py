@@ -8,12 +8,14 @@ units and intervals.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
 from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
@@ -46,13 +48,12 @@ class Table:
     text_columns: frozenset[int] = frozenset({0})  # set left; all others are numbers, set right
     strong: frozenset[int] = frozenset()  # lines that stand out
 
-    def write(self, folder: Path) -> Path:
-        path = folder / f"{self.name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self.raw_heads)
-            writer.writerows(["" if v is None else v for v in line] for line in self.raw_lines)
-        return path
+    def write(self, folder: OpenFolder) -> Path:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.raw_heads)
+        writer.writerows(["" if v is None else v for v in line] for line in self.raw_lines)
+        return folder.write(f"{self.name}.csv", text.getvalue())
 
 
 # ---- what summary.json says, one line for each cell and load

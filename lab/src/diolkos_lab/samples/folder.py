@@ -14,10 +14,13 @@ from typing import Any
 import tomli_w
 from pydantic import Field
 
+from diolkos_lab import open_folder
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.samples import json_text, records
 
 FORMAT = 1
 
@@ -27,16 +30,16 @@ class Writer:
 
     def __init__(self, folder: Path, study: Study, systems: Mapping[str, Any], header: Mapping[str, Any]) -> None:
         """Raises UsageFault when the folder holds something that is not a result; an older result is moved aside."""
-        claim(folder)
         self.folder = folder
+        self._open = claim(folder)
         self.trials = 0
         resolved = {**_plain(study.model_dump(mode="json")), "resolved": {"systems": _plain(systems)}}
-        (folder / "study.toml").write_text(tomli_w.dumps(resolved))
-        self._samples = (folder / "samples.jsonl").open("w")
+        self._open.write("study.toml", tomli_w.dumps(resolved))
+        self._samples = self._open.create("samples.jsonl")
         self._line({"format": FORMAT, "study": study.name, **header})
 
     def host(self, facts: Mapping[str, Any]) -> None:
-        write_json(self.folder / "host.json", {"format": FORMAT, **facts})
+        write_json(self._open, "host.json", {"format": FORMAT, **facts})
 
     def add(self, trial: Trial) -> None:
         self._line(trial.as_json())
@@ -44,6 +47,7 @@ class Writer:
 
     def close(self) -> None:
         self._samples.close()
+        self._open.close()
 
     def _line(self, value: Mapping[str, Any]) -> None:
         self._samples.write(json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
@@ -62,19 +66,19 @@ class Result:
 
 
 def read(folder: Path) -> Result:
-    """Read a result folder of any age. Raises UsageFault when it is none, is of a later format, or a line is broken.
+    """Read a result folder of any age. Raises UsageFault when it is none, is of a later format, or something in it is broken.
 
     A last line without its end is what a power cut leaves; it is left out.
     """
-    samples = folder / "samples.jsonl"
-    if not samples.is_file():
+    with open_folder.to_read(folder) as opened:
+        samples, study, host = (opened.text(name) for name in ("samples.jsonl", "study.toml", "host.json"))
+    if samples is None:
         raise UsageFault(f"{folder}: not a result folder: it has no samples.jsonl")
-    lines = list(_objects(samples))
-    if not lines or lines[0].get("format") != FORMAT:
-        raise UsageFault(f"{samples}:1:1: this lab reads format {FORMAT}, not {lines[0].get('format') if lines else 'nothing'}")
-    study = document.read(folder / "study.toml", StudyAsRun)
-    host = json.loads((folder / "host.json").read_text()) if (folder / "host.json").exists() else {}
-    return Result(folder, study, host, lines[0], lines[1:])
+    if study is None:
+        raise UsageFault(f"{folder}: not a result folder: it has no study.toml")
+    lines = list(_objects(folder / "samples.jsonl", samples))
+    facts = {} if host is None else _facts(folder / "host.json", host)
+    return Result(folder, document.parse(study, folder / "study.toml", StudyAsRun), facts, lines[0], lines[1:])
 
 
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
@@ -91,8 +95,8 @@ class StudyAsRun(Study):
     resolved: dict[str, Any] = Field({})
 
 
-def claim(folder: Path) -> None:
-    """Make the folder. A result already in it is moved to a name with its date, never overwritten."""
+def claim(folder: Path) -> OpenFolder:
+    """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten."""
     if folder.exists():
         if not folder.is_dir():
             raise UsageFault(f"{folder}: exists and is not a folder")
@@ -106,23 +110,43 @@ def claim(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageFault(f"{folder}: cannot be made: {error.strerror}") from error
+    return open_folder.to_write(folder)
 
 
-def write_json(file: Path, value: Any) -> None:
-    """Write a whole file or nothing: a reader never sees half of it."""
-    draft = file.with_suffix(".tmp")
-    draft.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
-    draft.replace(file)
+def write_json(folder: OpenFolder, name: str, value: Any) -> None:
+    folder.write(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def _objects(file: Path) -> Iterator[dict[str, Any]]:
-    text = file.read_text()
-    lines = text.split("\n")
-    for number, line in enumerate(lines[:-1], start=1):
+def _objects(file: Path, text: str) -> Iterator[dict[str, Any]]:
+    """The header and the trials, each checked."""
+    lines = text.split("\n")[:-1]
+    for number, line in enumerate(lines or ["{}"], start=1):
         try:
-            yield json.loads(line)
+            value = json_text.read_object(line)
         except ValueError as error:
             raise UsageFault(f"{file}:{number}:1: not a JSON object: {error}") from error
+        try:
+            if number == 1:
+                _require_format(value)
+            records.require(records.Header if number == 1 else records.TrialRecord, value)
+        except ValueError as error:
+            raise UsageFault(f"{file}:{number}:1: {error}") from error
+        yield value
+
+
+def _require_format(header: Mapping[str, Any]) -> None:
+    found = header.get("format", "nothing")
+    if found != FORMAT or isinstance(found, bool):
+        raise ValueError(f"this lab reads format {FORMAT}, not {str(found)[:80]}")
+
+
+def _facts(file: Path, text: str) -> dict[str, Any]:
+    try:
+        facts = json_text.read_object(text)
+        records.require(records.Host, facts)
+    except ValueError as error:
+        raise UsageFault(f"{file}: {error}; mend the file or remove it, the report is then made without it") from error
+    return facts
 
 
 def _plain(value: Any) -> Any:

@@ -115,7 +115,11 @@ def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str 
 
 def _single(samples: Samples, key: CellKey, metric: str) -> list[float]:
     return [
-        value for record in samples.trials(key) if record["valid"] for value in record["series"].get(metric, {}).get("y", [])
+        value
+        for record in samples.trials(key)
+        if record["valid"]
+        for value in record["series"].get(metric, {}).get("y", [])
+        if value is not None
     ]
 
 

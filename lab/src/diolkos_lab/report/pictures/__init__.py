@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.pictures.style import GROUND, NARROW, RULE, SHADE, SOFT, WIDE, Draw, Layout, rc, settle
 from diolkos_lab.report.systems import INK, LOOKS
 
@@ -48,13 +48,14 @@ class Inline:
     narrow: str
 
 
-def save(picture: Picture, folder: Path) -> Inline:
+def save(picture: Picture, folder: OpenFolder) -> Inline:
     """Draw a picture, write NAME.png and NAME.svg to `folder`, and return it for the page."""
     with rc_context(rc()):
         wide, narrow = (_drawn(picture, layout) for layout in (WIDE, NARROW))
         svg = _svg(wide, picture.title)
-        (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
-        wide.savefig(folder / f"{picture.name}.png", dpi=PNG_DPI, metadata={"Software": "diolkos-lab"})
+        folder.write(f"{picture.name}.svg", svg)
+        with folder.draft(f"{picture.name}.png") as file:
+            wide.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": "diolkos-lab"})
         small = _svg(narrow, picture.title)
     return Inline(picture, themed(svg, f"{picture.name}-w"), themed(small, f"{picture.name}-n"))
 

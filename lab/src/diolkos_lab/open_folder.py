@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A folder that is held open, so that nobody can lead a read or a write elsewhere.
+
+The owner of a folder can put links, pipes and other folders into it at any moment. Everything here is relative to the open
+folder, follows no symbolic link, and replaces a name instead of writing through it. Root does not write into the folders of
+other users at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import secrets
+import shlex
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from diolkos_lab.faults import UsageFault
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Opening a pipe would wait for a writer without O_NONBLOCK.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class OpenFolder:
+    """An open folder. `path` is its name for messages alone."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def __enter__(self) -> OpenFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None when there is none. Raises UsageFault for a link, a pipe, or what cannot be read."""
+        file = self.path / name
+        try:
+            descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UsageFault(f"{file}: {_unreadable(error)}") from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UsageFault(f"{file}: is not a regular file; put the file itself in its place")
+        with open(descriptor, "rb") as stream:
+            try:
+                return stream.read()
+            except OSError as error:
+                raise UsageFault(f"{file}: {_unreadable(error)}") from error
+
+    def text(self, name: str) -> str | None:
+        """The same as text. Raises UsageFault with the line that is not UTF-8."""
+        content = self.read(name)
+        try:
+            return None if content is None else content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start]
+            line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+            raise UsageFault(f"{self.path / name}:{line}:{column}: not UTF-8 text") from error
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write a whole file or nothing: a reader never sees half of it. What had the name before is replaced."""
+        with self.draft(name) as stream:
+            stream.write(content.encode("utf-8") if isinstance(content, str) else content)
+        return self.path / name
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[BinaryIO]:
+        """A file that gets its name at the end, and is removed when the end is not reached."""
+        draft = f".{secrets.token_hex(8)}.part"
+        with _named(self.path / name):
+            descriptor = os.open(draft, _DRAFT, 0o666, dir_fd=self._descriptor)
+        try:
+            with open(descriptor, "wb") as stream:
+                yield stream
+            with _named(self.path / name):
+                os.rename(draft, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft, dir_fd=self._descriptor)
+            raise
+
+    def create(self, name: str) -> TextIO:
+        """A new file that grows while it is written. Raises OSError when the name is taken."""
+        with _named(self.path / name):
+            return open(os.open(name, _DRAFT, 0o666, dir_fd=self._descriptor), "w", encoding="utf-8")
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[OpenFolder]:
+        """A folder in this one, to write into; it is made where there is none."""
+        with _named(self.path / name):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self._descriptor)
+            descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self._descriptor)
+        with _ours(self.path / name, descriptor) as folder:
+            yield folder
+
+
+def to_read(path: Path) -> OpenFolder:
+    """Open a folder whose name may be a link. Raises UsageFault when there is none."""
+    return OpenFolder(path, _opened(path, _FOLDER))
+
+
+def to_write(path: Path) -> OpenFolder:
+    """Open a folder to write into. Root follows no link to it, and leaves folders of other users alone. Raises UsageFault."""
+    return _ours(path, _opened(path, _FOLDER | (os.O_NOFOLLOW if os.geteuid() == 0 else 0)))
+
+
+def user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"
+
+
+def _opened(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags)
+    except OSError as error:
+        if path.is_symlink() and flags & os.O_NOFOLLOW:
+            raise UsageFault(f"{path}: is a symbolic link, which root does not follow; name the folder itself") from error
+        if error.errno == errno.ENOTDIR:
+            raise UsageFault(f"{path} is not a folder.") from error
+        if error.errno == errno.ENOENT:
+            raise UsageFault(f"{path} is not a folder: there is nothing of that name.") from error
+        raise UsageFault(f"{path}: {_unreadable(error)}") from error
+
+
+def _ours(path: Path, descriptor: int) -> OpenFolder:
+    """As root: only folders of root, since another owner could change what is in the way."""
+    owner = os.fstat(descriptor).st_uid
+    if os.geteuid() == 0 and owner != 0:
+        os.close(descriptor)
+        again = shlex.join(["sudo", "-u", user(owner)])
+        raise UsageFault(
+            f"{path}: belongs to the user {user(owner)}, and root writes only into folders of its own: "
+            f"run the command as that user (`{again} diolkos-lab …`), or give the folder to root (`chown root`)"
+        )
+    return OpenFolder(path, descriptor)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What is in the way is a fault of the folder; all else stays an OSError, with the whole name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise UsageFault(f"{path}: is a symbolic link or a file where a result has a folder; remove it") from error
+        if error.errno == errno.EISDIR:
+            raise UsageFault(f"{path}: is a folder where a result has a file; remove it") from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _unreadable(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "is a symbolic link, which is not followed; put the file itself in its place"
+    return f"cannot be read: {error.strerror}"
