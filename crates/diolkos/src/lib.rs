@@ -24,6 +24,7 @@ mod instance;
 mod nat64;
 mod net;
 mod offline;
+mod own_sources;
 mod privilege;
 mod random;
 mod resident;

@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{Link, Medium, Net, Route4, Route6};
+use crate::own_sources;
 use crate::random::random;
 use crate::slowpath::{self, SlowPath};
 
@@ -61,6 +62,7 @@ impl Isthmus {
         let (tun, index) = net.create_tun(&t.device, queues).await?;
         net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
             .await?;
+        own_sources::admit(net, site.settings, &[site.settings.clat.v4]).await?;
 
         let fast = start_fast_path(site, side6, index)?;
         if fast.is_some() {

@@ -28,6 +28,7 @@ use crate::control::{self, Control};
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{Event, Net};
+use crate::own_sources;
 use crate::privilege::{self, NET_ADMIN};
 use crate::signals::Signals;
 use crate::slowpath::{self, SlowPath};
@@ -119,6 +120,7 @@ impl Isthmus {
         };
         net.prepare_tun(&t.device, index, device_mtu(&settings, found))
             .await?;
+        own_sources::admit(net, &settings, &[]).await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
         let inline = interfaces::find(net, &settings, &t.interfaces).await?;
@@ -179,8 +181,10 @@ impl Isthmus {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
         added.add(net, self.index, metric).await?;
+        own_sources::admit(net, &new, &[]).await?;
         if let Err(failure) = self.crossing.commit(&new, next, &self.slow) {
             added.remove(net, self.index, metric).await;
+            own_sources::admit(net, &self.settings, &[]).await?;
             return Err(failure);
         }
         let removed = self.routes.without(&routes);
