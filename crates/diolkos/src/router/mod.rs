@@ -36,7 +36,7 @@ use crate::slowpath::{self, SlowPath};
 use crossing::Crossing;
 use routes::Routes;
 use stateful::Past;
-use survey::{device_mtu, look_around};
+use survey::{device_mtu, look_around, warn_of_narrow_links};
 
 pub use stay::clear;
 
@@ -112,6 +112,7 @@ impl Isthmus {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
+        warn_of_narrow_links(net, &settings).await?;
         let own = &net.addresses4().await?;
         let queues = slowpath::readers(t.queues);
         let (tun, index) = match pins {
@@ -167,6 +168,7 @@ impl Isthmus {
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
+        warn_of_narrow_links(net, &new).await?;
         let inline = interfaces::find(net, &new, &new.translator.interfaces).await?;
         let next = self.crossing.prepare(&new, found, self.index, &inline)?;
         let routes = Routes::of(&new);
