@@ -155,7 +155,7 @@ def test_start_and_reload_say_warnings(siit: SiitNetwork) -> None:
     running = siit.siit()
     warned = [line for line in running.log().splitlines() if "overlaps" in line]
     assert len(warned) == 1
-    assert "siit.toml:9:6: eam[1].v4: 192.0.2.2/32 overlaps eam[0].v4" in warned[0]
+    assert "siit.toml:10:6: eam[1].v4: 192.0.2.2/32 overlaps eam[0].v4" in warned[0]
     assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
     assert "1 received" in siit.run(siit.v6, "ping", "-c1", "-W2", V4_IN_IPV6).stdout
     assert siit.counters()[f"{siit.path()}.translated_4to6"] > 0
