@@ -12,7 +12,7 @@ import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, CONFIG, POOL, V4_OTHER, Nat64Network, ask, in_ipv6
 from siit import CONFIG as SIIT_CONFIG
-from siit import V4, V4_IN_IPV6, V6, SiitNetwork
+from siit import PREF64, V4, V4_IN_IPV6, V6, SiitNetwork
 from test_clat_faults import MISSING, NO_BPF, NO_ROOT, RUN_TIME, USAGE, one_sentence
 from test_siit_control import check
 
@@ -303,3 +303,25 @@ def test_nobody_is_there(nat64: Nat64Network) -> None:
         code, message = nat64.diolkos(*command)
         assert code == RUN_TIME
         assert "no diolkos runs in this network namespace" in one_sentence(message)
+
+
+WELL_KNOWN = "64:ff9b::/96"
+
+
+@pytest.mark.parametrize("nat64", ["tc", "tun"], indirect=True)
+def test_test_addresses_behind_the_well_known_prefix(nat64: Nat64Network) -> None:
+    """The log says once why nothing passes, with the address and what to do; doing it helps."""
+    text = CONFIG.replace(PREF64, WELL_KNOWN)
+    nat64.configure(text)
+    running = nat64.nat64()
+    pings = ("ping", "-i0.01", "-c5", "-W1", in_ipv6(V4, WELL_KNOWN))
+    assert "0 received" in nat64.run(nat64.v6, *pings, check=False).stdout
+    nat64.until(lambda: "not_global_with_wkp" in running.log())
+    assert nat64.counters()["slow.drop.not_global_with_wkp"] == 5
+    said = [line for line in running.log().splitlines() if "not_global_with_wkp" in line]
+    assert len(said) <= 4, "one of each reader at most"
+    assert "WARN" in said[0]
+    assert f"{WELL_KNOWN} must not carry {V4}," in said[0]
+    assert "translator.allow_private_with_wkp to true" in said[0]
+    assert nat64.reload(text.replace("pref64", "allow_private_with_wkp = true\npref64", 1)) == (0, "")
+    assert "5 received" in nat64.run(nat64.v6, *pings).stdout

@@ -48,9 +48,10 @@ def eam(v4: str, v6: str) -> str:
         (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has bits set"),
         ('[[eam]]\nv4 = "192.0.2.1/32"\n', "3:1: missing field `v6`"),
         (
-            eam("192.0.2.0/24", "2001:db8::/120") + eam("192.0.2.8/32", "2001:db8:1::8/128"),
+            eam("192.0.2.8/32", "2001:db8::8/128") + eam("192.0.2.8/32", "2001:db8:1::8/128"),
             "7:6: eam[1].v4: 192.0.2.8/32 overlaps eam[0].v4",
         ),
+        ('pref64 = ["2001:db8:0:0:100::/64"]\n', "3:11: translator.pref64[0]: 2001:db8:0:0:100::/64: bits 64 to 71"),
         ('[icmp]\nsource_pool6 = ["64:ff9b::/112"]\n', "4:17: icmp.source_pool6[0]: 64:ff9b::/112 overlaps pref64[0]"),
         ('[icmp]\naddress6 = "192.0.2.1"\n', "4:12: `192.0.2.1` is neither an IPv6 address nor `auto`"),
         ("[icmp]\nburst = 0\n", "4:9: icmp.burst: 0 lets no error out"),
@@ -66,6 +67,26 @@ def test_a_wrong_configuration(tmp_path: Path, text: str, expected: str) -> None
     code, _, message = check(tmp_path, SIIT + text)
     assert code == USAGE
     assert message.startswith(f"diolkos: x.toml:{expected}"), message
+
+
+OVERLAPPING = eam("192.0.2.0/24", "2001:db8:6:1::/120") + eam("192.0.2.2/32", f"{V6}/128")
+ODD_PREFIX = "2001:db8:64:64:ab00::/96"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (OVERLAPPING, "7:6: eam[1].v4: 192.0.2.2/32 overlaps eam[0].v4 192.0.2.0/24, and not on the other side"),
+        (f'pref64 = ["{ODD_PREFIX}"]\n', f"3:11: translator.pref64[0]: {ODD_PREFIX} has bits 64 to 71 set"),
+    ],
+)
+def test_a_configuration_that_is_warned_of(tmp_path: Path, text: str, expected: str) -> None:
+    """It is printed, the exit code is 0, and one line on standard error says where the mistake may be."""
+    code, print_, message = check(tmp_path, SIIT + text)
+    assert code == 0
+    assert 'mode = "siit"' in print_
+    assert message.startswith(f"diolkos: warning: x.toml:{expected}"), message
+    assert message.count("\n") == 1
 
 
 def test_keys_of_another_mode(tmp_path: Path) -> None:
@@ -124,6 +145,36 @@ def test_routes_by_default(siit: SiitNetwork) -> None:
     shown = siit.run(siit.translator, str(siit.program), "show", "config").stdout
     assert "mtu4 = 9000\nmtu6 = 9000" in shown
     assert f'address6 = "{TRANSLATOR6}"' in shown
+
+
+@pytest.mark.parametrize("siit", ["tc", "tun"], indirect=True)
+def test_start_and_reload_say_warnings(siit: SiitNetwork) -> None:
+    """With mappings that overlap the longest match decides, whatever translates; a narrow interface is named."""
+    siit.configure(CONFIG.replace("[[eam]]", eam("192.0.2.0/24", "2001:db8:6:1::/120") + "[[eam]]"))
+    siit.ip(siit.translator, "link", "set", "b6", "mtu", "1400")
+    running = siit.siit()
+    warned = [line for line in running.log().splitlines() if "overlaps" in line]
+    assert len(warned) == 1
+    assert "siit.toml:10:6: eam[1].v4: 192.0.2.2/32 overlaps eam[0].v4" in warned[0]
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+    assert "1 received" in siit.run(siit.v6, "ping", "-c1", "-W2", V4_IN_IPV6).stdout
+    assert siit.counters()[f"{siit.path()}.translated_4to6"] > 0
+    assert "lowest_ipv6_mtu" not in running.log()
+    assert siit.reload(CONFIG.replace("pref64", "lowest_ipv6_mtu = 1500\npref64", 1)) == (0, "")
+    assert "lowest_ipv6_mtu: 1500 is above the MTU of b6, 1400" in running.log()
+    assert "MTU of b4" not in running.log()
+    running.stop()
+    assert "lowest_ipv6_mtu: 1500 is above the MTU of b6, 1400" in siit.siit().log()
+
+
+@pytest.mark.parametrize("siit", ["tc", "tun"], indirect=True)
+def test_a_prefix_with_bits_64_to_71(siit: SiitNetwork) -> None:
+    """Packets pass both ways, by both paths."""
+    siit.configure(CONFIG.replace("2001:db8:64::/96", ODD_PREFIX))
+    siit.siit()
+    assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
+    assert "1 received" in siit.run(siit.v6, "ping", "-c1", "-W2", ODD_PREFIX.replace("/96", "c633:6402")).stdout
+    assert siit.counters()[f"{siit.path()}.translated_4to6"] > 0
 
 
 def test_what_cannot_start(siit: SiitNetwork) -> None:

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::nat64::Protocol;
+use crate::config::network;
 use crate::config::{Datapath, Level, Prefix, Resolver, V6Address};
 
 /// Translates between IPv4 and IPv6.
@@ -74,7 +75,7 @@ pub struct Clat {
     #[arg(long, value_name = "auto|ADDRESS")]
     pub v6: Option<V6Address>,
     /// What to reach through the translator; may be given several times [default: 0.0.0.0/0]
-    #[arg(long = "route", value_name = "PREFIX")]
+    #[arg(long = "route", value_name = "PREFIX", value_parser = network::parse::<Ipv4Net>)]
     pub routes: Vec<Ipv4Net>,
     /// Metric of these routes; a native IPv4 route with a lower one wins [default: 2048]
     #[arg(long, value_name = "NUMBER")]

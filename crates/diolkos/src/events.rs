@@ -6,40 +6,101 @@ use std::fmt::Write;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
+use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_core::addr::special::is_global;
 use diolkos_core::wire::{protocol, Ipv4, Ipv6, Part};
 use diolkos_core::Reason;
 
+use crate::config::WELL_KNOWN_PREFIX;
+
 /// Between two lines.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Between two lines about the well-known prefix: an operator is to hear of a mistake in the configuration, not of every
+/// packet.
+const LONG_PAUSE: Duration = Duration::from_secs(600);
 
 /// What was said lately.
 #[derive(Debug, Default)]
 pub struct Events {
+    drops: Pace,
+    well_known: Pace,
+}
+
+/// When a line was written last, and how many were not since.
+#[derive(Debug, Default)]
+struct Pace {
     last: Option<Instant>,
     unsaid: u64,
 }
 
+/// A line of the log.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// For an administrator who looks for it.
+    Debug(String),
+    /// For every operator.
+    Warn(String),
+}
+
 impl Events {
     /// The line about a refused packet, if there is to be one and it is time for it.
-    pub fn line(&mut self, reason: Reason, packet: &[u8], now: Instant) -> Option<String> {
-        let told = matches!(
-            reason,
-            Reason::UdpZeroChecksum | Reason::FragmentUdpZeroChecksum | Reason::FragmentExtension
-        );
-        if !told {
-            return None;
+    pub fn line(&mut self, reason: Reason, packet: &[u8], now: Instant) -> Option<Line> {
+        match reason {
+            Reason::UdpZeroChecksum
+            | Reason::FragmentUdpZeroChecksum
+            | Reason::FragmentExtension => self
+                .drops
+                .say(PAUSE, now, || told(packet, reason.describe()))
+                .map(Line::Debug),
+            Reason::NotGlobalWithWkp => self
+                .well_known
+                .say(LONG_PAUSE, now, || told(packet, &not_global(packet)))
+                .map(Line::Warn),
+            _ => None,
         }
-        if self.last.is_some_and(|last| now < last + PAUSE) {
+    }
+}
+
+impl Pace {
+    fn say(
+        &mut self,
+        pause: Duration,
+        now: Instant,
+        line: impl FnOnce() -> Option<String>,
+    ) -> Option<String> {
+        if self.last.is_some_and(|last| now < last + pause) {
             self.unsaid += 1;
             return None;
         }
-        let mut line = format!("dropped: {}: {}", ends(packet)?, reason.describe());
+        let mut line = line()?;
         if self.unsaid > 0 {
             let _ = write!(line, " So were {} others since the last line.", self.unsaid);
         }
         (self.last, self.unsaid) = (Some(now), 0);
         Some(line)
     }
+}
+
+fn told(packet: &[u8], why: &str) -> Option<String> {
+    Some(format!("dropped: {}: {why}", ends(packet)?))
+}
+
+/// Which address the well-known prefix must not carry, and what to do.
+fn not_global(packet: &[u8]) -> String {
+    let embedded = |addr| Pref64::new(WELL_KNOWN_PREFIX).extract(addr);
+    let ends = match (Ipv6::parse(packet), Ipv4::parse(packet)) {
+        (Ok(ip), _) => [embedded(ip.dst), embedded(ip.src)],
+        // The source is the one that is far away.
+        (_, Ok(ip)) => [Some(ip.src), Some(ip.dst)],
+        _ => [None, None],
+    };
+    let address = ends.into_iter().flatten().find(|addr| !is_global(*addr));
+    let address = address.map_or("the address".to_owned(), |addr| addr.to_string());
+    format!(
+        "{}: {WELL_KNOWN_PREFIX} must not carry {address}, which is not global (RFC 6052 section 3.1): give \
+         translator.pref64 another prefix, or set translator.allow_private_with_wkp to true.",
+        Reason::NotGlobalWithWkp.name()
+    )
 }
 
 /// From where to where, with the ports of UDP over IPv4, if they are there.
@@ -70,13 +131,47 @@ mod tests {
         0x13, 0x88, 0x13, 0x89, 0, 8, 0, 0,
     ];
 
+    fn text(line: Option<Line>) -> String {
+        match line {
+            Some(Line::Debug(text) | Line::Warn(text)) => text,
+            None => panic!("no line"),
+        }
+    }
+
+    #[test]
+    fn what_the_well_known_prefix_must_not_carry_is_said_once_with_what_to_do() {
+        let mut events = Events::default();
+        let start = Instant::now();
+        let mut at = |s| {
+            let now = start + Duration::from_secs(s);
+            events.line(Reason::NotGlobalWithWkp, &UDP, now)
+        };
+        let first = at(0);
+        assert!(matches!(first, Some(Line::Warn(_))));
+        let first = text(first);
+        assert!(first
+            .starts_with("dropped: 192.0.2.1:5000 to 198.51.100.2:5001: not_global_with_wkp: "));
+        assert!(first.contains("64:ff9b::/96 must not carry 192.0.2.1,"));
+        assert!(first.contains("allow_private_with_wkp"));
+        assert_eq!((at(1), at(599)), (None, None));
+        assert!(text(at(600)).ends_with("So were 2 others since the last line."));
+    }
+
+    #[test]
+    fn of_an_ipv6_packet_the_embedded_address_is_said() {
+        let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        let mut six = vec![0x60, 0, 0, 0, 0, 0, 59, 64];
+        six.extend(address("2001:db8::1"));
+        six.extend(address("64:ff9b::c633:6407"));
+        let line = Events::default().line(Reason::NotGlobalWithWkp, &six, Instant::now());
+        assert!(text(line).contains("must not carry 198.51.100.7,"));
+    }
+
     #[test]
     fn addresses_and_ports_are_said() {
         let line = Events::default().line(Reason::UdpZeroChecksum, &UDP, Instant::now());
-        assert_eq!(
-            line.as_deref(),
-            Some("dropped: 192.0.2.1:5000 to 198.51.100.2:5001: An IPv4 UDP datagram without checksum, which the configuration drops.")
-        );
+        let expected = "dropped: 192.0.2.1:5000 to 198.51.100.2:5001: An IPv4 UDP datagram without checksum, which the configuration drops.";
+        assert_eq!(line, Some(Line::Debug(expected.to_owned())));
         let mut six = vec![0x60, 0, 0, 0, 0, 0, 44, 64];
         six.extend(
             "2001:db8::1"
@@ -91,7 +186,7 @@ mod tests {
                 .octets(),
         );
         let line = Events::default().line(Reason::FragmentExtension, &six, Instant::now());
-        assert!(line.is_some_and(|l| l.starts_with("dropped: 2001:db8::1 to 2001:db8::2: ")));
+        assert!(text(line).starts_with("dropped: 2001:db8::1 to 2001:db8::2: "));
     }
 
     #[test]
@@ -107,9 +202,7 @@ mod tests {
         };
         assert!(at(0).is_some());
         assert_eq!((at(1), at(999)), (None, None));
-        assert!(
-            at(1000).is_some_and(|line| line.ends_with("So were 2 others since the last line."))
-        );
+        assert!(text(at(1000)).ends_with("So were 2 others since the last line."));
         assert_eq!(at(1001), None);
     }
 

@@ -24,6 +24,7 @@ mod instance;
 mod nat64;
 mod net;
 mod offline;
+mod own_sources;
 mod prefixes;
 mod privilege;
 mod random;
@@ -110,6 +111,7 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
     if let Some(uplink) = &options.uplink {
         settings.translator.interfaces = vec![uplink.clone()];
     }
+    let is_new = options.config.is_none() || options.pref64.is_some();
     if let Some(pref64) = options.pref64 {
         settings.translator.pref64 = pref64.into();
     }
@@ -125,7 +127,7 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
     if !options.resolvers.is_empty() {
         settings.clat.resolvers = options.resolvers;
     }
-    first_objection(settings)
+    first_objection(settings, is_new)
 }
 
 fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
@@ -153,12 +155,19 @@ fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
     }
     let mut settings = Settings::default();
     adjust(&mut settings);
-    first_objection(settings)
+    first_objection(settings, true)
 }
 
-fn first_objection(settings: Settings) -> Result<Settings, Failure> {
+/// `is_new`: no file has been warned of yet.
+fn first_objection(settings: Settings, is_new: bool) -> Result<Settings, Failure> {
     match settings.objections().first() {
-        None => Ok(settings),
+        None => {
+            let warnings = settings.warnings();
+            for warning in warnings.iter().filter(|_| is_new) {
+                config::say(&format!("{}: {}", warning.key, warning.message));
+            }
+            Ok(settings)
+        }
         Some(objection) => Err(Failure::usage(format!(
             "{}: {}",
             objection.key, objection.message

@@ -4,20 +4,20 @@
 //! RFC 7050 section 3, which RFC 8781 section 5.1 follows, is for nodes that use all prefixes, in the order received. A CLAT
 //! has one, so it has to choose; nobody is promised which (RFC 7050 section 5).
 
-use diolkos_core::addr::rfc6052::{Pref64, PREFIX_LENGTHS, U_OCTET};
+use diolkos_core::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
 use diolkos_core::addr::special::{kind_of_ipv6, Kind};
 use ipnet::Ipv6Net;
 
 /// Can it be a translation prefix at all? What networks say is not always so.
 ///
-/// The length is one of RFC 6052 section 2.2, bits 64 to 71 are zero, and the addresses are those of nodes elsewhere:
-/// not multicast or link-local ones, and none of 0::/16, where loopback and the mapped IPv4 addresses lie.
+/// The length is one of RFC 6052 section 2.2, and the addresses are those of nodes elsewhere:
+/// not multicast or link-local ones, and none of 0::/16, where loopback and the mapped IPv4 addresses lie. Bits 64 to 71
+/// should be zero. Networks have prefixes of 96 bits with others, whose addresses are clear all the same.
 pub fn is_usable(prefix: Ipv6Net) -> bool {
     let network = prefix.network();
     let reserved = network.to_bits() >> 112 == 0;
     prefix.addr() == network
         && PREFIX_LENGTHS.contains(&prefix.prefix_len())
-        && network.to_bits() & U_OCTET == 0
         && kind_of_ipv6(network) == Kind::Unicast
         && !reserved
 }
@@ -61,13 +61,13 @@ mod tests {
             "2001:db8::/32",
             "fd00:64::/96",
             "2001:db8:1:2::/64",
+            "2001:db8:0:0:100::/96",
         ] {
             assert!(is_usable(net(usable)), "{usable}");
         }
         for (prefix, why) in [
             ("2001:db8::/95", "the length"),
             ("2001:db8::1/96", "bits after the prefix"),
-            ("2001:db8:0:0:100::/96", "bits 64 to 71"),
             ("::ffff:0:0/96", "mapped IPv4 addresses"),
             ("::/96", "compatible IPv4 addresses, and loopback"),
             ("::/32", "the same"),

@@ -242,8 +242,12 @@ mod tests {
         );
         assert_eq!(found(&["::192.0.0.170", "::192.0.0.171"]), [""; 0]);
         assert_eq!(found(&["ff0e::192.0.0.170", "ff0e::192.0.0.171"]), [""; 0]);
+    }
+
+    #[test]
+    fn bits_64_to_71_of_a_96_belong_to_the_prefix() {
         let u_octet = ["2001:db8::ff00:0:c000:aa", "2001:db8::ff00:0:c000:ab"];
-        assert_eq!(found(&u_octet), [""; 0]);
+        assert_eq!(found(&u_octet), ["2001:db8:0:0:ff00::/96"]);
     }
 
     fn reply(flags: u16, answers: &[(&str, u32)], soa: Option<(u32, u32)>) -> Vec<u8> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The contradictions that [`Config::check`] looks for, in the order of the keys.
 
-use super::{Config, Eam, Problem};
+use super::{overlap, Config, Eam, Problem};
 use crate::addr::rfc6052::{PREFIX_LENGTHS, U_OCTET};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, Kind};
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -10,7 +10,7 @@ pub(in crate::config) fn problems(config: &Config) -> Vec<Problem> {
     let mut found = Problems(Vec::new());
     found.pref64(config);
     found.eam(config);
-    found.overlapping_eams(&config.eam);
+    found.0.extend(overlap::identical(&config.eam));
     found.mtus(config);
     found.icmp(config);
     found.0
@@ -44,7 +44,8 @@ impl Problems {
             if !PREFIX_LENGTHS.contains(&prefix.prefix_len()) {
                 self.add(&key, format!("{prefix}: the length must be 32, 40, 48, 56, 64 or 96 (RFC 6052 section 2.2)"));
             }
-            if prefix.addr().to_bits() & U_OCTET != 0 {
+            // Those of a /96 are warned of.
+            if prefix.prefix_len() != 96 && prefix.addr().to_bits() & U_OCTET != 0 {
                 self.add(
                     &key,
                     format!("{prefix}: bits 64 to 71 must be zero (RFC 6052 section 2.2)"),
@@ -77,33 +78,6 @@ impl Problems {
                         format!("{v6} covers pref64[{other}] {prefix}, which would never be used"),
                     );
                 }
-            }
-        }
-    }
-
-    /// Mappings may nest, and then the longer one wins, but on both sides alike:
-    /// overlapping on one side only, two nodes would share an address.
-    fn overlapping_eams(&mut self, eam: &[Eam]) {
-        let parents4 = parents(eam, |e| {
-            (
-                u128::from(e.v4.network().to_bits()) << 96,
-                e.v4.prefix_len(),
-            )
-        });
-        let parents6 = parents(eam, |e| (e.v6.network().to_bits(), e.v6.prefix_len()));
-        for (at, Eam { v4, v6 }) in eam.iter().enumerate() {
-            let (parent4, parent6) = (parents4[at], parents6[at]);
-            if let Some(other) = parent4.filter(|&p| parent6 != Some(p) || eam[p].v4 == *v4) {
-                self.add(
-                    format!("eam[{at}].v4"),
-                    format!("{v4} overlaps eam[{other}].v4 {}", eam[other].v4),
-                );
-            }
-            if let Some(other) = parent6.filter(|&p| parent4 != Some(p) || eam[p].v6 == *v6) {
-                self.add(
-                    format!("eam[{at}].v6"),
-                    format!("{v6} overlaps eam[{other}].v6 {}", eam[other].v6),
-                );
             }
         }
     }
@@ -226,27 +200,6 @@ fn overlap6(a: &Ipv6Net, b: &Ipv6Net) -> bool {
     a.contains(b) || b.contains(a)
 }
 
-/// For each mapping, the closest other one whose network on this side contains its own.
-fn parents(eam: &[Eam], network: impl Fn(&Eam) -> (u128, u8)) -> Vec<Option<usize>> {
-    let mut order: Vec<usize> = (0..eam.len()).collect();
-    order.sort_by_key(|&at| network(&eam[at]));
-    let mut parents = vec![None; eam.len()];
-    let mut open: Vec<usize> = Vec::new();
-    for at in order {
-        let (addr, _) = network(&eam[at]);
-        while let Some(&outer) = open.last() {
-            let (base, len) = network(&eam[outer]);
-            if (addr ^ base).checked_shr(128 - u32::from(len)).unwrap_or(0) == 0 {
-                parents[at] = Some(outer);
-                break;
-            }
-            open.pop();
-        }
-        open.push(at);
-    }
-    parents
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,8 +252,8 @@ mod tests {
         assert_eq!(keys(&config(&["2001:db8::/72"], &[])), ["pref64[0]"]);
         assert_eq!(keys(&config(&["2001:db8::1/64"], &[])), ["pref64[0]"]);
         assert_eq!(
-            keys(&config(&["2001:db8:0:0:100::/96"], &[])),
-            ["pref64[0]"]
+            keys(&config(&["2001:db8:0:0:100::/80"], &[])),
+            ["pref64[0]", "pref64[0]"]
         );
         assert_eq!(keys(&config(&["ff0e::/96"], &[])), ["pref64[0]"]);
         assert_eq!(
@@ -329,33 +282,6 @@ mod tests {
                 &[("0.0.0.0/0", "2001:db8:64::/64")]
             )),
             ["eam[0].v6"]
-        );
-    }
-
-    #[test]
-    fn mappings_that_overlap_on_one_side_only() {
-        let outer = ("192.0.2.0/24", "2001:db8::/120");
-        assert_eq!(
-            keys(&config(
-                &[],
-                &[outer, ("192.0.2.8/32", "2001:db8:1::8/128")]
-            )),
-            ["eam[1].v4"]
-        );
-        assert_eq!(
-            keys(&config(
-                &[],
-                &[("198.51.100.8/32", "2001:db8::8/128"), outer]
-            )),
-            ["eam[0].v6"]
-        );
-        assert_eq!(
-            keys(&config(&[], &[outer, outer])),
-            ["eam[1].v4", "eam[1].v6"]
-        );
-        assert_eq!(
-            keys(&config(&[], &[outer, ("192.0.2.0/24", "2001:db8:1::/120")])),
-            ["eam[1].v4"]
         );
     }
 

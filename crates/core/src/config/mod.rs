@@ -3,7 +3,9 @@
 
 mod check;
 pub mod nat64;
+mod overlap;
 
+use crate::addr::rfc6052::U_OCTET;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -155,8 +157,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Looks for contradictions: prefixes of a wrong length, bits set where none may be, mappings
-    /// that overlap on one side only, pools whose addresses already mean something, MTUs that
+    /// Looks for contradictions: prefixes of a wrong length, bits set where none may be, networks
+    /// that are mapped twice, pools whose addresses already mean something, MTUs that
     /// cannot be.
     pub fn check(&self) -> Result<(), ConfigError> {
         let problems = check::problems(self);
@@ -165,5 +167,22 @@ impl Config {
         } else {
             Err(ConfigError { problems })
         }
+    }
+
+    /// What is in force and is probably a mistake, or against an RFC, in the order of [`Config`].
+    pub fn warnings(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        for (at, prefix) in self.pref64.iter().enumerate() {
+            if prefix.addr().to_bits() & U_OCTET != 0 {
+                found.push(Problem {
+                    key: format!("pref64[{at}]"),
+                    message: format!(
+                        "{prefix} has bits 64 to 71 set, which RFC 6052 section 2.2 wants zero: others may refuse it"
+                    ),
+                });
+            }
+        }
+        found.extend(overlap::one_sided(&self.eam));
+        found
     }
 }

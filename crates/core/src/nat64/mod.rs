@@ -144,6 +144,7 @@ impl Nat64 {
         let verdict = match self.path(packet, env, out, watcher, &mut first) {
             Ok(verdict) => verdict,
             Err(Refusal { reason, answer }) => {
+                out.refused(reason, packet.bytes());
                 let icmp = &self.translator.icmp;
                 icmp.originate(answer, packet.bytes(), env, out);
                 Verdict::Drop(reason)

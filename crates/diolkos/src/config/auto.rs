@@ -11,6 +11,8 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::network::{networks, Network};
+
 /// An address, or `auto`; what that means, the key says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -259,7 +261,7 @@ impl<N: Serialize> Serialize for Networks<N> {
     }
 }
 
-impl<'de, N: Deserialize<'de>> Deserialize<'de> for Networks<N> {
+impl<'de, N: Network> Deserialize<'de> for Networks<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Networks<N>, D::Error> {
         deserializer.deserialize_any(NetworksVisitor(PhantomData))
     }
@@ -267,7 +269,7 @@ impl<'de, N: Deserialize<'de>> Deserialize<'de> for Networks<N> {
 
 struct NetworksVisitor<N>(PhantomData<N>);
 
-impl<'de, N: Deserialize<'de>> Visitor<'de> for NetworksVisitor<N> {
+impl<'de, N: Network> Visitor<'de> for NetworksVisitor<N> {
     type Value = Networks<N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -284,6 +286,6 @@ impl<'de, N: Deserialize<'de>> Visitor<'de> for NetworksVisitor<N> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Networks<N>, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Networks::These)
+        networks(SeqAccessDeserializer::new(seq)).map(Networks::These)
     }
 }

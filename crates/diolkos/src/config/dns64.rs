@@ -5,11 +5,13 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use diolkos_core::config::Problem;
 use diolkos_dns64::policy::{default_exclude4, default_exclude6};
 use diolkos_dns64::{Range, Rules};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
+use super::network::{network, networks};
 use super::objections::Objection;
 use super::{Settings, WELL_KNOWN_PREFIX};
 
@@ -24,14 +26,18 @@ pub struct Dns64 {
     /// Recursive resolvers that are asked, in order of preference.
     pub upstream: Vec<Resolver>,
     /// Translation prefixes (RFC 6052); each gives every name an address.
+    #[serde(deserialize_with = "networks")]
     pub pref64: Vec<Ipv6Net>,
     /// AAAA records in these count as absent (RFC 6147 section 5.1.4).
+    #[serde(deserialize_with = "networks")]
     pub exclude6: Vec<Ipv6Net>,
     /// A records in these are not synthesised.
+    #[serde(deserialize_with = "networks")]
     pub exclude4: Vec<Ipv4Net>,
     /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
     pub allow_private_with_wkp: bool,
     /// Who may ask.
+    #[serde(deserialize_with = "networks")]
     pub clients: Vec<IpNet>,
     /// Questions per second of a client (an IPv4 address, an IPv6 /64) in the long run, by UDP and by TCP each; 0: no limit.
     pub rate: u32,
@@ -66,8 +72,10 @@ pub struct Dns64 {
 #[serde(deny_unknown_fields)]
 pub struct PrefixRange {
     /// The addresses; the longest match decides.
+    #[serde(deserialize_with = "network")]
     pub v4: Ipv4Net,
     /// Their prefixes; empty: they are not synthesised.
+    #[serde(deserialize_with = "networks")]
     pub pref64: Vec<Ipv6Net>,
 }
 
@@ -257,17 +265,39 @@ impl Dns64 {
         }
         found
     }
+
+    /// What is in force and is probably a mistake.
+    pub(super) fn warnings(&self) -> Vec<Objection> {
+        let lists = self.range.iter().enumerate();
+        let lists = lists.map(|(at, range)| (format!("range[{at}].pref64"), &range.pref64));
+        std::iter::once(("pref64".to_owned(), &self.pref64))
+            .chain(lists)
+            .flat_map(|(key, prefixes)| of_prefixes(&key, alone(prefixes).warnings()))
+            .map(|(key, message)| Objection {
+                key: format!("dns64.{key}"),
+                message,
+            })
+            .collect()
+    }
 }
 
 /// Prefixes that RFC 6052 section 2.2 does not know; the translation knows the rules.
 fn wrong_prefixes(key: &str, prefixes: &[Ipv6Net]) -> Vec<(String, String)> {
-    let config = diolkos_core::Config {
+    let problems = alone(prefixes).check().err().map(|error| error.problems);
+    of_prefixes(key, problems.unwrap_or_default())
+}
+
+/// A translation with these prefixes.
+fn alone(prefixes: &[Ipv6Net]) -> diolkos_core::Config {
+    diolkos_core::Config {
         pref64: prefixes.to_vec(),
         ..diolkos_core::Config::default()
-    };
-    let problems = config.check().err().map(|error| error.problems);
+    }
+}
+
+/// What of it is about the prefixes, with the keys as this section has them.
+fn of_prefixes(key: &str, problems: Vec<Problem>) -> Vec<(String, String)> {
     problems
-        .unwrap_or_default()
         .into_iter()
         .filter_map(|problem| {
             let index = problem.key.strip_prefix("pref64[")?;

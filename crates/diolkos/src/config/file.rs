@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use super::objections::Objection;
 use super::pieces;
 use super::position::{line_and_column, Places};
-use super::Settings;
+use super::{say, Settings};
 use crate::failure::Failure;
 
 /// Reads a file, lets `adjust` say what the command line knows better, and checks the result.
@@ -17,10 +18,15 @@ pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings,
             path.display()
         ))
     })?;
-    parse(&text, &path.display().to_string(), adjust)
+    let name = path.display().to_string();
+    let settings = parse(&text, &name, adjust)?;
+    for warning in located(&text, &name, &settings.warnings()) {
+        say(&warning);
+    }
+    Ok(settings)
 }
 
-/// The same of the text of a file that is called `name`.
+/// The same of the text of a file that is called `name`, without warnings.
 pub fn parse(
     text: &str,
     name: &str,
@@ -37,18 +43,25 @@ pub fn parse(
     if objections.is_empty() {
         return Ok(settings);
     }
-    let places = Places::of(text);
-    let objections: Vec<String> = objections
-        .iter()
-        .map(|objection| {
-            let (line, column) = line_and_column(text, places.locate(&objection.key));
-            format!(
-                "{name}:{line}:{column}: {}: {}",
-                objection.key, objection.message
-            )
-        })
-        .collect();
+    let objections = located(text, name, &objections);
     Err(Failure::usage(objections.join("\n")))
+}
+
+/// With the place of each.
+fn located(text: &str, name: &str, objections: &[Objection]) -> Vec<String> {
+    // To look a place up takes much memory if the file is long.
+    if objections.is_empty() {
+        return Vec::new();
+    }
+    let places = Places::of(text);
+    let lines = objections.iter().map(|objection| {
+        let (line, column) = line_and_column(text, places.locate(&objection.key));
+        format!(
+            "{name}:{line}:{column}: {}: {}",
+            objection.key, objection.message
+        )
+    });
+    lines.collect()
 }
 
 fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
@@ -156,6 +169,68 @@ mod tests {
             refusal(&text("192.0.2", "2001:db8::")),
             "x.toml:4:6: `192.0.2` is not an IPv4 network or address"
         );
+    }
+
+    #[test]
+    fn a_single_address_is_a_network_of_one_wherever_networks_are() {
+        let of = |four: &str, six: &str| {
+            let files = [
+                format!(
+                    "[translator]\nmode = \"siit\"\n[icmp]\nsource_pool4 = [\"{four}\"]\nsource_pool6 = [\"{six}\"]\n\
+                     [siit]\nroutes4 = [\"{four}\"]\nroutes6 = [\"{six}\"]\n"
+                ),
+                format!(
+                    "[translator]\nmode = \"nat64\"\n[nat64]\nroutes4 = [\"{four}\"]\nroutes6 = [\"{six}\"]\n\
+                     [[nat64.pool4]]\naddress = \"{four}\"\n"
+                ),
+                format!("[translator]\ninterfaces = [\"eth0\"]\n[clat]\nroutes = [\"{four}\"]\n"),
+                format!(
+                    "[dns64]\nupstream = [\"192.0.2.53\"]\nclients = [\"{four}\", \"{six}\"]\nexclude4 = [\"{four}\"]\n\
+                     exclude6 = [\"{six}\"]\n[[dns64.range]]\nv4 = \"{four}\"\npref64 = []\n"
+                ),
+            ];
+            files.map(|text| parse(&text, "x.toml", |_| ()).expect("it is right"))
+        };
+        let short = of("203.0.113.8", "2001:db8::8");
+        assert_eq!(short, of("203.0.113.8/32", "2001:db8::8/128"));
+        assert_eq!(
+            refusal("[icmp]\nsource_pool4 = [\"203.0.113\"]\n"),
+            "x.toml:2:17: `203.0.113` is not an IPv4 network or address"
+        );
+    }
+
+    #[test]
+    fn what_is_odd_and_clear_is_warned_of() {
+        let warnings = |text: &str| {
+            let settings = parse(text, "x.toml", |_| ()).expect("it is accepted");
+            located(text, "x.toml", &settings.warnings())
+        };
+        let siit = "[translator]\nmode = \"siit\"\npref64 = [\"2001:db8:0:0:ab00::/96\"]\n";
+        let said = warnings(siit);
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("x.toml:3:11: translator.pref64[0]: 2001:db8:0:0:ab00::/96 has")
+        );
+        let dns64 = "[dns64]\nupstream = [\"192.0.2.53\"]\npref64 = [\"2001:db8:0:0:ab00::/96\"]\n";
+        let said = warnings(dns64);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].starts_with("x.toml:3:11: dns64.pref64[0]: 2001:db8:0:0:ab00::/96 has"));
+        let clat = "[translator]\ninterfaces = [\"eth0\"]\n";
+        assert_eq!(warnings(clat), [""; 0]);
+        // Bits 64 to 71 of a shorter prefix are no part of it.
+        let short = siit.replace("/96", "/64");
+        assert!(refusal(&short).contains("bits 64 to 71 must be zero"));
+    }
+
+    #[test]
+    fn a_link_below_the_lowest_mtu_is_warned_of() {
+        let mut settings = Settings::default();
+        let links = [("a", 1500), ("b", 1280), ("c", 576)];
+        assert_eq!(settings.narrow_links(links.into_iter()), [""; 0]);
+        settings.translator.lowest_ipv6_mtu = 1500;
+        let said = settings.narrow_links(links.into_iter());
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("1500 is above the MTU of b, 1280"));
     }
 
     #[test]

@@ -10,11 +10,12 @@ mod auto;
 mod dns64;
 mod file;
 pub mod nat64;
-mod network;
+pub mod network;
 mod objections;
 mod pieces;
 mod position;
 mod translation;
+mod warnings;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,13 +23,14 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use network::network_or_node;
+use network::{network, networks};
 
 pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
 pub use nat64::Nat64;
 pub use translation::Found;
+pub use warnings::say;
 
 /// Everything a configuration file can say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -203,6 +205,7 @@ pub struct Clat {
     /// The IPv6 address into which it is translated.
     pub v6: V6Address,
     /// What is reached through the translator.
+    #[serde(deserialize_with = "networks")]
     pub routes: Vec<Ipv4Net>,
     /// Preference of these routes; a native IPv4 route with a lower metric wins.
     pub metric: u32,
@@ -227,10 +230,10 @@ impl Default for Clat {
 #[serde(deny_unknown_fields)]
 pub struct Eam {
     /// The nodes' IPv4 network; without a length, one node (RFC 7757 section 3.2).
-    #[serde(deserialize_with = "network_or_node")]
+    #[serde(deserialize_with = "network")]
     pub v4: Ipv4Net,
     /// The nodes' IPv6 network, or one node.
-    #[serde(deserialize_with = "network_or_node")]
+    #[serde(deserialize_with = "network")]
     pub v6: Ipv6Net,
 }
 
@@ -244,8 +247,10 @@ pub struct Icmp {
     /// global one of the router's, else `address4` in the first prefix.
     pub address6: V6Address,
     /// Sources for errors of IPv6 routers without an IPv4 address (RFC 6791); empty: 192.0.0.8.
+    #[serde(deserialize_with = "networks")]
     pub source_pool4: Vec<Ipv4Net>,
     /// Sources for errors of IPv4 routers without an IPv6 address; empty: `address6`.
+    #[serde(deserialize_with = "networks")]
     pub source_pool6: Vec<Ipv6Net>,
     /// Name such an IPv6 router in an extension of its error (RFC 6791 section 4, RFC 5837).
     pub name_routers: bool,

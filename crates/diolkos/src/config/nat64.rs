@@ -2,7 +2,7 @@
 //! The section `[nat64]`: the pool, bindings, filtering, timeouts and limits of a stateful NAT64 (RFC 6146).
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
+use std::net::{SocketAddrV4, SocketAddrV6};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use diolkos_core::config::nat64 as core;
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Limit, Networks, Settings};
+use super::{network, Found, Limit, Networks, Settings};
 
 /// A stateful NAT64.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -222,12 +222,7 @@ impl TryFrom<String> for Addresses {
     type Error = String;
 
     fn try_from(text: String) -> Result<Addresses, String> {
-        let address = || text.parse::<Ipv4Addr>().ok().map(Ipv4Net::from);
-        text.parse()
-            .ok()
-            .or_else(address)
-            .map(Addresses)
-            .ok_or_else(|| format!("`{text}` is neither an IPv4 address nor an IPv4 prefix"))
+        network::parse(&text).map(Addresses)
     }
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Networks that may be a single node: "The prefix length MAY be omitted, in which case the implementation MUST assume it
-//! to be 32 for IPv4 and 128 for IPv6" (RFC 7757 section 3.2).
+//! The one place where networks are read. Each may be a single node: "The prefix length MAY be omitted, in which case the
+//! implementation MUST assume it to be 32 for IPv4 and 128 for IPv6" (RFC 7757 section 3.2).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use ipnet::{Ipv4Net, Ipv6Net};
-use serde::de::Error;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A network of either family.
+/// A network of either family, or of one that is known.
 pub trait Network: FromStr + From<Self::Node> {
     /// A node in it.
     type Node: FromStr;
@@ -27,12 +29,50 @@ impl Network for Ipv6Net {
     const WHAT: &'static str = "an IPv6 network or address";
 }
 
+impl Network for IpNet {
+    type Node = IpAddr;
+    const WHAT: &'static str = "a network or address";
+}
+
 /// Reads a network, or an address, which is a network of one node.
-pub fn network_or_node<'de, N: Network, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<N, D::Error> {
-    let text = String::deserialize(deserializer)?;
+pub fn parse<N: Network>(text: &str) -> Result<N, String> {
     text.parse()
         .or_else(|_| text.parse().map(|node: N::Node| node.into()))
-        .map_err(|_| D::Error::custom(format!("`{text}` is not {}", N::WHAT)))
+        .map_err(|_| format!("`{text}` is not {}", N::WHAT))
+}
+
+/// The same of a value in a file.
+pub fn network<'de, N: Network, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
+    One::deserialize(deserializer).map(|One(net)| net)
+}
+
+/// The same of a list of them.
+pub fn networks<'de, N: Network, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<N>, D::Error> {
+    let list: Vec<One<N>> = Vec::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|One(net)| net).collect())
+}
+
+/// One element. It is parsed while it is visited, so that an error tells its place.
+struct One<N>(N);
+
+impl<'de, N: Network> Deserialize<'de> for One<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<One<N>, D::Error> {
+        deserializer.deserialize_str(OneVisitor(PhantomData))
+    }
+}
+
+struct OneVisitor<N>(PhantomData<N>);
+
+impl<N: Network> Visitor<'_> for OneVisitor<N> {
+    type Value = One<N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(N::WHAT)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<One<N>, E> {
+        parse(text).map(One).map_err(E::custom)
+    }
 }

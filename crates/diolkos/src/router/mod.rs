@@ -27,6 +27,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{shown, Net, Own};
+use crate::own_sources;
 use crate::privilege::{self, NET_ADMIN};
 use crate::service::{self, Host};
 use crate::signals::Came;
@@ -37,7 +38,7 @@ use crossing::Crossing;
 use routes::Routes;
 use serving::Router;
 use stateful::Past;
-use survey::{device_mtu, look_around};
+use survey::{device_mtu, look_around, warn_of_narrow_links};
 
 pub use stay::clear;
 
@@ -119,6 +120,7 @@ impl Isthmus {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
+        warn_of_narrow_links(net, &settings).await?;
         let own = &net.addresses4().await?;
         let queues = slowpath::readers(t.queues);
         let (tun, index) = match pins {
@@ -127,6 +129,7 @@ impl Isthmus {
         };
         net.prepare_tun(&t.device, index, device_mtu(&settings, found))
             .await?;
+        own_sources::admit(net, &settings, &[]).await?;
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
         let inline = interfaces::find(net, &settings, &t.interfaces).await?;
@@ -175,6 +178,7 @@ impl Isthmus {
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
+        warn_of_narrow_links(net, &new).await?;
         let inline = interfaces::find(net, &new, &new.translator.interfaces).await?;
         let next = self.crossing.prepare(&new, found, self.index, &inline)?;
         // To load programs takes long, and to change them once more is in vain.
@@ -193,8 +197,10 @@ impl Isthmus {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
         added.add(net, self.index, metric).await?;
+        own_sources::admit(net, &new, &[]).await?;
         if let Err(failure) = self.crossing.commit(&new, next, &self.slow) {
             added.remove(net, self.index, metric).await;
+            own_sources::admit(net, &self.settings, &[]).await?;
             return Err(failure);
         }
         let removed = self.routes.without(&routes);

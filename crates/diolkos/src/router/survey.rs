@@ -3,7 +3,7 @@
 
 use diolkos_core::ConfigError;
 
-use crate::config::{Found, Settings};
+use crate::config::{self, Found, Settings};
 use crate::failure::Failure;
 use crate::net::Net;
 
@@ -37,6 +37,20 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failur
         address6: net.global_address6().await?,
     };
     Ok(found)
+}
+
+/// Warns of interfaces that are too narrow for `lowest_ipv6_mtu`, now that they are known.
+pub async fn warn_of_narrow_links(net: &Net, settings: &Settings) -> Result<(), Failure> {
+    let t = &settings.translator;
+    let links = net.links().await?;
+    let among = links.iter().filter(|link| match t.interfaces.is_empty() {
+        true => link.running && link.name != "lo" && link.name != t.device,
+        false => t.interfaces.contains(&link.name),
+    });
+    for warning in settings.narrow_links(among.map(|link| (link.name.as_str(), link.mtu6))) {
+        config::say(&warning);
+    }
+    Ok(())
 }
 
 /// What contradicts itself now that the machine is known.

@@ -9,7 +9,7 @@ use diolkos_sys::vnet::LEN as VNET;
 
 use super::offload;
 use crate::counters::Tally;
-use crate::events::Events;
+use crate::events::{Events, Line};
 
 /// For one packet, or for one round of the sweeper.
 pub struct Writer<'a> {
@@ -41,8 +41,10 @@ impl Outbox for Writer<'_> {
     }
 
     fn refused(&mut self, reason: Reason, packet: &[u8]) {
-        if let Some(line) = self.events.line(reason, packet, Instant::now()) {
-            tracing::debug!("{line}");
+        match self.events.line(reason, packet, Instant::now()) {
+            Some(Line::Debug(line)) => tracing::debug!("{line}"),
+            Some(Line::Warn(line)) => tracing::warn!("{line}"),
+            None => {}
         }
     }
 }

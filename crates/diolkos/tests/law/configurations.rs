@@ -27,6 +27,11 @@ pub fn nat64s() -> Vec<Setup> {
             AddressDependent,
         ),
         nat64("NAT64, /40", &["2001:db8:100::/40"], EndpointIndependent),
+        nat64(
+            "NAT64, /96 with bits 64 to 71 set",
+            &["2001:db8:64:64:ab12::/96"],
+            EndpointIndependent,
+        ),
     ]
 }
 
@@ -93,6 +98,7 @@ fn clats() -> Vec<Setup> {
                 config.allow_private_with_wkp = true;
             }),
         clat("/96, neutral", "2001:db8:64::/96").neutral(),
+        clat("/96 with bits 64 to 71 set", "2001:db8:64:64:ab12::/96"),
         clat("/64", "2001:db8:122:344::/64").neutral(),
         clat("/56", "2001:db8:122:300::/56"),
         clat("/48", "64:ff9b:1::/48"),
@@ -170,6 +176,22 @@ fn siits() -> Vec<Setup> {
                 ("203.0.113.128/25", "2001:db8:d::/63"),
                 ("198.51.100.0/24", "2001:db8:e:0:8000::/65"),
             ],
+        ),
+        siit(
+            "mappings that overlap on one side, in a prefix too",
+            &["2001:db8:46::/96"],
+            &[
+                ("192.0.2.0/24", "2001:db8:a::/120"),
+                ("192.0.2.8/32", "2001:db8:b::8/128"),
+                ("198.51.100.0/25", "2001:db8:a::80/121"),
+                ("198.51.0.0/16", "2001:db8:46::c633:0/112"),
+                ("192.0.2.128/25", "2001:db8:46::c633:6400/121"),
+            ],
+        ),
+        siit(
+            "a prefix with bits 64 to 71 set",
+            &["2001:db8:64:64:ab12::/96"],
+            &[("192.0.2.1/32", "2001:db8:12:34::1/128")],
         ),
         siit(
             "prefixes of every length, no mapping",

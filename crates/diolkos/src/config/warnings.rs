@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What settings may say, and is probably a mistake. The program goes on.
+
+use super::objections::Objection;
+use super::{Found, Settings};
+
+impl Settings {
+    /// One for each: the key, and a sentence.
+    pub fn warnings(&self) -> Vec<Objection> {
+        let mut found = match &self.dns64 {
+            Some(dns64) => dns64.warnings(),
+            None => Vec::new(),
+        };
+        if self.dns64_alone().is_none() {
+            let warnings = self.translation(Found::ANYTHING).warnings();
+            found.extend(warnings.into_iter().map(|warning| Objection {
+                key: self.key(&warning.key),
+                message: warning.message,
+            }));
+        }
+        found
+    }
+
+    /// About interfaces through which no packet fits that is as large as `lowest_ipv6_mtu`: a sentence for each. `links`:
+    /// name and IPv6 MTU in bytes.
+    pub fn narrow_links<'a>(&self, links: impl Iterator<Item = (&'a str, u32)>) -> Vec<String> {
+        let lowest = self.translator.lowest_ipv6_mtu;
+        // One below the smallest MTU of IPv6 carries none (RFC 8200 section 5).
+        let narrow = links.filter(|(_, mtu)| (1280..lowest).contains(mtu));
+        narrow
+            .map(|(name, mtu)| {
+                format!(
+                    "translator.lowest_ipv6_mtu: {lowest} is above the MTU of {name}, {mtu}: IPv4 packets that may be \
+                     fragmented are lost there if they are longer than {}; set it to {mtu}",
+                    mtu - 20
+                )
+            })
+            .collect()
+    }
+}
+
+/// Says a warning: in the log if there is one yet, else on standard error.
+pub fn say(warning: &str) {
+    match tracing::dispatcher::has_been_set() {
+        true => tracing::warn!("{warning}"),
+        false => eprintln!("diolkos: warning: {warning}"),
+    }
+}
