@@ -47,7 +47,7 @@ def nat64_keys(line: str) -> str:
         (pool4('address = "192.0.2.1/24"'), "5:11: nat64.pool4[0].address: 192.0.2.1/24 has bits set after its prefix"),
         (pool4('address = "224.0.0.0/24"'), "5:11: nat64.pool4[0].address: 224.0.0.0/24 is not unicast"),
         (pool4('address = "127.0.0.1"'), "5:11: nat64.pool4[0].address: 127.0.0.1/32 is not unicast"),
-        (pool4('address = "2001:db8::1"'), "5:11: `2001:db8::1` is neither an IPv4 address nor an IPv4 prefix"),
+        (pool4('address = "2001:db8::1"'), "5:11: `2001:db8::1` is not an IPv4 network or address"),
         (pool4('address = "10.0.0.0/8"'), "4:1: nat64.pool4: 16777216 addresses; 65536 are supported"),
         (pool4("ports = '1024-2000'"), "4:1: missing field `address`"),
         (pool4('address = "192.0.2.1"', 'ports = "2000-1024"'), "6:9: `2000-1024` is not a range of ports"),

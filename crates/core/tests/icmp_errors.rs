@@ -59,6 +59,29 @@ fn time_exceeded_both_ways() {
     }
 }
 
+/// The quote is looked at for its addresses, not for whether a router would have forwarded it.
+#[test]
+fn a_quote_with_illegal_addresses_is_translated_like_any() {
+    for illegal in ["127.0.0.1", "0.0.0.0", "224.0.0.5", "255.255.255.255"] {
+        let embedded = format!("2001:db8:64::{illegal}");
+        let mut quote4 = packet4(A4, illegal, 17, udp(b"data"));
+        (quote4.ttl, quote4.flags_and_offset) = (1, 0);
+        let mut quote6 = packet6(A6, &embedded, 17, udp(b"data"));
+        quote6.hop_limit = 1;
+        let four = error4(R4, A4, 11, 0, [0; 4], &quote4.bytes());
+        let mut expected = error6(R6, A6, 3, 0, [0; 4], &quote6.bytes());
+        let sent6 = expected.bytes();
+        expected.hop_limit = 63;
+        assert_eq!(
+            forward(&translator(|_| ()), &four.bytes()),
+            expected.bytes()
+        );
+        let mut expected = four;
+        (expected.ttl, expected.flags_and_offset, expected.id) = (63, 0, 0x1001);
+        assert_eq!(forward(&translator(|_| ()), &sent6), expected.bytes());
+    }
+}
+
 #[test]
 fn a_quote_may_be_cut_off_anywhere_behind_its_header() {
     let whole4 = quoted4(tcp(b"data"), 6).bytes();
