@@ -128,9 +128,8 @@ def main() -> int:
     for complaint in found:
         print(complaint)
     if not found:
-        print(
-            f"No advisory of {len(known)} concerns the {len(crates)} crates. They are as known on {text.split()[3].rstrip(':')}."
-        )
+        day = text.split()[3].rstrip(":")
+        print(f"No advisory of {len(known)} concerns the {len(crates)} crates. They are as known on {day}.")
     return 1 if found else 0
 
 

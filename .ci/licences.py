@@ -116,7 +116,7 @@ def closure(requirements: list[str]) -> set[str]:
 
 
 def licence_of(package: metadata.PackageMetadata) -> str:
-    """The licence of a Python package: License-Expression (PEP 639), else classifiers, else a License of one line, which may be a title, too."""
+    """The licence of a Python package: License-Expression (PEP 639), else classifiers, else a License of one line."""
     if expression := package.get("License-Expression"):
         return expression
     titles = [line.rsplit(" :: ", 1)[1] for line in package.get_all("Classifier", []) if line.startswith("License :: ")]

@@ -70,6 +70,9 @@ case ${1-} in
 	# Cargo's folders are the owner's, so that nothing is built again.
 	owners_home=$(home_of "$owner")
 	export CARGO_HOME=${CARGO_HOME:-$owners_home/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$owners_home/.rustup}
+	# Root works for the owner, whether by sudo or not: the lab writes into folders of nobody else.
+	SUDO_UID=${SUDO_UID:-$(id -u "$owner")}
+	export SUDO_UID
 	trap give_back EXIT
 	PATH=${rust:+$rust:}$PATH "$@"
 	;;

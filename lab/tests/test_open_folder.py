@@ -120,6 +120,19 @@ def test_root_follows_no_link_to_a_result_folder(result: Path, tmp_path: Path) -
 
 
 @needs_root
+def test_root_writes_for_whoever_called_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sudo make demo` twice: the first report became the caller's."""
+    os.chown(tmp_path, STRANGER, STRANGER)
+    monkeypatch.setenv("SUDO_UID", str(STRANGER))
+    with open_folder.to_write(tmp_path) as folder:
+        folder.write("report.html", "page")
+    assert (tmp_path / "report.html").read_text() == "page"
+    monkeypatch.setenv("SUDO_UID", str(STRANGER - 1))
+    with pytest.raises(UsageFault, match="belongs to the user"):
+        open_folder.to_write(tmp_path)
+
+
+@needs_root
 def test_a_run_is_not_begun_in_a_folder_of_another_user(tmp_path: Path) -> None:
     for claim in (samples_folder.claim, output.claim):
         path = tmp_path / claim.__module__

@@ -2,8 +2,8 @@
 """A folder that is held open, so that nobody can lead a read or a write elsewhere.
 
 The owner of a folder can put links, pipes and other folders into it at any moment. Everything here is relative to the open
-folder, follows no symbolic link, and replaces a name instead of writing through it. Root does not write into the folders of
-other users at all.
+folder, follows no symbolic link, and replaces a name instead of writing through it. Root writes into folders of its own and
+of the user for whom it works (sudo), not into those of others.
 """
 
 from __future__ import annotations
@@ -141,16 +141,22 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def _ours(path: Path, descriptor: int) -> OpenFolder:
-    """As root: only folders of root, since another owner could change what is in the way."""
+    """As root: only folders of root and of whoever called sudo, since another owner could change what is in the way."""
     owner = os.fstat(descriptor).st_uid
-    if os.geteuid() == 0 and owner != 0:
+    if os.geteuid() == 0 and owner not in (0, _caller()):
         os.close(descriptor)
         again = shlex.join(["sudo", "-u", user(owner)])
         raise UsageFault(
-            f"{path}: belongs to the user {user(owner)}, and root writes only into folders of its own: "
+            f"{path}: belongs to the user {user(owner)}, and root writes only into folders of its own and of who calls sudo: "
             f"run the command as that user (`{again} diolkos-lab …`), or give the folder to root (`chown root`)"
         )
     return OpenFolder(path, descriptor)
+
+
+def _caller() -> int:
+    """The user for whom root works, as sudo(8) says it; 0 without."""
+    number = os.environ.get("SUDO_UID", "")
+    return int(number) if number.isdecimal() else 0
 
 
 @contextmanager
