@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, action="append", default=[], help="an unpacked kernel package, or a built tree")
     parser.add_argument("--law-cases", type=int, default=12000, help="packets that are made for the law (default: 12000)")
     parser.add_argument("--part", action="append", default=[], help="only this part, such as law or traffic")
-    parser.add_argument("--limit", type=float, default=900, help="seconds until a guest is ended (default: 900)")
+    parser.add_argument("--limit", type=float, default=1200, help="seconds until a guest is ended (default: 1200)")
     return parser.parse_args()
 
 
