@@ -197,10 +197,13 @@ impl Isthmus {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
         added.add(net, self.index, metric).await?;
-        own_sources::admit(net, &new, &[]).await?;
-        if let Err(failure) = self.crossing.commit(&new, next, &self.slow) {
+        let admitted = own_sources::admit(net, &new, &[]).await;
+        let committed = admitted.and_then(|()| self.crossing.commit(&new, next, &self.slow));
+        if let Err(failure) = committed {
             added.remove(net, self.index, metric).await;
-            own_sources::admit(net, &self.settings, &[]).await?;
+            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
+                tracing::warn!("{other}");
+            }
             return Err(failure);
         }
         let removed = self.routes.without(&routes);
