@@ -68,7 +68,7 @@ pub async fn run(
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
         isthmus.stay(&net).await;
         let mut router = Router::new(&net, &mut isthmus, &read, host.signals.came());
-        router.look_for_obstacles().await?;
+        router.look_for_obstacles().await;
         router.isthmus.announce("ready");
         service::serve(&mut router, &mut host, &mut control).await
     }
