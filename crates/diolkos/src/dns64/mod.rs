@@ -40,7 +40,8 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     start(settings, false).await
 }
 
-/// The same beside a translator, which a port that another program has does not end: it is tried again.
+/// The same beside a translator, which a port that another program has does not end: it is tried again. It hears no
+/// signals: one that came before the translator hears them would end the DNS64 alone. The translator ends both.
 pub async fn run_beside(settings: Settings) -> Result<(), Failure> {
     start(settings, true).await
 }
@@ -57,7 +58,10 @@ async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
 }
 
 async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+    let mut signals = match is_patient {
+        true => None,
+        false => Some(Signals::new()?),
+    };
     let mut control = listen_for_control(&dns64.name)?;
     let (supervisor, mut panics) = Supervisor::new();
     let desk = Rc::new(Desk::new(&dns64, supervisor.clone())?);
@@ -83,7 +87,7 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
     announce(&dns64, &served);
     loop {
         tokio::select! {
-            () = signals.any() => {
+            () = signal(&mut signals) => {
                 tracing::info!("dns64 stopped by a signal");
                 return Ok(());
             }
@@ -93,6 +97,14 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
                 question.answer(answer);
             }
         }
+    }
+}
+
+/// Waits for a signal, or for ever.
+async fn signal(signals: &mut Option<Signals>) {
+    match signals {
+        Some(signals) => signals.any().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -76,7 +76,7 @@ impl Link {
     }
 
     /// With what routers say of the MTU.
-    fn with_advertised_mtu(mut self) -> Link {
+    pub(super) fn with_advertised_mtu(mut self) -> Link {
         let name = &self.name;
         let advertised = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"));
         let mtu6 = advertised.ok().and_then(|text| text.trim().parse().ok());

@@ -256,9 +256,9 @@ impl<L: Look> Watcher<L> {
                     return;
                 };
                 let key = (address.index, address.address);
-                // Each router advertisement gives the addresses new lifetimes, and changes nothing.
+                // Each router advertisement gives the addresses new lifetimes, and changes nothing of them.
                 if self.known.addresses.insert(key, address) == Some(address) {
-                    return;
+                    return self.look_at_mtu(address.index);
                 }
                 Event::AddressesChanged
             }
@@ -289,6 +289,18 @@ impl<L: Look> Watcher<L> {
             _ => return,
         };
         push(&mut self.pending, event);
+    }
+
+    /// A router advertisement may say another MTU, of which the kernel tells nothing.
+    fn look_at_mtu(&mut self, index: u32) {
+        let Some(link) = self.known.links.get_mut(&index) else {
+            return;
+        };
+        let now = link.clone().with_advertised_mtu();
+        if now != *link {
+            *link = now.clone();
+            push(&mut self.pending, Event::LinkChanged(now));
+        }
     }
 }
 

@@ -82,9 +82,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             return refused(&failure);
         }
         // What stood in the way of the old configuration may not stand in that of the new one.
-        if let Err(failure) = self.look_for_obstacles().await {
-            tracing::warn!("{failure}");
-        }
+        self.look_for_obstacles().await;
         Answer::Reloaded
     }
 }

@@ -68,7 +68,7 @@ pub async fn run(
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
         isthmus.stay(&net).await;
         let mut router = Router::new(&net, &mut isthmus, &read, host.signals.came());
-        router.look_for_obstacles().await?;
+        router.look_for_obstacles().await;
         router.isthmus.announce("ready");
         service::serve(&mut router, &mut host, &mut control).await
     }
@@ -197,10 +197,13 @@ impl Isthmus {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
         added.add(net, self.index, metric).await?;
-        own_sources::admit(net, &new, &[]).await?;
-        if let Err(failure) = self.crossing.commit(&new, next, &self.slow) {
+        let admitted = own_sources::admit(net, &new, &[]).await;
+        let committed = admitted.and_then(|()| self.crossing.commit(&new, next, &self.slow));
+        if let Err(failure) = committed {
             added.remove(net, self.index, metric).await;
-            own_sources::admit(net, &self.settings, &[]).await?;
+            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
+                tracing::warn!("{other}");
+            }
             return Err(failure);
         }
         let removed = self.routes.without(&routes);
@@ -210,18 +213,25 @@ impl Isthmus {
         if let Err(failure) = self.widen(&inline) {
             tracing::warn!("{failure}");
         }
-        // Others may have taken away what is ours; a reload is what the operator tries then.
-        net.set_tun_mtu(self.index, new_mtu).await?;
-        if let Some(restored) = net.put_back(&self.own()).await? {
-            if !restored.is_empty() {
-                let device = &self.settings.translator.device;
-                tracing::warn!("{device} had lost {}: put back", shown(&restored));
-            }
+        if let Err(failure) = self.put_back(net).await {
+            tracing::warn!("{failure}");
         }
         self.crossing.write_soon();
         // Two tables were there for a while, and one may have 100 000 mappings.
         memory::give_back();
         self.announce("reloaded");
+        Ok(())
+    }
+
+    /// Others may have taken away what is ours; a reload is what the operator tries then.
+    async fn put_back(&self, net: &Net) -> Result<(), Failure> {
+        let own = self.own();
+        net.set_tun_mtu(own.index, own.mtu).await?;
+        let restored = net.put_back(&own).await?.unwrap_or_default();
+        if !restored.is_empty() {
+            let device = &self.settings.translator.device;
+            tracing::warn!("{device} had lost {}: put back", shown(&restored));
+        }
         Ok(())
     }
 

@@ -132,7 +132,8 @@ impl Routes {
             }
         }
         for route in net.routes6(index).await? {
-            match route.metric == Some(metric) && self.v6.contains(&route.to) {
+            let is_as_asked = metric == 0 || route.metric == Some(metric);
+            match is_as_asked && self.v6.contains(&route.to) {
                 true => drop(there.v6.insert(route.to)),
                 false => others6.push(route),
             }
@@ -193,7 +194,8 @@ fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
     Route6 {
         to,
         index,
-        metric: Some(metric),
+        // The kernel gives a route of IPv6 with the metric 0 its default one.
+        metric: Some(metric).filter(|metric| *metric != 0),
     }
 }
 

@@ -38,8 +38,15 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         }
     }
 
-    /// Says what stands in the way of packets now, and what does not any more.
-    pub(super) async fn look_for_obstacles(&mut self) -> Result<(), Failure> {
+    /// Says what stands in the way of packets now, and what does not any more. Packets pass whether this can be found out
+    /// or not: to list a million routes may take longer than a request has.
+    pub(super) async fn look_for_obstacles(&mut self) {
+        if let Err(failure) = self.compare_obstacles().await {
+            tracing::warn!("what stands in the way of packets is not known: {failure}");
+        }
+    }
+
+    async fn compare_obstacles(&mut self) -> Result<(), Failure> {
         let all = self.net.links().await?;
         let links = all.into_iter().filter(|link| self.is_named(link));
         let links: Vec<Link> = links.collect();
@@ -115,7 +122,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
-        self.look_for_obstacles().await
+        self.look_for_obstacles().await;
+        Ok(())
     }
 
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
@@ -130,7 +138,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         }
         self.contradiction = said;
         // With the first or the last address of a family, its routes come and go.
-        self.look_for_obstacles().await
+        self.look_for_obstacles().await;
+        Ok(())
     }
 
     async fn reply(&mut self, request: Request) -> Reply {

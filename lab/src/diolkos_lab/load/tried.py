@@ -18,7 +18,7 @@ from diolkos_lab.topology import namespace
 NEAR, FAR = "198.18.0.1", "198.18.0.2"
 NETWORK_BITS = 24
 PATIENCE_S = 20.0
-READY = "ready"
+READY = " ready: "  # "already" is in messages of failure
 # The modes whose programs a study of diolkos needs, and the least that each has to be told.
 PREFIX = 'pref64 = ["2001:db8:64::/96"]'
 MODES = {
