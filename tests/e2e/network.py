@@ -213,7 +213,7 @@ class Network:
             process = self.start(self.client, *arguments, stderr=sink, stdout=sink)
         running = Running(process, log)
         if ready:
-            self.until(lambda: "ready" in running.log() or process.poll() is not None)
+            self.until(lambda: " ready: " in running.log() or process.poll() is not None)
             assert process.poll() is None, running.log()
         return running
 

@@ -102,7 +102,7 @@ class SiitNetwork(Network):
             process = self.start(self.translator, *arguments, stderr=sink, stdout=sink)
         running = Running(process, log)
         if ready:
-            self.until(lambda: "ready" in running.log() or process.poll() is not None)
+            self.until(lambda: " ready: " in running.log() or process.poll() is not None)
             assert process.poll() is None, running.log()
         return running
 

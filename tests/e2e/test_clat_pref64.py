@@ -134,7 +134,7 @@ def test_the_prefix_changes(pref64: Pref64Network, datapath: str) -> None:
     pref64.reach(OWN, OTHER)
     clat = started(pref64, datapath, ready=False)
     pref64.advertise(Option(OWN))
-    pref64.until(lambda: "ready" in clat.log())
+    pref64.until(lambda: " ready: " in clat.log())
     before = pref64.ip_json(pref64.client, "address", "show", "dev", "diolkos0")[0]
     first = clat.log().split("<-> ")[1].split()[0]
     ping = pref64.start(pref64.client, "ping", "-i0.01", "-c600", "-W5", SERVER4, stdout=subprocess.PIPE, text=True)
@@ -174,7 +174,7 @@ def test_withdrawn_and_back(pref64: Pref64Network, datapath: str) -> None:
     clat = started(pref64, datapath, ready=False)
     assert pref64.ip_json(pref64.client, "-4", "route", "show") == []
     pref64.advertise(Option(OWN))
-    pref64.until(lambda: "ready" in clat.log())
+    pref64.until(lambda: " ready: " in clat.log())
     assert pref64.routes() == ["default"]
     pref64.advertise(Option(OWN, lifetime=0))
     pref64.until(lambda: pref64.routes() == [])
@@ -195,7 +195,7 @@ def test_it_expires(pref64: Pref64Network) -> None:
     pref64.reach(OWN)
     clat = started(pref64, ready=False)
     pref64.advertise(Option(OWN, lifetime=8))
-    pref64.until(lambda: "ready" in clat.log())
+    pref64.until(lambda: " ready: " in clat.log())
     assert pref64.prefixes()[0]["expires_in_s"] <= 8
     pref64.until(lambda: pref64.routes() == [])
     # Before that it was asked for again.
@@ -292,7 +292,7 @@ def test_resolvers_that_fail(pref64: Pref64Network) -> None:
     clat = started(pref64, ready=False)
     pref64.until(lambda: pref64.counters()["pref64.unanswered"] >= 2)
     pref64.resolver_says(*both(OWN))
-    pref64.until(lambda: "ready" in clat.log())
+    pref64.until(lambda: " ready: " in clat.log())
     assert "3 received" in pref64.ping("-c3").stdout
 
 
@@ -345,7 +345,7 @@ def test_a_prefix_that_contradicts_the_configuration(pref64: Pref64Network) -> N
     pref64.advertise(Option(OWN))
     pref64.until(lambda: f"the prefix {OWN} cannot be used" in clat.log())
     pref64.advertise(Option(OWN, lifetime=0), Option(OTHER))
-    pref64.until(lambda: "ready" in clat.log())
+    pref64.until(lambda: " ready: " in clat.log())
     assert "3 received" in pref64.ping("-c3").stdout
 
 

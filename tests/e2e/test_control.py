@@ -239,7 +239,7 @@ def test_without_root(siit: SiitNetwork, home: Path) -> None:
     log = siit.scratch / "log-user"
     with log.open("w") as sink:
         running = Running(siit.start(siit.translator, *OPEN_TO_ALL, *as_user, *CAPABLE, *arguments, stderr=sink), log)
-    siit.until(lambda: "ready" in running.log() or running.process.poll() is not None)
+    siit.until(lambda: " ready: " in running.log() or running.process.poll() is not None)
     assert running.process.poll() is None, running.log()
     incapable = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups")
     shown = siit.run(siit.translator, *as_user, *incapable, str(siit.program), "show", "config")
@@ -280,7 +280,7 @@ def test_a_limit_that_can_be_raised_is_raised(siit: SiitNetwork) -> None:
     with log.open("w") as sink:
         arguments = ("sh", "-c", 'ulimit -Sn 12 && exec "$0" "$@"', str(siit.program), "siit", "--config", str(siit.config))
         running = Running(siit.start(siit.translator, *arguments, stderr=sink), log)
-    siit.until(lambda: "ready" in running.log() or running.process.poll() is not None)
+    siit.until(lambda: " ready: " in running.log() or running.process.poll() is not None)
     assert running.process.poll() is None, running.log()
 
 

@@ -48,7 +48,7 @@ def test_another_clock_than_the_kernels(nat64: Nat64Network, ahead_s: int) -> No
     with log.open("w") as sink:
         program = (str(nat64.program), "nat64", "--config", str(nat64.config))
         running = nat64.start(nat64.translator, *clock, *program, stderr=sink)
-    nat64.until(lambda: "ready" in log.read_text())
+    nat64.until(lambda: " ready: " in log.read_text())
 
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
     for _ in range(2):

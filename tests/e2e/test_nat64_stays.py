@@ -105,7 +105,7 @@ def test_without_what_it_takes_to_stay(nat64: Nat64Network) -> None:
         with log.open("w") as sink:
             process = nat64.start(nat64.translator, *wrapper, *arguments, stderr=sink, stdout=sink)
         running = Running(process, log)
-        nat64.until(lambda running=running: "ready" in running.log() or running.process.poll() is not None)
+        nat64.until(lambda running=running: " ready: " in running.log() or running.process.poll() is not None)
         assert words in running.log()
         stream = Stream.through(nat64)
         stream.flow()

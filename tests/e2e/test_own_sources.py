@@ -97,7 +97,7 @@ def test_settings_that_cannot_be_written(siit: SiitNetwork) -> None:
     with log.open("w") as sink:
         command = [*READ_ONLY_SETTINGS, str(siit.program), "siit", "--config", str(siit.config)]
         process = siit.start(siit.translator, *command, stderr=sink, stdout=sink)
-    siit.until(lambda: "ready" in log.read_text() or process.poll() is not None)
+    siit.until(lambda: " ready: " in log.read_text() or process.poll() is not None)
     assert process.poll() is None, log.read_text()
     said = [line for line in log.read_text().splitlines() if "accept_local" in line]
     assert len(said) == 1

@@ -282,7 +282,7 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
     log = siit.scratch / "clat"
     with log.open("w") as sink:
         siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--datapath", "tun", stderr=sink)
-    siit.until(lambda: "ready" in log.read_text())
+    siit.until(lambda: " ready: " in log.read_text())
     code, message = siit.diolkos("reload")
     assert code == RUN_TIME
     assert "a CLAT does not reload" in one_sentence(message)

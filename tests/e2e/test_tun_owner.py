@@ -132,7 +132,7 @@ def test_another_user_is_faster(nat64: Nat64Network, faster: Path, leaves: tuple
     with log.open("w") as sink:
         arguments = (str(nat64.program), "nat64", "--config", str(nat64.config), "--datapath", "tun")
         running = Running(nat64.start(nat64.translator, *wrapper, *arguments, stderr=sink), log)
-    nat64.until(lambda: "ready" in running.log() or running.process.poll() is not None)
+    nat64.until(lambda: " ready: " in running.log() or running.process.poll() is not None)
     assert running.process.poll() is None, running.log()
     if not leaves:
         assert running.log().count("before it had an owner") == 2, running.log()

@@ -294,7 +294,14 @@ impl Clat {
             Some(_) => Way::Through(uplink.index),
             None => Way::Any,
         };
-        let obstacle = net.obstacle6(uplink, side6.pref64, way).await?;
+        let obstacle = match net.obstacle6(uplink, side6.pref64, way).await {
+            Ok(obstacle) => obstacle,
+            // A table of a million routes takes long to list. What works goes on.
+            Err(failure) => {
+                tracing::warn!("whether packets can pass is not known: {failure}");
+                return Ok(());
+            }
+        };
         let router = match obstacle {
             None => net.sole_router(side6.pref64, uplink.index).await,
             Some(_) => None,

@@ -93,6 +93,15 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
+        // Containers come and go; only what may have taken a route along is worth a look at all of them.
+        let heed = match &event {
+            Event::LinkChanged(link) if link.running && !self.is_named(link) => Heed::Nothing,
+            _ => Heed::Routes,
+        };
+        let heed = match self.obstacles.is_empty() {
+            true => heed,
+            false => Heed::Routes,
+        };
         let isthmus = &mut *self.isthmus;
         match event {
             Event::LinkGone(index) if isthmus.inline.contains(&index) => {
@@ -110,7 +119,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             _ => {}
         }
         // A link that goes down takes routes along, of which the kernel says nothing in IPv4.
-        Ok(Heed::Routes)
+        Ok(heed)
     }
 
     fn routes_change(&mut self, news: &RouteNews) -> Heed {

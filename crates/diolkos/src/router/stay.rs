@@ -139,6 +139,10 @@ impl Isthmus {
         // Its threads end, and from then on no packet changes the state.
         self.slow.stop();
         let written = self.crossing.finish();
+        if let (Err(_), Err(failure)) = (&served, &written) {
+            // What it ends by is said last; this would not be said at all.
+            tracing::error!("{failure}");
+        }
         let device = self.settings.translator.device.clone();
         let is_there = resident::find(net, &device)
             .await
