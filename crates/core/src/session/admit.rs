@@ -110,11 +110,19 @@ impl State {
         if is_beyond(self.sources.of_peer(peer), free) {
             return Err(Reason::OutsidePeerLimit);
         }
-        let left = self.within_shares(node, |has| has.outside, free);
-        match left {
-            Ok(left) if !is_beyond(of_binding, left) => Ok(()),
-            _ => Err(Reason::OutsideNodeLimit),
+        let left = self
+            .within_shares(node, |has| has.outside, free)
+            .map_err(|_| Reason::OutsideNodeLimit)?;
+        let of_binding = u64::from(of_binding);
+        let left = share(limits.host_share, of_binding + left).saturating_sub(of_binding);
+        if left == 0 {
+            return Err(Reason::OutsideNodeLimit);
         }
+        // Of what is left of the binding, too: or one peer could have all of a port that others want to reach.
+        if is_beyond(self.sources.of_peer(peer), left) {
+            return Err(Reason::OutsidePeerLimit);
+        }
+        Ok(())
     }
 
     fn free_sessions(&self) -> u64 {

@@ -289,6 +289,22 @@ fn one_stranger_has_a_share_of_what_strangers_have() {
     }
 }
 
+/// A stranger who says who he is does not shut a published port for the others, however many ports he sends from.
+#[test]
+fn one_stranger_leaves_a_port_to_others() {
+    let mut t = shared(|config| config.limits.sessions = 2000);
+    let ports = bound(&mut t, 1);
+    let mut last = Ok(Inward::Held);
+    for n in 0..30_000u16 {
+        last = t.inward(UDP, ports[0], &format!("198.51.100.1:{n}"), OTHER);
+    }
+    assert_eq!(last, Err(Reason::OutsidePeerLimit));
+    for n in 0..5 {
+        let peer = format!("198.51.100.2:{n}");
+        assert!(t.inward(UDP, ports[0], &peer, OTHER).is_ok(), "{n}");
+    }
+}
+
 /// What began when there was room comes back after a restart, in whatever order.
 #[test]
 fn everything_comes_back() {
