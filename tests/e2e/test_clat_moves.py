@@ -119,9 +119,9 @@ def test_the_mtu_of_the_uplink_changes(net: Network, datapath: str) -> None:
         net.run(net.router, "ip", "link", "set", "down0", "mtu", str(mtu))
         net.run(net.client, "ip", "link", "set", "wan0", "mtu", str(mtu))
         net.until(lambda mtu=mtu: net.ip_json(net.client, "link", "show", "diolkos0")[0]["mtu"] == mtu)
+        net.until(lambda mtu=mtu: f"the MTU of wan0 is {mtu} bytes now" in clat.log())
         (route,) = net.ip_json(net.client, "-4", "route", "show", "dev", "diolkos0")
         assert route["metrics"][0]["mtu"] == mtu - 28
-        net.until(lambda mtu=mtu: f"the MTU of wan0 is {mtu} bytes now" in clat.log())
         # The route leaves room for the larger header and a Fragment header (RFC 7915 section 4.1): what fits, in one piece.
         assert "3 received" in net.ping("-c3", "-Mdo", f"-s{mtu - 28 - 28}").stdout, clat.log()
     said, _ = ping.communicate(timeout=30)
