@@ -80,11 +80,11 @@ fn offer(option: &[u8]) -> Option<Offer> {
     let mut octets = [0; 16];
     let kept = usize::from(length) / 8;
     octets[..kept].copy_from_slice(&option[4..4 + kept]);
-    // What RFC 6052 section 2.2 and RFC 4291 do not let a prefix be.
+    // What RFC 4291 does not let a prefix be. (Bits 64 to 71 of 96 should be zero, and networks have others.)
     let reserved = octets[..2] == [0, 0];
     let multicast = octets[0] == 0xff;
     let link_local = octets[0] == 0xfe && octets[1] & 0xc0 == 0x80;
-    let fit = octets[8] == 0 && !reserved && !multicast && !link_local;
+    let fit = !reserved && !multicast && !link_local;
     fit.then_some((octets.into(), length, scaled * 8))
 }
 

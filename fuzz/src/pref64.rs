@@ -10,6 +10,7 @@ use diolkos_core::{Config, Eam};
 use diolkos_pref64::synthesis::{prefixes, read, WELL_KNOWN};
 use diolkos_pref64::{preference, Action, Advertisement, Discovery, Known, Moment, Reply, Source};
 use ipnet::Ipv6Net;
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -24,16 +25,28 @@ const PREFIXES: [&str; 8] = [
     "2001:db8::/32",
 ];
 
+/// How long what a router says is believed before that which others confirm.
+const FRESH: Duration = Duration::from_secs(3600);
+
+/// When a router said something about a prefix last.
+type Heard = HashMap<(Ipv6Addr, Ipv6Net), Moment>;
+
 /// The target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let mut now = Moment::ZERO;
     let mut discovery = Discovery::new(now, u64::from(input.byte()));
     let mut asking = false;
+    let mut heard = Heard::new();
     while !input.0.is_empty() {
         match input.byte() % 6 {
             0 => now += Duration::from_millis(100) * u32::from(input.word()),
-            1 => discovery.heard(now, &advertisement(&mut input)),
+            1 => {
+                let advertisement = advertisement(&mut input);
+                let said = advertisement.pref64.iter().map(|(prefix, _)| *prefix);
+                heard.extend(said.map(|prefix| ((advertisement.router, prefix), now)));
+                discovery.heard(now, &advertisement);
+            }
             2 if asking => {
                 let reply = Some((resolver(), answer(&mut input)));
                 discovery.answered(now, reply);
@@ -49,12 +62,12 @@ pub fn run(data: &[u8]) {
             5 => datagram(input.block()),
             _ => {}
         }
-        asking |= judge(&mut discovery, now);
+        asking |= judge(&mut discovery, &heard, now);
     }
 }
 
 /// What must hold at any time; whether a question is open now.
-fn judge(discovery: &mut Discovery, now: Moment) -> bool {
+fn judge(discovery: &mut Discovery, heard: &Heard, now: Moment) -> bool {
     let mut done = Vec::new();
     while let Some(action) = discovery.next(now) {
         done.push(action);
@@ -75,8 +88,13 @@ fn judge(discovery: &mut Discovery, now: Moment) -> bool {
             assert!(known.contains(&choice));
             let of_router = matches!(choice.source, Source::Router(_));
             assert_eq!(of_router, !of_routers.is_empty());
+            let is_fresh = |known: &Known| match known.source {
+                Source::Router(router) => now < heard[&(router, known.prefix)] + FRESH,
+                Source::Resolver(_) => false,
+            };
+            let is_any_fresh = known.iter().any(is_fresh);
             let rivals = known.iter().filter(|known| match known.source {
-                Source::Router(_) => of_router,
+                Source::Router(_) => of_router && (!is_any_fresh || is_fresh(known)),
                 Source::Resolver(_) => !of_router,
             });
             let rank = preference::rank(choice.prefix);
