@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,19 +67,6 @@ def test_a_lock_of_another_user(siit: SiitNetwork, squat: Path) -> None:
     assert siit.leftovers() == []
 
 
-def test_a_successor_starts_at_once(siit: SiitNetwork) -> None:
-    """As where something starts the program again: the one that was asked has ended, and that is all that was asked for."""
-    arguments = (str(siit.program), "siit", "--config", str(siit.config), "--datapath", "tun")
-    log = siit.scratch / "log-again"
-    with log.open("w") as sink:
-        again = siit.start(siit.translator, "sh", "-c", '"$0" "$@"; exec "$0" "$@"', *arguments, stderr=sink)
-    running = Running(again, log)
-    siit.until(lambda: " ready: " in running.log())
-    assert siit.diolkos("stop") == (0, "")
-    siit.until(lambda: running.log().count(" ready: ") == 2)
-    assert running.stop() == 0
-
-
 @pytest.fixture(scope="session")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that makes a disk that does not answer; see `held.c`."""
@@ -88,9 +76,8 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-@pytest.mark.parametrize("nat64", ["tun"], indirect=True)
-def test_a_disk_that_does_not_answer(nat64: Nat64Network, held: Path) -> None:
-    """Both say what they wait for: `stop` in one line, and the program in its log. Once the disk answers, all is well."""
+def start_held(nat64: Nat64Network, held: Path) -> tuple[Running, Path]:
+    """A translator whose disk answers unless the file that is returned is there."""
     holds = nat64.scratch / "holds"
     arguments = ("nat64", "--config", str(nat64.config), "--datapath", "tun", "--state", str(state(nat64)))
     log = nat64.scratch / "log-held"
@@ -98,6 +85,14 @@ def test_a_disk_that_does_not_answer(nat64: Nat64Network, held: Path) -> None:
         wrapper = ("env", f"LD_PRELOAD={held}", f"HELD={holds}")
         running = Running(nat64.start(nat64.translator, *wrapper, str(nat64.program), *arguments, stderr=sink), log)
     nat64.until(lambda: " ready: " in running.log() or running.process.poll() is not None)
+    assert running.process.poll() is None, running.log()
+    return running, holds
+
+
+@pytest.mark.parametrize("nat64", ["tun"], indirect=True)
+def test_a_disk_that_does_not_answer(nat64: Nat64Network, held: Path) -> None:
+    """Both say what they wait for: `stop` in one line, and the program in its log. Once the disk answers, all is well."""
+    running, holds = start_held(nat64, held)
     holds.touch()
     stop = nat64.start(nat64.translator, str(nat64.program), "stop", stderr=subprocess.PIPE, text=True)
     assert f"waiting for process {running.process.pid} to end" in stop.stderr.readline()
@@ -107,3 +102,24 @@ def test_a_disk_that_does_not_answer(nat64: Nat64Network, held: Path) -> None:
     assert stop.stderr.read() == ""
     assert running.wait() == 0
     assert left(nat64) == []
+
+
+@pytest.mark.parametrize("nat64", ["tun"], indirect=True)
+@pytest.mark.parametrize("how", ["ends", "is-killed"])
+def test_a_successor_starts_at_once(nat64: Nat64Network, held: Path, how: str) -> None:
+    """As where something starts the program again: the one that was asked has ended, and that is all that was asked for."""
+    running, holds = start_held(nat64, held)
+    holds.touch()
+    stop = nat64.start(nat64.translator, str(nat64.program), "stop", stderr=subprocess.PIPE, text=True)
+    # It writes its state for the last time, of which `stop` waits for the end: from now on without a look in between.
+    nat64.until(lambda: "stopped for good" in running.log())
+    nat64.until(lambda: state(nat64).with_name("nat64.state.new").exists())
+    stop.send_signal(signal.SIGSTOP)
+    if how == "is-killed":
+        running.process.kill()
+    holds.unlink()
+    running.wait()
+    successor = nat64.nat64()
+    stop.send_signal(signal.SIGCONT)
+    assert stop.wait(15) == 0
+    assert successor.stop() == 0
