@@ -16,7 +16,8 @@ from network import Running
 from siit import SiitNetwork
 from stateful import left, state
 from test_clat_faults import NO_ROOT, RUN_TIME, one_sentence
-from test_control import folder
+from test_control import CAPABLE, USER, folder, on_run
+from test_tun_owner import OPEN_TO_ALL
 
 # F_OFD_SETLK of a whole file, until the end.
 HOLD_LOCK = """
@@ -65,6 +66,31 @@ def test_a_lock_of_another_user(siit: SiitNetwork, squat: Path) -> None:
     assert as_told("stop") == (0, "")
     assert running.wait() == 0
     assert siit.leftovers() == []
+
+
+# Starts a translator as a service's user, and once it is ready asks it as root to end; then whether it still runs.
+AS_SERVICE = """
+log=$1; shift
+"$@" 2>"$log" &
+until grep -q " ready: " "$log"; do kill -0 $! || { cat "$log"; exit 9; }; sleep 0.05; done
+XDG_RUNTIME_DIR=$OWN "$PROGRAM" stop; echo "code $?"
+kill -0 $! && echo "it runs" && kill $!
+wait
+"""
+
+
+def test_a_service_of_another_user(siit: SiitNetwork) -> None:
+    """Root has given that user /run/diolkos. Nobody removes what runs there, and the message says who can end it."""
+    siit.scratch.chmod(0o755)
+    own = siit.scratch / "run"
+    own.mkdir(mode=0o700)
+    wrapper = (*on_run(f"mode=755,uid={USER},gid={USER}"), *OPEN_TO_ALL, "env", f"OWN={own}", f"PROGRAM={siit.program}")
+    arguments = (str(siit.program), "siit", "--config", str(siit.config), "--datapath", "tun")
+    command = (*wrapper, "sh", "-c", AS_SERVICE, "sh", str(siit.scratch / "log-service"), *CAPABLE, *arguments)
+    done = siit.run(siit.translator, *command)
+    assert f"of user {USER} has the control socket" in one_sentence(done.stderr.strip())
+    assert f"run this as user {USER}" in done.stderr
+    assert done.stdout == f"code {RUN_TIME}\nit runs\n"
 
 
 @pytest.fixture(scope="session")

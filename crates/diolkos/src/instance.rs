@@ -170,11 +170,15 @@ fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
     found
 }
 
-/// Why nobody but root or this user can be believed to have made what stands in the folder; `None` if so. An error if the
-/// folder is not there.
+/// Why what stands in the folder may be a trap; `None` if only root, this user, or whom root has given `/run/diolkos` can
+/// have made it. (Who answers there is asked for besides.) An error if the folder is not there.
 fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
+    let mut owners = vec![0, peer::own_uid()];
+    if place == Path::new(RUN) {
+        owners.push(fs::symlink_metadata(place)?.uid());
+    }
     for folder in [folder, place] {
-        let objection = objection(folder, &[0, peer::own_uid()])?;
+        let objection = objection(folder, &owners)?;
         if objection.is_some() {
             return Ok(objection);
         }

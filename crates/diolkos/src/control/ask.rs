@@ -59,10 +59,11 @@ fn exchange(running: &Running, request: Request, patience: Duration) -> io::Resu
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "process {} of user {} has the control socket {}, and is neither root nor you",
+                "process {} of user {} has the control socket {}, and is neither root nor you: run this as user {}",
                 peer.pid,
                 peer.uid,
-                running.socket.display()
+                running.socket.display(),
+                peer.uid
             ),
         ));
     }
