@@ -68,6 +68,17 @@ def test_a_lock_of_another_user(siit: SiitNetwork, squat: Path) -> None:
     assert siit.leftovers() == []
 
 
+def test_a_runtime_folder_that_is_closed(siit: SiitNetwork) -> None:
+    """Another user with the environment of root's session: the folder that is closed is named, and not another one."""
+    siit.scratch.chmod(0o755)
+    own = siit.scratch / "run"
+    own.mkdir(mode=0o700)
+    environment = (*on_run("mode=755"), "env", f"XDG_RUNTIME_DIR={own}", *NO_ROOT)
+    done = siit.run(siit.translator, *environment, str(siit.program), "show", "config", check=False)
+    assert done.returncode == RUN_TIME
+    assert f"{own}/diolkos/{folder(siit).name} is ignored: Permission denied" in one_sentence(done.stderr.strip())
+
+
 # Starts a translator as a service's user, and once it is ready asks it as root to end; then whether it still runs.
 AS_SERVICE = """
 log=$1; shift

@@ -151,19 +151,21 @@ fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
         let folder = place.join(namespace);
         let held = believed(place, &folder).and_then(|why| match why {
             None => Held::find(&folder.join(format!("{name}.lock"))),
-            Some(why) => {
-                if !matches!(found, Found::Closed) {
-                    found = Found::Ignored(format!("{} is ignored: {why}", folder.display()));
-                }
-                Ok(None)
-            }
+            Some(why) => Err(denied(why)),
         });
         match held {
             Ok(Some(held)) => {
                 let socket = folder.join(format!("{name}.sock"));
                 return Found::At(Running { socket, held });
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found = Found::Closed,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                // The kernel's own error has a number.
+                if place == Path::new(RUN) && error.raw_os_error().is_some() {
+                    found = Found::Closed;
+                } else if !matches!(found, Found::Closed) {
+                    found = Found::Ignored(format!("{} is ignored: {error}", folder.display()));
+                }
+            }
             Ok(None) | Err(_) => {}
         }
     }
@@ -279,7 +281,11 @@ fn objection(folder: &Path, owners: &[u32]) -> io::Result<Option<String>> {
 }
 
 fn refuse(why: String) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    Err(denied(why))
+}
+
+fn denied(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Failure {
