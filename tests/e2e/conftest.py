@@ -15,6 +15,7 @@ import pytest
 from dns64 import Dns64Network
 from nat64 import Nat64Network
 from network import Network, Unsettled
+from pktgen import PktgenNetwork
 from pref64 import Pref64Network
 from siit import SiitNetwork
 
@@ -120,6 +121,13 @@ def pref64() -> Iterator[Pref64Network]:
 def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
     """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
     with standing(lambda: Nat64Network(program(), datapath=getattr(request, "param", "auto"))) as network:
+        yield network
+
+
+@pytest.fixture
+def wire() -> Iterator[PktgenNetwork]:
+    """Two hosts and a relay; see `pktgen`."""
+    with standing(lambda: PktgenNetwork(program())) as network:
         yield network
 
 

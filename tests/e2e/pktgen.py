@@ -25,6 +25,8 @@ LEFT, RIGHT = "198.18.0.1", "198.18.0.2"
 LEFT6, RIGHT6 = "2001:2::1", "2001:2::2"
 # Ethernet, IPv4 and UDP.
 SIGNATURE_AT = 42
+FRAMES = 400
+SLOW = ("--rate", "4k", "--count", str(FRAMES), "--burst", "1")
 # linux/if_packet.h, linux/if_ether.h, asm/socket.h
 SOL_PACKET, PACKET_IGNORE_OUTGOING, ETH_P_ALL, SO_RCVBUFFORCE = 263, 23, 3, 33
 

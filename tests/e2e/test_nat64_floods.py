@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Scans and floods from behind the translator, by one node and by many: what they fill is theirs, and bounded.
 
-Floods of SYNs from many sources, of both sides, stand in `test_nat64_state`.
+Floods of SYNs from many sources, of both sides, stand in `test_nat64_limits`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from nat64 import BOUND, CONFIG, POOL, UNSHARED, V6_ELSEWHERE, V6_OTHER, Nat64Network, ask, in_ipv6, refusal, with_keys
+from raw import internet_checksum, ipv4_header, syn
 from siit import V4, V4_IN_IPV6, V6
 from test_nat64_faults import connected
-from test_nat64_state import internet_checksum, ipv4_header, syn
 from test_siit_traffic import resident_kib
 
 FLOOD = 6000

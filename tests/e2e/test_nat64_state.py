@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a stateful translator remembers: mappings, filtering, bindings, connections, and how much of all this there may be."""
+"""What a stateful translator remembers: mappings, filtering, bindings and connections."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 import struct
-import subprocess
-import sys
 import time
-from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from conftest import ROUTER_DATAPATHS
@@ -18,9 +14,7 @@ from nat64 import (
     BOUND,
     CONFIG,
     POOL,
-    UNSHARED,
     V4_OTHER,
-    V6_ELSEWHERE,
     V6_OTHER,
     Nat64Network,
     ask,
@@ -28,16 +22,14 @@ from nat64 import (
     refusal,
     with_keys,
 )
+from raw import ipv4_header
 from siit import V4, V4_IN_IPV6, V6
 from test_clat_faults import USAGE, one_sentence
-from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen, resident_kib
 
 # What is sent directly is sent by the programs of `inline`, and has no part in what the tables decide.
 all_datapaths = pytest.mark.parametrize("nat64", [path for path in ROUTER_DATAPATHS if path != "direct"], indirect=True)
 
 V4_OTHER_IN_IPV6 = in_ipv6(V4_OTHER)
-FLOOD = 6000
-SYN = 2
 ADDRESS_DEPENDENT = with_keys('filtering = "address-dependent"')
 
 
@@ -322,120 +314,3 @@ def test_a_fragment_without_the_first(nat64: Nat64Network) -> None:
     nat64.until(lambda: nat64.counters()["slow.held"] == 1)
     assert nat64.drops() == {}
     nat64.until(lambda: nat64.drops() == {"slow.drop.fragment_timeout": 1}, patience=4)
-
-
-# --- limits
-
-
-@all_datapaths
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        (with_keys("max_sessions = 3", *UNSHARED), "session_limit"),
-        (with_keys("max_bindings = 3", *UNSHARED), "binding_limit"),
-        (with_keys("max_sessions_per_source = 3", *UNSHARED), "source_session_limit"),
-        (with_keys("max_bindings_per_source = 3", *UNSHARED), "source_binding_limit"),
-        (with_keys(*UNSHARED).replace(f'"{POOL}"', f'"{BOUND}"\nports = "5000-5002"'), "pool_exhausted"),
-    ],
-    ids=lambda value: value if value.isidentifier() else "",
-)
-def test_limits(nat64: Nat64Network, text: str, name: str) -> None:
-    """What is too much is counted under its name and refused by ICMP; what is there goes on."""
-    nat64.nat64(text)
-    outside = nat64.socket(V4, 4000)
-    there = [nat64.socket(address) for address in (V6, V6, V6_OTHER)]
-    seen = [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in there]
-    assert refusal(nat64.socket(V6), (V4_IN_IPV6, 4000)) == "EHOSTUNREACH"
-    assert nat64.counters()[f"slow.drop.{name}"] == 1
-    assert nat64.drops(name) == {}
-    assert [ask(sock, (V4_IN_IPV6, 4000), outside) for sock in there] == seen
-    if name.startswith("source"):
-        ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)
-    elif name != "pool_exhausted":
-        assert refusal(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000)) == "EHOSTUNREACH"
-
-
-def test_limits_of_tcp_and_ping(nat64: Nat64Network) -> None:
-    """A connection fails at once, a ping says why."""
-    nat64.nat64(with_keys("max_sessions = 1", *UNSHARED))
-    nat64.listener(V4, 4000)
-    nat64.connect(V6, (V4_IN_IPV6, 4000))
-    with pytest.raises(OSError, match="No route to host"):
-        nat64.connect(V6, (V4_IN_IPV6, 4000))
-    ping = nat64.run(nat64.v6, "ping", "-c1", "-W2", V4_IN_IPV6, check=False).stdout
-    assert "Address unreachable" in ping
-
-
-def test_a_stranger_takes_half_at_most(nat64: Nat64Network) -> None:
-    """From the IPv4 side a source is given half of its sessions: the rest it can open itself."""
-    nat64.nat64(with_keys("max_sessions_per_source = 10", *UNSHARED))
-    nat64.bind("add", "udp", f"{BOUND}:4000", f"[{V6}]:4000")
-    inside = nat64.socket(V6, 4000)
-    for _ in range(5):
-        ask(nat64.socket(V4), (BOUND, 4000), inside)
-    assert refusal(nat64.socket(V4), (BOUND, 4000)) == "EHOSTUNREACH"
-    assert nat64.counters()["slow.drop.source_session_limit"] == 1
-    for port in range(4001, 4006):
-        ask(inside, (V4_IN_IPV6, port), nat64.socket(V4, port))
-
-
-@all_datapaths
-@pytest.mark.parametrize("side", ["ipv4", "ipv4-to-binding", "ipv6"])
-def test_a_flood_of_syns(nat64: Nat64Network, side: str) -> None:
-    """From thousands of sources: the tables keep their limits, the program stays small, a transfer goes on unharmed."""
-    running = nat64.nat64(with_keys("max_sessions = 1000", "max_sessions_per_source = 400", *UNSHARED))
-    nat64.bind("add", "tcp", f"{BOUND}:8000", f"[{V6_ELSEWHERE}]:8000")
-    server = listen(nat64, nat64.v4, TCP_SERVER, V4)
-    client = nat64.start(nat64.v6, sys.executable, "-c", TCP_CLIENT, V6, V4_IN_IPV6, "200", stdout=subprocess.PIPE, text=True)
-    nat64.until(lambda: nat64.states("tcp") == ["established"])
-    assert client.poll() is None
-    address = V6 if side == "ipv6" else V4
-    raw = nat64.socket(address, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
-    for number in range(FLOOD):
-        if side == "ipv6":
-            # Some hundred /64s with some hosts each, and each host with some ports.
-            source = str(IPv6Address("2001:db8:8::") + ((number % 600) << 64) + number % 7)
-            to = V4_IN_IPV6
-        else:
-            source = str(IPv4Address("203.0.113.0") + number % 256)
-            to = BOUND if side == "ipv4-to-binding" else str(IPv4Address("192.0.2.2") + number % 6)
-        raw.sendto(syn(source, to, 1024 + number, 8000), (to, 0))
-        if number == FLOOD * 2 // 3:
-            assert client.poll() is None, "the transfer is over before the flood"
-    assert client.wait(30) == 0
-    assert client.stdout.read() == server.stdout.readline()
-    counters = nat64.counters()
-    refused = {"ipv4": "syn_limit", "ipv4-to-binding": "source_session_limit", "ipv6": "session_limit"}[side]
-    assert counters[f"slow.drop.{refused}"] > 100, counters
-    assert nat64.drops(refused, "syn_unanswered", "no_binding", "no_connection") == {}
-    most = {"ipv4": 1, "ipv4-to-binding": 201, "ipv6": 1000}[side]
-    assert counters["state.sessions"] <= most
-    assert counters["state.held_syns"] <= 4096
-    assert resident_kib(running.process.pid) < 60 * 1024
-
-
-def syn(source: str, to: str, from_port: int, to_port: int) -> bytes:
-    """A packet that begins a connection."""
-    tcp = struct.pack("!HHIIBBHHH", from_port, to_port, int.from_bytes(os.urandom(4)), 0, 5 << 4, SYN, 8192, 0, 0)
-    if ":" in source:
-        ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
-        header = struct.pack("!IHBB", 6 << 28, len(tcp), socket.IPPROTO_TCP, 64) + ends
-    else:
-        ends = socket.inet_aton(source) + socket.inet_aton(to)
-        header = ipv4_header(socket.IPPROTO_TCP, source, to, len(tcp))
-    checksum = internet_checksum(ends + struct.pack("!II", len(tcp), socket.IPPROTO_TCP) + tcp)
-    return header + tcp[:16] + struct.pack("!H", checksum) + tcp[18:]
-
-
-def ipv4_header(protocol: int, source: str, to: str, length: int, fragment: int = 0) -> bytes:
-    """Without a checksum, which the kernel puts in; `fragment` is an offset in units of 8 bytes."""
-    ends = socket.inet_aton(source) + socket.inet_aton(to)
-    return struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 1, fragment, 64, protocol, 0) + ends
-
-
-def internet_checksum(data: bytes) -> int:
-    """RFC 1071; of an even number of bytes."""
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF

@@ -71,9 +71,10 @@ KEPT, LOST = "all 1 bindings of the operator are kept", "the bindings of the ope
         (lambda data: data[:20], "it is truncated", LOST),
         (lambda data: data + b"x", "it is corrupted: something follows its end", KEPT),
         (lambda data: data[:90] + bytes([data[90] ^ 1]) + data[91:], "it is corrupted: a section has a wrong checksum", KEPT),
+        (lambda data: b"", "it is empty", LOST),
         (lambda data: of_version(3, data), "its format has version 3, and this diolkos knows version 2", KEPT),
     ],
-    ids=["byte", "head", "longer", "bit", "version"],
+    ids=["byte", "head", "longer", "bit", "empty", "version"],
 )
 @pytest.mark.parametrize("nat64", ["tc", "tun"], indirect=True)
 def test_a_damaged_file(nat64: Nat64Network, change, words: str, bindings: str) -> None:
@@ -153,7 +154,10 @@ def test_a_disk_that_fills_up(nat64: Nat64Network, small: Path) -> None:
     code, message = nat64.diolkos("bind", "del", "udp", f"{BOUND}:98")
     assert code == RUN_TIME
     assert f"the binding of {BOUND}:98 has ended, but a restart brings it back for now" in one_sentence(message)
-    assert nat64.diolkos("stop")[0] == 0
+    assert nat64.counters()["state.write_failed"] >= 2
+    code, message = nat64.diolkos("stop")
+    assert code == RUN_TIME
+    assert f"has ended, but not well: the state file {small}/x {NO_SPACE}" in one_sentence(message)
     assert running.wait() == RUN_TIME
     assert (small / "x").read_bytes() == before
     assert left(nat64) == []

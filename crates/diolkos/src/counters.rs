@@ -129,8 +129,9 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
     Ok(counters)
 }
 
-/// What a NAT64 holds, as numbers of entries, and the sessions that did not fit into the fast path.
-pub fn of_state(counts: &Counts, refused: u64, unheard: u64) -> Vec<Counter> {
+/// What a NAT64 holds, as numbers of entries, the sessions that did not fit into the fast path, and the times that the state
+/// file could not be written.
+pub fn of_state(counts: &Counts, refused: u64, unheard: u64, unwritten: u64) -> Vec<Counter> {
     let gauges = [
         ("state.bindings", u64::from(counts.bindings)),
         ("state.sessions", u64::from(counts.sessions)),
@@ -138,6 +139,7 @@ pub fn of_state(counts: &Counts, refused: u64, unheard: u64) -> Vec<Counter> {
         ("state.held_syns", counts.held_syns as u64),
         ("state.refused_by_fast_path", refused),
         ("state.unheard_openings", unheard),
+        ("state.write_failed", unwritten),
     ];
     let counter = |(name, packets): (&str, u64)| Counter {
         name: name.to_owned(),

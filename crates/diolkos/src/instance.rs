@@ -6,7 +6,8 @@
 //! with its process; what a killed process leaves besides is replaced, or removed by the next start.
 //!
 //! Only the user who runs the program can open these folders. A user for whom `/run/diolkos` is closed has the same in
-//! `$XDG_RUNTIME_DIR`.
+//! `$XDG_RUNTIME_DIR`. That variable may come from somebody else's session, so nobody believes what stands in a folder
+//! that other users own or can change.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use diolkos_sys::lock::{self, Lock};
+use diolkos_sys::lock::{Held, Lock};
 use diolkos_sys::{namespace, peer};
 
 use crate::failure::Failure;
@@ -56,8 +57,9 @@ impl Instance {
             }
         }
         let holder = folder()?.join(format!("{name}.lock"));
-        let who = match lock::holder(&holder) {
-            Ok(Some(pid)) if !pid.is_empty() => format!(" (process {pid})"),
+        let pid = Held::find(&holder).and_then(|held| held.map_or(Ok(String::new()), |h| h.pid()));
+        let who = match pid {
+            Ok(pid) if !pid.is_empty() => format!(" (process {pid})"),
             _ => String::new(),
         };
         Err(Failure::run_time(format!(
@@ -69,6 +71,13 @@ impl Instance {
     /// Where it is asked.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(format!("{}.sock", self.name))
+    }
+
+    /// Leaves a word for those who wait for the end.
+    pub fn leave_word(&self, word: &str) {
+        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.leave_word(word)) {
+            tracing::debug!("nobody hears how this ends: {error}");
+        }
     }
 }
 
@@ -82,32 +91,122 @@ impl Drop for Instance {
     }
 }
 
-/// Where a running program can be found.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Whether and where a program runs.
+#[derive(Debug)]
 pub enum Found {
-    /// Its control socket.
-    At(PathBuf),
+    /// It runs.
+    At(Running),
     /// There is none.
     Nowhere,
-    /// There is no saying: the folder is another user's.
+    /// There is no saying: the folder is closed to this user.
     Closed,
+    /// There is none but, perhaps, in a folder that others own or can change; which one, and why it is ignored.
+    Ignored(String),
+}
+
+/// A program that ran when this was made.
+#[derive(Debug)]
+pub struct Running {
+    /// Its control socket.
+    pub socket: PathBuf,
+    held: Held,
+}
+
+impl Running {
+    #[cfg(test)]
+    pub fn of(lock: &Path) -> Option<Running> {
+        let held = Held::find(lock).expect("a lock can be looked at")?;
+        let socket = lock.with_extension("sock");
+        Some(Running { socket, held })
+    }
+
+    /// Whether that same process still runs, whoever has its place by now.
+    pub fn lasts(&self) -> bool {
+        // A file that is open can always be asked.
+        self.held.lasts().unwrap_or(false)
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> String {
+        self.held.pid().unwrap_or_default()
+    }
+
+    /// What it left to say after its end.
+    pub fn word(&self) -> Option<String> {
+        self.held.word().ok().flatten()
+    }
 }
 
 /// Looks for the instance of a device in this network namespace.
 pub fn find(name: &str) -> Found {
-    let Ok(namespace) = namespace::cookie() else {
-        return Found::Nowhere;
-    };
+    match namespace::cookie() {
+        Ok(namespace) => find_in(&places(), &namespace.to_string(), name),
+        Err(_) => Found::Nowhere,
+    }
+}
+
+fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
     let mut found = Found::Nowhere;
-    for place in places() {
-        let folder = place.join(namespace.to_string());
-        match lock::holder(&folder.join(format!("{name}.lock"))) {
-            Ok(Some(_)) => return Found::At(folder.join(format!("{name}.sock"))),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found = Found::Closed,
+    for place in places {
+        let folder = place.join(namespace);
+        let held = believed(place, &folder).and_then(|why| match why {
+            None => Held::find(&folder.join(format!("{name}.lock"))),
+            Some(why) => Err(denied(why)),
+        });
+        match held {
+            Ok(Some(held)) => {
+                let socket = folder.join(format!("{name}.sock"));
+                return Found::At(Running { socket, held });
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                // The kernel's own error has a number.
+                if place == Path::new(RUN) && error.raw_os_error().is_some() {
+                    found = Found::Closed;
+                } else if !matches!(found, Found::Closed) {
+                    found = Found::Ignored(format!("{} is ignored: {error}", folder.display()));
+                }
+            }
             Ok(None) | Err(_) => {}
         }
     }
     found
+}
+
+/// Why what stands in the folder may be a trap; `None` if only root, this user, or whom root has given `/run/diolkos` can
+/// have made it. (Who answers there is asked for besides.) An error if the folder is not there.
+fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
+    let mut owners = vec![0, peer::own_uid()];
+    if place == Path::new(RUN) {
+        owners.push(fs::symlink_metadata(place)?.uid());
+    }
+    for folder in [folder, place] {
+        let objection = objection(folder, &owners)?;
+        if objection.is_some() {
+            return Ok(objection);
+        }
+    }
+    above(place)
+}
+
+/// Who owns the folder above could put another one in the place of ours.
+fn above(place: &Path) -> io::Result<Option<String>> {
+    let Some(above) = place.parent().filter(|_| place != Path::new(RUN)) else {
+        return Ok(None);
+    };
+    let link = fs::symlink_metadata(above)?;
+    let found = match link.is_symlink() && [0, peer::own_uid()].contains(&link.uid()) {
+        true => fs::metadata(above)?,
+        false => link,
+    };
+    let why = match found.uid() {
+        uid if uid != 0 && uid != peer::own_uid() => format!("belongs to user {uid}"),
+        // Where only owners remove what is theirs, others may add.
+        _ if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 => {
+            "can be changed by other users".to_owned()
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(format!("{} {why}", above.display())))
 }
 
 /// Whether a program runs for a device in this network namespace.
@@ -148,6 +247,7 @@ fn places() -> Vec<PathBuf> {
 
 /// Who is the last to use a folder removes it, which may be between the two steps.
 fn make_both(place: &Path, folder: &Path) -> io::Result<()> {
+    above(place)?.map_or(Ok(()), refuse)?;
     let mut made = Ok(());
     for _ in 0..TRIES {
         made = make(place).and_then(|()| make(folder));
@@ -165,18 +265,27 @@ fn make(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
     }
+    objection(folder, &[peer::own_uid()])?.map_or(Ok(()), refuse)
+}
+
+/// Why others than these owners could change what is in a folder.
+fn objection(folder: &Path, owners: &[u32]) -> io::Result<Option<String>> {
     let found = fs::symlink_metadata(folder)?;
-    let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    if !found.is_dir() {
-        return refuse("it is no folder".to_owned());
-    }
-    if found.uid() != peer::own_uid() {
-        return refuse(format!("it belongs to user {}", found.uid()));
-    }
-    if found.mode() & 0o022 != 0 {
-        return refuse("other users can write to it".to_owned());
-    }
-    Ok(())
+    let why = match found.uid() {
+        _ if !found.is_dir() => "it is no folder".to_owned(),
+        uid if !owners.contains(&uid) => format!("it belongs to user {uid}"),
+        _ if found.mode() & 0o022 != 0 => "other users can write to it".to_owned(),
+        _ => return Ok(None),
+    };
+    Ok(Some(why))
+}
+
+fn refuse(why: String) -> io::Result<()> {
+    Err(denied(why))
+}
+
+fn denied(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Failure {
@@ -252,5 +361,41 @@ mod tests {
         std::os::unix::fs::symlink("/", &folder).expect("a link");
         assert!(make(&folder).is_err());
         fs::remove_file(&folder).expect("it is there");
+    }
+
+    #[test]
+    fn a_lock_in_a_folder_that_others_can_change_is_nobodys() {
+        use std::os::unix::fs::PermissionsExt;
+        let own = std::env::temp_dir().join(format!("diolkos-believed-{}", std::process::id()));
+        let (place, folder) = (own.join("diolkos"), own.join("diolkos/7"));
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&own)
+            .expect("it is new");
+        let look = || find_in(&[PathBuf::from("/nowhere"), place.clone()], "7", "x");
+        assert!(matches!(look(), Found::Nowhere));
+        make_both(&place, &folder).expect("it is made");
+        assert!(matches!(look(), Found::Nowhere));
+        let lock = Lock::take(&folder.join("x.lock"));
+        let lock = lock.expect("a file").expect("it is free");
+        assert!(matches!(look(), Found::At(running) if running.lasts()));
+        for open in [&folder, &place, &own] {
+            let set = |mode| fs::set_permissions(open, fs::Permissions::from_mode(mode));
+            set(0o777).expect("it is ours");
+            match look() {
+                Found::Ignored(why) => assert!(why.contains("other users"), "{why}"),
+                found => panic!("{found:?}"),
+            }
+            set(0o700).expect("it is ours");
+        }
+        let elsewhere = own.with_extension("link");
+        std::os::unix::fs::symlink(&place, &elsewhere).expect("a link");
+        let linked = find_in(std::slice::from_ref(&elsewhere), "7", "x");
+        assert!(matches!(linked, Found::Ignored(_)), "{linked:?}");
+        fs::remove_file(&elsewhere).expect("it is there");
+        assert!(matches!(look(), Found::At(_)));
+        drop(lock);
+        assert!(matches!(look(), Found::Nowhere));
+        fs::remove_dir_all(&own).expect("it is there");
     }
 }

@@ -33,13 +33,13 @@ mod router;
 mod service;
 mod signals;
 mod slowpath;
+mod stop;
 mod supervise;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tokio::runtime::{Builder, Runtime};
@@ -81,7 +81,7 @@ pub fn main() -> ExitCode {
         Command::Show(options) => show(&options).and_then(print),
         Command::Bind(options) => bind(options),
         Command::Reload(options) => reload(&options),
-        Command::Stop(options) => stop(&options),
+        Command::Stop(options) => stop::stop(&options.device),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -364,30 +364,6 @@ fn reload(options: &cli::Reload) -> Result<(), Failure> {
         Answer::Reloaded => Ok(()),
         other => Err(unexpected(&other)),
     }
-}
-
-/// How long a program may take to end: it may have millions of sessions to write.
-const STOP_PATIENCE: Duration = Duration::from_secs(120);
-
-fn stop(options: &cli::Stop) -> Result<(), Failure> {
-    let device = options.device.clone();
-    if !instance::is_running(&device) {
-        return foreground(0, Level::Info, router::clear(device));
-    }
-    match control::ask(&device, Request::Stop)? {
-        Answer::Done => {}
-        other => return Err(unexpected(&other)),
-    }
-    let end = Instant::now() + STOP_PATIENCE;
-    while instance::is_running(&device) {
-        if Instant::now() > end {
-            return Err(Failure::run_time(
-                "the running diolkos has not ended in time",
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
 }
 
 fn unexpected(answer: &Answer) -> Failure {

@@ -2,10 +2,13 @@
 //! A lock that one process has at a time, by a file. The kernel releases it with the process, however that ends.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// What is read of a file, bytes.
+const LONGEST: usize = 4096;
 
 /// A lock that this process has. Dropped, it is released and its file is gone.
 #[derive(Debug)]
@@ -15,7 +18,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock and writes the number of this process to its file; `None` if another process has it.
+    /// Takes the lock and writes the number of this process to its file; `None` if another process has it. Each holder has
+    /// a file of its own, so that a [`Held`] lock is that of one holder, and never of the next one.
     pub fn take(path: &Path) -> io::Result<Option<Lock>> {
         loop {
             let file = options()
@@ -31,11 +35,21 @@ impl Lock {
             if !is_at(&file, path) {
                 continue;
             }
-            file.set_len(0)?;
+            // A killed holder has left it: whoever waits for that one's end must not wait for this one's.
+            if file.metadata()?.len() > 0 {
+                fs::remove_file(path)?;
+                continue;
+            }
             (&file).write_all(std::process::id().to_string().as_bytes())?;
             let path = path.to_owned();
             return Ok(Some(Lock { path, file }));
         }
+    }
+
+    /// Leaves a word for those who wait for the end of this process. See [`Held::word`].
+    pub fn leave_word(&self, word: &str) -> io::Result<()> {
+        let line = word.split_whitespace().collect::<Vec<_>>().join(" ");
+        (&self.file).write_all(format!("\n{line}").as_bytes())
     }
 }
 
@@ -47,21 +61,47 @@ impl Drop for Lock {
     }
 }
 
-/// Whether a process has the lock: then what it wrote to the file, which is its number. This takes no lock itself, and
-/// so is in nobody's way.
-pub fn holder(path: &Path) -> io::Result<Option<String>> {
-    let file = match options().read(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    let mut lock = write_lock();
-    set(&file, libc::F_OFD_GETLK, &mut lock)?;
-    if libc::c_int::from(lock.l_type) == libc::F_UNLCK {
-        return Ok(None);
+/// A lock that a process had when this was made. To look takes no lock, and so is in nobody's way.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+}
+
+impl Held {
+    /// `None` if no process has the lock.
+    pub fn find(path: &Path) -> io::Result<Option<Held>> {
+        let file = match options().read(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let held = Held { file };
+        Ok(held.lasts()?.then_some(held))
     }
-    let mut text = String::new();
-    file.take(20).read_to_string(&mut text)?;
-    Ok(Some(text))
+
+    /// Whether that same process still has it. Another one that takes the lock later has another file.
+    pub fn lasts(&self) -> io::Result<bool> {
+        let mut lock = write_lock();
+        set(&self.file, libc::F_OFD_GETLK, &mut lock)?;
+        Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
+    }
+
+    /// The number of the process, as it wrote it.
+    pub fn pid(&self) -> io::Result<String> {
+        let text = self.text()?;
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// The word that it left for those who wait for its end, if it left one.
+    pub fn word(&self) -> io::Result<Option<String>> {
+        let text = self.text()?;
+        Ok(text.split_once('\n').map(|(_, word)| word.to_owned()))
+    }
+
+    fn text(&self) -> io::Result<String> {
+        let mut bytes = vec![0; LONGEST];
+        let n = self.file.read_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes[..n]).into_owned())
+    }
 }
 
 /// Neither a link nor a pipe can lead or hold up whoever opens it.
@@ -107,14 +147,19 @@ mod tests {
         std::env::temp_dir().join(format!("diolkos-lock-{}-{name}", std::process::id()))
     }
 
+    fn holder(path: &Path) -> Option<String> {
+        let held = Held::find(path).expect("no file is no error")?;
+        Some(held.pid().expect("a file"))
+    }
+
     #[test]
     fn one_has_it_at_a_time() {
         let path = path("one");
-        assert_eq!(holder(&path).expect("no file is no error"), None);
+        assert_eq!(holder(&path), None);
         let lock = Lock::take(&path).expect("a file").expect("free");
         assert!(Lock::take(&path).expect("a file").is_none());
         let own = std::process::id().to_string();
-        assert_eq!(holder(&path).expect("a file"), Some(own));
+        assert_eq!(holder(&path), Some(own));
         drop(lock);
         assert!(!path.exists());
         assert!(Lock::take(&path).expect("a file").is_some());
@@ -124,16 +169,53 @@ mod tests {
     fn a_file_that_is_left_is_free() {
         let path = path("left");
         fs::write(&path, "4194304 and more than a number").expect("a file");
-        assert_eq!(holder(&path).expect("a file"), None);
+        assert_eq!(holder(&path), None);
         let lock = Lock::take(&path).expect("a file").expect("free");
         let own = std::process::id().to_string();
-        assert_eq!(holder(&path).expect("a file"), Some(own));
+        assert_eq!(holder(&path), Some(own));
         // A file that somebody else has put there is not this one's to remove.
         fs::remove_file(&path).expect("it is there");
         fs::write(&path, "").expect("a file");
         drop(lock);
         assert!(path.exists());
         fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
+    fn who_waits_for_one_holder_does_not_wait_for_the_next() {
+        let path = path("next");
+        for is_killed in [false, true] {
+            let first = Lock::take(&path).expect("a file").expect("free");
+            let held = Held::find(&path).expect("a file").expect("it is held");
+            assert!(held.lasts().expect("a file"));
+            let away = path.with_extension("away");
+            if is_killed {
+                // The kernel releases the lock and leaves the file.
+                fs::rename(&path, &away).expect("it is there");
+                drop(first);
+                fs::rename(&away, &path).expect("it is there");
+            } else {
+                drop(first);
+            }
+            let next = Lock::take(&path).expect("a file").expect("free");
+            assert!(!held.lasts().expect("a file"), "killed: {is_killed}");
+            assert!(holder(&path).is_some());
+            drop(next);
+        }
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_last_word_is_read_after_the_end() {
+        let path = path("word");
+        let lock = Lock::take(&path).expect("a file").expect("free");
+        let held = Held::find(&path).expect("a file").expect("it is held");
+        assert_eq!(held.word().expect("a file"), None);
+        lock.leave_word("there is\nno room").expect("a file");
+        drop(lock);
+        let word = held.word().expect("its file is open");
+        assert_eq!(word.as_deref(), Some("there is no room"));
+        assert_eq!(held.pid().expect("a file"), std::process::id().to_string());
     }
 
     #[test]

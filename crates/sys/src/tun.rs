@@ -76,7 +76,7 @@ pub struct Queue(OwnedFd);
 pub struct Tun {
     /// Its name, as asked for.
     pub name: String,
-    /// One for each reader.
+    /// One for each reader; fewer than asked for where other processes have taken all the rest that the kernel gives.
     pub queues: Vec<Queue>,
     /// Who else may open queues, apart from processes with CAP_NET_ADMIN.
     pub owner: u32,
@@ -107,7 +107,15 @@ impl Tun {
         let mut owner = None;
         let mut opened = Vec::new();
         for i in 0..queues.max(1) {
-            let queue = open_queue(name, create && i == 0)?;
+            let queue = match open_queue(name, create && i == 0) {
+                // The caller looks who has the others.
+                Err(TunError::Other { source, .. })
+                    if i > 0 && source.raw_os_error() == Some(libc::E2BIG) =>
+                {
+                    break;
+                }
+                queue => queue?,
+            };
             if owner.is_none() {
                 owner = Some(own(&queue).map_err(failed(name, "given an owner"))?);
             }

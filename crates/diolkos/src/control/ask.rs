@@ -12,33 +12,35 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{is_trusted, Answer, Request, END, LONG_PATIENCE, PATIENCE};
 use crate::failure::Failure;
-use crate::instance::{self, Found};
+use crate::instance::{self, Found, Running};
 
 /// At a time, bytes.
 const CHUNK: usize = 64 << 10;
 
 /// Asks a running program.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
-    let socket = match instance::find(device) {
-        Found::At(socket) => socket,
-        Found::Nowhere => {
-            return Err(Failure::run_time(format!(
-                "no diolkos runs in this network namespace with the device {device}"
-            )));
-        }
-        Found::Closed => {
-            return Err(Failure::missing(
-                "/run/diolkos belongs to another user, whom alone a running diolkos answers besides root: run this as root",
-            ));
-        }
-    };
+    let nobody = format!("no diolkos runs in this network namespace with the device {device}");
+    match instance::find(device) {
+        Found::At(running) => ask_this(&running, device, request),
+        Found::Nowhere => Err(Failure::run_time(nobody)),
+        Found::Ignored(why) => Err(Failure::run_time(format!(
+            "{nobody}, of root or of this user; {why}"
+        ))),
+        Found::Closed => Err(Failure::missing(
+            "/run/diolkos belongs to another user, whom alone a running diolkos answers besides root: run this as root",
+        )),
+    }
+}
+
+/// Asks this program and no other one.
+pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Answer, Failure> {
     let patience = match request {
         Request::Reload | Request::Sessions | Request::Bindings => LONG_PATIENCE,
         // It is answered once it is written.
         Request::Bind(_) | Request::Unbind { .. } => LONG_PATIENCE,
         _ => PATIENCE,
     };
-    match exchange(&socket, request, patience) {
+    match exchange(running, request, patience) {
         Ok(Answer::Failed(why)) => Err(Failure::run_time(why)),
         Ok(Answer::Misconfigured(why)) => Err(Failure::usage(why)),
         Ok(answer) => Ok(answer),
@@ -46,17 +48,22 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     }
 }
 
-fn exchange(socket: &Path, request: Request, patience: Duration) -> io::Result<Answer> {
-    let mut stream = connect(socket)?;
+fn exchange(running: &Running, request: Request, patience: Duration) -> io::Result<Answer> {
+    let mut stream = connect(&running.socket)?;
+    // While it has the lock, nobody else can listen there. What has ended may have a successor, who was not asked.
+    if !running.lasts() {
+        return Err(io::ErrorKind::ConnectionReset.into());
+    }
     let peer = peer::of(&stream)?;
     if !is_trusted(peer.uid) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "process {} of user {} has the control socket {}, and is neither root nor you",
+                "process {} of user {} has the control socket {}, and is neither root nor you: run this as user {}",
                 peer.pid,
                 peer.uid,
-                socket.display()
+                running.socket.display(),
+                peer.uid
             ),
         ));
     }

@@ -19,7 +19,7 @@ use crate::counters::Counter;
 use crate::nat64::{BindingRow, Entries, SessionRow};
 use crate::prefixes::PrefixRows;
 
-pub use ask::ask;
+pub use ask::{ask, ask_this};
 pub use serve::{listen, Control};
 
 /// What ends a request and an answer. JSON has none within.

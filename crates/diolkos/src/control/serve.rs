@@ -40,7 +40,7 @@ pub struct Control {
     questions: mpsc::Receiver<Question>,
     accepting: JoinHandle<()>,
     places: Arc<Semaphore>,
-    _instance: Option<Instance>,
+    instance: Option<Instance>,
 }
 
 /// A request, and whoever waits for the answer.
@@ -92,7 +92,7 @@ impl Control {
             questions,
             accepting: tokio::spawn(accept(listener, ask, places.clone())),
             places,
-            _instance: instance,
+            instance,
         }
     }
 
@@ -103,7 +103,7 @@ impl Control {
             questions,
             accepting: tokio::spawn(async {}),
             places: Arc::new(Semaphore::new(CONNECTIONS)),
-            _instance: None,
+            instance: None,
         }
     }
 
@@ -122,6 +122,13 @@ impl Control {
                 Some(question) => return question,
                 None => pending().await,
             }
+        }
+    }
+
+    /// Tells those who wait for the end how it was, if it was not a good one.
+    pub fn tell_end(&self, end: &Result<(), Failure>) {
+        if let (Some(instance), Err(failure)) = (&self.instance, end) {
+            instance.leave_word(&failure.to_string());
         }
     }
 

@@ -96,7 +96,7 @@ impl Net {
             };
             let tun = Tun::create(&made, queues)?;
             let seen = self.seen(&made).await?;
-            if !seen.is_ours(tun.queues.len()) {
+            if tun.queues.len() < queues || !seen.is_ours(tun.queues.len()) {
                 tracing::warn!(
                     "another process opened the new TUN device {made} before it had an owner: the device is removed, and another one made"
                 );
@@ -123,7 +123,7 @@ impl Net {
     pub async fn adopt_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
         self.expect_ours(name, 0).await?;
         let tun = Tun::adopt(name, queues)?;
-        let index = self.expect_ours(name, tun.queues.len()).await?;
+        let index = self.expect_ours(name, queues.max(1)).await?;
         tun.settle()?;
         Ok((tun, index))
     }

@@ -125,6 +125,7 @@ impl Isthmus {
                         &controller.counts(),
                         controller.refused(),
                         controller.unheard(),
+                        self.crossing.unwritten(),
                     ));
                 }
                 Answer::Counters(counters)

@@ -145,6 +145,14 @@ impl Crossing {
         }
     }
 
+    /// How often the state file could not be written.
+    pub fn unwritten(&self) -> u64 {
+        match self {
+            Crossing::Stateless(_) => 0,
+            Crossing::Stateful(stateful) => stateful.unwritten(),
+        }
+    }
+
     /// Ends what moves the state, and writes it, once no packet comes any more.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self {

@@ -73,7 +73,9 @@ pub async fn run(
         service::serve(&mut router, &mut host, &mut control).await
     }
     .await;
-    isthmus.leave(&net, served).await
+    let done = isthmus.leave(&net, served).await;
+    control.tell_end(&done);
+    done
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes, unless it stays.

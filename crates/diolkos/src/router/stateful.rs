@@ -147,6 +147,11 @@ impl Stateful {
         }
     }
 
+    /// How often the state file could not be written.
+    pub fn unwritten(&self) -> u64 {
+        self.keeper.as_ref().map_or(0, Keeper::failures)
+    }
+
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.sweeper = None;
         self.listener = None;

@@ -6,6 +6,8 @@
 
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -30,6 +32,8 @@ const SHARE: u32 = 50;
 const BREATH: Duration = Duration::from_micros(100);
 /// How long somebody waits for a change to last. A disk may hang for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the last writing may take before the log says what the program waits for.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Reloads that one writing puts up with.
 const TRIES: u32 = 5;
@@ -46,13 +50,18 @@ enum When {
 pub struct Keeper {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
-    /// By which the thread gives its work back, unless it failed.
-    back: Receiver<Scribe>,
+    /// By which the thread says what came of the last writing, unless it failed or was not asked for one.
+    done: Receiver<Result<(), Failure>>,
+    path: PathBuf,
+    failures: Arc<AtomicU64>,
 }
 
-/// To write now. Who asks is told what came of a write that began afterwards.
-struct Request {
-    answer: Option<oneshot::Sender<Result<(), String>>>,
+/// What is asked of the thread.
+enum Request {
+    /// To write now. Who asks is told what came of a write that began afterwards.
+    Write(Option<oneshot::Sender<Result<(), String>>>),
+    /// To write for the last time, and to end.
+    Finish,
 }
 
 /// Who writes, and what.
@@ -64,6 +73,8 @@ struct Scribe {
     interval: Duration,
     /// Why the file is older than it should be.
     broken: Option<String>,
+    /// How often it could not be written.
+    failures: Arc<AtomicU64>,
 }
 
 impl Keeper {
@@ -77,7 +88,10 @@ impl Keeper {
         has_past: bool,
         watch: &Watch,
     ) -> Result<Keeper, Failure> {
+        let failures = Arc::new(AtomicU64::new(0));
+        let path = file.path().to_owned();
         let mut scribe = Scribe {
+            failures: failures.clone(),
             file,
             controller,
             secret,
@@ -99,9 +113,11 @@ impl Keeper {
             written => written?,
         }
         let (requests, asked) = channel();
-        let (give, back) = channel();
+        let (tell, done) = channel();
         let thread = watch.thread("keeper", move || {
-            let _ = give.send(scribe.keep(&asked));
+            if let Some(written) = scribe.keep(&asked) {
+                let _ = tell.send(written);
+            }
             Ok(())
         });
         let thread =
@@ -109,26 +125,35 @@ impl Keeper {
         Ok(Keeper {
             requests: Some(requests),
             thread: Some(thread),
-            back,
+            done,
+            path,
+            failures,
         })
     }
 
     /// Something has changed that no map has.
     pub fn write_soon(&self) {
-        self.ask(None);
+        self.ask(Request::Write(None));
+    }
+
+    /// How often the file could not be written.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Has the state written, and waits for that: with success, all that was so before the call survives a power cut.
     pub fn write_now(&self) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
         let (answer, told) = oneshot::channel();
-        self.ask(Some(answer));
+        self.ask(Request::Write(Some(answer)));
+        let path = self.path.clone();
         async move {
             let why = match tokio::time::timeout(PATIENCE, told).await {
                 Ok(Ok(Ok(()))) => return Ok(()),
                 Ok(Ok(Err(why))) => why,
                 Ok(Err(_)) => "the thread that writes the state file has ended".to_owned(),
                 Err(_) => format!(
-                    "the state file is not written after {} s",
+                    "the state file {} is not written after {} s",
+                    path.display(),
                     PATIENCE.as_secs()
                 ),
             };
@@ -136,38 +161,45 @@ impl Keeper {
         }
     }
 
-    fn ask(&self, answer: Option<oneshot::Sender<Result<(), String>>>) {
+    fn ask(&self, request: Request) {
         if let Some(requests) = &self.requests {
-            let _ = requests.send(Request { answer });
+            let _ = requests.send(request);
         }
     }
 
     /// Writes the state for the last time. No packet may change it any more.
-    pub fn finish(mut self) -> Result<(), Failure> {
-        match self.end() {
-            Some(mut scribe) => scribe.write(When::End),
-            None => Err(Failure::run_time(
-                "the thread that writes the state file has failed: the file is not up to date",
-            )),
-        }
-    }
-
-    fn end(&mut self) -> Option<Scribe> {
-        drop(self.requests.take());
-        self.thread.take()?.join().ok()?;
-        self.back.try_recv().ok()
+    pub fn finish(self) -> Result<(), Failure> {
+        self.ask(Request::Finish);
+        let done = match self.done.recv_timeout(SILENCE) {
+            Err(RecvTimeoutError::Timeout) => {
+                tracing::warn!(
+                    "the state file {} is still being written: the program ends once that is done",
+                    self.path.display()
+                );
+                self.done.recv().ok()
+            }
+            done => done.ok(),
+        };
+        done.unwrap_or_else(|| {
+            Err(Failure::run_time(format!(
+                "the thread that writes the state file has failed: {} is not up to date",
+                self.path.display()
+            )))
+        })
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.end();
+        drop(self.requests.take());
+        // What it panicked by, the alarm has told.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Scribe {
-    /// Until nobody can ask any more.
-    fn keep(mut self, asked: &Receiver<Request>) -> Scribe {
+    /// Until nobody can ask any more, or to the last writing: then what came of that.
+    fn keep(mut self, asked: &Receiver<Request>) -> Option<Result<(), Failure>> {
         let mut least = Duration::ZERO;
         loop {
             let pause = match self.broken {
@@ -178,38 +210,60 @@ impl Scribe {
             let first = match asked.recv_timeout(pause) {
                 Ok(request) => Some(request),
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return self,
+                Err(RecvTimeoutError::Disconnected) => return None,
             };
             // One time is enough for all who asked until now.
             let requests: Vec<_> = first.into_iter().chain(asked.try_iter()).collect();
             // Sessions that are there are used, which changes how long they have to live.
             let changed = self.controller.take_changed() || self.controller.counts().sessions > 0;
-            if !changed && requests.is_empty() && self.broken.is_none() {
+            let is_gone = self.file.is_gone() && self.broken.is_none();
+            if is_gone {
+                let path = self.file.path().display();
+                tracing::warn!("somebody has removed the state file {path}: it is written anew");
+            }
+            if !changed && !is_gone && requests.is_empty() && self.broken.is_none() {
                 continue;
             }
+            let is_last = requests.iter().any(|r| matches!(r, Request::Finish));
             let begun = Instant::now();
-            let written = self.write(When::Between);
+            let written = self.write(match is_last {
+                true => When::End,
+                false => When::Between,
+            });
             least = begun.elapsed() * SHARE;
             let was_broken = self.broken.take().is_some();
             match &written {
                 Ok(()) if was_broken => tracing::info!("the state is written again"),
                 Ok(()) => {}
                 Err(failure) => {
-                    if !was_broken {
+                    if !was_broken && !is_last {
                         tracing::warn!("{failure}; it is tried again");
                     }
                     self.broken = Some(failure.to_string());
                 }
             }
-            for answer in requests.into_iter().filter_map(|request| request.answer) {
-                // Whoever has gone has gone.
-                let _ = answer.send(self.broken.clone().map_or(Ok(()), Err));
+            for request in requests {
+                if let Request::Write(Some(answer)) = request {
+                    // Whoever has gone has gone.
+                    let _ = answer.send(self.broken.clone().map_or(Ok(()), Err));
+                }
+            }
+            if is_last {
+                return Some(written);
             }
         }
     }
 
-    /// A reload in between may change what numbers of prefixes mean: then all is written anew.
     fn write(&mut self, when: When) -> Result<(), Failure> {
+        let written = self.try_write(when);
+        if written.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        written
+    }
+
+    /// A reload in between may change what numbers of prefixes mean: then all is written anew.
+    fn try_write(&mut self, when: When) -> Result<(), Failure> {
         let mut tries = 0;
         loop {
             let mut changed = false;
