@@ -46,6 +46,11 @@ pub async fn run_beside(settings: Settings) -> Result<(), Failure> {
     start(settings, true).await
 }
 
+/// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
+pub fn files(dns64: &Dns64) -> usize {
+    2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
+}
+
 async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
     let Some(dns64) = settings.dns64.clone() else {
         return Err(Failure::usage(

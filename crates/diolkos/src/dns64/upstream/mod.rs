@@ -34,6 +34,11 @@ const CONNECTIONS: usize = 64;
 /// (RFC 5452 section 9).
 const PORTS_TRIED: usize = 2;
 
+/// How many sockets there are towards resolvers at most.
+pub fn files(dns64: &Dns64) -> usize {
+    CONNECTIONS + udp::files(dns64.upstream.len(), dns64.max_outstanding as usize)
+}
+
 /// The resolvers.
 pub struct Upstream {
     resolvers: Vec<Resolver>,

@@ -37,6 +37,12 @@ const MOST_WRONG: u32 = 8;
 /// The longest datagram that is ever asked for, bytes (`dns64.udp_size`).
 const LONGEST: usize = 4096;
 
+/// How many ports there are at most, towards so many resolvers, where so many questions wait. Whoever has aged stays open
+/// beside its successor while a question waits, and so does whoever has been used up.
+pub fn files(resolvers: usize, waiting: usize) -> usize {
+    2 * PORTS * resolvers + waiting.div_ceil(usize::from(USES))
+}
+
 /// The ports from which one resolver is asked.
 pub struct Ports {
     resolver: SocketAddr,
