@@ -23,6 +23,8 @@
 #[path = "../../../core/tests/common/mod.rs"]
 mod common;
 mod configurations;
+#[path = "../../src/nat64/conversion.rs"]
+mod conversion;
 #[allow(dead_code)] // What only the program needs of it.
 #[path = "../../src/nat64/fastpath.rs"]
 mod fastpath;
@@ -37,6 +39,8 @@ mod leases;
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
 mod paths;
+#[path = "../../src/nat64/phase.rs"]
+mod phase;
 mod readdress;
 mod setup;
 #[allow(dead_code)]
