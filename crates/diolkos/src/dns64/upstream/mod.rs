@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::config::Dns64;
 use crate::failure::Failure;
+use crate::supervise::Watch;
 
-use super::supervisor::Supervisor;
 use super::tally::{Fate, Tally};
 use ids::Ids;
 use udp::{Heard, Ports};
@@ -60,17 +60,13 @@ struct Resolver {
 
 impl Upstream {
     /// Prepares to ask; nothing is sent yet.
-    pub fn new(
-        dns64: &Dns64,
-        tally: Rc<Tally>,
-        supervisor: Supervisor,
-    ) -> Result<Upstream, Failure> {
+    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<Upstream, Failure> {
         let ids = Ids::new()
             .map_err(|e| Failure::run_time(format!("the kernel gives no random numbers: {e}")))?;
         let ids = Rc::new(ids);
         let resolver = |address| Resolver {
             address,
-            ports: Ports::new(address, ids.clone(), tally.clone(), supervisor.clone()),
+            ports: Ports::new(address, ids.clone(), tally.clone(), watch.clone()),
             penalised: Cell::default(),
         };
         Ok(Upstream {

@@ -19,8 +19,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::{oneshot, Notify};
 use tokio::time::{sleep_until, Instant};
 
-use crate::dns64::supervisor::Supervisor;
 use crate::dns64::tally::{Fate, Tally};
+use crate::supervise::Watch;
 
 use super::ids::Ids;
 
@@ -49,7 +49,7 @@ pub struct Ports {
     ports: Rc<RefCell<[Option<Rc<Port>>; PORTS]>>,
     ids: Rc<Ids>,
     tally: Rc<Tally>,
-    supervisor: Supervisor,
+    watch: Watch,
 }
 
 /// What came of a question.
@@ -100,18 +100,13 @@ impl Drop for Place {
 
 impl Ports {
     /// Ports to a resolver; each is opened when it is first drawn.
-    pub fn new(
-        resolver: SocketAddr,
-        ids: Rc<Ids>,
-        tally: Rc<Tally>,
-        supervisor: Supervisor,
-    ) -> Ports {
+    pub fn new(resolver: SocketAddr, ids: Rc<Ids>, tally: Rc<Tally>, watch: Watch) -> Ports {
         Ports {
             resolver,
             ports: Rc::default(),
             ids,
             tally,
-            supervisor,
+            watch,
         }
     }
 
@@ -161,7 +156,7 @@ impl Ports {
                 *place = None;
             }
         };
-        self.supervisor.spawn("a port towards upstream", work);
+        self.watch.local("a port towards upstream", work);
         Ok(port)
     }
 
