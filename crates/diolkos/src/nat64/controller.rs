@@ -2,7 +2,6 @@
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,13 +11,12 @@ use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, SessionView};
 use diolkos_core::{Nat64, Packet, Verdict};
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Lending, Old, Sessions};
+use diolkos_sys::fastpath::{Lending, Sessions};
 use ipnet::Ipv6Net;
 
 use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
-use super::mirror::Mirror;
-use super::store::{self, Found, Malformed, Restored, Tables};
+use super::mirror::{Mirror, Restoring};
 use crate::counters::Tally;
 use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
@@ -70,21 +68,10 @@ impl Controller {
         })
     }
 
-    /// Brings back what an earlier run had, before any packet comes. `is_in_vain`: nobody waits for it any more, and it ends
-    /// half done, which is an error.
-    pub fn restore(
-        &self,
-        found: &mut Found,
-        old: Option<&Old>,
-        own: &[Ipv4Addr],
-        is_in_vain: &dyn Fn() -> bool,
-    ) -> Result<Restored, Malformed> {
+    /// Lets somebody fill the tables, which are empty, and their copy with what an earlier run had, before any packet comes.
+    pub fn restore<T>(&self, fill: impl FnOnce(&mut Nat64, Restoring<'_>) -> T) -> T {
         let inner = &mut *self.lock();
-        let tables = Tables {
-            nat64: &mut inner.nat64,
-            mirror: inner.mirror.restore(),
-        };
-        store::restore(tables, found, old, own, is_in_vain)
+        fill(&mut inner.nat64, inner.mirror.restore())
     }
 
     /// A thread has panicked while it changed the tables: nobody may use or write them any more.

@@ -18,6 +18,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::Old;
 use ipnet::Ipv6Net;
 
+use super::super::controller::Controller;
 use super::file::Found;
 use super::format::{Head, Malformed, Reader};
 use super::moment::Moment;
@@ -41,18 +42,22 @@ impl Order {
     }
 }
 
-/// Fills tables that are empty, and brings the maps of the fast path to what the tables say. `own`: addresses of this
-/// host, which nobody else can have.
-pub(in crate::nat64) fn restore(
-    mut tables: Tables<'_>,
+/// Fills the tables of a controller, which are empty, and brings the maps of the fast path to what the tables say. `own`:
+/// addresses of this host, which nobody else can have. `is_in_vain`: nobody waits for it any more, and it ends half done,
+/// which is an error.
+pub fn restore(
+    controller: &Controller,
     found: &mut Found,
     old: Option<&Old>,
     own: &[Ipv4Addr],
     is_in_vain: &dyn Fn() -> bool,
 ) -> Result<Restored, Malformed> {
-    let restored = bring_back(&mut tables, found, old, own, is_in_vain)?;
-    tables.mirror.finish();
-    Ok(restored)
+    controller.restore(|nat64, mirror| {
+        let mut tables = Tables { nat64, mirror };
+        let restored = bring_back(&mut tables, found, old, own, is_in_vain)?;
+        tables.mirror.finish();
+        Ok(restored)
+    })
 }
 
 fn bring_back(
