@@ -223,7 +223,10 @@ impl Leases {
 
     /// Sessions and ports that are lent and not used up.
     #[cfg(test)]
-    #[allow(dead_code)] // `tests/lending` compiles this file, too.
+    #[allow(
+        dead_code,
+        reason = "`tests/lending`, which compiles this file too, calls it"
+    )]
     pub fn lent(&self) -> [u32; 2] {
         [self.lent.sessions, self.lent.ports]
     }

@@ -11,22 +11,20 @@ mod chance;
 mod controller;
 #[path = "../../src/nat64/conversion.rs"]
 mod conversion;
-#[allow(dead_code)] // What only the program needs of it.
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/fastpath.rs"]
 mod fastpath;
 mod guide;
 mod incomplete;
-#[allow(dead_code)]
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
-#[allow(dead_code)]
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
 mod orders;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
 mod program;
-#[allow(dead_code)]
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;
