@@ -219,6 +219,16 @@ def test_no_privileges_are_needed(dns64_network: Dns64Network) -> None:
     assert running.stop() == 0
 
 
+def test_the_limit_of_open_files_is_too_low(dns64_network: Dns64Network) -> None:
+    """For the connections of clients, of which it would refuse some much later."""
+    limited = ("sh", "-c", 'ulimit -n 300 && exec "$0" "$@"')
+    listen = ("--listen", f"[{DNS64}]:53", "--upstream", RESOLVER)
+    code, message = dns64_network.once("dns64", *listen, wrapper=limited)
+    assert code == MISSING
+    assert "the limit of open files is 300" in message
+    assert "`dns64.max_tcp`" in message
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it(dns64_network: Dns64Network, how: int) -> None:
     """With success, while questions are on their way."""

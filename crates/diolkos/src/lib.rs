@@ -19,6 +19,7 @@ mod counters;
 mod dns64;
 mod events;
 mod failure;
+mod files;
 mod forwarding;
 mod instance;
 mod nat64;
@@ -50,6 +51,7 @@ use config::nat64::Static;
 use config::{Level, Mode, Settings};
 use control::{Answer, Request};
 use failure::Failure;
+use files::Files;
 use supervise::{Alarm, Watch};
 
 /// Readers of what others wrote: files and packets. Nothing else of this crate is for use from outside.
@@ -66,13 +68,14 @@ pub mod readers {
 /// The program, from its command line to its exit code.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Clat(options) => clat_settings(options)
-            .and_then(|s| translator(files(&s), s.log.level, None, |with| clat::run(s, with))),
+        Command::Clat(options) => clat_settings(options).and_then(|s| {
+            translator(Files::of_translator(&s), s.log.level, None, |with| {
+                clat::run(s, with)
+            })
+        }),
         Command::Siit(options) => from_file(options, Some(Mode::Siit)),
         Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
-        Command::Dns64(options) => {
-            dns64_settings(options).and_then(|s| foreground(files(&s), s.log.level, dns64::run(s)))
-        }
+        Command::Dns64(options) => dns64_settings(options).and_then(dns64_alone),
         Command::Run(options) => from_file(options, None),
         Command::Check { file } => config::load(&file, |_| ())
             .and_then(|settings| settings.canonical())
@@ -195,10 +198,10 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
         })
     };
     let settings = read()?;
-    let (files, level) = (files(&settings), settings.log.level);
     if settings.dns64_alone().is_some() {
-        return foreground(files, level, dns64::run(settings));
+        return dns64_alone(settings);
     }
+    let (files, level) = (Files::of_translator(&settings), settings.log.level);
     // `run` does everything that the file says, and the other commands what they are called.
     let beside = settings.dns64.is_some() && mode.is_none();
     let beside = beside.then(|| settings.clone());
@@ -210,15 +213,21 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     }
 }
 
+fn dns64_alone(settings: Settings) -> Result<(), Failure> {
+    let files = Files::default().and_dns64(settings.dns64.as_ref());
+    foreground(files, settings.log.level, dns64::run(settings))
+}
+
 /// A translator, and a DNS64 beside it, until a signal ends both or one fails. The DNS64 has a thread of its own: it goes
 /// on while the translator restores its state or takes another configuration.
 fn translator<F: Future<Output = Result<(), Failure>>>(
-    files: usize,
+    files: Files,
     level: Level,
     dns64: Option<Settings>,
     run: impl FnOnce((Watch, Alarm)) -> F,
 ) -> Result<(), Failure> {
-    privilege::check_open_files(files)?;
+    let its = dns64.as_ref().and_then(|beside| beside.dns64.as_ref());
+    files.and_dns64(its).check()?;
     let (watch, alarm) = supervise::pair();
     let (stop, stopped) = oneshot::channel::<()>();
     let beside = |settings| {
@@ -247,18 +256,12 @@ fn translator<F: Future<Output = Result<(), Failure>>>(
     done
 }
 
-/// How many files these settings have open, beside what every program has.
-fn files(settings: &Settings) -> usize {
-    let t = &settings.translator;
-    slowpath::readers(t.queues) + 4 * t.interfaces.len()
-}
-
 fn foreground(
-    files: usize,
+    files: Files,
     level: Level,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    privilege::check_open_files(files)?;
+    files.check()?;
     start_log(level);
     supervise::guarded("the program", || {
         event_loop(&mut Builder::new_current_thread())?.block_on(work)

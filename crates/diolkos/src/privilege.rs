@@ -3,8 +3,6 @@
 
 use std::fs;
 
-use diolkos_sys::limit;
-
 use crate::failure::Failure;
 
 /// Of linux/capability.h.
@@ -30,23 +28,6 @@ pub fn check(needed: &[Capability]) -> Result<(), Failure> {
         "translating packets needs {}: run it as root, or give it the capabilities",
         missing.join(" and ")
     )))
-}
-
-/// What the program opens at most, with few queues and interfaces, and twice as much while it reloads.
-const FILES: usize = 128;
-
-/// Fails unless the process may open enough files; where it may raise its limit, it does. What the kernel says later, of
-/// a device or a program, would be about those.
-pub fn check_open_files(more: usize) -> Result<(), Failure> {
-    let needed = (FILES + more) as u64;
-    match limit::open_files() {
-        Ok(limit) if limit < needed => Err(Failure::missing(format!(
-            "the limit of open files is {limit}, and {needed} are needed: raise it (ulimit -n {needed}; systemd: \
-             LimitNOFILE={needed})"
-        ))),
-        // A process that cannot ask has no limit that it could know.
-        Ok(_) | Err(_) => Ok(()),
-    }
 }
 
 /// Those of them that the process does not have.

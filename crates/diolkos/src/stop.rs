@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::config::{self, Level};
 use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
+use crate::files::Files;
 use crate::instance::{self, Found, Running};
 use crate::router;
 
@@ -30,7 +31,7 @@ pub fn stop(device: &str) -> Result<(), Failure> {
                     config::say(&why);
                 }
                 let clear = router::clear(device.to_owned());
-                return crate::foreground(0, Level::Info, clear);
+                return crate::foreground(Files::default(), Level::Info, clear);
             }
         };
         tries += 1;

@@ -69,6 +69,22 @@ impl Watch {
         };
         Task(tokio::spawn(watched).abort_handle())
     }
+
+    /// Starts a task of the present `LocalSet`, whose panic rings the alarm; `what` it is stands in the message. It goes on
+    /// until it ends by itself or is aborted.
+    pub fn local(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = ()> + 'static,
+    ) -> AbortHandle {
+        let tell = self.0.clone();
+        let watched = async move {
+            if let Err(payload) = AssertUnwindSafe(work).catch_unwind().await {
+                let _ = tell.send(panicked(what, payload.as_ref()));
+            }
+        };
+        tokio::task::spawn_local(watched).abort_handle()
+    }
 }
 
 impl Alarm {
@@ -141,6 +157,27 @@ mod tests {
         });
         assert!(failures[0].starts_with("the task `netlink` panicked: message 7: "));
         assert_eq!(failures[1], "it is closed");
+    }
+
+    #[test]
+    fn a_local_task_that_panics_rings_the_alarm() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let tasks = tokio::task::LocalSet::new();
+        let failure = tasks.block_on(&runtime, async {
+            let (watch, mut alarm) = pair();
+            watch.local("a good task", async {});
+            watch.local("a bad task", async {
+                tokio::task::yield_now().await;
+                panic!("it broke");
+            });
+            alarm.rung().await
+        });
+        assert_eq!(failure.kind, Kind::RunTime);
+        assert!(failure
+            .to_string()
+            .starts_with("a bad task panicked: it broke: "));
     }
 
     #[test]

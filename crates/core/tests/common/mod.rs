@@ -2,7 +2,10 @@
 //! A world around the translator that a test owns: fixed time, counted identifications, an outbox
 //! that keeps everything. And a builder of packets that shares no code with the translator:
 //! checksums are added up word by word.
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    reason = "each test that includes this file uses another part of it"
+)]
 
 use diolkos_core::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use std::net::{Ipv4Addr, Ipv6Addr};

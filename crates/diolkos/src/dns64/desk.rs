@@ -17,8 +17,8 @@ use ipnet::IpNet;
 
 use crate::config::Dns64;
 use crate::failure::Failure;
+use crate::supervise::Watch;
 
-use super::supervisor::Supervisor;
 use super::tally::{Fate, Tally};
 use super::upstream::Upstream;
 use super::waiter::{Transport, Waiter};
@@ -47,7 +47,7 @@ pub struct Desk {
     clients: Vec<IpNet>,
     udp_size: u16,
     waiting: RefCell<Waiting>,
-    supervisor: Supervisor,
+    watch: Watch,
     /// How long a resolution may take: several questions to upstream, each with its tries.
     patience: Duration,
     started: Instant,
@@ -57,9 +57,9 @@ pub struct Desk {
 
 impl Desk {
     /// Opens it.
-    pub fn new(dns64: &Dns64, supervisor: Supervisor) -> Result<Desk, Failure> {
+    pub fn new(dns64: &Dns64, watch: Watch) -> Result<Desk, Failure> {
         let tally = Rc::new(Tally::default());
-        let upstream = Upstream::new(dns64, tally.clone(), supervisor.clone())?;
+        let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
         Ok(Desk {
             policy: Policy::new(dns64.rules()),
             cache: RefCell::new(Cache::new(dns64.cache_bytes)),
@@ -74,7 +74,7 @@ impl Desk {
                 dns64.max_outstanding,
                 dns64.max_outstanding_of_client,
             )),
-            supervisor,
+            watch,
             // The AAAA question, the one that tells a validation failure, and the A question.
             patience: upstream.patience() * 3,
             upstream,
@@ -200,7 +200,7 @@ impl Desk {
         }
         let key: Box<[u8]> = scratch.key.as_slice().into();
         let work = self.clone().run(key, resolution, step);
-        let task = self.supervisor.spawn("a resolution", work);
+        let task = self.watch.local("a resolution", work);
         let mut waiting = self.waiting.borrow_mut();
         let loser = waiting.begin(&scratch.key, task, client, query, waiter);
         drop(waiting);

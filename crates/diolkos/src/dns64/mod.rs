@@ -10,7 +10,6 @@ mod datagrams;
 mod desk;
 mod frame;
 mod listen;
-mod supervisor;
 mod tally;
 mod tcp;
 mod udp;
@@ -29,10 +28,10 @@ use crate::control::{self, Answer, Control, Request};
 use crate::failure::{Failure, Kind};
 use crate::instance;
 use crate::signals::Signals;
+use crate::supervise::{self, Watch};
 
 use datagrams::Datagrams;
 use desk::Desk;
-use supervisor::Supervisor;
 use tcp::Connections;
 
 /// Runs until a signal comes, and then succeeds. Without its addresses it fails.
@@ -44,6 +43,11 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
 /// signals: one that came before the translator hears them would end the DNS64 alone. The translator ends both.
 pub async fn run_beside(settings: Settings) -> Result<(), Failure> {
     start(settings, true).await
+}
+
+/// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
+pub fn files(dns64: &Dns64) -> usize {
+    2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
 }
 
 async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
@@ -63,8 +67,8 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
         false => Some(Signals::new()?),
     };
     let mut control = listen_for_control(&dns64.name)?;
-    let (supervisor, mut panics) = Supervisor::new();
-    let desk = Rc::new(Desk::new(&dns64, supervisor.clone())?);
+    let (watch, mut alarm) = supervise::pair();
+    let desk = Rc::new(Desk::new(&dns64, watch.clone())?);
     let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
     let mut served = Vec::new();
     for &address in &dns64.listen {
@@ -74,15 +78,15 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
             served.push(address);
         }
         let work = serve_udp(address, udp, desk.clone());
-        supervisor.spawn("a socket for UDP", work);
+        watch.local("a socket for UDP", work);
         let work = serve_tcp(
             address,
             tcp,
             desk.clone(),
             connections.clone(),
-            supervisor.clone(),
+            watch.clone(),
         );
-        supervisor.spawn("a socket for TCP", work);
+        watch.local("a socket for TCP", work);
     }
     announce(&dns64, &served);
     loop {
@@ -91,7 +95,9 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
                 tracing::info!("dns64 stopped by a signal");
                 return Ok(());
             }
-            failure = panics.next() => return Err(failure),
+            failure = alarm.rung() => {
+                return Err(Failure::run_time(format!("the DNS64 ends: {failure}")));
+            }
             question = control.next() => {
                 let answer = reply(&settings, &desk, question.request);
                 question.answer(answer);
@@ -120,12 +126,12 @@ async fn serve_tcp(
     first: Option<TcpListener>,
     desk: Rc<Desk>,
     connections: Rc<Connections>,
-    supervisor: Supervisor,
+    watch: Watch,
 ) {
     let bind = || listen::connections(address);
     let serve = async |socket| {
         let (desk, connections) = (desk.clone(), connections.clone());
-        tcp::serve(socket, desk, connections, supervisor.clone()).await
+        tcp::serve(socket, desk, connections, watch.clone()).await
     };
     let what = format!("{address} by TCP");
     listen::keep(what, first, bind, serve, &desk.tally).await;

@@ -15,8 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, Notify, Semaphore};
 use tokio::time::timeout;
 
+use crate::supervise::Watch;
+
 use super::desk::{Desk, Scratch};
-use super::supervisor::Supervisor;
 use super::tally::Fate;
 use super::waiter::{Reply, Waiter};
 
@@ -53,7 +54,7 @@ pub async fn serve(
     listener: TcpListener,
     desk: Rc<Desk>,
     connections: Rc<Connections>,
-    supervisor: Supervisor,
+    watch: Watch,
 ) -> io::Error {
     let mut errors = 0;
     loop {
@@ -61,7 +62,7 @@ pub async fn serve(
             Ok((stream, client)) => {
                 errors = 0;
                 let work = connect(stream, client.ip(), desk.clone(), connections.clone());
-                supervisor.spawn("a connection", work);
+                watch.local("a connection", work);
             }
             Err(error) if errors == MOST_ERRORS => return error,
             // Out of file descriptors, most likely; a connection that ends frees one.

@@ -2,7 +2,6 @@
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,13 +11,12 @@ use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, SessionView};
 use diolkos_core::{Nat64, Packet, Verdict};
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Lending, Old, Sessions};
+use diolkos_sys::fastpath::{Lending, Sessions};
 use ipnet::Ipv6Net;
 
 use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
-use super::mirror::Mirror;
-use super::store::{self, Found, Malformed, Restored, Tables};
+use super::mirror::{Mirror, Restoring};
 use crate::counters::Tally;
 use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
@@ -70,21 +68,10 @@ impl Controller {
         })
     }
 
-    /// Brings back what an earlier run had, before any packet comes. `is_in_vain`: nobody waits for it any more, and it ends
-    /// half done, which is an error.
-    pub fn restore(
-        &self,
-        found: &mut Found,
-        old: Option<&Old>,
-        own: &[Ipv4Addr],
-        is_in_vain: &dyn Fn() -> bool,
-    ) -> Result<Restored, Malformed> {
+    /// Lets somebody fill the tables, which are empty, and their copy with what an earlier run had, before any packet comes.
+    pub fn restore<T>(&self, fill: impl FnOnce(&mut Nat64, Restoring<'_>) -> T) -> T {
         let inner = &mut *self.lock();
-        let tables = Tables {
-            nat64: &mut inner.nat64,
-            mirror: &mut inner.mirror,
-        };
-        store::restore(tables, found, old, own, is_in_vain)
+        fill(&mut inner.nat64, inner.mirror.restore())
     }
 
     /// A thread has panicked while it changed the tables: nobody may use or write them any more.
@@ -95,7 +82,8 @@ impl Controller {
     /// Takes back what is lent to the fast path, and lends nothing more: it goes on with the sessions that there are.
     pub fn stop_lending(&self) {
         let inner = &mut *self.lock();
-        inner.leases.stop(inner.nat64.state_mut());
+        inner.mirror.leave();
+        inner.leases.end_all(inner.nat64.state_mut());
     }
 
     /// Can be read when the fast path has opened something that [`Controller::settle`] has not seen; None without one.
@@ -148,23 +136,18 @@ impl Controller {
         let old = inner.nat64.config().clone();
         let (before, after) = (&old.translator.pref64, &config.translator.pref64);
         let renumbered = !before.starts_with(after) && !after.starts_with(before);
-        if renumbered {
-            let state = inner.nat64.state_mut();
-            state.catch_up(0, usize::MAX, &mut inner.mirror);
-            inner.mirror.clear(state.sessions());
-        }
+        let state = inner.nat64.state_mut();
+        let mut change = inner.mirror.change(state, renumbered);
         let swapped = swap();
         let in_force = match &swapped {
             Ok(()) => {
-                inner.nat64.reconfigure(config, &mut inner.mirror)?;
+                inner.nat64.reconfigure(config, &mut change)?;
                 config
             }
             Err(_) => &old,
         };
-        let state = inner.nat64.state_mut();
-        inner.mirror.follow(in_force, state, renumbered);
+        change.finish(in_force, inner.nat64.state_mut());
         inner.leases.follow(in_force);
-        inner.stop_if_incomplete();
         Ok(swapped)
     }
 
@@ -176,7 +159,6 @@ impl Controller {
         inner.leases.end_all(state);
         state.bind(binding, &mut inner.mirror)?;
         inner.mirror.add_own(binding.v4.addr, state.sessions());
-        inner.stop_if_incomplete();
         Ok(())
     }
 
@@ -261,19 +243,12 @@ impl Controller {
 }
 
 impl Inner {
-    fn stop_if_incomplete(&mut self) {
-        if self.mirror.is_incomplete {
-            self.leases.stop(self.nat64.state_mut());
-        }
-    }
-
     /// Sessions have been opened by packets: leases begin, and may have to end.
     fn consider_leases(&mut self) {
-        self.stop_if_incomplete();
         while let Some((protocol, node)) = self.mirror.take_opened() {
-            let state = self.nat64.state_mut();
+            let (phase, state) = (self.mirror.phase(), self.nat64.state_mut());
             let random = || self.stock.take();
-            self.leases.consider(node, protocol, state, random);
+            self.leases.consider(node, protocol, state, phase, random);
         }
     }
 

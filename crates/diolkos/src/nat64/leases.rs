@@ -17,12 +17,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_core::session::{SessionState, SessionView, State};
+use diolkos_core::config::nat64::{Nat64Config, Protocol};
+use diolkos_core::session::State;
 use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 
+use super::conversion::opened;
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
+use super::phase::Phase;
 use super::terms::Terms;
 
 /// Sessions that a node opens the long way before it gets a lease.
@@ -107,9 +109,12 @@ impl Leases {
                 let pool = state.pool_mut();
                 pool.give_back(Protocol::Udp, opening.v4.0, opening.v4.1);
             } else {
-                mirror.adopt(state, &session(opening), opening.told, now);
+                mirror.adopt(state, &opened(opening), opening.told, now);
             }
             places.extend(self.note_used(opening));
+        }
+        if !mirror.phase().may_open() {
+            return self.end_all(state);
         }
         places.sort_unstable();
         places.dedup();
@@ -125,11 +130,20 @@ impl Leases {
         node: Ipv6Addr,
         protocol: Protocol,
         state: &mut State,
+        phase: Phase,
         mut random: impl FnMut() -> u64,
     ) {
         let Some(fast) = &self.fast else { return };
         let place = fast.place(node);
-        if self.lent.sessions + self.lent.ports > 0 {
+        let is_lent = self.lent.sessions + self.lent.ports > 0;
+        if !phase.may_open() {
+            // A lease of which nothing is left opens nothing.
+            if is_lent {
+                self.end_all(state);
+            }
+            return;
+        }
+        if is_lent {
             self.end_where_short(node, state);
         }
         if protocol != Protocol::Udp {
@@ -207,18 +221,12 @@ impl Leases {
         self.terms = Terms::of(config);
     }
 
-    /// Takes everything back, and lends nothing from now on.
-    pub fn stop(&mut self, state: &mut State) {
-        if self.terms.nothing {
-            return;
-        }
-        self.end_all(state);
-        self.terms.nothing = true;
-    }
-
     /// Sessions and ports that are lent and not used up.
     #[cfg(test)]
-    #[allow(dead_code)] // `tests/lending` compiles this file, too.
+    #[allow(
+        dead_code,
+        reason = "`tests/lending`, which compiles this file too, calls it"
+    )]
     pub fn lent(&self) -> [u32; 2] {
         [self.lent.sessions, self.lent.ports]
     }
@@ -387,23 +395,5 @@ impl Leases {
                 .pool_mut()
                 .give_back(Protocol::Udp, held.address, port);
         }
-    }
-}
-
-/// A session that a program has opened just now.
-fn session(opening: &Opening) -> SessionView {
-    let endpoint4 = |(addr, port)| Endpoint4 { addr, port };
-    let (addr, port) = opening.node;
-    SessionView {
-        binding: Binding {
-            protocol: Protocol::Udp,
-            v4: endpoint4(opening.v4),
-            v6: Endpoint6 { addr, port },
-        },
-        peer: endpoint4(opening.peer),
-        prefix: opening.prefix,
-        state: SessionState::Udp,
-        // All that its kind may have.
-        remaining: Duration::from_secs(u32::MAX.into()),
     }
 }

@@ -5,6 +5,9 @@
 //! Only sessions in a steady state are copied; of the others every packet belongs to the controller. Those with a peer
 //! that is one of our own addresses are not copied either: their packets turn back to IPv6 in one hop (RFC 6146 section
 //! 3.8), which the programs do not do.
+//!
+//! What is only right while a state comes back, or while another configuration comes into force, is to be had from
+//! [`Restoring`] and [`Changing`] alone.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,10 +16,12 @@ use std::time::Duration;
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
 use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
 use diolkos_core::Reason;
-use diolkos_sys::fastpath::{Session, Sessions, Told};
+use diolkos_sys::fastpath::{Sessions, Told};
 use ipnet::Ipv4Net;
 
+use super::conversion::to_maps;
 use super::fastpath::FastPath;
+use super::phase::{Lack, Phase};
 
 /// Keeps the copy. Without a fast path there is none, and nothing to do.
 #[derive(Debug)]
@@ -30,13 +35,9 @@ pub struct Mirror {
     pub refused: u64,
     /// Something has happened since this was last put back.
     pub changed: bool,
-    /// A binding is missing in the maps, or an address of ours is none of the configuration's: the programs must not
-    /// open anything.
-    pub is_incomplete: bool,
+    phase: Phase,
     /// Nodes for which packets have opened sessions.
     opened: Vec<(Protocol, Ipv6Addr)>,
-    /// Sessions come back that packets of an earlier run have opened.
-    pub is_restoring: bool,
     /// A program has made what the tables are told about now: the session, or also the binding.
     adopting: Option<Told>,
 }
@@ -50,9 +51,8 @@ impl Mirror {
             dropped: Vec::new(),
             refused: 0,
             changed: false,
-            is_incomplete: false,
+            phase: Phase::Whole,
             opened: Vec::new(),
-            is_restoring: false,
             adopting: None,
         }
     }
@@ -62,6 +62,39 @@ impl Mirror {
         for view in state.bindings() {
             self.bind(&view.binding);
         }
+    }
+
+    /// How far it can be relied on.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Sessions and bindings of an earlier run come back.
+    pub fn restore(&mut self) -> Restoring<'_> {
+        self.phase.restore();
+        Restoring(self)
+    }
+
+    /// Another configuration comes into force. `renumbered`: programs would understand the numbers of the prefixes
+    /// wrongly, so the maps have no sessions meanwhile.
+    pub fn change(&mut self, state: &mut State, renumbered: bool) -> Changing<'_> {
+        self.phase.change();
+        if renumbered {
+            state.catch_up(0, usize::MAX, self);
+            state.sessions().for_each(|session| self.remove(&session));
+        }
+        Changing {
+            mirror: self,
+            meanwhile: match renumbered {
+                true => Meanwhile::Emptied,
+                false => Meanwhile::Kept,
+            },
+        }
+    }
+
+    /// The program ends, and the copy stays for the next start.
+    pub fn leave(&mut self) {
+        self.phase.leave();
     }
 
     /// A node for which a packet has opened a session; each is told once.
@@ -101,32 +134,31 @@ impl Mirror {
         }
     }
 
-    /// The kernel's maps, if there is a fast path.
-    pub(super) fn sessions(&self) -> Option<Arc<Sessions>> {
-        self.fast.as_ref()?.maps()
-    }
-
-    /// Takes all of them out.
-    pub fn clear(&self, all: impl Iterator<Item = SessionView>) {
-        all.for_each(|session| self.remove(&session));
-    }
-
-    /// The configuration has changed. The copy is made anew if it was taken out, or if other addresses are ours now.
-    pub fn follow(&mut self, config: &Nat64Config, state: &mut State, cleared: bool) {
+    /// Brings the copy to what a configuration says, and looks for what it lacks.
+    fn follow(&mut self, config: &Nat64Config, state: &mut State, meanwhile: Meanwhile) {
         let operators = state
             .bindings()
             .filter(|view| view.origin == Origin::Operator)
             .map(|view| view.binding.v4.addr.into());
-        let own = own_networks(config).into_iter().chain(operators);
+        let configured = Ipv4Net::aggregate(&own_networks(config));
+        let own = configured.iter().copied().chain(operators);
         let own = Ipv4Net::aggregate(&own.collect());
-        // Those of the operator, the programs do not know.
-        self.is_incomplete = own != Ipv4Net::aggregate(&own_networks(config));
-        if own == self.own && !cleared {
-            return;
+        let lack = self.phase.search();
+        if matches!(lack, Some(Lack::Binding | Lack::Rest)) {
+            // Others may have made room.
+            self.begin(state);
         }
+        // Those of the operator, the programs do not know.
+        if own != configured {
+            self.phase.lose(Lack::Address);
+        }
+        let is_known = own == self.own;
         self.own = own;
-        if !cleared {
-            state.catch_up(0, usize::MAX, self);
+        match (meanwhile, lack) {
+            (Meanwhile::Emptied, _) => {}
+            (Meanwhile::Kept, Some(Lack::Rest)) => state.catch_up(0, usize::MAX, self),
+            (Meanwhile::Kept, _) if is_known => return,
+            (Meanwhile::Kept, _) => state.catch_up(0, usize::MAX, self),
         }
         for session in state.sessions() {
             self.copy(&session);
@@ -138,7 +170,7 @@ impl Mirror {
         if self.is_own(address) {
             return;
         }
-        self.is_incomplete = true;
+        self.phase.lose(Lack::Address);
         self.own.push(address.into());
         self.own = Ipv4Net::aggregate(&self.own);
         for session in all.filter(|session| session.peer.addr == address) {
@@ -151,18 +183,22 @@ impl Mirror {
         self.dropped.drain(..)
     }
 
-    pub(super) fn is_own(&self, address: Ipv4Addr) -> bool {
+    fn is_own(&self, address: Ipv4Addr) -> bool {
         self.own.iter().any(|net| net.contains(&address))
     }
 
-    pub(super) fn copy(&mut self, view: &SessionView) {
-        if !view.is_for_fast_path() || self.is_own(view.peer.addr) {
+    fn belongs(&self, view: &SessionView) -> bool {
+        view.is_for_fast_path() && !self.is_own(view.peer.addr)
+    }
+
+    fn copy(&mut self, view: &SessionView) {
+        if !self.belongs(view) {
             return self.remove(view);
         }
         let Some(fast) = &self.fast else {
             return;
         };
-        if let Err(error) = fast.put(&session(view)) {
+        if let Err(error) = fast.put(&to_maps(view)) {
             self.refused += 1;
             tracing::trace!("a session stays with the slow path: {error}");
             // Half of an older copy may be there.
@@ -176,10 +212,21 @@ impl Mirror {
         };
         let (v6, v4) = (binding.v6, binding.v4);
         if let Err(error) = fast.bind((v6.addr, v6.port), (v4.addr, v4.port)) {
-            tracing::warn!(
-                "the fast path opens no sessions: it does not know all bindings: {error}"
-            );
-            self.is_incomplete = true;
+            match self.phase.lose(Lack::Binding) {
+                true => tracing::warn!(
+                    "the fast path opens no sessions until the next reload: it does not know all bindings: {error}"
+                ),
+                false => tracing::debug!("the fast path does not know a binding: {error}"),
+            }
+        }
+    }
+
+    /// A restore or a change ends. If it is not over, something is missing.
+    fn break_off(&mut self) {
+        if matches!(self.phase, Phase::Restoring(_) | Phase::Changing(_)) {
+            self.phase.search();
+            self.phase.lose(Lack::Rest);
+            self.phase.end();
         }
     }
 
@@ -196,7 +243,7 @@ impl Mirror {
         let Some(fast) = &self.fast else {
             return;
         };
-        if let Err(error) = fast.remove(&session(view)) {
+        if let Err(error) = fast.remove(&to_maps(view)) {
             tracing::warn!("a session cannot be taken out of the fast path: {error}");
         }
     }
@@ -211,9 +258,7 @@ impl Watcher for Mirror {
                 if self.adopting.is_some() && !self.is_own(view.peer.addr) => {}
             Event::SessionOpened(view) => {
                 let Binding { protocol, v6, .. } = view.binding;
-                if !self.is_restoring {
-                    self.opened.push((protocol, v6.addr));
-                }
+                self.opened.push((protocol, v6.addr));
                 self.copy(&view);
             }
             Event::SessionChanged(view) => self.copy(&view),
@@ -227,11 +272,114 @@ impl Watcher for Mirror {
 
     fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
         let fast = self.fast.as_ref()?;
-        fast.last_seen(&session(view)).ok()?
+        fast.last_seen(&to_maps(view)).ok()?
     }
 
     fn dropped(&mut self, reason: Reason) {
         self.dropped.push(reason);
+    }
+}
+
+/// A copy that is being filled from what an earlier run had. Dropped before [`Restoring::finish`], it is incomplete.
+pub struct Restoring<'a>(&'a mut Mirror);
+
+impl Restoring<'_> {
+    /// The kernel's maps, if there is a fast path.
+    pub fn sessions(&self) -> Option<Arc<Sessions>> {
+        self.0.fast.as_ref()?.maps()
+    }
+
+    /// With all bindings in the tables, it is known which peers are our own.
+    pub fn follow(&mut self, config: &Nat64Config, state: &mut State) {
+        self.0.follow(config, state, Meanwhile::Kept);
+    }
+
+    /// Copies all bindings.
+    pub fn bind_all(&mut self, state: &State) {
+        self.0.begin(state);
+    }
+
+    /// Whether programs may have a session.
+    pub fn belongs(&self, view: &SessionView) -> bool {
+        self.0.belongs(view)
+    }
+
+    /// Copies a session.
+    pub fn copy(&mut self, view: &SessionView) {
+        self.0.copy(view);
+    }
+
+    /// Everything has come back.
+    pub fn finish(self) {
+        self.0.phase.end();
+    }
+}
+
+impl Drop for Restoring<'_> {
+    fn drop(&mut self) {
+        self.0.break_off();
+    }
+}
+
+impl Watcher for Restoring<'_> {
+    fn event(&mut self, event: Event) {
+        match event {
+            // A packet of an earlier run has opened it: it earns no lease in this one.
+            Event::SessionOpened(view) => {
+                self.0.changed = true;
+                self.0.copy(&view);
+            }
+            other => self.0.event(other),
+        }
+    }
+
+    fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
+        self.0.last_seen(view)
+    }
+
+    fn dropped(&mut self, reason: Reason) {
+        Watcher::dropped(self.0, reason);
+    }
+}
+
+/// What becomes of the sessions of the maps while a configuration changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meanwhile {
+    Kept,
+    Emptied,
+}
+
+/// A copy while another configuration comes into force. Dropped before [`Changing::finish`], it is incomplete.
+pub struct Changing<'a> {
+    mirror: &'a mut Mirror,
+    meanwhile: Meanwhile,
+}
+
+impl Changing<'_> {
+    /// This configuration is in force now. The copy is made anew where it has to be.
+    pub fn finish(self, config: &Nat64Config, state: &mut State) {
+        self.mirror.follow(config, state, self.meanwhile);
+        self.mirror.phase.end();
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.mirror.break_off();
+    }
+}
+
+impl Watcher for Changing<'_> {
+    fn event(&mut self, event: Event) {
+        self.mirror.event(event);
+    }
+
+    fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
+        self.mirror.last_seen(view)
+    }
+
+    fn dropped(&mut self, reason: Reason) {
+        Watcher::dropped(self.mirror, reason);
     }
 }
 
@@ -240,20 +388,4 @@ pub fn own_networks(config: &Nat64Config) -> Vec<Ipv4Net> {
     let pool = config.pool4.iter().map(|part| part.net);
     let bound = config.bindings.iter().map(|b| Ipv4Net::from(b.v4.addr));
     Ipv4Net::aggregate(&pool.chain(bound).collect())
-}
-
-/// As the maps have it: protocols by IPv4's numbers.
-pub(super) fn session(view: &SessionView) -> Session {
-    let binding = &view.binding;
-    Session {
-        protocol: match binding.protocol {
-            Protocol::Icmp => 1,
-            Protocol::Tcp => 6,
-            Protocol::Udp => 17,
-        },
-        node: (binding.v6.addr, binding.v6.port),
-        v4: (binding.v4.addr, binding.v4.port),
-        peer: (view.peer.addr, view.peer.port),
-        prefix: view.prefix,
-    }
 }

@@ -8,10 +8,12 @@
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
 mod controller;
+mod conversion;
 mod fastpath;
 mod leases;
 mod listener;
 mod mirror;
+mod phase;
 mod show;
 pub mod store;
 mod sweeper;

@@ -19,7 +19,7 @@ use super::survey::misconfigured;
 use crate::accelerate;
 use crate::config::Settings;
 use crate::failure::Failure;
-use crate::nat64::store::{Found, Keeper, StateFile};
+use crate::nat64::store::{self, Found, Keeper, StateFile};
 use crate::nat64::{own_networks, Controller, Listener, Sweeper};
 use crate::random::random;
 use crate::signals::Came;
@@ -267,7 +267,7 @@ fn restore(
             "another version of the programs is in the kernel: what only its maps have is lost"
         );
     }
-    let restored = controller.restore(found, old, past.own, &|| past.came.already());
+    let restored = store::restore(controller, found, old, past.own, &|| past.came.already());
     let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
     memory::give_back();
     match restored.refused.is_empty() {

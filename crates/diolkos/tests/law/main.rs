@@ -23,26 +23,32 @@
 #[path = "../../../core/tests/common/mod.rs"]
 mod common;
 mod configurations;
-#[allow(dead_code)] // What only the program needs of it.
+#[path = "../../src/nat64/conversion.rs"]
+mod conversion;
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/fastpath.rs"]
 mod fastpath;
 mod fate;
 mod flows;
 mod given;
 mod grammar;
-#[allow(dead_code)]
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
-#[allow(dead_code)]
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
 mod paths;
+#[path = "../../src/nat64/phase.rs"]
+mod phase;
 mod readdress;
 mod setup;
-#[allow(dead_code)]
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
-#[allow(dead_code)] // Vectors are replayed there; here only their packets are of use.
+#[expect(
+    dead_code,
+    reason = "vectors are replayed there; here only their packets are of use"
+)]
 #[path = "../../../core/tests/vectors/file.rs"]
 mod vectors;
 

@@ -164,8 +164,9 @@ impl Controller {
     fn consider(&mut self) {
         while let Some((protocol, node)) = self.mirror.take_opened() {
             let drawn = &mut self.drawn;
+            let phase = self.mirror.phase();
             self.leases
-                .consider(node, protocol, &mut self.state, || draw(drawn));
+                .consider(node, protocol, &mut self.state, phase, || draw(drawn));
         }
     }
 
@@ -187,9 +188,36 @@ impl Controller {
     pub fn reload(&mut self, config: &Nat64Config) {
         self.lock();
         self.leases.end_all(&mut self.state);
-        self.state.reconfigure(config, &mut self.mirror);
-        self.mirror.follow(config, &mut self.state, false);
+        let mut change = self.mirror.change(&mut self.state, false);
+        self.state.reconfigure(config, &mut change);
+        change.finish(config, &mut self.state);
         self.leases.follow(config);
+    }
+
+    /// One that does not come to its end, after prefixes have other numbers.
+    pub fn break_off_reload(&mut self) {
+        self.lock();
+        self.leases.end_all(&mut self.state);
+        drop(self.mirror.change(&mut self.state, true));
+    }
+
+    /// As at the end of the program.
+    pub fn leave(&mut self) {
+        self.lock();
+        self.mirror.leave();
+        self.leases.end_all(&mut self.state);
+    }
+
+    /// Sessions and ports that programs may take, as the controller and as the fast path have it.
+    pub fn lent(&self) -> [u32; 2] {
+        let ports = [0, 1].map(|like| Twin.ports(0, like)).iter().sum();
+        let left = [Twin.sessions(0), ports];
+        assert_eq!(
+            self.leases.lent(),
+            left,
+            "sessions and ports lent, and left"
+        );
+        left
     }
 
     /// Ends a binding as the operator does.
@@ -233,13 +261,7 @@ impl Controller {
             let open = |record: &&Record| matches!(record, Record::Reserved(_));
             assert_eq!(world.ring.iter().filter(open).count(), 0);
         });
-        let ports = [0, 1].map(|like| Twin.ports(0, like)).iter().sum();
-        let left = [Twin.sessions(0), ports];
-        assert_eq!(
-            self.leases.lent(),
-            left,
-            "sessions and ports lent, and left"
-        );
+        let [_, ports] = self.lent();
         assert_eq!(
             self.state.pool().leased_ports(),
             ports as usize,

@@ -9,19 +9,22 @@
 
 mod chance;
 mod controller;
-#[allow(dead_code)] // What only the program needs of it.
+#[path = "../../src/nat64/conversion.rs"]
+mod conversion;
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/fastpath.rs"]
 mod fastpath;
 mod guide;
-#[allow(dead_code)]
+mod incomplete;
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
-#[allow(dead_code)]
+#[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
 mod orders;
+#[path = "../../src/nat64/phase.rs"]
+mod phase;
 mod program;
-#[allow(dead_code)]
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;

@@ -121,6 +121,8 @@ pub struct World {
     pub may_give_up: bool,
     pub gave_up: bool,
     pub now: u64,
+    /// The map of bindings takes none of this node.
+    pub refused: Option<Ipv6Addr>,
     /// Of which address of the pool a node's bindings are.
     pub addresses: HashMap<Ipv6Addr, Ipv4Addr>,
     pub on_loan: HashSet<u16>,
@@ -158,6 +160,7 @@ pub fn begin(undone: Undone, guide: Guide) {
         may_give_up: false,
         gave_up: false,
         now: 1,
+        refused: None,
         addresses: HashMap::new(),
         on_loan: HashSet::new(),
         sent: Vec::new(),
@@ -343,6 +346,9 @@ impl FastPath for Twin {
 
     fn bind(&self, node: NodePort, v4: V4) -> io::Result<()> {
         let check = (node, v4);
+        if with(|world| world.refused == Some(node.0)) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         with(|world| world.bound.put(node, BoundTo { v4, check }));
         pause();
         Ok(())

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::config::Dns64;
 use crate::failure::Failure;
+use crate::supervise::Watch;
 
-use super::supervisor::Supervisor;
 use super::tally::{Fate, Tally};
 use ids::Ids;
 use udp::{Heard, Ports};
@@ -33,6 +33,11 @@ const CONNECTIONS: usize = 64;
 /// So many ports may turn out to be known to somebody who guesses; then the question goes by TCP, where one cannot
 /// (RFC 5452 section 9).
 const PORTS_TRIED: usize = 2;
+
+/// How many sockets there are towards resolvers at most.
+pub fn files(dns64: &Dns64) -> usize {
+    CONNECTIONS + udp::files(dns64.upstream.len(), dns64.max_outstanding as usize)
+}
 
 /// The resolvers.
 pub struct Upstream {
@@ -55,17 +60,13 @@ struct Resolver {
 
 impl Upstream {
     /// Prepares to ask; nothing is sent yet.
-    pub fn new(
-        dns64: &Dns64,
-        tally: Rc<Tally>,
-        supervisor: Supervisor,
-    ) -> Result<Upstream, Failure> {
+    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<Upstream, Failure> {
         let ids = Ids::new()
             .map_err(|e| Failure::run_time(format!("the kernel gives no random numbers: {e}")))?;
         let ids = Rc::new(ids);
         let resolver = |address| Resolver {
             address,
-            ports: Ports::new(address, ids.clone(), tally.clone(), supervisor.clone()),
+            ports: Ports::new(address, ids.clone(), tally.clone(), watch.clone()),
             penalised: Cell::default(),
         };
         Ok(Upstream {

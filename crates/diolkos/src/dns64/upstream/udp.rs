@@ -19,8 +19,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::{oneshot, Notify};
 use tokio::time::{sleep_until, Instant};
 
-use crate::dns64::supervisor::Supervisor;
 use crate::dns64::tally::{Fate, Tally};
+use crate::supervise::Watch;
 
 use super::ids::Ids;
 
@@ -37,13 +37,19 @@ const MOST_WRONG: u32 = 8;
 /// The longest datagram that is ever asked for, bytes (`dns64.udp_size`).
 const LONGEST: usize = 4096;
 
+/// How many ports there are at most, towards so many resolvers, where so many questions wait. Whoever has aged stays open
+/// beside its successor while a question waits, and so does whoever has been used up.
+pub fn files(resolvers: usize, waiting: usize) -> usize {
+    2 * PORTS * resolvers + waiting.div_ceil(usize::from(USES))
+}
+
 /// The ports from which one resolver is asked.
 pub struct Ports {
     resolver: SocketAddr,
     ports: Rc<RefCell<[Option<Rc<Port>>; PORTS]>>,
     ids: Rc<Ids>,
     tally: Rc<Tally>,
-    supervisor: Supervisor,
+    watch: Watch,
 }
 
 /// What came of a question.
@@ -94,18 +100,13 @@ impl Drop for Place {
 
 impl Ports {
     /// Ports to a resolver; each is opened when it is first drawn.
-    pub fn new(
-        resolver: SocketAddr,
-        ids: Rc<Ids>,
-        tally: Rc<Tally>,
-        supervisor: Supervisor,
-    ) -> Ports {
+    pub fn new(resolver: SocketAddr, ids: Rc<Ids>, tally: Rc<Tally>, watch: Watch) -> Ports {
         Ports {
             resolver,
             ports: Rc::default(),
             ids,
             tally,
-            supervisor,
+            watch,
         }
     }
 
@@ -155,7 +156,7 @@ impl Ports {
                 *place = None;
             }
         };
-        self.supervisor.spawn("a port towards upstream", work);
+        self.watch.local("a port towards upstream", work);
         Ok(port)
     }
 

@@ -23,9 +23,6 @@ mod restored;
 mod tables;
 
 pub use file::{Found, StateFile};
-pub use format::Malformed;
 pub use keeper::Keeper;
 pub use moment::Moment;
-pub(super) use restore::restore;
-pub use restored::Restored;
-pub(super) use tables::Tables;
+pub use restore::restore;

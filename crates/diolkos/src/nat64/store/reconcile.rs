@@ -14,7 +14,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Old, Seen, Session, Sessions};
 use ipnet::Ipv6Net;
 
-use super::super::mirror;
+use super::super::conversion::to_maps;
 use super::restored::Restored;
 use super::tables::Tables;
 
@@ -72,7 +72,7 @@ fn take(
             Some(prefixes) => match prefixes.get(usize::from(view.prefix)).copied().flatten() {
                 Some(place) => {
                     view.prefix = place;
-                    state.restore_session(&view, now, tables.mirror)
+                    state.restore_session(&view, now, &mut tables.mirror)
                 }
                 None => Err(Reason::DestinationUnmapped),
             },
@@ -109,8 +109,7 @@ fn share(tables: &mut Tables<'_>) -> io::Result<()> {
     let outward = remove_unknown(tables, &sessions, sessions.outward())?;
     let inward = remove_unknown(tables, &sessions, sessions.inward())?;
     share_bindings(tables, &sessions)?;
-    let belongs =
-        |view: &SessionView| view.is_for_fast_path() && !tables.mirror.is_own(view.peer.addr);
+    let belongs = |view: &SessionView| tables.mirror.belongs(view);
     let mut expected = [0, 0];
     for view in tables.nat64.state().sessions().filter(belongs) {
         expected[0] += usize::from(view.binding.protocol != Protocol::Udp);
@@ -120,7 +119,7 @@ fn share(tables: &mut Tables<'_>) -> io::Result<()> {
         return Ok(());
     }
     for view in tables.nat64.state().sessions() {
-        if !sessions.has(&mirror::session(&view))? {
+        if !sessions.has(&to_maps(&view))? {
             tables.mirror.copy(&view);
         }
     }
@@ -148,7 +147,7 @@ fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()
     }
     let is_udp = |view: &BindingView| view.binding.protocol == Protocol::Udp;
     if tables.nat64.state().bindings().filter(is_udp).count() != known {
-        tables.mirror.begin(tables.nat64.state());
+        tables.mirror.bind_all(tables.nat64.state());
     }
     Ok(())
 }
@@ -179,11 +178,7 @@ fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
         .nat64
         .state()
         .session(protocol, node(session), peer(session));
-    found.is_some_and(|view| {
-        view.is_for_fast_path()
-            && !tables.mirror.is_own(view.peer.addr)
-            && mirror::session(&view) == *session
-    })
+    found.is_some_and(|view| tables.mirror.belongs(&view) && to_maps(&view) == *session)
 }
 
 /// As the tables have it. When one was used last that has no stamp, nobody knows: its life begins anew.
@@ -263,7 +258,7 @@ impl Watcher for Stamps<'_> {
     fn event(&mut self, _: Event) {}
 
     fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
-        self.0.last_seen(&mirror::session(view)).ok()?
+        self.0.last_seen(&to_maps(view)).ok()?
     }
 
     fn dropped(&mut self, _: Reason) {}

@@ -18,6 +18,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::Old;
 use ipnet::Ipv6Net;
 
+use super::super::controller::Controller;
 use super::file::Found;
 use super::format::{Head, Malformed, Reader};
 use super::moment::Moment;
@@ -41,19 +42,22 @@ impl Order {
     }
 }
 
-/// Fills tables that are empty, and brings the maps of the fast path to what the tables say. `own`: addresses of this
-/// host, which nobody else can have.
-pub(in crate::nat64) fn restore(
-    mut tables: Tables<'_>,
+/// Fills the tables of a controller, which are empty, and brings the maps of the fast path to what the tables say. `own`:
+/// addresses of this host, which nobody else can have. `is_in_vain`: nobody waits for it any more, and it ends half done,
+/// which is an error.
+pub fn restore(
+    controller: &Controller,
     found: &mut Found,
     old: Option<&Old>,
     own: &[Ipv4Addr],
     is_in_vain: &dyn Fn() -> bool,
 ) -> Result<Restored, Malformed> {
-    tables.mirror.is_restoring = true;
-    let restored = bring_back(&mut tables, found, old, own, is_in_vain);
-    tables.mirror.is_restoring = false;
-    restored
+    controller.restore(|nat64, mirror| {
+        let mut tables = Tables { nat64, mirror };
+        let restored = bring_back(&mut tables, found, old, own, is_in_vain)?;
+        tables.mirror.finish();
+        Ok(restored)
+    })
 }
 
 fn bring_back(
@@ -84,9 +88,7 @@ fn bring_back(
     };
     // With all bindings, it is known which peers are our own.
     let config = tables.nat64.config().clone();
-    tables
-        .mirror
-        .follow(&config, tables.nat64.state_mut(), false);
+    tables.mirror.follow(&config, tables.nat64.state_mut());
 
     if order == Order::MapsThenFile {
         reconcile::take_in(tables, old, &mut by_maps);
@@ -121,7 +123,7 @@ fn binding(tables: &mut Tables<'_>, binding: Binding, own: &[Ipv4Addr], restored
         sessions: 0,
     };
     let state = tables.nat64.state_mut();
-    match state.restore_binding(&view, tables.mirror) {
+    match state.restore_binding(&view, &mut tables.mirror) {
         Ok(()) => restored.bindings += 1,
         Err(error) => {
             tracing::warn!(
@@ -172,7 +174,7 @@ fn sessions(
                 match old {
                     // The maps have it already, or get it when all is there.
                     Some(Old::Shared) => session(tables.nat64.state_mut(), &view, now, &mut ()),
-                    _ => session(tables.nat64.state_mut(), &view, now, tables.mirror),
+                    _ => session(tables.nat64.state_mut(), &view, now, &mut tables.mirror),
                 }
             }
             None => Err(Reason::DestinationUnmapped),

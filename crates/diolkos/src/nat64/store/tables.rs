@@ -3,10 +3,10 @@
 
 use diolkos_core::Nat64;
 
-use super::super::mirror::Mirror;
+use super::super::mirror::Restoring;
 
 /// The tables, and who copies them into the maps of the fast path. Their owner lends both.
 pub struct Tables<'a> {
     pub nat64: &'a mut Nat64,
-    pub mirror: &'a mut Mirror,
+    pub mirror: Restoring<'a>,
 }

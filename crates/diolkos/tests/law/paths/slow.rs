@@ -161,9 +161,9 @@ impl State {
         let verdict = self.nat64.translate(packet, world, wire, &mut self.mirror);
         while let Some((protocol, node)) = self.mirror.take_opened() {
             self.opened[0] += u32::from(protocol == Protocol::Udp);
-            let state = self.nat64.state_mut();
+            let (phase, state) = (self.mirror.phase(), self.nat64.state_mut());
             self.leases
-                .consider(node, protocol, state, || world.random());
+                .consider(node, protocol, state, phase, || world.random());
         }
         verdict
     }

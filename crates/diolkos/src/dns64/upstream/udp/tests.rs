@@ -2,6 +2,7 @@
 //! Ports and those who guess, over the loopback and in virtual time.
 
 use super::*;
+use crate::supervise;
 use diolkos_dns64::Question;
 use hickory_proto::rr::{Name, RecordType};
 use std::net::UdpSocket as Resolver;
@@ -21,8 +22,8 @@ fn world() -> (Resolver, Rc<Ports>, Rc<Tally>) {
     let address = resolver.local_addr().expect("an address");
     let tally = Rc::new(Tally::default());
     let ids = Rc::new(Ids::new().expect("random numbers"));
-    let (supervisor, _) = Supervisor::new();
-    let ports = Ports::new(address, ids, tally.clone(), supervisor);
+    let (watch, _) = supervise::pair();
+    let ports = Ports::new(address, ids, tally.clone(), watch);
     (resolver, Rc::new(ports), tally)
 }
 
