@@ -107,6 +107,9 @@ pub trait Service {
     /// Routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
+    /// Settings of interfaces, of which many change at a time, have settled.
+    async fn look_at_settings(&mut self) -> Result<(), Failure>;
+
     /// Addresses have settled.
     async fn look_at_addresses(&mut self) -> Result<(), Failure>;
 
@@ -122,6 +125,7 @@ pub async fn serve(
 ) -> Result<End, Failure> {
     let net = host.net.clone();
     let (mut routes, mut addresses) = (Settling::default(), Settling::default());
+    let mut settings = Settling::default();
     let mut keeping = Keeping::default();
     loop {
         tokio::select! {
@@ -148,6 +152,10 @@ pub async fn serve(
                         }
                         Heed::Nothing
                     }
+                    Event::SettingsChanged => {
+                        settings.touch();
+                        Heed::Nothing
+                    }
                     Event::RoutesChanged(news) => {
                         if own.is_some_and(|own| news.may_have_taken(own.index, own.destinations())) {
                             keeping.settling.touch();
@@ -167,6 +175,10 @@ pub async fn serve(
             () = routes.settled() => {
                 routes.clear();
                 service.look_at_routes().await?;
+            }
+            () = settings.settled() => {
+                settings.clear();
+                service.look_at_settings().await?;
             }
             () = keeping.settling.settled() => {
                 keeping.settling.clear();

@@ -224,13 +224,16 @@ impl Isthmus {
     }
 
     /// Others may have taken away what is ours; a reload is what the operator tries then.
-    async fn put_back(&self, net: &Net) -> Result<(), Failure> {
+    async fn put_back(&mut self, net: &Net) -> Result<(), Failure> {
         let own = self.own();
         net.set_tun_mtu(own.index, own.mtu).await?;
         let restored = net.put_back(&own).await?.unwrap_or_default();
         if !restored.is_empty() {
             let device = &self.settings.translator.device;
             tracing::warn!("{device} had lost {}: put back", shown(&restored));
+        }
+        if self.forwarding.switch_on()? {
+            tracing::warn!("somebody had switched forwarding off: it is switched on again");
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ fn told(messages: Vec<Message>, looks: Vec<Result<Snapshot, Failure>>) -> Vec<Ev
             all
         };
         tokio::select! {
-            _ = watcher.run(messages) => panic!("the actor ended"),
+            _ = watcher.run(messages, stream::pending()) => panic!("the actor ended"),
             all = collect => all,
         }
     })
@@ -203,8 +203,9 @@ fn what_waits_is_bounded() {
         push(&mut pending, Event::RoutesChanged(news));
         push(&mut pending, Event::LinkGone(last % 10));
         push(&mut pending, Event::AddressesChanged);
+        push(&mut pending, Event::SettingsChanged);
     }
-    assert_eq!(pending.len(), 12);
+    assert_eq!(pending.len(), 13);
     let Some(Event::RoutesChanged(news)) = pending.front() else {
         panic!("{pending:?}")
     };
