@@ -272,6 +272,21 @@ def test_reload_refuses(siit: SiitNetwork, text: str, code: int, words: str) -> 
     assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
 
 
+def test_reload_that_fails_late(siit: SiitNetwork) -> None:
+    """Somebody else has a route that the new configuration needs: the device, made larger for it, is as before at once."""
+    narrow = CONFIG.replace("pref64", "mtu4 = 1500\nmtu6 = 1520\npref64", 1)
+    siit.configure(narrow)
+    running = siit.siit()
+    metric = siit.ip_json(siit.translator, "-4", "route", "show", "192.0.2.0/24")[0]["metric"]
+    siit.run(siit.translator, "ip", "route", "add", "198.18.0.0/24", "dev", "b4", "metric", str(metric))
+    code, message = siit.reload(CONFIG.replace('"192.0.2.0/24"', '"192.0.2.0/24", "198.18.0.0/24"'))
+    assert code == RUN_TIME
+    assert "there is a route to 198.18.0.0/24" in message
+    assert siit.ip_json(siit.translator, "link", "show", "diolkos0")[0]["mtu"] == 1520
+    assert siit.reload(narrow) == (0, "")
+    assert "had lost" not in running.log()
+
+
 def test_reload_of_others(siit: SiitNetwork) -> None:
     """Nobody there, or a CLAT: one sentence."""
     code, message = siit.diolkos("reload")
