@@ -326,6 +326,29 @@ def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
         assert siit.run(siit.translator, "tc", "filter", "show", "dev", name, "ingress", check=False).stdout == ""
 
 
+def test_an_inline_interface_that_cannot_be_taken_up(siit: SiitNetwork) -> None:
+    """Somebody else's filter has the place of ours. Once it is gone, the next change of the interface is enough."""
+    siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    siit.configure(
+        CONFIG.replace("pref64", 'placement = "inline"\nhook = "clsact"\ninterfaces = ["b4", "b6", "other0"]\npref64')
+    )
+    running = siit.siit("--datapath", "tc")
+    siit.ip(siit.translator, "link", "del", "other0")
+    siit.until(lambda: "an interface is gone" in running.log())
+    siit.ip(siit.translator, "link", "add", "other2", "type", "veth", "peer", "name", "other1")
+    tc = (siit.translator, "tc")
+    siit.run(*tc, "qdisc", "add", "dev", "other2", "clsact")
+    filters = ("u32", "match", "u32", "0", "0", "flowid", "1:1")
+    siit.run(*tc, "filter", "add", "dev", "other2", "ingress", "prio", "0xd101", "protocol", "all", *filters)
+    siit.ip(siit.translator, "link", "set", "other2", "name", "other0")
+    siit.until(lambda: "packets of other0 are not translated there" in running.log())
+    siit.run(*tc, "qdisc", "del", "dev", "other0", "clsact")
+    siit.ip(siit.translator, "link", "set", "other0", "up")
+    siit.until(lambda: "other0 is there again" in running.log())
+    assert "bpf" in siit.run(*tc, "filter", "show", "dev", "other0", "ingress").stdout
+    assert running.stop() == 0
+
+
 @pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_the_device_vanishes(siit: SiitNetwork) -> None:
     """The program says so and ends with 1."""

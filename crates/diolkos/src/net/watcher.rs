@@ -68,9 +68,9 @@ pub struct RouteNews {
 }
 
 impl RouteNews {
-    /// Whether a route through this interface, to one of these destinations, may be gone.
-    pub fn may_have_taken(&self, index: u32, mut to: impl Iterator<Item = IpNet>) -> bool {
-        self.all || self.gone_from.contains(&index) || to.any(|to| self.replaced.contains(&to))
+    /// Whether a route through this interface may be gone; `leads`: whether there was one to a destination.
+    pub fn may_have_taken(&self, index: u32, leads: impl Fn(&IpNet) -> bool) -> bool {
+        self.all || self.gone_from.contains(&index) || self.replaced.iter().any(leads)
     }
 
     /// Whether IPv6 packets may take another way, apart from routes through one interface.

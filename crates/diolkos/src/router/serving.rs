@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
+use ipnet::IpNet;
+
 use super::{addresses, Isthmus};
 use crate::config::Settings;
 use crate::control::Request;
@@ -93,6 +95,22 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     fn own(&self) -> Option<Own> {
         Some(self.isthmus.own())
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.isthmus.index)
+    }
+
+    fn has_address(&self) -> bool {
+        false
+    }
+
+    fn leads(&self, to: &IpNet) -> bool {
+        let routes = &self.isthmus.routes;
+        match to {
+            IpNet::V4(to) => routes.v4.contains(to),
+            IpNet::V6(to) => routes.v6.contains(to),
+        }
     }
 
     fn ends(&self) -> bool {
