@@ -13,10 +13,10 @@ from diolkos_lab.topology import mounts
 from nat64 import CONFIG, Nat64Network
 from network import Running
 from siit import CONFIG as SIIT_CONFIG
-from siit import V6
+from siit import TRANSLATOR4, V6
 from stateful import PINS, end, left, namespace_cookie, start, state, stop_for_good
 from stream import Stream
-from test_clat_faults import RUN_TIME
+from test_clat_faults import RUN_TIME, USAGE
 
 kernel_datapaths = pytest.mark.parametrize("nat64", ["tc", "clsact", "inline"], indirect=True)
 SYSADMIN_LESS = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
@@ -114,3 +114,31 @@ def test_without_what_it_takes_to_stay(nat64: Nat64Network) -> None:
         running = start(nat64)
         stream.flow()
         stop_for_good(nat64)
+
+
+@pytest.mark.parametrize("nat64", ["tc"], indirect=True)
+def test_a_start_that_is_refused_leaves_the_device_as_it_is(nat64: Nat64Network) -> None:
+    """Its MTU and `accept_local` are those of the configuration that goes on in the kernel."""
+    running = start(nat64)
+    stream = Stream.through(nat64)
+    stream.flow()
+    end(running, signal.SIGTERM)
+
+    def device() -> tuple[int, str]:
+        mtu = nat64.ip_json(nat64.translator, "link", "show", "diolkos0")[0]["mtu"]
+        return mtu, nat64.sysctl(nat64.translator, "net.ipv4.conf.diolkos0.accept_local")
+
+    before = device()
+    assert before == (9000, "0")
+    state(nat64).chmod(0o644)
+    other = CONFIG.replace("pref64", "mtu4 = 1500\nmtu6 = 1600\npref64", 1) + f"\n[icmp]\naddress4 = '{TRANSLATOR4}'\n"
+    running = start(nat64, other, ready=False)
+    assert running.wait() == USAGE
+    assert device() == before
+    stream.flow()
+    state(nat64).chmod(0o600)
+    running = start(nat64)
+    assert device() == (1600, "1")
+    stream.finish()
+    assert running.stop() == 0
+    stop_for_good(nat64)

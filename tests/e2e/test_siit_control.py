@@ -272,6 +272,21 @@ def test_reload_refuses(siit: SiitNetwork, text: str, code: int, words: str) -> 
     assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
 
 
+def test_reload_that_fails_late(siit: SiitNetwork) -> None:
+    """Somebody else has a route that the new configuration needs: the device, made larger for it, is as before at once."""
+    narrow = CONFIG.replace("pref64", "mtu4 = 1500\nmtu6 = 1520\npref64", 1)
+    siit.configure(narrow)
+    running = siit.siit()
+    metric = siit.ip_json(siit.translator, "-4", "route", "show", "192.0.2.0/24")[0]["metric"]
+    siit.run(siit.translator, "ip", "route", "add", "198.18.0.0/24", "dev", "b4", "metric", str(metric))
+    code, message = siit.reload(CONFIG.replace('"192.0.2.0/24"', '"192.0.2.0/24", "198.18.0.0/24"'))
+    assert code == RUN_TIME
+    assert "there is a route to 198.18.0.0/24" in message
+    assert siit.ip_json(siit.translator, "link", "show", "diolkos0")[0]["mtu"] == 1520
+    assert siit.reload(narrow) == (0, "")
+    assert "had lost" not in running.log()
+
+
 def test_reload_of_others(siit: SiitNetwork) -> None:
     """Nobody there, or a CLAT: one sentence."""
     code, message = siit.diolkos("reload")
@@ -309,6 +324,29 @@ def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
     assert siit.siit("--datapath", "tun").stop() == 0
     for name in ("b4", "b6"):
         assert siit.run(siit.translator, "tc", "filter", "show", "dev", name, "ingress", check=False).stdout == ""
+
+
+def test_an_inline_interface_that_cannot_be_taken_up(siit: SiitNetwork) -> None:
+    """Somebody else's filter has the place of ours. Once it is gone, the next change of the interface is enough."""
+    siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    siit.configure(
+        CONFIG.replace("pref64", 'placement = "inline"\nhook = "clsact"\ninterfaces = ["b4", "b6", "other0"]\npref64')
+    )
+    running = siit.siit("--datapath", "tc")
+    siit.ip(siit.translator, "link", "del", "other0")
+    siit.until(lambda: "an interface is gone" in running.log())
+    siit.ip(siit.translator, "link", "add", "other2", "type", "veth", "peer", "name", "other1")
+    tc = (siit.translator, "tc")
+    siit.run(*tc, "qdisc", "add", "dev", "other2", "clsact")
+    filters = ("u32", "match", "u32", "0", "0", "flowid", "1:1")
+    siit.run(*tc, "filter", "add", "dev", "other2", "ingress", "prio", "0xd101", "protocol", "all", *filters)
+    siit.ip(siit.translator, "link", "set", "other2", "name", "other0")
+    siit.until(lambda: "packets of other0 are not translated there" in running.log())
+    siit.run(*tc, "qdisc", "del", "dev", "other0", "clsact")
+    siit.ip(siit.translator, "link", "set", "other0", "up")
+    siit.until(lambda: "other0 is there again" in running.log())
+    assert "bpf" in siit.run(*tc, "filter", "show", "dev", "other0", "ingress").stdout
+    assert running.stop() == 0
 
 
 @pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)

@@ -122,7 +122,7 @@ reasons! {
     State {
         TransportUnknown "transport_unknown" "A transport protocol for which a NAT64 has no table.";
         SourceInPrefix "source_in_prefix" "The source is an IPv4 address in a translation prefix; such a packet would go round in circles.";
-        SourceInPool "source_in_pool" "A packet from the IPv4 side whose source is an address and port of the pool or of a binding; no node has sent it.";
+        SourceInPool "source_in_pool" "A packet from the IPv4 side whose source is an address and port of the pool or of a binding, or an ICMP error from such an address; no node has sent it.";
         NoBinding "no_binding" "No node has a binding for the IPv4 destination.";
         NoConnection "no_connection" "A TCP packet that begins no connection, from a node without a binding.";
         Filtered "filtered" "The node behind the binding has not sent to this source, and the filtering depends on addresses.";

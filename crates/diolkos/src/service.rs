@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use ipnet::IpNet;
 use tokio::time::Instant;
 
 use crate::control::{Answer, Control, Request};
@@ -86,8 +87,25 @@ pub trait Service {
     /// The name of its TUN device.
     fn device(&self) -> &str;
 
-    /// What is on the TUN device and has to stay there; None before there is one.
+    /// What is on the TUN device and has to stay there; None before there is one. A router may have 100 000 routes: what
+    /// is asked at each event has functions of its own.
     fn own(&self) -> Option<Own>;
+
+    /// The index of its TUN device.
+    fn index(&self) -> Option<u32> {
+        Some(self.own()?.index)
+    }
+
+    /// Whether it has put an address on the device.
+    fn has_address(&self) -> bool {
+        self.own().is_some_and(|own| own.address.is_some())
+    }
+
+    /// Whether it has put a route to this destination on the device.
+    fn leads(&self, to: &IpNet) -> bool {
+        self.own()
+            .is_some_and(|own| own.destinations().any(|own| own == *to))
+    }
 
     /// The operator has said that it is to end.
     fn ends(&self) -> bool;
@@ -107,6 +125,9 @@ pub trait Service {
     /// Routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
+    /// Settings of interfaces, of which many change at a time, have settled.
+    async fn look_at_settings(&mut self) -> Result<(), Failure>;
+
     /// Addresses have settled.
     async fn look_at_addresses(&mut self) -> Result<(), Failure>;
 
@@ -122,6 +143,7 @@ pub async fn serve(
 ) -> Result<End, Failure> {
     let net = host.net.clone();
     let (mut routes, mut addresses) = (Settling::default(), Settling::default());
+    let mut settings = Settling::default();
     let mut keeping = Keeping::default();
     loop {
         tokio::select! {
@@ -131,9 +153,8 @@ pub async fn serve(
             }
             failure = host.alarm.rung() => return Err(failure),
             event = host.news.next() => {
-                let own = service.own();
-                let own = own.as_ref();
-                let is_own = |index| own.is_some_and(|own| own.index == index);
+                let own = service.index();
+                let is_own = |index| own == Some(index);
                 let heed = match event {
                     Event::LinkGone(index) if is_own(index) => return Err(gone(service.device())),
                     Event::LinkChanged(link) if is_own(link.index) => {
@@ -143,13 +164,17 @@ pub async fn serve(
                     Event::LinkGone(_) | Event::LinkChanged(_) => service.link(event).await?,
                     Event::AddressesChanged => {
                         addresses.touch();
-                        if own.is_some_and(|own| own.address.is_some()) {
+                        if service.has_address() {
                             keeping.settling.touch();
                         }
                         Heed::Nothing
                     }
+                    Event::SettingsChanged => {
+                        settings.touch();
+                        Heed::Nothing
+                    }
                     Event::RoutesChanged(news) => {
-                        if own.is_some_and(|own| news.may_have_taken(own.index, own.destinations())) {
+                        if own.is_some_and(|own| news.may_have_taken(own, |to| service.leads(to))) {
                             keeping.settling.touch();
                         }
                         service.routes_change(&news)
@@ -167,6 +192,10 @@ pub async fn serve(
             () = routes.settled() => {
                 routes.clear();
                 service.look_at_routes().await?;
+            }
+            () = settings.settled() => {
+                settings.clear();
+                service.look_at_settings().await?;
             }
             () = keeping.settling.settled() => {
                 keeping.settling.clear();

@@ -31,7 +31,8 @@ impl Nat64 {
         let message = &packet.bytes()[ip.header_len..];
         verify(message, csum::Sum::default(), packet.offload.checksum)?;
         let mut error = [0; LARGEST_ERROR];
-        let len = self.error_to_ipv6((ip, hop_limit), packet.bytes_mut(), &mut error)?;
+        let len =
+            self.error_to_ipv6((ip, hop_limit), packet.bytes_mut(), Side::Ipv4, &mut error)?;
         leave(packet, &error[..len])
     }
 
@@ -115,7 +116,7 @@ impl Nat64 {
             // One hop further, and not two.
             let mut there = error;
             let between = Ipv4::parse_packet(&there[..len])?;
-            len = self.error_to_ipv6((&between, ttl), &mut there[..len], &mut error)?;
+            len = self.error_to_ipv6((&between, ttl), &mut there[..len], Side::Ipv6, &mut error)?;
         }
         leave(packet, &error[..len])
     }
@@ -126,6 +127,7 @@ impl Nat64 {
         &self,
         (ip, hop_limit): (&Ipv4, u8),
         packet: &mut [u8],
+        from: Side,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Refusal> {
         let quote_at = ip.header_len + ICMP_LEN;
@@ -145,6 +147,15 @@ impl Nat64 {
             addr: quoted.dst,
             port: tuple::peer_port(inner.protocol, inner.numbers.dst),
         };
+        // What a node says turns before it reaches the IPv4 side. From there, somebody pretends to be
+        // a node, unless a host that shares the address was sent the packet, on a port of its own.
+        let is_ours = match ip.src == peer.addr {
+            true => self.state.is_ours(inner.protocol, peer),
+            false => self.state.pool().contains(ip.src),
+        };
+        if from == Side::Ipv4 && is_ours {
+            return Err(Reason::SourceInPool.into());
+        }
         // Only about a packet that may have been ours, and may have been answered.
         let (node, prefix) = self
             .state
@@ -185,6 +196,14 @@ impl Nat64 {
             out,
         )?)
     }
+}
+
+/// The side on which an error began its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Ipv4,
+    /// It turns.
+    Ipv6,
 }
 
 fn is_node(addr: Ipv4Addr) -> bool {

@@ -7,7 +7,7 @@ use crate::config::nat64::{Endpoint4, Protocol};
 use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Watcher};
 use crate::verdict::{Reason, Verdict};
-use crate::wire::{next_header_of, protocol, Part};
+use crate::wire::{next_header_of, protocol, Ipv4, Part};
 use crate::xlat::payload::{self, Kind, Numbers};
 use crate::xlat::{hop, leave, v4to6, Fit, Refusal};
 
@@ -112,6 +112,25 @@ impl Nat64 {
         }
         let what = (next_header, &carried, fit);
         v4to6::send(t, packet, out, (&ip, hop_limit), what, addresses)
+    }
+
+    /// Whether a packet of the IPv4 side, as it was received, claims to come from a node behind us. What has no ports
+    /// that say otherwise does so by its address.
+    #[cold]
+    pub(super) fn claims_to_be_ours(&self, packet: &[u8]) -> bool {
+        let Ok(ip) = Ipv4::parse(packet) else {
+            return false;
+        };
+        let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).unwrap_or(Protocol::Icmp);
+        let at = ip.header_len + if protocol == Protocol::Icmp { 4 } else { 0 };
+        let source = |port| Endpoint4 { addr: ip.src, port };
+        match packet.get(at..) {
+            Some(&[high, low, ..]) => {
+                let port = u16::from_be_bytes([high, low]);
+                self.state.is_ours(protocol, source(port))
+            }
+            _ => self.state.is_ours(Protocol::Icmp, source(0)),
+        }
     }
 }
 

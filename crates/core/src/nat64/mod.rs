@@ -145,6 +145,12 @@ impl Nat64 {
             Ok(verdict) => verdict,
             Err(Refusal { reason, answer }) => {
                 out.refused(reason, packet.bytes());
+                // The node whose address it is would take the answer for one about a packet of its own.
+                let answer = match answer {
+                    Answer::Silence => answer,
+                    _ if self.claims_to_be_ours(packet.bytes()) => Answer::Silence,
+                    _ => answer,
+                };
                 let icmp = &self.translator.icmp;
                 icmp.originate(answer, packet.bytes(), env, out);
                 Verdict::Drop(reason)

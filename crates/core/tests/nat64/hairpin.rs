@@ -88,6 +88,60 @@ fn a_node_does_not_send_from_the_ipv4_side() {
     w.pass(&hosts);
 }
 
+/// What is left of a world in which two nodes have sent to each other: the first one's port and its neighbour's, of the
+/// pool's address.
+fn neighbours(w: &mut Router) -> (u16, u16) {
+    let other = bind_other(w);
+    w.pass(&packet6(NODE, POOL6, 17, udp_of(5000, other, &[])).bytes());
+    let state = w.nat64.state();
+    let node = state.v4_of(Protocol::Udp, e6(NODE, 5000)).unwrap().port;
+    (node, other)
+}
+
+#[test]
+fn a_node_sends_no_errors_from_the_ipv4_side() {
+    let mut w = Router::new(|_| {});
+    let (node, other) = neighbours(&mut w);
+    w.pass(&packet6(NODE, PEER6, 17, udp_of(5000, 53, &[])).bytes());
+    // About what went to the neighbour, and about what went to somebody else.
+    for (peer, port) in [(POOL, other), (PEER, 53)] {
+        let sent = packet4(POOL, peer, 17, udp_of(node, port, &[])).bytes();
+        for (kind, code) in [(3, 1), (3, 4), (11, 0)] {
+            let forged = error4(POOL, POOL, kind, code, [0, 0, 5, 0], &sent).bytes();
+            assert_eq!(w.refuse(&forged), (Reason::SourceInPool, None));
+        }
+    }
+    // A host that shares the address was sent this, on a port that is not in the pool.
+    w.pass(&packet6(NODE, POOL6, 17, udp_of(5000, 53, &[])).bytes());
+    let sent = packet4(POOL, POOL, 17, udp_of(node, 53, &[])).bytes();
+    let got = w.pass(&error4(POOL, POOL, 3, 3, [0; 4], &sent).bytes());
+    assert_eq!((got[40], got[41]), (1, 4));
+    assert_eq!(got[24..40], v6(NODE).octets());
+}
+
+/// The answer would turn, as an error about a packet that the node has sent.
+#[test]
+fn who_pretends_to_be_a_node_is_not_answered() {
+    let mut w = Router::new(|_| {});
+    let (node, other) = neighbours(&mut w);
+    let mut forged = packet4(POOL, POOL, 17, udp_of(node, other, &[]));
+    forged.ttl = 1;
+    assert_eq!(w.refuse(&forged.bytes()), (Reason::HopLimit, None));
+    let mut ping = packet4(POOL, POOL, 1, echo_of(8, node, &[]));
+    ping.ttl = 1;
+    assert_eq!(w.refuse(&ping.bytes()), (Reason::HopLimit, None));
+    let unknown = packet4(POOL, POOL, 132, vec![0; 12]).bytes();
+    assert_eq!(w.refuse(&unknown), (Reason::TransportUnknown, None));
+    // The host that shares the address is, and so is everybody else.
+    for (from, port) in [(POOL, 53), (PEER, 4000)] {
+        let mut late = packet4(from, POOL, 17, udp_of(port, other, &[]));
+        late.ttl = 1;
+        let (reason, answer) = w.refuse(&late.bytes());
+        assert_eq!(reason, Reason::HopLimit);
+        assert_eq!(answer.unwrap()[20..22], [11, 0]);
+    }
+}
+
 #[test]
 fn a_port_that_nobody_has() {
     let mut w = Router::new(|_| {});

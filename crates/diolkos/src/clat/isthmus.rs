@@ -50,7 +50,8 @@ pub struct Isthmus {
     // In the order in which they must end: the fast path must not lead to a device that is gone.
     /// Unless the TUN device is all there is.
     pub fast: Option<ClatPath>,
-    _forwarding: Option<Forwarding>,
+    /// Of IPv6, where packets cross the TUN device.
+    forwarding: Option<Forwarding>,
     /// Translates what the fast path leaves.
     pub slow: SlowPath,
 }
@@ -108,9 +109,19 @@ impl Isthmus {
             has_address: false,
             mtus: mtus(uplink),
             fast,
-            _forwarding: forwarding,
+            forwarding,
             slow,
         })
+    }
+
+    /// Whether packets pass only while the kernel forwards them.
+    pub fn needs_forwarding(&self) -> bool {
+        self.forwarding.is_some()
+    }
+
+    /// Where somebody has switched forwarding off, in words, if anywhere.
+    pub fn obstacle(&self) -> Option<String> {
+        self.forwarding.as_ref()?.obstacles().into_iter().next()
     }
 
     /// Last of all, leads IPv4 to the translator.

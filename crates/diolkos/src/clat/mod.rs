@@ -295,7 +295,7 @@ impl Clat {
             None => Way::Any,
         };
         let obstacle = match net.obstacle6(uplink, side6.pref64, way).await {
-            Ok(obstacle) => obstacle,
+            Ok(obstacle) => obstacle.or_else(|| isthmus.obstacle()),
             // A table of a million routes takes long to list. What works goes on.
             Err(failure) => {
                 tracing::warn!("whether packets can pass is not known: {failure}");

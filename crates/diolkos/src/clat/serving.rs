@@ -78,6 +78,13 @@ impl Service for Clat {
         self.look_at_way().await
     }
 
+    async fn look_at_settings(&mut self) -> Result<(), Failure> {
+        match &self.isthmus {
+            Some(isthmus) if isthmus.needs_forwarding() => self.look_at_way().await,
+            _ => Ok(()),
+        }
+    }
+
     /// Does the CLAT's address still fit, and is this the same network?
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
         // What a router says of the MTU comes with addresses.

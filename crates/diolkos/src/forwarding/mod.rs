@@ -8,12 +8,16 @@
 
 mod note;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use diolkos_sys::namespace::interface_index;
+
 use crate::failure::Failure;
 use crate::instance;
+use crate::net::shown;
 
 use note::Before;
 
@@ -25,10 +29,26 @@ const CONF6: &str = "/proc/sys/net/ipv6/conf";
 #[derive(Debug)]
 pub struct Forwarding {
     tun: String,
-    /// What an earlier run changed is this one's to put back.
+    need: Need,
+    /// Besides the TUN device; empty: all that there are.
+    interfaces: Vec<String>,
+    /// Where it was switched on, or was on already. An interface that comes later is nobody's here unless it is named.
+    known: BTreeSet<u32>,
+    /// What stands in the note is this one's to put back: an earlier run changed it, or this one did.
     inherits: bool,
     changed: bool,
     kept: bool,
+}
+
+/// What has to be forwarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    /// IPv6.
+    Six,
+    /// Both families.
+    Both,
+    /// Both, and `bpf_fib_lookup`, too, has to say where packets go.
+    LookedUp,
 }
 
 /// Puts back what an earlier run with this device left changed; true if there was anything. Whoever calls this is the one
@@ -65,20 +85,14 @@ fn stays(tun: &str) -> bool {
 impl Forwarding {
     /// Makes the kernel forward IPv6 between the two; nothing is changed where it does already.
     pub fn ipv6(uplink: &str, tun: &str) -> Result<Forwarding, Failure> {
-        Forwarding::begin(tun).with(|| changes6(&[uplink.to_owned()], tun))
+        Forwarding::begin(tun, Need::Six, &[uplink.to_owned()], false)
     }
 
     /// Makes the kernel forward both families between all of these and the TUN device; without any, between all there are.
     ///
     /// `inherits`: an earlier run has left it switched on, and this one is to put it back.
     pub fn both(interfaces: &[String], tun: &str, inherits: bool) -> Result<Forwarding, Failure> {
-        let mut forwarding = Forwarding::begin(tun);
-        forwarding.inherits = inherits;
-        forwarding.with(|| {
-            let mut changes = changes6(interfaces, tun)?;
-            changes.extend(changes4(interfaces, tun)?);
-            Ok(changes)
-        })
+        Forwarding::begin(tun, Need::Both, interfaces, inherits)
     }
 
     /// The same, so that `bpf_fib_lookup`, too, says where packets go. It looks at `forwarding` of the IPv6 interface from
@@ -88,31 +102,30 @@ impl Forwarding {
         tun: &str,
         inherits: bool,
     ) -> Result<Forwarding, Failure> {
-        let mut forwarding = Forwarding::begin(tun);
-        forwarding.inherits = inherits;
-        forwarding.with(|| {
-            let mut changes = changes6(interfaces, tun)?;
-            if !forwards6()? {
-                changes.extend(routers6(interfaces));
-            }
-            changes.extend(changes4(interfaces, tun)?);
-            Ok(changes)
-        })
+        Forwarding::begin(tun, Need::LookedUp, interfaces, inherits)
     }
 
-    fn begin(tun: &str) -> Forwarding {
-        Forwarding {
+    fn begin(
+        tun: &str,
+        need: Need,
+        interfaces: &[String],
+        inherits: bool,
+    ) -> Result<Forwarding, Failure> {
+        let mut forwarding = Forwarding {
             tun: tun.to_owned(),
-            inherits: false,
+            need,
+            interfaces: interfaces.to_vec(),
+            known: BTreeSet::new(),
+            inherits,
             changed: false,
             kept: false,
-        }
+        };
+        forwarding.switch_on()?;
+        Ok(forwarding)
     }
 
-    fn with(
-        mut self,
-        changes: impl FnOnce() -> io::Result<Vec<Change>>,
-    ) -> Result<Forwarding, Failure> {
+    /// Switches on what is off, which is noted first; true if there was anything.
+    pub fn switch_on(&mut self) -> Result<bool, Failure> {
         let tun = self.tun.clone();
         let refused = |e| {
             Failure::missing(format!(
@@ -120,10 +133,61 @@ impl Forwarding {
                  switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
             ))
         };
-        let changes = changes().map_err(refused)?;
+        let changes = self.changes().map_err(refused)?;
         self.note(&changes)?;
+        self.inherits = true;
         self.change(&changes).map_err(refused)?;
-        Ok(self)
+        self.known = self.indices().map_err(refused)?;
+        Ok(!changes.is_empty())
+    }
+
+    fn changes(&self) -> io::Result<Vec<Change>> {
+        let mut changes = changes6(&self.interfaces, &self.tun)?;
+        if self.need == Need::LookedUp && !forwards6()? {
+            changes.extend(routers6(&self.interfaces));
+        }
+        if self.need != Need::Six {
+            changes.extend(changes4(&self.interfaces, &self.tun)?);
+        }
+        Ok(changes)
+    }
+
+    /// What somebody else has switched off since, in words. To switch it on again is left to the operator, who may have
+    /// done it.
+    pub fn obstacles(&self) -> Vec<String> {
+        let is_needed = |name: &String| match self.interfaces.is_empty() {
+            false => *name == self.tun || self.interfaces.contains(name),
+            true => interface_index(name).is_some_and(|index| self.known.contains(&index)),
+        };
+        let off = |conf: &str, key: &str| -> Vec<String> {
+            let names = names(conf).unwrap_or_default().into_iter();
+            let needed = names.filter(is_needed);
+            needed
+                .filter(|name| !read(&setting(conf, name, key)).is_ok_and(|value| value != "0"))
+                .collect()
+        };
+        let off4 = match self.need {
+            Need::Six => Vec::new(),
+            Need::Both | Need::LookedUp => off(CONF4, "forwarding"),
+        };
+        let off6 = match forwards6() {
+            Ok(false) => off(CONF6, "force_forwarding"),
+            // Without IPv6 there are other obstacles.
+            Ok(true) | Err(_) => Vec::new(),
+        };
+        [("IPv4", off4), ("IPv6", off6)]
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(family, mut names)| {
+                names.sort();
+                format!("{family} forwarding is off on {}", shown(&names))
+            })
+            .collect()
+    }
+
+    fn indices(&self) -> io::Result<BTreeSet<u32>> {
+        let names = names(CONF4)?.into_iter().filter(|name| name != "lo");
+        Ok(names.filter_map(|name| interface_index(&name)).collect())
     }
 
     /// Leaves everything as it is when this is dropped: the kernel goes on, and the next start inherits it.
@@ -151,7 +215,7 @@ impl Forwarding {
         };
         for (path, _) in changes {
             let value = read(path).map_err(unwritten)?;
-            before.push(Before::of(path, value));
+            note::add(&mut before, Before::of(path, value));
         }
         // An empty note, too, says that there is one who needs what others have changed.
         fs::write(&path, note::write(&before)).map_err(unwritten)

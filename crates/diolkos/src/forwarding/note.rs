@@ -49,6 +49,14 @@ impl Before {
     }
 }
 
+/// Adds a setting, unless it is there already: what it was before the first change is what it is put back to.
+pub fn add(before: &mut Vec<Before>, new: Before) {
+    let place = new.place();
+    if !before.iter().any(|b| b.place() == place) {
+        before.push(new);
+    }
+}
+
 /// What stands in a note, which is gone then.
 pub fn take(note: &Path) -> Vec<Before> {
     let text = fs::read_to_string(note).unwrap_or_default();
@@ -115,6 +123,16 @@ pub fn read(text: &str) -> Vec<Before> {
 mod tests {
     use super::super::setting;
     use super::*;
+
+    #[test]
+    fn the_first_value_is_the_one_that_was_before() {
+        let all = setting(CONF6, "all", "forwarding");
+        let mut before = vec![Before::of(&all, "0".to_owned())];
+        add(&mut before, Before::of(&all, "1".to_owned()));
+        let other = Before::of(&setting(CONF4, "lo", "forwarding"), "1".to_owned());
+        add(&mut before, other.clone());
+        assert_eq!(before, [Before::of(&all, "0".to_owned()), other]);
+    }
 
     #[test]
     fn a_note_reads_back_and_trusts_nothing_else() {

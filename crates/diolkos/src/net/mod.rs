@@ -9,6 +9,7 @@ mod link;
 mod nexthop;
 mod own;
 mod route;
+mod settings;
 mod tun;
 mod watcher;
 mod way;
@@ -55,8 +56,9 @@ impl Net {
         ])
         .map_err(unconnected)?;
         let received = watch.task("netlink news", served(connection));
+        let settings = settings::changes().map_err(unconnected)?;
         let asks = Net::requests(watch)?;
-        let news = watcher::start(asks, messages, received, watch).await?;
+        let news = watcher::start(asks, messages, settings, received, watch).await?;
         Ok((net, news))
     }
 

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub enum Event {
     RoutesChanged(RouteNews),
     /// Addresses came, went, or are not fit for use any more.
     AddressesChanged,
+    /// Settings of interfaces changed, forwarding among them.
+    SettingsChanged,
 }
 
 /// Which routes have changed.
@@ -65,9 +68,9 @@ pub struct RouteNews {
 }
 
 impl RouteNews {
-    /// Whether a route through this interface, to one of these destinations, may be gone.
-    pub fn may_have_taken(&self, index: u32, mut to: impl Iterator<Item = IpNet>) -> bool {
-        self.all || self.gone_from.contains(&index) || to.any(|to| self.replaced.contains(&to))
+    /// Whether a route through this interface may be gone; `leads`: whether there was one to a destination.
+    pub fn may_have_taken(&self, index: u32, leads: impl Fn(&IpNet) -> bool) -> bool {
+        self.all || self.gone_from.contains(&index) || self.replaced.iter().any(leads)
     }
 
     /// Whether IPv6 packets may take another way, apart from routes through one interface.
@@ -136,10 +139,11 @@ impl Look for Net {
 
 type Message = NetlinkMessage<RouteNetlinkMessage>;
 
-/// Starts the actor. `received`: the task that reads the socket.
+/// Starts the actor. `settings`: that settings changed. `received`: the task that reads the socket of the messages.
 pub(super) async fn start(
     net: Net,
     messages: impl Stream<Item = (Message, rtnetlink::sys::SocketAddr)> + Unpin + Send + 'static,
+    settings: impl Stream<Item = io::Result<()>> + Unpin + Send + 'static,
     received: Task,
     watch: &Watch,
 ) -> Result<News, Failure> {
@@ -152,7 +156,7 @@ pub(super) async fn start(
         tell,
     };
     let messages = messages.map(|(message, _)| message);
-    let task = watch.task("netlink watcher", watcher.run(messages));
+    let task = watch.task("netlink watcher", watcher.run(messages, settings));
     Ok(News {
         events,
         _tasks: [received, task],
@@ -168,8 +172,12 @@ struct Watcher<L> {
 }
 
 impl<L: Look> Watcher<L> {
-    async fn run(mut self, messages: impl Stream<Item = Message> + Unpin) -> Result<(), Failure> {
-        let mut messages = messages.fuse();
+    async fn run(
+        mut self,
+        messages: impl Stream<Item = Message> + Unpin,
+        settings: impl Stream<Item = io::Result<()>> + Unpin,
+    ) -> Result<(), Failure> {
+        let (mut messages, mut settings) = (messages.fuse(), settings.fuse());
         loop {
             let tell = self.tell.clone();
             tokio::select! {
@@ -186,6 +194,11 @@ impl<L: Look> Watcher<L> {
                         self.resynchronise().await;
                     }
                     Some(message) => self.hear(message),
+                },
+                change = settings.next() => match change {
+                    Some(Ok(())) => push(&mut self.pending, Event::SettingsChanged),
+                    Some(Err(error)) => return Err(unheard(&error)),
+                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
                 },
                 place = tell.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
                     (Ok(place), Some(event)) => place.send(event),
@@ -315,6 +328,12 @@ fn of_route(message: &RouteMessage) -> RouteNews {
     }
 }
 
+fn unheard(error: &io::Error) -> Failure {
+    Failure::run_time(format!(
+        "the kernel does not tell of settings any more: {error}"
+    ))
+}
+
 fn is_loss(message: &Message) -> bool {
     matches!(message.payload, NetlinkPayload::Overrun(_))
 }
@@ -333,7 +352,7 @@ fn push(pending: &mut VecDeque<Event>, event: Event) {
                 None => pending.push_back(Event::RoutesChanged(news)),
             }
         }
-        Event::AddressesChanged if pending.contains(&Event::AddressesChanged) => {}
+        Event::AddressesChanged | Event::SettingsChanged if pending.contains(&event) => {}
         Event::LinkChanged(ref link) => {
             let is_older =
                 |event: &Event| matches!(event, Event::LinkChanged(l) if l.index == link.index);
@@ -348,7 +367,7 @@ fn push(pending: &mut VecDeque<Event>, event: Event) {
             });
             pending.push_back(event);
         }
-        Event::AddressesChanged => pending.push_back(event),
+        Event::AddressesChanged | Event::SettingsChanged => pending.push_back(event),
     }
 }
 

@@ -67,17 +67,24 @@ impl Isthmus {
         Ok(())
     }
 
-    /// Puts programs to those of these that are new.
+    /// Puts programs to those of these that are new. One at which that fails is missed still, so that it is tried again.
     pub fn widen(&mut self, inline: &[Inline]) -> Result<(), Failure> {
+        let is_named = |index: &u32| inline.iter().any(|inline| inline.ifindex == *index);
+        self.inline.retain(is_named);
         let is_new = |inline: &&Inline| !self.inline.contains(&inline.ifindex);
         let new: Vec<Inline> = inline.iter().filter(is_new).copied().collect();
-        self.inline = inline.iter().map(|inline| inline.ifindex).collect();
         if new.is_empty() {
             return Ok(());
         }
-        self.crossing.widen(&self.settings, &new)?;
+        let mut done = Ok(());
+        for inline in new {
+            match self.crossing.widen(&self.settings, &[inline]) {
+                Ok(()) => self.inline.push(inline.ifindex),
+                Err(failure) => done = done.and(Err(failure)),
+            }
+        }
         self.stay_at_new_places();
-        Ok(())
+        done
     }
 
     /// One at which packets are to be translated, and are not yet.

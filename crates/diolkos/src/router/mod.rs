@@ -129,9 +129,10 @@ impl Isthmus {
             Some(_) => net.adopt_tun(&t.device, queues).await?,
             None => net.create_tun(&t.device, queues).await?,
         };
-        net.prepare_tun(&t.device, index, device_mtu(&settings, found))
-            .await?;
-        own_sources::admit(net, &settings, &[]).await?;
+        let mtu = device_mtu(&settings, found);
+        if pins.is_none() {
+            net.prepare_tun(&t.device, index, mtu).await?;
+        }
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
         let inline = interfaces::find(net, &settings, &t.interfaces).await?;
@@ -140,6 +141,11 @@ impl Isthmus {
         let device = queue()?;
         let (crossing, engine) =
             Crossing::build(&settings, found, index, &inline, queue, past, &host.watch)?;
+        if pins.is_some() {
+            // Not before: what is refused until here leaves the device as it goes on.
+            net.prepare_tun(&t.device, index, mtu).await?;
+        }
+        own_sources::admit(net, &settings, &[]).await?;
         if crossing.fast().is_some() {
             // Whatever is received may be routed to the device.
             let links = net.links().await?;
@@ -198,13 +204,11 @@ impl Isthmus {
         if new_mtu > old_mtu {
             net.set_tun_mtu(self.index, new_mtu).await?;
         }
-        added.add(net, self.index, metric).await?;
-        let admitted = own_sources::admit(net, &new, &[]).await;
-        let committed = admitted.and_then(|()| self.crossing.commit(&new, next, &self.slow));
-        if let Err(failure) = committed {
-            added.remove(net, self.index, metric).await;
-            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
-                tracing::warn!("{other}");
+        if let Err(failure) = self.put_in_force(net, &new, next, &added).await {
+            if new_mtu > old_mtu {
+                if let Err(other) = net.set_tun_mtu(self.index, old_mtu).await {
+                    tracing::warn!("{other}");
+                }
             }
             return Err(failure);
         }
@@ -225,14 +229,38 @@ impl Isthmus {
         Ok(())
     }
 
+    /// With an error, the old configuration is in force as it was.
+    async fn put_in_force(
+        &mut self,
+        net: &Net,
+        new: &Settings,
+        next: crossing::Next,
+        added: &Routes,
+    ) -> Result<(), Failure> {
+        let metric = Routes::metric(new);
+        added.add(net, self.index, metric).await?;
+        let admitted = own_sources::admit(net, new, &[]).await;
+        let committed = admitted.and_then(|()| self.crossing.commit(new, next, &self.slow));
+        if committed.is_err() {
+            added.remove(net, self.index, metric).await;
+            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
+                tracing::warn!("{other}");
+            }
+        }
+        committed
+    }
+
     /// Others may have taken away what is ours; a reload is what the operator tries then.
-    async fn put_back(&self, net: &Net) -> Result<(), Failure> {
+    async fn put_back(&mut self, net: &Net) -> Result<(), Failure> {
         let own = self.own();
         net.set_tun_mtu(own.index, own.mtu).await?;
         let restored = net.put_back(&own).await?.unwrap_or_default();
         if !restored.is_empty() {
             let device = &self.settings.translator.device;
             tracing::warn!("{device} had lost {}: put back", shown(&restored));
+        }
+        if self.forwarding.switch_on()? {
+            tracing::warn!("somebody had switched forwarding off: it is switched on again");
         }
         Ok(())
     }

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
+use ipnet::IpNet;
+
 use super::{addresses, Isthmus};
 use crate::config::Settings;
 use crate::control::Request;
@@ -22,6 +24,8 @@ pub(super) struct Router<'a, R> {
     pub(super) came: Came,
     /// What stands in the way of packets, as it was said last.
     obstacles: BTreeSet<String>,
+    /// Where somebody has switched forwarding off, as it was said last.
+    unforwarded: BTreeSet<String>,
     /// Addresses of this host that the pool has too, as it was said last.
     contradiction: Option<String>,
 }
@@ -34,6 +38,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             read,
             came,
             obstacles: BTreeSet::new(),
+            unforwarded: BTreeSet::new(),
             contradiction: None,
         }
     }
@@ -44,6 +49,13 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         if let Err(failure) = self.compare_obstacles().await {
             tracing::warn!("what stands in the way of packets is not known: {failure}");
         }
+        self.look_at_forwarding();
+    }
+
+    fn look_at_forwarding(&mut self) {
+        let now = self.isthmus.forwarding.obstacles().into_iter().collect();
+        let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
+        tell(&mut self.unforwarded, now, therefore);
     }
 
     async fn compare_obstacles(&mut self) -> Result<(), Failure> {
@@ -52,14 +64,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let links: Vec<Link> = links.collect();
         let now = self.net.obstacles(&links, self.isthmus.index).await?;
         let now: BTreeSet<String> = now.into_iter().collect();
-        for new in now.difference(&self.obstacles) {
-            tracing::warn!("{new}: what needs it cannot pass");
-        }
-        let over: Vec<String> = self.obstacles.difference(&now).cloned().collect();
-        if !over.is_empty() {
-            tracing::info!("it is over that: {}", shown(&over));
-        }
-        self.obstacles = now;
+        tell(&mut self.obstacles, now, "what needs it cannot pass");
         Ok(())
     }
 
@@ -67,6 +72,18 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let names = &self.isthmus.settings.translator.interfaces;
         names.contains(&link.name)
     }
+}
+
+/// Says what is new, with what follows from it, and what is over.
+fn tell(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
+    for new in now.difference(before) {
+        tracing::warn!("{new}: {therefore}");
+    }
+    let over: Vec<String> = before.difference(&now).cloned().collect();
+    if !over.is_empty() {
+        tracing::info!("it is over that: {}", shown(&over));
+    }
+    *before = now;
 }
 
 impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
@@ -78,6 +95,22 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     fn own(&self) -> Option<Own> {
         Some(self.isthmus.own())
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.isthmus.index)
+    }
+
+    fn has_address(&self) -> bool {
+        false
+    }
+
+    fn leads(&self, to: &IpNet) -> bool {
+        let routes = &self.isthmus.routes;
+        match to {
+            IpNet::V4(to) => routes.v4.contains(to),
+            IpNet::V6(to) => routes.v6.contains(to),
+        }
     }
 
     fn ends(&self) -> bool {
@@ -132,6 +165,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
         self.look_for_obstacles().await;
+        Ok(())
+    }
+
+    async fn look_at_settings(&mut self) -> Result<(), Failure> {
+        self.look_at_forwarding();
         Ok(())
     }
 
