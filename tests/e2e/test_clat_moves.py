@@ -59,6 +59,28 @@ def test_a_device_that_is_down_is_named(net: Network, datapath: str) -> None:
     net.until(lambda: reaches(net))
 
 
+@pytest.mark.parametrize("mtu", [1400, 2000], ids=["smaller", "larger"])
+def test_a_device_that_is_down_follows_the_mtu(net: Network, datapath: str, mtu: int) -> None:
+    """It stays down and the program goes on; set up again, the device has its routes, which have the MTU of now."""
+    clat = net.clat(datapath)
+    net.run(net.client, "ip", "link", "set", "diolkos0", "down")
+    net.until(lambda: "diolkos0 is down: nothing can pass until it is up" in clat.log())
+    for name, device in ((net.server, "in0"), (net.router, "out0"), (net.router, "down0"), (net.client, "wan0")):
+        net.run(name, "ip", "link", "set", device, "mtu", str(mtu))
+    net.until(lambda: f"the MTU of wan0 is {mtu} bytes now" in clat.log() or clat.process.poll() is not None)
+    assert clat.process.poll() is None, clat.log()
+    (link,) = net.ip_json(net.client, "link", "show", "diolkos0")
+    assert link["mtu"] == mtu
+    assert "UP" not in link["flags"]
+    net.run(net.client, "ip", "link", "set", "diolkos0", "up")
+    net.until(lambda: reaches(net))
+    (route,) = net.ip_json(net.client, "-4", "route", "show", "dev", "diolkos0")
+    assert route["metrics"][0]["mtu"] == mtu - 28
+    assert "3 received" in net.ping("-c3", "-Mdo", f"-s{mtu - 28 - 28}").stdout, clat.log()
+    assert clat.stop() == 0
+    assert remains(net) == []
+
+
 def flood(net: Network, *last: str) -> None:
     """More news than a netlink socket holds, of both families, then something that matters, and more again."""
     noise = {

@@ -14,7 +14,7 @@ use crate::accelerate;
 use crate::config::{self, Settings};
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
-use crate::net::{Link, Medium, Net, Own, Route4, Route6};
+use crate::net::{Added, Link, Medium, Net, Own, Route4, Route6};
 use crate::own_sources;
 use crate::random::random;
 use crate::slowpath::{self, SlowPath};
@@ -124,7 +124,13 @@ impl Isthmus {
             self.has_address = true;
         }
         for route in routes4(self.index, site) {
-            site.net.add_route4(&route).await?;
+            if site.net.add_route4(&route).await? == Added::DeviceIsDown {
+                tracing::warn!(
+                    "{device} is down: its IPv4 routes are added when it is up (`ip link set {device} up`)",
+                    device = site.settings.translator.device
+                );
+                break;
+            }
         }
         self.is_open = true;
         Ok(())
@@ -136,10 +142,7 @@ impl Isthmus {
             return;
         }
         for route in routes4(self.index, site) {
-            // One that somebody else has taken away is away too.
-            if let Err(error) = site.net.remove_route4(&route).await {
-                tracing::debug!("{error}");
-            }
+            gone(site.net.remove_route4(&route).await);
         }
         self.is_open = false;
     }
@@ -160,20 +163,20 @@ impl Isthmus {
         }
         self.slow.swap(Arc::new(translator));
         if self.fast.is_none() && old.address != side6.address {
-            site.net.remove_route6(&route6(self.index, old)).await?;
+            gone(site.net.remove_route6(&route6(self.index, old)).await);
         }
         Ok(())
     }
 
     /// Follows the uplink's MTU; false if that is what it was. The larger device comes first and the smaller one last: no
-    /// packet meets one that is too small for it.
+    /// packet meets one that is too small for it. A device that is down stays down.
     pub async fn resize(&mut self, site: &Site) -> Result<bool, Failure> {
         let (old, new) = (self.mtus, mtus(&site.uplink));
         if old == new {
             return Ok(false);
         }
         if new[0] > old[0] {
-            site.net.set_tun_mtu(self.index, new[0]).await?;
+            site.net.set_mtu(self.index, new[0]).await?;
         }
         let translator = translator(site, self.side6)?;
         if let Some(fast) = &mut self.fast {
@@ -188,7 +191,7 @@ impl Isthmus {
             }
         }
         if new[0] < old[0] {
-            site.net.set_tun_mtu(self.index, new[0]).await?;
+            site.net.set_mtu(self.index, new[0]).await?;
         }
         Ok(true)
     }
@@ -220,6 +223,13 @@ impl Isthmus {
         if let Err(error) = fast.set_next_hop(router) {
             tracing::warn!("the next hop cannot be told to the fast path: {error}");
         }
+    }
+}
+
+/// A route that somebody else has removed is gone, too, as are all routes of a device that is down.
+fn gone(removed: Result<(), Failure>) {
+    if let Err(failure) = removed {
+        tracing::debug!("{failure}");
     }
 }
 

@@ -27,7 +27,7 @@ use crate::supervise::{Task, Watch};
 pub use address::Standing;
 pub use link::{Link, Medium};
 pub use own::{shown, Own};
-pub use route::{Route4, Route6};
+pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
 pub use way::Way;
 

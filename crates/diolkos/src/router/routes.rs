@@ -90,13 +90,13 @@ impl Routes {
         }
     }
 
-    /// Leads all of them to a device, or none.
+    /// Leads all of them to a device, or none. A device that is down gets them when it is up.
     pub async fn add(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
         let mut added = Routes::default();
         let mut refused = None;
         for &to in &self.v6 {
             match net.add_route6(&route6(to, index, metric)).await {
-                Ok(()) => added.v6.insert(to),
+                Ok(_) => added.v6.insert(to),
                 Err(failure) => {
                     refused = Some(failure);
                     break;
@@ -105,7 +105,7 @@ impl Routes {
         }
         for &to in self.v4.iter().take_while(|_| refused.is_none()) {
             match net.add_route4(&route4(to, index, metric)).await {
-                Ok(()) => added.v4.insert(to),
+                Ok(_) => added.v4.insert(to),
                 Err(failure) => {
                     refused = Some(failure);
                     break;
