@@ -59,12 +59,14 @@ def test_a_device_that_is_down_is_named(net: Network, datapath: str) -> None:
     net.until(lambda: reaches(net))
 
 
-def test_a_router_advertises_an_mtu(pref64: Pref64Network, datapath: str) -> None:
+@pytest.mark.parametrize("is_autonomous", [1, 0], ids=["autonomous", "on-link"])
+def test_a_router_advertises_an_mtu(pref64: Pref64Network, datapath: str, is_autonomous: int) -> None:
     """RFC 4861 section 4.6.4: nothing else changes, neither the link's MTU nor the addresses, and the CLAT follows."""
     pref64.sysctl(pref64.client, "net.ipv6.conf.wan0.accept_ra", "2")
-    prefix = "ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64)"
+    prefix = f"ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64, A={is_autonomous})"
     pref64.advertise(prefix)
-    pref64.until(lambda: '"mngtmpaddr":true' in pref64.run(pref64.client, "ip", "-j", "address").stdout)
+    if is_autonomous:
+        pref64.until(lambda: '"mngtmpaddr":true' in pref64.run(pref64.client, "ip", "-j", "address").stdout)
     clat = pref64.clat(datapath)
     for mtu in (1400, 1500):
         pref64.advertise(prefix, f"ICMPv6NDOptMTU(mtu={mtu})")

@@ -52,6 +52,7 @@ impl Net {
             MulticastGroup::Ipv6Rule,
             MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Prefix,
         ])
         .map_err(unconnected)?;
         let received = watch.task("netlink news", served(connection));
