@@ -5,6 +5,7 @@
 //! time limit, and news that were lost are answered by a new look at everything (`watcher`).
 
 mod address;
+mod change;
 mod link;
 mod nexthop;
 mod own;
