@@ -8,7 +8,7 @@ use ipnet::Ipv6Net;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::AddressFamily;
 
-use super::{in_time, Net};
+use super::{in_time, listed, Net};
 use crate::failure::Failure;
 
 /// What matters of an address of this host.
@@ -67,8 +67,8 @@ impl Address {
 
 impl Net {
     pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, Failure> {
-        let all = self.handle.address().get().execute();
-        let all: Vec<AddressMessage> = in_time(all.try_collect())
+        let all = listed(|| self.handle.address().get().execute().try_collect());
+        let all: Vec<AddressMessage> = all
             .await
             .map_err(|refusal| refusal.to("list the addresses"))?;
         Ok(all.iter().filter_map(Address::from_message).collect())

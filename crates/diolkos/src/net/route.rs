@@ -13,7 +13,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
 
-use super::{in_time, Net, Refusal};
+use super::{in_time, listed, Net, Refusal};
 use crate::failure::Failure;
 
 /// An IPv4 route into the translator.
@@ -176,7 +176,8 @@ impl Net {
         let mut filter = RouteMessage::default();
         filter.header.address_family = family;
         filter.attributes.extend(through.map(RouteAttribute::Oif));
-        in_time(self.handle.route().get(filter).execute().try_collect())
+        let all = || self.handle.route().get(filter.clone()).execute();
+        listed(|| all().try_collect())
             .await
             .map_err(|refusal| refusal.to("list the routes"))
     }
