@@ -26,7 +26,7 @@ impl Service for Clat {
     }
 
     fn own(&self) -> Option<Own> {
-        Some(self.isthmus.as_ref()?.own(&self.site))
+        Some(self.isthmus.as_ref()?.own())
     }
 
     fn ends(&self) -> bool {

@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use futures_util::TryStreamExt;
 use ipnet::Ipv6Net;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::AddressFamily;
 
-use super::{in_time, Net};
+use super::{in_time, listed, Net};
 use crate::failure::Failure;
 
 /// What matters of an address of this host.
@@ -66,8 +67,8 @@ impl Address {
 
 impl Net {
     pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, Failure> {
-        let all = self.handle.address().get().execute();
-        let all: Vec<AddressMessage> = in_time(all.try_collect())
+        let all = listed(|| self.handle.address().get().execute().try_collect());
+        let all: Vec<AddressMessage> = all
             .await
             .map_err(|refusal| refusal.to("list the addresses"))?;
         Ok(all.iter().filter_map(Address::from_message).collect())
@@ -130,6 +131,19 @@ impl Net {
         in_time(request.execute())
             .await
             .map_err(|refusal| refusal.to(format_args!("give {address} to the TUN device")))
+    }
+
+    /// Takes it away again.
+    pub async fn remove_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = 32;
+        message.header.index = index;
+        let address = IpAddr::V4(address);
+        message.attributes = vec![AddressAttribute::Local(address)];
+        in_time(self.handle.address().del(message).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("take {address} from the TUN device")))
     }
 }
 

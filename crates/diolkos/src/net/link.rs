@@ -9,7 +9,7 @@ use netlink_packet_route::link::{
 };
 use rtnetlink::LinkUnspec;
 
-use super::{in_time, Net};
+use super::{in_time, listed, Net};
 use crate::failure::Failure;
 
 /// What is in front of an IP packet on a link.
@@ -88,11 +88,13 @@ impl Link {
 impl Net {
     /// All links of this network namespace.
     pub async fn links(&self) -> Result<Vec<Link>, Failure> {
-        let all = self.handle.link().get().execute();
-        let all = all.map_ok(|message| Link::from_message(&message));
-        in_time(all.try_collect())
-            .await
-            .map_err(|refusal| refusal.to("list the network interfaces"))
+        let all = || self.handle.link().get().execute();
+        listed(|| {
+            let links = all().map_ok(|message| Link::from_message(&message));
+            links.try_collect()
+        })
+        .await
+        .map_err(|refusal| refusal.to("list the network interfaces"))
     }
 
     /// The link of that name; the error names those that exist.
@@ -154,7 +156,15 @@ impl Net {
         self.set_tun_mtu(index, mtu).await
     }
 
-    /// Gives the TUN device its MTU, and has it up.
+    /// Gives the TUN device its MTU. Whether it is up is the operator's choice.
+    pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+        let message = LinkUnspec::new_with_index(index).mtu(mtu).build();
+        in_time(self.handle.link().set(message).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("set the TUN device's MTU to {mtu} bytes")))
+    }
+
+    /// Gives the TUN device its MTU, and sets it up.
     pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
         in_time(self.handle.link().set(message).execute())

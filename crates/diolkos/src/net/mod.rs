@@ -5,6 +5,7 @@
 //! time limit, and news that were lost are answered by a new look at everything (`watcher`).
 
 mod address;
+mod change;
 mod link;
 mod nexthop;
 mod own;
@@ -20,7 +21,7 @@ use std::io;
 use std::time::Duration;
 
 use rtnetlink::MulticastGroup;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
@@ -28,12 +29,15 @@ use crate::supervise::{Task, Watch};
 pub use address::Standing;
 pub use link::{Link, Medium};
 pub use own::{shown, Own};
-pub use route::{Route4, Route6};
+pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
 pub use way::Way;
 
 /// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Until a list is asked for again that the socket has refused because of another one.
+const BUSY: Duration = Duration::from_millis(5);
 
 /// A connection to the kernel for requests. Dropped, it is closed.
 pub struct Net {
@@ -53,6 +57,7 @@ impl Net {
             MulticastGroup::Ipv6Rule,
             MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Prefix,
         ])
         .map_err(unconnected)?;
         let received = watch.task("netlink news", served(connection));
@@ -104,7 +109,31 @@ async fn in_time<T>(
     }
 }
 
+/// All that the kernel has of something, with its time limit. A socket lists one thing at a time and refuses the next,
+/// also while a list is on its way that nobody waits for any more.
+async fn listed<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Refusal>
+where
+    F: Future<Output = Result<T, rtnetlink::Error>>,
+{
+    let list = async {
+        loop {
+            match in_time(ask()).await {
+                Err(refusal) if refusal.is_busy() => sleep(BUSY).await,
+                done => return done,
+            }
+        }
+    };
+    timeout(PATIENCE, list)
+        .await
+        .unwrap_or(Err(Refusal::Silence))
+}
+
 impl Refusal {
+    fn is_busy(&self) -> bool {
+        let kind = self.errno().map(|e| e.kind());
+        kind == Some(io::ErrorKind::ResourceBusy)
+    }
+
     /// The kernel's refusal as an error number, where it is one.
     fn errno(&self) -> Option<io::Error> {
         match self {
@@ -132,6 +161,16 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn several_lists_at_once() {
+        let (watch, _alarm) = crate::supervise::pair();
+        let net = Net::requests(&watch).expect("a netlink socket");
+        let lists = (0..8).map(|_| net.all_addresses());
+        for list in futures_util::future::join_all(lists).await {
+            assert!(!list.expect("a list").is_empty());
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_has_an_end() {

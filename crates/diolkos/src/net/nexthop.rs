@@ -22,7 +22,7 @@ use netlink_packet_route::AddressFamily;
 use rtnetlink::IpVersion;
 
 use super::route::destination;
-use super::{in_time, Net};
+use super::{listed, Net};
 use crate::failure::Failure;
 
 const TABLE_MAIN: u8 = RouteHeader::RT_TABLE_MAIN;
@@ -54,8 +54,8 @@ impl Net {
 
     /// Whether there are IPv6 policy rules beside those with which a network namespace begins.
     pub(super) async fn has_rules6(&self) -> Result<bool, Failure> {
-        let rules = self.handle.rule().get(IpVersion::V6).execute();
-        let rules: Vec<RuleMessage> = in_time(rules.try_collect())
+        let rules = || self.handle.rule().get(IpVersion::V6).execute();
+        let rules: Vec<RuleMessage> = listed(|| rules().try_collect())
             .await
             .map_err(|refusal| refusal.to("list the policy rules"))?;
         Ok(!rules.iter().all(is_default))

@@ -13,7 +13,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
 
-use super::{in_time, Net, Refusal};
+use super::{in_time, listed, Net, Refusal};
 use crate::failure::Failure;
 
 /// An IPv4 route into the translator.
@@ -40,6 +40,15 @@ pub struct Route6 {
     pub index: u32,
     /// Preference among routes to the same place; the lower one wins.
     pub metric: Option<u32>,
+}
+
+/// What became of a route that was to be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// It is there.
+    Done,
+    /// The device is down, so it holds no routes. Once it is up again, [`Net::put_back`] adds them.
+    DeviceIsDown,
 }
 
 impl Route4 {
@@ -75,25 +84,28 @@ impl Route6 {
 
 impl Net {
     /// Adds the route; one that is there already is not replaced.
-    pub async fn add_route4(&self, route: &Route4) -> Result<(), Failure> {
+    pub async fn add_route4(&self, route: &Route4) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
-        done.map_err(|refusal| not_added(route.to, Some(route.metric), &refusal))
+        added(done, |refusal| {
+            not_added(route.to, Some(route.metric), refusal)
+        })
     }
 
     /// Adds the route in the place of one with the same destination and metric.
-    pub async fn replace_route4(&self, route: &Route4) -> Result<(), Failure> {
+    pub async fn replace_route4(&self, route: &Route4) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message()).replace();
-        in_time(request.execute())
-            .await
-            .map_err(|refusal| refusal.to(format_args!("replace the route to {}", route.to)))
+        let done = in_time(request.execute()).await;
+        added(done, |refusal| {
+            refusal.to(format_args!("replace the route to {}", route.to))
+        })
     }
 
     /// Adds the route; one that is there already is not replaced.
-    pub async fn add_route6(&self, route: &Route6) -> Result<(), Failure> {
+    pub async fn add_route6(&self, route: &Route6) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
-        done.map_err(|refusal| not_added(route.to, route.metric, &refusal))
+        added(done, |refusal| not_added(route.to, route.metric, refusal))
     }
 
     /// The IPv4 routes through a device that were added.
@@ -164,7 +176,8 @@ impl Net {
         let mut filter = RouteMessage::default();
         filter.header.address_family = family;
         filter.attributes.extend(through.map(RouteAttribute::Oif));
-        in_time(self.handle.route().get(filter).execute().try_collect())
+        let all = || self.handle.route().get(filter.clone()).execute();
+        listed(|| all().try_collect())
             .await
             .map_err(|refusal| refusal.to("list the routes"))
     }
@@ -214,6 +227,19 @@ pub(super) fn exits(message: &RouteMessage) -> impl Iterator<Item = u32> + '_ {
         let several = several.iter().map(|hop| hop.interface_index);
         one.into_iter().chain(several)
     })
+}
+
+fn added(
+    done: Result<(), Refusal>,
+    failure: impl FnOnce(&Refusal) -> Failure,
+) -> Result<Added, Failure> {
+    match done {
+        Ok(()) => Ok(Added::Done),
+        Err(refusal) => match refusal.errno().map(|e| e.kind()) {
+            Some(io::ErrorKind::NetworkDown) => Ok(Added::DeviceIsDown),
+            _ => Err(failure(&refusal)),
+        },
+    }
 }
 
 fn not_added(to: impl Display, metric: Option<u32>, refusal: &Refusal) -> Failure {

@@ -194,26 +194,17 @@ impl Isthmus {
             return Err(Failure::run_time("diolkos is about to end"));
         }
         let routes = Routes::of(&new);
-        let metric = Routes::metric(&new);
-        let added = routes.without(&self.routes);
-        // A larger device first, a smaller one last: no packet meets one that is too small for it.
-        let (old_mtu, new_mtu) = (
-            device_mtu(&self.settings, self.found),
-            device_mtu(&new, found),
-        );
-        if new_mtu > old_mtu {
-            net.set_tun_mtu(self.index, new_mtu).await?;
-        }
-        if let Err(failure) = self.put_in_force(net, &new, next, &added).await {
-            if new_mtu > old_mtu {
-                if let Err(other) = net.set_tun_mtu(self.index, old_mtu).await {
-                    tracing::warn!("{other}");
-                }
+        let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
+        let commit = async {
+            own_sources::admit(net, &new, &[]).await?;
+            self.crossing.commit(&new, next, &self.slow)
+        };
+        if let Err(failure) = net.change(&old_own, &own, commit).await {
+            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
+                tracing::warn!("{other}");
             }
             return Err(failure);
         }
-        let removed = self.routes.without(&routes);
-        removed.remove(net, self.index, metric).await;
         (self.settings, self.found, self.routes) = (new, found, routes);
         // An interface may have come again unnoticed. The new configuration is in force whatever becomes of that.
         if let Err(failure) = self.widen(&inline) {
@@ -227,27 +218,6 @@ impl Isthmus {
         memory::give_back();
         self.announce("reloaded");
         Ok(())
-    }
-
-    /// With an error, the old configuration is in force as it was.
-    async fn put_in_force(
-        &mut self,
-        net: &Net,
-        new: &Settings,
-        next: crossing::Next,
-        added: &Routes,
-    ) -> Result<(), Failure> {
-        let metric = Routes::metric(new);
-        added.add(net, self.index, metric).await?;
-        let admitted = own_sources::admit(net, new, &[]).await;
-        let committed = admitted.and_then(|()| self.crossing.commit(new, next, &self.slow));
-        if committed.is_err() {
-            added.remove(net, self.index, metric).await;
-            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
-                tracing::warn!("{other}");
-            }
-        }
-        committed
     }
 
     /// Others may have taken away what is ours; a reload is what the operator tries then.
@@ -267,11 +237,7 @@ impl Isthmus {
 
     /// What has to stay on the device.
     fn own(&self) -> Own {
-        Own {
-            index: self.index,
-            mtu: device_mtu(&self.settings, self.found),
-            ..self.routes.own(self.index, Routes::metric(&self.settings))
-        }
+        own(self.index, &self.settings, self.found, &self.routes)
     }
 
     fn announce(&self, event: &str) {
@@ -320,5 +286,13 @@ impl Isthmus {
                 );
             }
         }
+    }
+}
+
+/// What a configuration has on the device.
+fn own(index: u32, settings: &Settings, found: Found, routes: &Routes) -> Own {
+    Own {
+        mtu: device_mtu(settings, found),
+        ..routes.own(index, Routes::metric(settings))
     }
 }
