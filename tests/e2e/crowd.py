@@ -169,7 +169,19 @@ class Crowd:
     def __post_init__(self) -> None:
         self.cpus = len(os.sched_getaffinity(0))
         self.net.ip(self.net.translator, "route", "add", NODES_NET, "via", "2001:db8:6::2")
+        self.keep_neighbours()
         self.listen()
+
+    def keep_neighbours(self) -> None:
+        """Write down the neighbours of all links. The kernel has one table for all namespaces: while others fill it, a
+        neighbour that has to be found again cannot be, and sending fails with EINVAL."""
+        net = self.net
+        for one, its, other, others in ((net.v4, "a0", net.translator, "b4"), (net.v6, "a0", net.translator, "b6")):
+            for here, link, there, end in ((one, its, other, others), (other, others, one, its)):
+                described = net.ip_json(there, "address", "show", "dev", end)[0]
+                for address in (known["local"] for known in described["addr_info"]):
+                    known = (address, "lladdr", described["address"], "dev", link, "nud", "permanent")
+                    net.run(here, "ip", "neigh", "replace", *known)
 
     def listen(self) -> None:
         """From now on what arrives is looked at."""

@@ -47,6 +47,19 @@ def test_upstream_is_silent_about_aaaa(dns64_network: Dns64Network) -> None:
     assert net.dig("any.example").data() == ["2001:db8:64::c000:24d"]
 
 
+def test_slow_names_do_not_fill_the_log(dns64_network: Dns64Network) -> None:
+    """A client asks for names that time out and names that do not, in turn. The log says it once in ten seconds."""
+    net = dns64_network
+    net.resolver_that("is_silent_about_slow")
+    running = quick(net, "tries = 1\n")
+    for number in range(5):
+        assert net.dig(f"slow{number}.example").status == "SERVFAIL"
+        assert net.dig(f"quick{number}.example").status == "NOERROR"
+    assert net.counters()["upstream.timeout"] >= 5
+    # More than one where ten seconds have passed meanwhile.
+    assert running.log().count("failed: no answer") < 5
+
+
 def test_the_next_resolver_is_asked(dns64_network: Dns64Network) -> None:
     """The first one does not exist; after one question it is asked last."""
     net = dns64_network

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from crowd import Crowd
 from nat64 import TRANSLATOR, UNSHARED, Nat64Network
-from siit import V4, V4_IN_IPV6
+from siit import TRANSLATOR4, TRANSLATOR6, V4, V4_IN_IPV6, V6
 
 # Few enough that ports are used again and again after a reload; both pools have some of them.
 POOLS = ['"192.0.2.0/31"\nports = "5000-5999"', '"192.0.2.1"\nports = "5250-5999"']
@@ -35,6 +35,15 @@ def test_a_crowd_of_nodes(nat64: Nat64Network) -> None:
     assert seen["heard"] > seen["sent"] // 10, seen
     assert seen["moved"] > 0, seen
     assert counters["fast.translated_6to4"] > seen["sent"] // 10, counters
+
+
+def test_no_neighbour_is_lost(nat64: Nat64Network) -> None:
+    """Other namespaces may fill the kernel's table of neighbours. Those of the crowd stay in it."""
+    Crowd(nat64, V4, V4_IN_IPV6)
+    ways = ((nat64.v6, TRANSLATOR6), (nat64.translator, V6), (nat64.translator, V4), (nat64.v4, TRANSLATOR4))
+    for name, address in ways:
+        [known] = nat64.ip_json(name, "neigh", "show", address)
+        assert known["state"] == ["PERMANENT"]
 
 
 def test_a_fault_would_be_seen(nat64: Nat64Network) -> None:

@@ -22,7 +22,7 @@ pub struct Received {
 pub fn read(front: &[u8; VNET], packet: &mut [u8]) -> Option<Received> {
     let mut header = Header::parse(front)?;
     if let Some(place) = vnet::checksum_place(front) {
-        header.partial_checksum = !finish_inner(packet, place);
+        header.partial_checksum = !finish(packet, place);
     }
     Some(Received {
         offload: offload(&header),
@@ -35,13 +35,13 @@ pub fn write(offload: Offload, ecn: bool, packet: &[u8]) -> [u8; VNET] {
     header_of(offload, ecn).emit(&shape(packet))
 }
 
-/// A tunnel leaves the checksum of the packet inside to the device, and its own is whole. What is inside is not
-/// translated, and the next device is told of the outer packet only: so the sum is finished here. False if it is the
-/// outer one that is left to do.
-fn finish_inner(packet: &mut [u8], place: ChecksumPlace) -> bool {
+/// The checksum of TCP or UDP is left to the next device, with the sum of the other pseudo-header. Any other one is
+/// finished here, for the header cannot say it of the translated packet: that of a packet in a tunnel, whose own is whole,
+/// and one that a virtual machine asks for, of ICMP say. False if it is left.
+fn finish(packet: &mut [u8], place: ChecksumPlace) -> bool {
     let start = usize::from(place.start);
     let at = start + usize::from(place.offset);
-    if start <= usize::from(shape(packet).l4_offset) || at + 2 > packet.len() {
+    if is_transports(packet, place) || at + 2 > packet.len() {
         return false;
     }
     let sum = match !csum::sum(&packet[start..]).fold() {
@@ -50,6 +50,14 @@ fn finish_inner(packet: &mut [u8], place: ChecksumPlace) -> bool {
     };
     packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     true
+}
+
+/// Whether it is the checksum of TCP or UDP of this packet.
+fn is_transports(packet: &[u8], place: ChecksumPlace) -> bool {
+    let shape = shape(packet);
+    let protocol = packet.get(if shape.ipv6 { 6 } else { 9 });
+    matches!(protocol, Some(6 | 17))
+        && (place.start, place.offset) == (shape.l4_offset, shape.checksum_offset)
 }
 
 fn offload(header: &Header) -> Offload {
@@ -123,19 +131,42 @@ mod tests {
             start: 20,
             offset: 6,
         };
-        assert!(!finish_inner(&mut packet.clone(), outer));
+        assert!(!finish(&mut packet.clone(), outer));
         let inner = ChecksumPlace {
             start: 28,
             offset: 6,
         };
-        assert!(finish_inner(&mut packet, inner));
+        assert!(finish(&mut packet, inner));
         // 0x1234 + 0x0102 + 0x0304 = 0x163a
         assert_eq!(packet[34..36], (!0x163au16).to_be_bytes());
         let beyond = ChecksumPlace {
             start: 38,
             offset: 1,
         };
-        assert!(!finish_inner(&mut packet, beyond));
+        assert!(!finish(&mut packet, beyond));
+    }
+
+    #[test]
+    fn a_checksum_of_icmp_is_finished() {
+        // An echo request whose field holds the sum of the pseudo-header: addresses of zeros, 12 bytes, ICMPv6 (RFC 8200
+        // section 8.1).
+        let mut packet = vec![0; 40 + 12];
+        (packet[0], packet[6], packet[40]) = (0x60, 58, 128);
+        packet[42..44].copy_from_slice(&(12u16 + 58).to_be_bytes());
+        packet[44..].copy_from_slice(&[0x0f, 0xa0, 0, 7, 1, 2, 3, 4]);
+        let front = Header {
+            partial_checksum: true,
+            segments: None,
+        };
+        let front = front.emit(&Shape {
+            checksum_offset: 2,
+            ..shape(&packet)
+        });
+        let received = read(&front, &mut packet).expect("it is no super-packet");
+        assert_eq!(received.offload.checksum, Checksum::Complete);
+        // 0x8000 + 0x0046 + 0x0fa0 + 0x0007 + 0x0102 + 0x0304 = 0x93f3
+        assert_eq!(packet[42..44], (!0x93f3u16).to_be_bytes());
+        assert_eq!(packet[44..], [0x0f, 0xa0, 0, 7, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -56,6 +56,8 @@ struct Resolver {
     ports: Ports,
     /// Until then others are better.
     penalised: Cell<Option<Instant>>,
+    /// Until then the log has heard of it. A client that asks for slow names and quick ones in turn cannot fill the log.
+    told: Cell<Option<Instant>>,
 }
 
 impl Upstream {
@@ -68,6 +70,7 @@ impl Upstream {
             address,
             ports: Ports::new(address, ids.clone(), tally.clone(), watch.clone()),
             penalised: Cell::default(),
+            told: Cell::default(),
         };
         Ok(Upstream {
             resolvers: dns64.upstream.iter().map(|r| resolver(r.0)).collect(),
@@ -133,8 +136,9 @@ impl Upstream {
 
     fn penalise(&self, resolver: &Resolver, why: &str) {
         let now = Instant::now();
-        let before = resolver.penalised.replace(Some(now + PENALTY));
-        if before.is_none_or(|end| end < now) {
+        resolver.penalised.set(Some(now + PENALTY));
+        if resolver.told.get().is_none_or(|end| end < now) {
+            resolver.told.set(Some(now + PENALTY));
             tracing::warn!("the resolver {} failed: {why}", resolver.address);
         }
     }
