@@ -10,23 +10,12 @@ from typing import Any
 
 from diolkos_lab.experiment.definition import Claim, Study, Subject
 from diolkos_lab.experiment.loads import LoadName
+from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.median import FEWEST
 from diolkos_lab.stats.pairing import CellKey, Ratio, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
-WORDS: dict[LoadName, str] = {
-    "pps": "load–loss curve",
-    "tcp-upload": "TCP upload",
-    "tcp-download": "TCP download",
-    "ping": "ping",
-    "new-flows": "new flows",
-    "capacity": "table capacity",
-    "dns": "DNS",
-    "http": "HTTP",
-    "mlrsearch": "MLRsearch",
-    "rfc8219": "RFC 8219",
-}
 
 
 def verdicts(study: Study, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -101,7 +90,7 @@ def _verdict(
 ) -> dict[str, Any]:
     outcome = decide(claim, ratio)
     bound = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
-    what = f"{claim.system} {claim.datapath}, {WORDS[load]}"
+    what = f"{claim.system} {claim.datapath}, {LOADS[load].words}"
     if level:
         what += f" ({', '.join(f'{name} {value}' for name, value in level.items())})"
     of = _in_words(other, claim.against_where)
@@ -115,7 +104,7 @@ def _verdict(
         sentence = f"{what}: not decided, because {obstacle}; the rule asks for {bound} of {of}."
     return {
         "claim": claim.claim,
-        "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {WORDS[load]}: {bound}",
+        "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {LOADS[load].words}: {bound}",
         "outcome": outcome,
         "sentence": f"{outcome.capitalize()}. {sentence}",
         "value": ratio.median if ratio else None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.read import Cell, natural
 
 INK = "#1a1a19"  # text, axes and the native IPv6 path
@@ -65,17 +66,7 @@ _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what
 CHAIN = "464xlat"
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
-LOADS = {
-    "tcp-upload": "TCP upload",
-    "tcp-download": "TCP download",
-    "udp": "UDP",
-    "ping": "ping",
-    "pps": "packets",
-    "new-flows": "new flows",
-    "capacity": "table capacity",
-    "dns": "DNS",
-    "http": "HTTP",
-}
+WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
 
 
 def look(cell: Cell) -> Look:
@@ -112,7 +103,7 @@ def short_label(cell: Cell) -> str:
 def load_label(load: str) -> str:
     """A load with its variant: "TCP upload, 30 s, 10 streams"."""
     base, *variant = load.split(" ")
-    return ", ".join([LOADS.get(base, base), *map(_variant, variant)])
+    return ", ".join([WORDS.get(base, base), *map(_variant, variant)])
 
 
 def _variant(part: str) -> str:
@@ -144,7 +135,7 @@ def size(count: int) -> str:
 
 def load_order(load: str) -> tuple:
     base = load.split(" ", maxsplit=1)[0]
-    return (list(LOADS).index(base) if base in LOADS else len(LOADS), natural(load))
+    return (list(WORDS).index(base) if base in WORDS else len(WORDS), natural(load))
 
 
 def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
