@@ -93,7 +93,8 @@ def parse(text: str, load: PpsLoad) -> Reading:
 def _direction(measured: dict[str, Any], text: str) -> dict[str, Any]:
     """The only one."""
     try:
-        return measured["directions"][0]
+        found: dict[str, Any] = measured["directions"][0]
+        return found
     except (IndexError, KeyError) as error:
         raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
 
@@ -102,7 +103,7 @@ def report(text: str, event: str) -> dict[str, Any]:
     """The last line, which has to be this event. Raises LoadFault."""
     lines = text.strip().splitlines()
     try:
-        found = json.loads(lines[-1])
+        found: dict[str, Any] = json.loads(lines[-1])
         if (found["format"], found["event"]) != (FORMAT, event):
             raise LoadFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
         return found

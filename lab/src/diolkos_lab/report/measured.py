@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from matplotlib.figure import Figure
+
 from diolkos_lab.report import applications, blind_spots
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, levels, rtt, throughput
+from diolkos_lab.report.pictures.style import Draw, Layout
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.tables import Table, distribution, ratios
 
@@ -128,5 +133,5 @@ def _readings(results: Results, load: str, quantity: str, what: str) -> Table | 
     return distribution(results, load, quantity, f"{title}: {what}", name)
 
 
-def _bind(draw, results: Results, log: bool):
+def _bind(draw: Callable[[Results, Layout, bool], Figure], results: Results, log: bool) -> Draw:
     return lambda layout: draw(results, layout, log)

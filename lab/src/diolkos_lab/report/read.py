@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
@@ -89,7 +90,7 @@ class Row:
     baseline: str | None
     ratio: float | None
     ratio_ci95: Interval | None
-    raw: dict = field(repr=False, hash=False, compare=False, default_factory=dict)
+    raw: dict[str, Any] = field(repr=False, hash=False, compare=False, default_factory=dict)
     distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of distrusted trials
 
 
@@ -121,17 +122,17 @@ class Floor:
 class Results:
     folder: Path
     name: str  # the study's
-    study: dict  # study.toml
-    host: dict  # host.json
+    study: dict[str, Any]  # study.toml
+    host: dict[str, Any]  # host.json
     trials: list[Trial]
     rows: list[Row]
     untrusted: list[Row]  # beside those of `rows` that have no trusted median or ratio: over all trials, no intervals
     quick: bool
     generated: str | None
-    verdicts: list[dict]
+    verdicts: list[dict[str, Any]]
     noise_floor: list[Floor]
-    missing: list[dict]
-    failures: list
+    missing: list[dict[str, Any]]
+    failures: list[Any]
     gaps: list[str]  # one sentence for each thing the folder lacks
 
     def row(self, cell: Cell, load: str, metric: str) -> Row | None:
@@ -222,14 +223,14 @@ def read(folder: Path) -> Results:
 # ---- files
 
 
-def _samples(folder: OpenFolder, gaps: list[str]) -> tuple[dict, list[dict]]:
+def _samples(folder: OpenFolder, gaps: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The header and the trials. A killed run may have torn its last line; that costs one trial, not the report."""
     content = folder.read("samples.jsonl")
     if content is None:
         gaps.append("samples.jsonl is missing: nothing can be shown over time, and no distribution.")
         return {}, []
     lines = [line for line in content.decode("utf-8", errors="replace").splitlines() if line.strip()]
-    header: dict = {}
+    header: dict[str, Any] = {}
     trials, torn = [], 0
     for line in lines:
         try:
@@ -249,7 +250,7 @@ def _samples(folder: OpenFolder, gaps: list[str]) -> tuple[dict, list[dict]]:
     return header, trials
 
 
-def _json(folder: OpenFolder, name: str, shape: type[BaseModel], gaps: list[str], consequence: str) -> dict:
+def _json(folder: OpenFolder, name: str, shape: type[BaseModel], gaps: list[str], consequence: str) -> dict[str, Any]:
     content = folder.read(name)
     if content is None:
         gaps.append(f"{name} is missing: {consequence}.")
@@ -265,7 +266,7 @@ def _json(folder: OpenFolder, name: str, shape: type[BaseModel], gaps: list[str]
     return value
 
 
-def _toml(folder: OpenFolder, gaps: list[str]) -> dict:
+def _toml(folder: OpenFolder, gaps: list[str]) -> dict[str, Any]:
     content = folder.read("study.toml")
     if content is None:
         gaps.append("study.toml is missing: the study's own text and plan are unknown.")
@@ -277,7 +278,7 @@ def _toml(folder: OpenFolder, gaps: list[str]) -> dict:
         return {}
 
 
-def _check_format(path: Path, content: dict) -> None:
+def _check_format(path: Path, content: dict[str, Any]) -> None:
     found = content.get("format", "nothing")
     if found != FORMAT:
         raise UnreadableFolder(
@@ -286,14 +287,14 @@ def _check_format(path: Path, content: dict) -> None:
         )
 
 
-def _study_name(study: dict) -> str | None:
+def _study_name(study: dict[str, Any]) -> str | None:
     return study.get("name") or (study.get("study") or {}).get("name")
 
 
 # ---- records
 
 
-def _cell(record: dict, values: dict, factors: Factors) -> Cell:
+def _cell(record: dict[str, Any], values: dict[str, Any], factors: Factors) -> Cell:
     return Cell(
         system=str(record.get("system", "unknown")),
         datapath=str(record.get("datapath") or ""),
@@ -304,7 +305,7 @@ def _cell(record: dict, values: dict, factors: Factors) -> Cell:
     )
 
 
-def _trial(record: dict, factors: Factors) -> Trial:
+def _trial(record: dict[str, Any], factors: Factors) -> Trial:
     return Trial(
         cell=_cell(record, record.get("factors") or {}, factors),
         load=factors.load(record, record.get("factors") or {}),
@@ -321,7 +322,7 @@ def _trial(record: dict, factors: Factors) -> Trial:
     )
 
 
-def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
+def _series(raw: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """Points without a value (a lost echo) are left out: loss is a metric of its own."""
     pairs = [(number(t), number(y)) for t, y in zip(raw.get("t") or [], raw.get("y") or [], strict=False)]
     pairs = [(t, y) for t, y in pairs if t is not None and y is not None]
@@ -331,7 +332,7 @@ def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
     return np.asarray(t, dtype=float), np.asarray(y, dtype=float)
 
 
-def _row(record: dict, factors: Factors) -> Row:
+def _row(record: dict[str, Any], factors: Factors) -> Row:
     return Row(
         cell=_cell(record, record, factors),
         load=factors.load(record, record),
@@ -348,7 +349,7 @@ def _row(record: dict, factors: Factors) -> Row:
     )
 
 
-def _floor(record: dict, factors: Factors) -> Floor | None:
+def _floor(record: dict[str, Any], factors: Factors) -> Floor | None:
     ratio, subject = number(record.get("ratio")), str(record.get("subject", "")).split("/")
     if ratio is None or len(subject) != 4:
         return None
@@ -378,12 +379,13 @@ def interval(raw: object) -> Interval | None:
     if not isinstance(raw, Iterable) or isinstance(raw, (str, dict)):
         return None
     ends = [number(v) for v in raw]
-    if len(ends) != 2 or ends[0] is None or ends[1] is None:
+    if len(ends) != 2:
         return None
-    return min(ends), max(ends)
+    low, high = ends
+    return None if low is None or high is None else (min(low, high), max(low, high))
 
 
-def natural(value: object) -> list:
+def natural(value: object) -> list[Any]:
     """A sort key: numbers in texts by size, and "on" (the kernel's default) before "off"."""
     text = " ".join(map("=".join, value)) if isinstance(value, tuple) else str(value)
     parts = re.split(r"(\d+(?:\.\d+)?)", re.sub(r"\bon\b", "0", re.sub(r"\boff\b", "1", text)))

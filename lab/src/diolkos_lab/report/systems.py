@@ -9,6 +9,7 @@ dashed and markers differ, so that nothing hangs on colour alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.read import Cell, natural
@@ -133,7 +134,7 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
-def load_order(load: str) -> tuple:
+def load_order(load: str) -> tuple[Any, ...]:
     base = load.split(" ", maxsplit=1)[0]
     return (list(WORDS).index(base) if base in WORDS else len(WORDS), natural(load))
 
@@ -147,7 +148,7 @@ def missing_label(system: str, datapath: str | None) -> str:
     return label(Cell(system, datapath or "", "ipv4", 1))
 
 
-def order(cell: Cell) -> tuple:
+def order(cell: Cell) -> tuple[Any, ...]:
     """Native first, then the others as an operator would line them up; unknown systems last."""
     rank = _ORDER.index(cell.system) if cell.system in _ORDER else len(_ORDER)
     mode, _, last = cell.datapath.rpartition("-")

@@ -15,6 +15,7 @@ from pathlib import Path
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family, Guards, Topology
 from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, PpsLoad
+from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
 from diolkos_lab.load import registry
 from diolkos_lab.load.answers import RightAnswers, require_all_right
@@ -61,7 +62,7 @@ class Station:
     """Use as a context manager. `failure` holds the reason while the system does not work."""
 
     def __init__(
-        self, cell: LaneCell, found: Found, around: Surroundings, loads: Sequence[AnyLoad], resolver: Found | None
+        self, cell: LaneCell, found: Found, around: Surroundings, loads: Sequence[AnyLoad | Procedure], resolver: Found | None
     ) -> None:
         """`loads` are all that this station will be asked to make; `resolver` serves names where one of them needs it."""
         datapath = found.system.datapath[cell.subject.datapath]

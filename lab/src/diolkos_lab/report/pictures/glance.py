@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from diolkos_lab.report.pictures.style import GROUND, SHADE, SOFT, Layout, figure
-from diolkos_lab.report.quantities import factor, percent
+from diolkos_lab.report.quantities import NONE, factor, percent
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import INK, label, load_label, look, order
 
@@ -114,6 +114,8 @@ def _right_end(rows: dict[Cell, Row]) -> float:
 
 def text(row: Row) -> str:
     """The ratio as its axis counts: per cent of a throughput, times of a time; in brackets when it is not trusted."""
+    if row.ratio is None:
+        return NONE
     shown = percent if row.metric == "throughput" else factor
     said = shown(row.ratio, row.ratio_ci95)
     return f"({said})" if "ratio" in row.distrusted else said
