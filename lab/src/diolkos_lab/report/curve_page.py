@@ -42,7 +42,7 @@ def concerns(results: Results) -> bool:
 
 
 def write(results: Results) -> Path:
-    result = samples_folder.read(results.folder)
+    result = samples_folder.whole(results.contents)
     curves, found = summary.gathered(result), summary.gathered_procedures(result)
     own = [
         *procedure_chapters.chapters(found),

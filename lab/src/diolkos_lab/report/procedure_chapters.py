@@ -31,7 +31,7 @@ def of_run(results: Results) -> list[Chapter]:
     """The same for a run that has other loads too; empty for one without procedures."""
     if not any(trial.load.split(" ")[0] in LOADS for trial in results.trials):
         return []
-    return chapters(summary.gathered_procedures(samples_folder.read(results.folder)))
+    return chapters(summary.gathered_procedures(samples_folder.whole(results.contents)))
 
 
 def kept_up(found: Found) -> str:
