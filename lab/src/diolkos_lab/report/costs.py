@@ -10,8 +10,8 @@ from diolkos_lab.report.grades import half_width
 from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
 from diolkos_lab.report.ratio_words import TIMES_FROM
 from diolkos_lab.report.read import Cell, Interval, Results, Row
-from diolkos_lab.report.systems import baseline_label, order, short_label
-from diolkos_lab.report.words import HEADLINE, Answer, answers, carries, plainest
+from diolkos_lab.report.systems import HEADLINE, baseline_label, order, short_label
+from diolkos_lab.report.words import Answer, answers, carries, plainest
 
 
 class Shown(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from diolkos_lab.experiment.definition import PACKETS
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.read import Cell, natural
 
@@ -68,6 +69,8 @@ CHAIN = "464xlat"
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
+# What stands in the answer for a system, each with its main metric; all else is in the pictures and tables.
+HEADLINE = tuple((load, LOADS[load].main({})) for load in PACKETS)
 
 
 def look(cell: Cell) -> Look:

@@ -19,7 +19,7 @@ import numpy as np
 from diolkos_lab.metric import named
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
-from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
+from diolkos_lab.report.quantities import NONE, Scale, percent, ratio_of, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
@@ -58,8 +58,7 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
     unit = scale(metric, [r.median for r in rows], rows[0].unit)
     known = named(metric)
-    # Where more is better a ratio reads as a share, elsewhere as so many times.
-    share = percent if known and known.better == "higher" else factor
+    share = ratio_of(metric)
     lines = [
         [
             label(r.cell),

@@ -17,7 +17,7 @@ from diolkos_lab.report.grades import FAIR, grade, half_width
 from diolkos_lab.report.quantities import count, listing, percent, times
 from diolkos_lab.report.ratio_words import application_words, rtt_words, share, throughput_words
 from diolkos_lab.report.read import Cell, Floor, Results, Row
-from diolkos_lab.report.systems import FAMILIES, label, load_label, missing_label, order, short_label, variant
+from diolkos_lab.report.systems import FAMILIES, HEADLINE, label, load_label, missing_label, order, short_label, variant
 
 # A run with more distrusted trials than this share is a run on a disturbed host.
 DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
@@ -25,8 +25,6 @@ DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
 NOISE_TOO_MUCH = 0.25
 # Fewer blocks than this make an interval that leans on very few differences.
 FEW_BLOCKS = 8
-# What stands in the answer for a system; all else is in the pictures and tables.
-HEADLINE = (("tcp-upload", "throughput"), ("tcp-download", "throughput"), ("ping", "rtt"))
 
 
 def carries(results: Results, cell: Cell) -> bool:
