@@ -55,7 +55,8 @@ def judge(curve: Curve, seed: int = resampling.SEED) -> Judgement:
     few = int(curve.runs.min())
     ends, share = None, None
     if few >= resampling.FEWEST:
-        ends = tuple(float(end[0]) for end in resampling.interval(crossings(rates, drawn)[:, None], few))
+        lowest, highest = resampling.interval(crossings(rates, drawn)[:, None], few)
+        ends = float(lowest[0]), float(highest[0])
         share = {name: float(good(drawn, drawn_tir, PDR, rule).mean()) for name, rule in RULES.items()}
     return Judgement(curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, low, high, seed)
 

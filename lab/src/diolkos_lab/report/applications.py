@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import functools
+
+from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, levels, rtt
 from diolkos_lab.report.quantities import listing, percent
@@ -10,7 +13,7 @@ from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label, short_label, variant
 from diolkos_lab.report.tables import Table, distribution, ratios
 
-METRICS = ("latency", "lookup", "rate", "cpu_answer", "busy")
+METRICS: tuple[RowMetric, ...] = ("latency", "lookup", "rate", "cpu_answer", "busy")
 ALL_BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 HTTP, DNS = ("http",), ("dns",)
 POINTS = "Point: median of the trials; bar: 95 % interval; hollow: too few trials for one."
@@ -123,7 +126,7 @@ def _hills(results: Results, base: str, axis: str) -> list[Picture]:
                     title,
                     HILLS,
                     rtt.alt_of(found, axis.capitalize()),
-                    lambda layout, found=found: rtt.draw_distribution(found, layout, axis),
+                    functools.partial(rtt.draw_distribution, found, axis=axis),
                 )
             )
     return pictures

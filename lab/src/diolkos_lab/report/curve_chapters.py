@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import Measured, Setting
+from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, load_loss, load_loss_sheet
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import LOOKS, Look, look, short_label
 from diolkos_lab.report.tables import Table
 
-WORDS = {
+WORDS: dict[Seating, str] = {
     "apart": "generator and system on CPUs of their own",
+    "beside": "the system's programs on a CPU of their own",
     "one-cpu": "all on one CPU",
     "free": "nothing pinned",
 }
@@ -86,7 +90,7 @@ def _three(rate: float) -> str:
     return rate_text(float(f"{rate:.3g}"))
 
 
-def _how(setting: Setting) -> tuple:
+def _how(setting: Setting) -> tuple[Any, ...]:
     return setting.placement, setting.size, setting.seconds, setting.flows
 
 
@@ -172,7 +176,7 @@ def _payers(curves: Sequence[Measured]) -> Chapter:
 _RAW_KEY = ["system", "datapath", "family", "hops", "replica", "placement", "size_bytes", "seconds", "flows"]
 
 
-def _raw_key(setting: Setting) -> list:
+def _raw_key(setting: Setting) -> list[Any]:
     plain = [setting.system, setting.datapath, setting.family, setting.hops, setting.replica]
     return [*plain, setting.placement, setting.size, setting.seconds, setting.flows]
 
@@ -226,7 +230,7 @@ def _each(curves: Sequence[Measured]) -> Chapter:
                 title,
                 " ".join(said[1:]) or "Nothing else to know.",
                 " ".join(said),
-                lambda layout, curve=curve, title=title: load_loss.draw(curve.found, title, DEFAULT_RULE, layout),
+                functools.partial(load_loss.draw, curve.found, title, DEFAULT_RULE),
             )
         )
     return Chapter("each", "Each curve with its reason", pictures=pictures)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.stats.median import Interval, interval, median
 
 Record = Mapping[str, Any]  # one line of samples.jsonl
@@ -21,7 +22,7 @@ class CellKey:
     """Names one cell in the samples. `subject` is `system/datapath/family/hops`."""
 
     subject: str
-    load: str
+    load: LoadName
     factors: tuple[tuple[str, Any], ...]
     replica: int = 1
 

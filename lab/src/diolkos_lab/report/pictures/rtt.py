@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
+from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.over_time import Line, Panel, panels
 from diolkos_lab.report.pictures.style import (
     SHADE,
@@ -26,7 +29,8 @@ from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import INK, label, look, order, short_label
 from diolkos_lab.report.tables import readings
 
-LOAD, QUANTITY = "ping", "rtt"
+LOAD = "ping"
+QUANTITY: RowMetric = "rtt"
 # Fewer echoes than this have no shape worth drawing.
 FEWEST_FOR_SHAPE = 20
 
@@ -48,7 +52,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
         for line in panel.lines:
             _plot(ax, line, unit, log)
         ax.set_xlabel("time in the trial, s")
-        ax.set_ylabel(f"round-trip time, {unit.unit}" + (" (log scale)" if log else ""))
+        ax.set_ylabel(f"{METRICS[QUANTITY].axis}, {unit.unit}" + (" (log scale)" if log else ""))
         ax.set_xlim(panel.start, panel.end)
         ax.grid(axis="y")
         if log:
@@ -92,7 +96,7 @@ def singles(results: Results, load: str, quantity: str) -> list[tuple[Cell, np.n
     return [(cell, values[values > 0]) for cell, values in found if (values > 0).any()]
 
 
-def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis: str = "round-trip time") -> Figure:
+def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis: str = METRICS[QUANTITY].axis) -> Figure:
     """One row for each system: the density of single readings, with median, 95th and 99th percentile and maximum."""
     unit = _unit([float(np.median(v)) for _, v in found])
     row = 0.34 if layout.wide else 0.42
@@ -107,7 +111,7 @@ def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(f"{axis}, {unit.unit} (log scale)")
     ax.grid(axis="x")
-    head = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    head: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "bottom"}
     ax.annotate("median / P95 / P99", (1, -1), xytext=(0, 1.5), fontsize=7.2, color=SOFT, annotation_clip=False, **head)
     for y, (cell, values) in enumerate(found):
         _row(ax, y, cell, values * unit.factor, unit)
@@ -126,7 +130,8 @@ def _row(ax: Axes, y: int, cell: Cell, values: np.ndarray, unit: Scale) -> None:
         thinned = logs if len(logs) <= 20_000 else np.quantile(logs, np.linspace(0, 1, 20_000))
         density = np.exp(-0.5 * ((at[:, None] - thinned[None, :]) / width) ** 2).sum(axis=1)
         ax.fill_between(10**at, y, y - 0.72 * density / density.max(), color=seen.light, alpha=0.45, linewidth=0)
-    median, p95, p99, most = *np.percentile(values, [50, 95, 99]), values.max()
+    median, p95, p99 = (float(np.percentile(values, share)) for share in (50, 95, 99))
+    most = float(values.max())
     ax.plot((median, most), (y, y), color=seen.light, linewidth=0.8, zorder=2)
     ax.plot((median, p95), (y, y), color=seen.light, linewidth=2.4, solid_capstyle="butt", zorder=2)
     ax.plot(p99, y, "|", color=seen.light, markersize=7, markeredgewidth=1.4, zorder=3)
