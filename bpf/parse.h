@@ -45,7 +45,7 @@ struct seen {
 	__u8 df;
 	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
 	__be16 icmp_seq_be;
-	__be16 checksum_be; /* of TCP and UDP */
+	__be16 checksum_be; /* of the transport header */
 };
 
 /* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
@@ -108,6 +108,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 			return DIOLKOS_DECLINE_CHECKSUM;
 		s->src_port_be = s->dst_port_be = icmp->id_be;
 		s->icmp_seq_be = icmp->seq_be;
+		s->checksum_be = icmp->checksum_be;
 		break;
 	}
 	default:

@@ -99,8 +99,7 @@ static __always_inline struct checksum checksum_for(const struct seen *s, __u16 
 
 /*
  * Does the device finish the checksum at `at`? Only a helper knows: a change that is none of the pseudo-header it makes
- * in a whole checksum alone. The change does no harm, since the translation writes the field again. -1 if the packet
- * cannot be written to.
+ * in a whole checksum alone. That change is taken back. -1 if the packet cannot be written to.
  */
 static __always_inline int checksum_is_partial(struct __sk_buff *skb, __u32 at, __be16 was_be)
 {
@@ -114,6 +113,7 @@ static __always_inline int checksum_is_partial(struct __sk_buff *skb, __u32 at, 
 
 	int is_partial = *field == was_be;
 
+	*field = was_be;
 	/* Kept from here for one branch of two, skb->data would be a number to the compiler, and none to the verifier. */
 	barrier();
 	return is_partial;
@@ -123,12 +123,20 @@ static __always_inline int checksum_is_partial(struct __sk_buff *skb, __u32 at, 
  * In a tunnel the checksum that is left to the device may be that of the packet inside. Then the tunnel's own is whole,
  * and no helper changes it. No program is told whose it is; but a checksum that the device finishes is the sum of its
  * pseudo-header. (Of 65535 whole ones, one has that value too. Such a packet is lost.)
+ *
+ * An echo that leaves its checksum to the device comes from a virtual machine or a packet socket, not from a kernel. It
+ * would need another pseudo-header, or lose it.
  */
 static __always_inline int checksum_guard(struct __sk_buff *skb, __u32 l4, const struct seen *s, __u64 pseudo_sum,
 					  struct checksum *sum)
 {
 	int is_partial;
 
+	if (s->l4_proto == IPPROTO_ICMP) {
+		is_partial =
+		    checksum_is_partial(skb, l4 + __builtin_offsetof(struct icmp_echo, checksum_be), s->checksum_be);
+		return is_partial < 0 ? DIOLKOS_FAILED : is_partial ? DIOLKOS_DECLINE_OFFLOAD : 0;
+	}
 	if (!sum->moves || s->l4_proto != IPPROTO_UDP)
 		return 0;
 	is_partial = checksum_is_partial(skb, l4 + __builtin_offsetof(struct udphdr, check), s->checksum_be);
@@ -204,8 +212,7 @@ static __always_inline int xlat_l4(struct __sk_buff *skb, __u32 l4, const struct
 /*
  * ICMPv6 has a pseudo-header and ICMP has none, so that the checksum changes
  * by all of it (from or to is its sum, the other is 0), by the type and by the
- * identifier. Echo never comes with CHECKSUM_PARTIAL: no device computes its
- * checksum.
+ * identifier. It is whole: checksum_guard has seen to that.
  */
 static __always_inline void xlat_echo(struct icmp_echo *echo, __u8 new_type, const struct renumbering *id, __u64 from,
 				      __u64 to)
