@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures_util::TryStreamExt;
 use ipnet::Ipv6Net;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 
@@ -66,10 +65,8 @@ impl Address {
 
 impl Net {
     pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, Failure> {
-        let all = self.handle.address().get().execute();
-        let all: Vec<AddressMessage> = in_time(all.try_collect())
-            .await
-            .map_err(|refusal| refusal.to("list the addresses"))?;
+        let ask = |handle: &rtnetlink::Handle| handle.address().get().execute();
+        let all: Vec<AddressMessage> = self.list("list the addresses", ask).await?;
         Ok(all.iter().filter_map(Address::from_message).collect())
     }
 

@@ -88,11 +88,11 @@ impl Link {
 impl Net {
     /// All links of this network namespace.
     pub async fn links(&self) -> Result<Vec<Link>, Failure> {
-        let all = self.handle.link().get().execute();
-        let all = all.map_ok(|message| Link::from_message(&message));
-        in_time(all.try_collect())
-            .await
-            .map_err(|refusal| refusal.to("list the network interfaces"))
+        let ask = |handle: &rtnetlink::Handle| {
+            let all = handle.link().get().execute();
+            all.map_ok(|message| Link::from_message(&message))
+        };
+        self.list("list the network interfaces", ask).await
     }
 
     /// The link of that name; the error names those that exist.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The network as the kernel tells of it, and the few things we ask it for: links, addresses, routes. Everything by netlink, in the network namespace of the process.
 //!
-//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each request has a
-//! time limit, and news that were lost are answered by a new look at everything (`watcher`).
+//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each list has one of
+//! its own (`list`). Each request has a time limit, and news that were lost are answered by a new look at everything
+//! (`watcher`).
 
 mod address;
 mod link;
+mod list;
 mod nexthop;
 mod own;
 mod route;
@@ -61,9 +63,7 @@ impl Net {
     }
 
     fn requests(watch: &Watch) -> Result<Net, Failure> {
-        // Strict: the kernel filters what is listed by what the request says, instead of sending all routes there are.
-        let (connection, handle, _) =
-            rtnetlink::new_connection_with_strict_check().map_err(unconnected)?;
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(unconnected)?;
         Ok(Net {
             handle,
             _served: watch.task("netlink requests", served(connection)),
@@ -90,6 +90,10 @@ enum Refusal {
     Error(rtnetlink::Error),
     /// It says nothing.
     Silence,
+    /// It gives no socket.
+    Unconnected(io::Error),
+    /// It closed the socket.
+    Closed,
 }
 
 /// A request, with its time limit.
@@ -119,9 +123,15 @@ impl Refusal {
             ),
             (_, Some(e)) => Failure::run_time(format!("cannot {what}: {e}")),
             (Refusal::Error(error), None) => Failure::run_time(format!("cannot {what}: {error}")),
-            (Refusal::Silence, None) => Failure::run_time(format!(
+            (Refusal::Silence, None) => Failure::transient(format!(
                 "cannot {what}: the kernel has not answered within {} s",
                 PATIENCE.as_secs()
+            )),
+            (Refusal::Unconnected(error), None) => Failure::transient(format!(
+                "cannot {what}: no netlink connection to the kernel: {error}"
+            )),
+            (Refusal::Closed, None) => Failure::transient(format!(
+                "cannot {what}: the kernel closed the netlink connection"
             )),
         }
     }
