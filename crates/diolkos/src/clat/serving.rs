@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT at work: what it does when the network moves.
 
+use std::time::Duration;
+
 use super::claim::Claim;
 use super::neighbour::Responder;
-use super::{as_configured, Clat, Unusable, IPV6_MINIMUM_MTU};
+use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::config::V6Address;
 use crate::control::Request;
 use crate::failure::Failure;
@@ -84,7 +86,7 @@ impl Service for Clat {
         self.follow_uplink().await?;
         self.look_at_own_address().await?;
         if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
-            self.set_out(prefix, false);
+            self.set_out(prefix, false, Duration::ZERO);
         }
         if self.finder.is_search() {
             let index = self.site.uplink.index;
@@ -92,7 +94,7 @@ impl Service for Clat {
             let before = std::mem::replace(&mut self.prefixes, prefixes);
             let now = &self.prefixes;
             if before != *now {
-                self.unusable.retain(|_, why| *why != Unusable::Unclaimed);
+                self.finder.reconsider();
             }
             if !before.is_empty() && !before.iter().any(|prefix| now.contains(prefix)) {
                 self.finder.attached();
@@ -132,7 +134,7 @@ impl Clat {
                         side6.address,
                         uplink.name
                     );
-                    self.set_out(wanted, false);
+                    self.set_out(wanted, false, Duration::ZERO);
                 }
                 Ok(())
             }
@@ -165,7 +167,7 @@ impl Clat {
         let before = std::mem::replace(&mut self.site.uplink, link);
         let uplink = &self.site.uplink;
         if uplink.running && !before.running {
-            self.unusable.retain(|_, why| *why != Unusable::Unclaimed);
+            self.finder.reconsider();
             self.finder.attached();
         }
         if uplink.address != before.address {
@@ -174,7 +176,7 @@ impl Clat {
         if let (None, true, None, Some(wanted)) =
             (&self.isthmus, self.stranded, &self.claiming, self.wanted)
         {
-            self.set_out(wanted, true);
+            self.set_out(wanted, true, Duration::ZERO);
         }
         let Some(isthmus) = &mut self.isthmus else {
             return Ok(());
@@ -194,7 +196,7 @@ impl Clat {
     /// Answers with the uplink's new link-layer address, and tells those who remember the old one.
     async fn tell_neighbours(&mut self) {
         if let (true, Some(wanted)) = (self.claiming.is_some(), self.wanted) {
-            self.set_out(wanted, true);
+            self.set_out(wanted, true, Duration::ZERO);
         }
         let (Some(isthmus), Some(_)) = (&self.isthmus, &self.answering) else {
             return;
