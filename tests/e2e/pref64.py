@@ -102,7 +102,8 @@ while True:
 ROUTER = """
 import sys
 from scapy.arch import get_if_hwaddr
-from scapy.layers.inet6 import ICMPv6ND_RA, ICMPv6ND_RS, ICMPv6NDOptPREF64, IPv6, in6_chksum
+from scapy.layers.inet6 import ICMPv6ND_RA, ICMPv6ND_RS, IPv6, in6_chksum
+from scapy.layers.inet6 import ICMPv6NDOptMTU, ICMPv6NDOptPREF64, ICMPv6NDOptPrefixInfo
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw, raw
 from scapy.sendrecv import sendp, sniff

@@ -59,6 +59,50 @@ def test_a_device_that_is_down_is_named(net: Network, datapath: str) -> None:
     net.until(lambda: reaches(net))
 
 
+@pytest.mark.parametrize("is_autonomous", [1, 0], ids=["autonomous", "on-link"])
+def test_a_router_advertises_an_mtu(pref64: Pref64Network, datapath: str, is_autonomous: int) -> None:
+    """RFC 4861 section 4.6.4: nothing else changes, neither the link's MTU nor the addresses, and the CLAT follows."""
+    pref64.sysctl(pref64.client, "net.ipv6.conf.wan0.accept_ra", "2")
+    prefix = f"ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64, A={is_autonomous})"
+    pref64.advertise(prefix)
+    if is_autonomous:
+        pref64.until(lambda: '"mngtmpaddr":true' in pref64.run(pref64.client, "ip", "-j", "address").stdout)
+    clat = pref64.clat(datapath)
+    for mtu in (1400, 1500):
+        pref64.advertise(prefix, f"ICMPv6NDOptMTU(mtu={mtu})")
+        pref64.until(lambda mtu=mtu: f"the MTU of wan0 is 1500 bytes now ({mtu} for IPv6)" in clat.log())
+        (route,) = pref64.ip_json(pref64.client, "-4", "route", "show", "dev", "diolkos0")
+        assert route["metrics"][0]["mtu"] == mtu - 28
+        assert pref64.ip_json(pref64.client, "link", "show", "wan0")[0]["mtu"] == 1500
+        assert "3 received" in pref64.ping("-c3", "-Mdo", f"-s{mtu - 28 - 28}").stdout, clat.log()
+        too_long = pref64.ping("-c1", "-Mdo", f"-s{mtu - 28 - 28 + 1}")
+        assert f"message too long, mtu={mtu - 28}" in too_long.stderr
+    assert clat.stop() == 0
+    assert remains(pref64) == []
+
+
+@pytest.mark.parametrize("mtu", [1400, 2000], ids=["smaller", "larger"])
+def test_a_device_that_is_down_follows_the_mtu(net: Network, datapath: str, mtu: int) -> None:
+    """It stays down and the program goes on; set up again, the device has its routes, which have the MTU of now."""
+    clat = net.clat(datapath)
+    net.run(net.client, "ip", "link", "set", "diolkos0", "down")
+    net.until(lambda: "diolkos0 is down: nothing can pass until it is up" in clat.log())
+    for name, device in ((net.server, "in0"), (net.router, "out0"), (net.router, "down0"), (net.client, "wan0")):
+        net.run(name, "ip", "link", "set", device, "mtu", str(mtu))
+    net.until(lambda: f"the MTU of wan0 is {mtu} bytes now" in clat.log() or clat.process.poll() is not None)
+    assert clat.process.poll() is None, clat.log()
+    (link,) = net.ip_json(net.client, "link", "show", "diolkos0")
+    assert link["mtu"] == mtu
+    assert "UP" not in link["flags"]
+    net.run(net.client, "ip", "link", "set", "diolkos0", "up")
+    net.until(lambda: reaches(net))
+    (route,) = net.ip_json(net.client, "-4", "route", "show", "dev", "diolkos0")
+    assert route["metrics"][0]["mtu"] == mtu - 28
+    assert "3 received" in net.ping("-c3", "-Mdo", f"-s{mtu - 28 - 28}").stdout, clat.log()
+    assert clat.stop() == 0
+    assert remains(net) == []
+
+
 def flood(net: Network, *last: str) -> None:
     """More news than a netlink socket holds, of both families, then something that matters, and more again."""
     noise = {

@@ -190,6 +190,31 @@ def test_withdrawn_and_back(pref64: Pref64Network, datapath: str) -> None:
     assert remains(pref64) == []
 
 
+def test_the_prefix_changes_while_the_device_is_down(pref64: Pref64Network, datapath: str) -> None:
+    """The program goes on, and leaves the device down; set up again, it has its routes and the new prefix."""
+    pref64.reach(OWN, OTHER)
+    clat = started(pref64, datapath, ready=False)
+    pref64.advertise(Option(OWN))
+    pref64.until(lambda: " ready: " in clat.log())
+    pref64.run(pref64.client, "ip", "link", "set", "diolkos0", "down")
+    pref64.until(lambda: "diolkos0 is down: nothing can pass until it is up" in clat.log())
+    pref64.advertise(Option(OWN, lifetime=0), Option(OTHER))
+    pref64.until(lambda: f"prefix {OTHER}, datapath" in clat.log() or clat.process.poll() is not None)
+    assert clat.process.poll() is None, clat.log()
+    pref64.advertise(Option(OTHER, lifetime=0))
+    pref64.until(lambda: "has no translation prefix any more" in clat.log())
+    pref64.advertise(Option(OWN))
+    pref64.until(lambda: clat.log().count(" ready: ") == 3 or clat.process.poll() is not None)
+    assert clat.process.poll() is None, clat.log()
+    (link,) = pref64.ip_json(pref64.client, "link", "show", "diolkos0")
+    assert "UP" not in link["flags"]
+    pref64.run(pref64.client, "ip", "link", "set", "diolkos0", "up")
+    pref64.until(lambda: reaches(pref64))
+    assert pref64.in_force() == OWN
+    assert clat.stop() == 0
+    assert remains(pref64) == []
+
+
 def test_it_expires(pref64: Pref64Network) -> None:
     """A router that is not heard any more is believed for as long as it said."""
     pref64.reach(OWN)

@@ -76,6 +76,18 @@ def test_reload_puts_back_what_is_ours(siit: SiitNetwork) -> None:
     assert both_reach(siit)
 
 
+@pytest.mark.parametrize("siit", ["tc", "tun"], indirect=True)
+def test_reload_adds_routes_to_a_device_that_is_down(siit: SiitNetwork) -> None:
+    """The new configuration has a route more. A device that is down takes none, and the reload sets it up."""
+    running = siit.siit()
+    ip(siit, "link", "set", "diolkos0", "down")
+    siit.until(lambda: "diolkos0 is down: nothing can pass until it is up" in running.log())
+    siit.configure(CONFIG.replace("192.0.2.0/24", '192.0.2.0/24", "198.18.9.0/24'))
+    assert siit.diolkos("reload") == (0, "")
+    assert siit.ip_json(siit.translator, "-4", "route", "show", "198.18.9.0/24")[0]["dev"] == "diolkos0"
+    assert both_reach(siit)
+
+
 @pytest.mark.parametrize("siit", ["tun"], indirect=True)
 def test_lost_news(siit: SiitNetwork) -> None:
     """While the program stands still, the kernel throws news away; afterwards it looks at everything."""

@@ -252,7 +252,7 @@ impl Keeping {
             Ok(None) => {
                 if !std::mem::replace(&mut self.is_down, true) {
                     tracing::warn!(
-                        "{device} is down: nothing can pass until it is up (`diolkos reload` or `ip link set {device} up`)"
+                        "{device} is down: nothing can pass until it is up (`ip link set {device} up`)"
                     );
                 }
             }

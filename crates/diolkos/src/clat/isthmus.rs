@@ -4,6 +4,7 @@
 //!
 //! What applications hold on to (the device, its IPv4 address, their sockets) stays from the first prefix to the end.
 
+use std::future::ready;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use diolkos_core::Translator;
 use diolkos_sys::fastpath::ClatPath;
 
 use crate::accelerate;
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{Link, Medium, Net, Own, Route4, Route6};
@@ -44,7 +45,8 @@ pub struct Isthmus {
     pub side6: Side6,
     /// IPv4 routes lead to it.
     pub is_open: bool,
-    has_address: bool,
+    /// What is on the device now.
+    own: Own,
     /// Of the TUN device and of the IPv6 side, bytes, as they are translated with.
     mtus: [u32; 2],
     // In the order in which they must end: the fast path must not lead to a device that is gone.
@@ -55,20 +57,11 @@ pub struct Isthmus {
     pub slow: SlowPath,
 }
 
-/// Now that the uplink is known.
-fn warn_of_narrow_uplink(site: &Site) {
-    let uplink = std::iter::once((site.uplink.name.as_str(), site.uplink.mtu6));
-    for warning in site.settings.narrow_links(uplink) {
-        config::say(&warning);
-    }
-}
-
 impl Isthmus {
     /// Everything but the IPv4 side.
     pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<Isthmus, Failure> {
         let (net, uplink) = (&site.net, &site.uplink);
         let t = &site.settings.translator;
-        warn_of_narrow_uplink(site);
         let translator = translator(site, side6)?;
         let queues = slowpath::readers(t.queues);
         let (tun, index) = net.create_tun(&t.device, queues).await?;
@@ -85,10 +78,7 @@ impl Isthmus {
         }
         let forwarding = match fast {
             Some(_) => None,
-            None => {
-                net.add_route6(&route6(index, side6)).await?;
-                Some(Forwarding::ipv6(&uplink.name, &t.device)?)
-            }
+            None => Some(Forwarding::ipv6(&uplink.name, &t.device)?),
         };
         if forwarding.as_ref().is_some_and(Forwarding::changed) {
             tracing::info!(
@@ -101,111 +91,94 @@ impl Isthmus {
             SlowPath::start(&t.device, tun.queues, Arc::new(translator), watch).map_err(|e| {
                 Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
             })?;
-        Ok(Isthmus {
+        let mut isthmus = Isthmus {
             index,
             side6,
             is_open: false,
-            has_address: false,
+            own: Own {
+                index,
+                mtu: rules::tun_mtu(uplink),
+                ..Own::default()
+            },
             mtus: mtus(uplink),
             fast,
             _forwarding: forwarding,
             slow,
-        })
+        };
+        isthmus.lay(site, false).await?;
+        Ok(isthmus)
     }
 
     /// Last of all, leads IPv4 to the translator.
     pub async fn open(&mut self, site: &Site) -> Result<(), Failure> {
-        if self.is_open {
-            return Ok(());
+        match self.is_open {
+            true => Ok(()),
+            false => self.lay(site, true).await,
         }
-        if !self.has_address {
-            let v4 = site.settings.clat.v4;
-            site.net.add_address4(self.index, v4).await?;
-            self.has_address = true;
-        }
-        for route in routes4(self.index, site) {
-            site.net.add_route4(&route).await?;
-        }
-        self.is_open = true;
-        Ok(())
     }
 
     /// Leads IPv4 here no more: applications learn at once that there is no way, or take another.
     pub async fn close(&mut self, site: &Site) {
-        if !self.is_open {
-            return;
+        if let Err(failure) = self.lay(site, false).await {
+            tracing::warn!("{failure}");
         }
-        for route in routes4(self.index, site) {
-            // One that somebody else has taken away is away too.
-            if let Err(error) = site.net.remove_route4(&route).await {
-                tracing::debug!("{error}");
-            }
-        }
-        self.is_open = false;
+    }
+
+    async fn lay(&mut self, site: &Site, is_open: bool) -> Result<(), Failure> {
+        let own = self.layout(site, self.side6, self.mtus, is_open);
+        site.net.change(&self.own, &own, ready(Ok(()))).await?;
+        (self.own, self.is_open) = (own, is_open);
+        Ok(())
     }
 
     /// Translates with another prefix, or to another address, from the next packet on.
     pub async fn move_to(&mut self, site: &Site, side6: Side6) -> Result<(), Failure> {
-        let translator = translator(site, side6)?;
-        let old = std::mem::replace(&mut self.side6, side6);
-        match &mut self.fast {
-            Some(fast) => {
-                let rules = rules::of(&site.settings, &site.uplink, side6, self.index);
+        let translator = Arc::new(translator(site, side6)?);
+        let mtus = mtus(&site.uplink);
+        let own = self.layout(site, side6, mtus, self.is_open);
+        let rules = rules::of(&site.settings, &site.uplink, side6, self.index);
+        let (fast, slow) = (&mut self.fast, &self.slow);
+        let commit = async {
+            if let Some(fast) = fast {
                 fast.swap(&rules).map_err(accelerate::failure)?;
             }
-            None if old.address != side6.address => {
-                site.net.add_route6(&route6(self.index, side6)).await?;
-            }
-            None => {}
-        }
-        self.slow.swap(Arc::new(translator));
-        if self.fast.is_none() && old.address != side6.address {
-            site.net.remove_route6(&route6(self.index, old)).await?;
-        }
+            slow.swap(translator);
+            Ok(())
+        };
+        site.net.change(&self.own, &own, commit).await?;
+        (self.own, self.side6, self.mtus) = (own, side6, mtus);
         Ok(())
     }
 
-    /// Follows the uplink's MTU; false if that is what it was. The larger device comes first and the smaller one last: no
-    /// packet meets one that is too small for it.
+    /// Follows the uplink's MTU; false if that is what it was. A device that is down stays down.
     pub async fn resize(&mut self, site: &Site) -> Result<bool, Failure> {
-        let (old, new) = (self.mtus, mtus(&site.uplink));
-        if old == new {
+        if self.mtus == mtus(&site.uplink) {
             return Ok(false);
         }
-        if new[0] > old[0] {
-            site.net.set_tun_mtu(self.index, new[0]).await?;
-        }
-        let translator = translator(site, self.side6)?;
-        if let Some(fast) = &mut self.fast {
-            let rules = rules::of(&site.settings, &site.uplink, self.side6, self.index);
-            fast.swap(&rules).map_err(accelerate::failure)?;
-        }
-        self.slow.swap(Arc::new(translator));
-        self.mtus = new;
-        if self.is_open {
-            for route in routes4(self.index, site) {
-                site.net.replace_route4(&route).await?;
-            }
-        }
-        if new[0] < old[0] {
-            site.net.set_tun_mtu(self.index, new[0]).await?;
-        }
+        self.move_to(site, self.side6).await?;
         Ok(true)
     }
 
-    /// What has to stay on the device.
-    pub fn own(&self, site: &Site) -> Own {
-        let routes4 = routes4(self.index, site).filter(|_| self.is_open);
+    /// What is to be on the device. Once it was open, its address stays.
+    fn layout(&self, site: &Site, side6: Side6, mtus: [u32; 2], is_open: bool) -> Own {
+        let [mtu, mtu6] = mtus;
+        let has_address = is_open || self.own.address.is_some();
+        let routes4 = routes4(self.index, site, mtu6).filter(|_| is_open);
         Own {
             index: self.index,
-            mtu: self.mtus[0],
-            address: self.has_address.then_some(site.settings.clat.v4),
+            mtu,
+            address: has_address.then_some(site.settings.clat.v4),
             routes4: routes4.collect(),
             routes6: match self.fast {
                 Some(_) => Vec::new(),
-                None => vec![route6(self.index, self.side6)],
+                None => vec![route6(self.index, side6)],
             },
         }
+    }
+
+    /// What has to stay on the device.
+    pub fn own(&self) -> Own {
+        self.own.clone()
     }
 
     /// Tells the fast path the one router behind the prefix, or that it must look the route up.
@@ -258,9 +231,9 @@ fn route6(index: u32, side6: Side6) -> Route6 {
     }
 }
 
-fn routes4(index: u32, site: &Site) -> impl Iterator<Item = Route4> + '_ {
+fn routes4(index: u32, site: &Site, mtu6: u32) -> impl Iterator<Item = Route4> + '_ {
     let clat = &site.settings.clat;
-    let mtu = rules::mtu6(&site.uplink) - GROWTH;
+    let mtu = mtu6 - GROWTH;
     clat.routes.iter().map(move |to| Route4 {
         to: *to,
         index,

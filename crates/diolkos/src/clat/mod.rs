@@ -8,6 +8,7 @@ mod address;
 mod answers;
 mod claim;
 mod isthmus;
+mod mtu;
 pub mod neighbour;
 mod pref64;
 mod rules;
@@ -100,6 +101,8 @@ struct Clat {
     answering: Option<Task>,
     /// The uplink's prefixes: what tells one network from another.
     prefixes: Vec<Ipv6Net>,
+    /// Of the uplink's MTU.
+    mtus: mtu::Changes,
     /// That it is ready was said last of this.
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
@@ -119,6 +122,7 @@ impl Clat {
             isthmus: None,
             answering: None,
             prefixes: Vec::new(),
+            mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
         }

@@ -44,6 +44,11 @@ impl Changes {
         new
     }
 
+    /// It is looked at now.
+    pub fn rest(&mut self) {
+        self.waits = None;
+    }
+
     /// When it is to be looked at again.
     pub fn waits(&self) -> Option<Instant> {
         self.waits
@@ -85,6 +90,10 @@ mod tests {
             mtu = changes.follow(now, mtu, new);
             assert_eq!((mtu, changes.waits()), (new, None));
         }
-        assert_eq!(changes.follow(now, mtu, 1280), 1280, "packets would be lost");
+        assert_eq!(
+            changes.follow(now, mtu, 1280),
+            1280,
+            "packets would be lost"
+        );
     }
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::claim::Claim;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
@@ -10,7 +12,7 @@ use crate::config::V6Address;
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::net::{Event, Own, RouteNews, Standing};
-use crate::service::{Heed, Reply, Service};
+use crate::service::{until, Heed, Reply, Service};
 
 /// What a CLAT waits for.
 pub(super) enum Step {
@@ -18,6 +20,8 @@ pub(super) enum Step {
     Prefixes,
     /// An address was tried out.
     Claimed(Result<Claim, Failure>),
+    /// The uplink's MTU may be followed now.
+    Mtu,
 }
 
 impl Service for Clat {
@@ -28,7 +32,7 @@ impl Service for Clat {
     }
 
     fn own(&self) -> Option<Own> {
-        Some(self.isthmus.as_ref()?.own(&self.site))
+        Some(self.isthmus.as_ref()?.own())
     }
 
     fn ends(&self) -> bool {
@@ -42,12 +46,18 @@ impl Service for Clat {
                 self.claiming = None;
                 Step::Claimed(claimed)
             }
+            () = until(self.mtus.waits()) => Step::Mtu,
         }
     }
 
     async fn obey(&mut self, step: Step) -> Result<(), Failure> {
-        if let Step::Claimed(claimed) = step {
-            self.claimed(claimed).await?;
+        match step {
+            Step::Prefixes => {}
+            Step::Claimed(claimed) => self.claimed(claimed).await?,
+            Step::Mtu => {
+                self.mtus.rest();
+                self.follow_uplink().await?;
+            }
         }
         self.follow().await;
         Ok(())
@@ -163,7 +173,11 @@ impl Clat {
         let Some(link) = self.site.net.link_at(self.site.uplink.index).await? else {
             return Err(self.uplink_is_gone());
         };
-        let link = as_configured(link, &self.site.settings);
+        let mut link = as_configured(link, &self.site.settings);
+        let before = self.site.uplink.mtu6;
+        if before >= IPV6_MINIMUM_MTU {
+            link.mtu6 = self.mtus.follow(Instant::now(), before, link.mtu6);
+        }
         let before = std::mem::replace(&mut self.site.uplink, link);
         let uplink = &self.site.uplink;
         if uplink.running && !before.running {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::AddressFamily;
 
 use super::{in_time, Net};
 use crate::failure::Failure;
@@ -127,6 +128,19 @@ impl Net {
         in_time(request.execute())
             .await
             .map_err(|refusal| refusal.to(format_args!("give {address} to the TUN device")))
+    }
+
+    /// Takes it away again.
+    pub async fn remove_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = 32;
+        message.header.index = index;
+        let address = IpAddr::V4(address);
+        message.attributes = vec![AddressAttribute::Local(address)];
+        in_time(self.handle.address().del(message).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("take {address} from the TUN device")))
     }
 }
 

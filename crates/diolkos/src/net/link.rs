@@ -154,7 +154,15 @@ impl Net {
         self.set_tun_mtu(index, mtu).await
     }
 
-    /// Gives the TUN device its MTU, and has it up.
+    /// Gives the TUN device its MTU. Whether it is up is the operator's choice.
+    pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+        let message = LinkUnspec::new_with_index(index).mtu(mtu).build();
+        in_time(self.handle.link().set(message).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("set the TUN device's MTU to {mtu} bytes")))
+    }
+
+    /// Gives the TUN device its MTU, and sets it up.
     pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
         in_time(self.handle.link().set(message).execute())

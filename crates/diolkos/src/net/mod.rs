@@ -6,6 +6,7 @@
 //! (`watcher`).
 
 mod address;
+mod change;
 mod link;
 mod list;
 mod nexthop;
@@ -29,7 +30,7 @@ use crate::supervise::{Task, Watch};
 pub use address::Standing;
 pub use link::{Link, Medium};
 pub use own::{shown, Own};
-pub use route::{Route4, Route6};
+pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
 pub use way::Way;
 
@@ -54,6 +55,7 @@ impl Net {
             MulticastGroup::Ipv6Rule,
             MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Prefix,
         ])
         .map_err(unconnected)?;
         let received = watch.task("netlink news", served(connection));

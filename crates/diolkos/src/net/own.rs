@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-use super::{Net, Route4, Route6};
+use super::{Added, Net, Route4, Route6};
 use crate::failure::Failure;
 
 /// Everything that a translator has put on its device.
@@ -42,7 +42,7 @@ impl Net {
             return Ok(None);
         }
         if link.mtu != own.mtu {
-            self.set_tun_mtu(own.index, own.mtu).await?;
+            self.set_mtu(own.index, own.mtu).await?;
             restored.push(format!("the MTU of {} bytes", own.mtu));
         }
         if let Some(address) = own.address {
@@ -63,7 +63,9 @@ impl Net {
                 .any(|other| other.to == route.to && metric(other))
         };
         for route in own.routes6.iter().filter(|route| !is_there(route)) {
-            self.add_route6(route).await?;
+            if self.add_route6(route).await? == Added::DeviceIsDown {
+                return Ok(None);
+            }
             restored.push(format!("the route to {}", route.to));
         }
         let there = self.routes4(own.index).await?;
@@ -72,7 +74,9 @@ impl Net {
             there.iter().any(same)
         };
         for route in own.routes4.iter().filter(|route| !is_there(route)) {
-            self.add_route4(route).await?;
+            if self.add_route4(route).await? == Added::DeviceIsDown {
+                return Ok(None);
+            }
             restored.push(format!("the route to {}", route.to));
         }
         Ok(Some(restored))

@@ -41,6 +41,15 @@ pub struct Route6 {
     pub metric: Option<u32>,
 }
 
+/// What became of a route that was to be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// It is there.
+    Done,
+    /// The device is down, so it holds no routes. Once it is up again, [`Net::put_back`] adds them.
+    DeviceIsDown,
+}
+
 impl Route4 {
     fn message(&self) -> RouteMessage {
         let mut builder = RouteMessageBuilder::<Ipv4Addr>::new()
@@ -74,25 +83,28 @@ impl Route6 {
 
 impl Net {
     /// Adds the route; one that is there already is not replaced.
-    pub async fn add_route4(&self, route: &Route4) -> Result<(), Failure> {
+    pub async fn add_route4(&self, route: &Route4) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
-        done.map_err(|refusal| not_added(route.to, Some(route.metric), &refusal))
+        added(done, |refusal| {
+            not_added(route.to, Some(route.metric), refusal)
+        })
     }
 
     /// Adds the route in the place of one with the same destination and metric.
-    pub async fn replace_route4(&self, route: &Route4) -> Result<(), Failure> {
+    pub async fn replace_route4(&self, route: &Route4) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message()).replace();
-        in_time(request.execute())
-            .await
-            .map_err(|refusal| refusal.to(format_args!("replace the route to {}", route.to)))
+        let done = in_time(request.execute()).await;
+        added(done, |refusal| {
+            refusal.to(format_args!("replace the route to {}", route.to))
+        })
     }
 
     /// Adds the route; one that is there already is not replaced.
-    pub async fn add_route6(&self, route: &Route6) -> Result<(), Failure> {
+    pub async fn add_route6(&self, route: &Route6) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
-        done.map_err(|refusal| not_added(route.to, route.metric, &refusal))
+        added(done, |refusal| not_added(route.to, route.metric, refusal))
     }
 
     /// The IPv4 routes through a device that were added.
@@ -212,6 +224,19 @@ pub(super) fn exits(message: &RouteMessage) -> impl Iterator<Item = u32> + '_ {
         let several = several.iter().map(|hop| hop.interface_index);
         one.into_iter().chain(several)
     })
+}
+
+fn added(
+    done: Result<(), Refusal>,
+    failure: impl FnOnce(&Refusal) -> Failure,
+) -> Result<Added, Failure> {
+    match done {
+        Ok(()) => Ok(Added::Done),
+        Err(refusal) => match refusal.errno().map(|e| e.kind()) {
+            Some(io::ErrorKind::NetworkDown) => Ok(Added::DeviceIsDown),
+            _ => Err(failure(&refusal)),
+        },
+    }
 }
 
 fn not_added(to: impl Display, metric: Option<u32>, refusal: &Refusal) -> Failure {

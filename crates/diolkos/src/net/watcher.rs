@@ -256,9 +256,9 @@ impl<L: Look> Watcher<L> {
                     return;
                 };
                 let key = (address.index, address.address);
-                // Each router advertisement gives the addresses new lifetimes, and changes nothing of them.
+                // Each router advertisement gives the addresses new lifetimes, and changes nothing.
                 if self.known.addresses.insert(key, address) == Some(address) {
-                    return self.look_at_mtu(address.index);
+                    return;
                 }
                 Event::AddressesChanged
             }
@@ -269,6 +269,10 @@ impl<L: Look> Watcher<L> {
                         .remove(&(address.index, address.address));
                 }
                 Event::AddressesChanged
+            }
+            M::NewPrefix(message) => {
+                let index = u32::try_from(message.header.ifindex);
+                return index.map_or((), |index| self.look_at_mtu(index));
             }
             M::NewRoute(message) => Event::RoutesChanged(RouteNews {
                 replaced: route::destination(&message)
@@ -291,7 +295,7 @@ impl<L: Look> Watcher<L> {
         push(&mut self.pending, event);
     }
 
-    /// A router advertisement may say another MTU, of which the kernel tells nothing.
+    /// The kernel tells of a router advertisement with a prefix option, and tells nothing of the MTU option.
     fn look_at_mtu(&mut self, index: u32) {
         let Some(link) = self.known.links.get_mut(&index) else {
             return;

@@ -186,28 +186,17 @@ impl Isthmus {
             return Err(Failure::run_time("diolkos is about to end"));
         }
         let routes = Routes::of(&new);
-        let metric = Routes::metric(&new);
-        let added = routes.without(&self.routes);
-        // A larger device first, a smaller one last: no packet meets one that is too small for it.
-        let (old_mtu, new_mtu) = (
-            device_mtu(&self.settings, self.found),
-            device_mtu(&new, found),
-        );
-        if new_mtu > old_mtu {
-            net.set_tun_mtu(self.index, new_mtu).await?;
-        }
-        added.add(net, self.index, metric).await?;
-        let admitted = own_sources::admit(net, &new, &[]).await;
-        let committed = admitted.and_then(|()| self.crossing.commit(&new, next, &self.slow));
-        if let Err(failure) = committed {
-            added.remove(net, self.index, metric).await;
+        let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
+        let commit = async {
+            own_sources::admit(net, &new, &[]).await?;
+            self.crossing.commit(&new, next, &self.slow)
+        };
+        if let Err(failure) = net.change(&old_own, &own, commit).await {
             if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
                 tracing::warn!("{other}");
             }
             return Err(failure);
         }
-        let removed = self.routes.without(&routes);
-        removed.remove(net, self.index, metric).await;
         (self.settings, self.found, self.routes) = (new, found, routes);
         // An interface may have come again unnoticed. The new configuration is in force whatever becomes of that.
         if let Err(failure) = self.widen(&inline) {
@@ -237,11 +226,7 @@ impl Isthmus {
 
     /// What has to stay on the device.
     fn own(&self) -> Own {
-        Own {
-            index: self.index,
-            mtu: device_mtu(&self.settings, self.found),
-            ..self.routes.own(self.index, Routes::metric(&self.settings))
-        }
+        own(self.index, &self.settings, self.found, &self.routes)
     }
 
     fn announce(&self, event: &str) {
@@ -290,5 +275,13 @@ impl Isthmus {
                 );
             }
         }
+    }
+}
+
+/// What a configuration has on the device.
+fn own(index: u32, settings: &Settings, found: Found, routes: &Routes) -> Own {
+    Own {
+        mtu: device_mtu(settings, found),
+        ..routes.own(index, Routes::metric(settings))
     }
 }

@@ -6,6 +6,7 @@
 //! its IPv6 address leads to the node. The addresses of a NAT64's pool lead here.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 
 use diolkos_sys::fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -82,75 +83,23 @@ impl Routes {
         }
     }
 
-    /// Those that are here and not there.
-    pub fn without(&self, other: &Routes) -> Routes {
-        Routes {
-            v4: self.v4.difference(&other.v4).copied().collect(),
-            v6: self.v6.difference(&other.v6).copied().collect(),
-        }
-    }
-
-    /// Leads all of them to a device, or none.
-    pub async fn add(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
-        let mut added = Routes::default();
-        let mut refused = None;
-        for &to in &self.v6 {
-            match net.add_route6(&route6(to, index, metric)).await {
-                Ok(()) => added.v6.insert(to),
-                Err(failure) => {
-                    refused = Some(failure);
-                    break;
-                }
-            };
-        }
-        for &to in self.v4.iter().take_while(|_| refused.is_none()) {
-            match net.add_route4(&route4(to, index, metric)).await {
-                Ok(()) => added.v4.insert(to),
-                Err(failure) => {
-                    refused = Some(failure);
-                    break;
-                }
-            };
-        }
-        match refused {
-            None => Ok(()),
-            Some(failure) => {
-                added.remove(net, index, metric).await;
-                Err(failure)
-            }
-        }
-    }
-
     /// Leads all of them to a device, and nothing else: an earlier run may have left some there.
     pub async fn lead(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
-        let mut there = Routes::default();
-        let (mut others4, mut others6) = (Vec::new(), Vec::new());
-        for route in net.routes4(index).await? {
-            match route.metric == metric && self.v4.contains(&route.to) {
-                true => drop(there.v4.insert(route.to)),
-                false => others4.push(route),
-            }
-        }
-        for route in net.routes6(index).await? {
-            let is_as_asked = metric == 0 || route.metric == Some(metric);
-            match is_as_asked && self.v6.contains(&route.to) {
-                true => drop(there.v6.insert(route.to)),
-                false => others6.push(route),
-            }
-        }
-        self.without(&there).add(net, index, metric).await?;
-        for route in &others4 {
-            net.remove_route4(route).await?;
-        }
-        for route in &others6 {
-            net.remove_route6(route).await?;
-        }
-        Ok(())
+        let there = Own {
+            index,
+            routes4: net.routes4(index).await?,
+            routes6: net.routes6(index).await?,
+            ..Own::default()
+        };
+        let there = as_asked(there, metric);
+        let nothing = ready(Ok(()));
+        net.change(&there, &self.own(index, metric), nothing).await
     }
 
     /// All of them, as they stand on a device.
     pub fn own(&self, index: u32, metric: u32) -> Own {
         Own {
+            index,
             routes4: self
                 .v4
                 .iter()
@@ -164,20 +113,14 @@ impl Routes {
             ..Own::default()
         }
     }
+}
 
-    /// Takes all of them back. One that somebody else has removed is gone as well.
-    pub async fn remove(&self, net: &Net, index: u32, metric: u32) {
-        for &to in &self.v6 {
-            if let Err(failure) = net.remove_route6(&route6(to, index, metric)).await {
-                tracing::debug!("{failure}");
-            }
-        }
-        for &to in &self.v4 {
-            if let Err(failure) = net.remove_route4(&route4(to, index, metric)).await {
-                tracing::debug!("{failure}");
-            }
-        }
+/// Routes as a configuration with this metric has them: with 0, IPv6 routes have none.
+fn as_asked(mut there: Own, metric: u32) -> Own {
+    for route in &mut there.routes6 {
+        route.metric = route.metric.filter(|_| metric != 0);
     }
+    there
 }
 
 fn route4(to: Ipv4Net, index: u32, metric: u32) -> Route4 {
@@ -246,6 +189,5 @@ mod tests {
             shown(&routes),
             (vec!["0.0.0.0/0".into()], vec!["2001:db8::/121".into()])
         );
-        assert_eq!(routes.without(&routes), Routes::default());
     }
 }
