@@ -8,7 +8,9 @@
 use crate::input::Input;
 use diolkos_core::{Config, Eam};
 use diolkos_pref64::synthesis::{prefixes, read, WELL_KNOWN};
-use diolkos_pref64::{preference, Action, Advertisement, Discovery, Known, Moment, Reply, Source};
+use diolkos_pref64::{
+    preference, Action, Advertisement, Discovery, Known, Moment, Reply, Source, Unusable,
+};
 use ipnet::Ipv6Net;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -57,8 +59,7 @@ pub fn run(data: &[u8]) {
                 discovery.answered(now, ttl.map(|ttl| (resolver(), Reply::Nothing(Some(ttl)))));
                 asking = false;
             }
-            4 if input.byte() % 2 == 0 => discovery.attached(now),
-            4 => discovery.look_again(now),
+            4 => change(&mut input, &mut discovery, now),
             5 => datagram(input.block()),
             _ => {}
         }
@@ -79,32 +80,42 @@ fn judge(discovery: &mut Discovery, heard: &Heard, now: Moment) -> bool {
     let known: Vec<Known> = discovery.known().copied().collect();
     assert!(known.len() <= 64, "{}", known.len());
     assert!(known.iter().all(|known| known.until > now));
-    let of_routers: Vec<&Known> = known
-        .iter()
-        .filter(|known| matches!(known.source, Source::Router(_)))
-        .collect();
+    let usable = || {
+        known
+            .iter()
+            .filter(|known| discovery.admits(now, known.prefix))
+    };
+    // Routers that confirm it, resolvers, other routers.
+    let standing = |known: &Known| match known.source {
+        Source::Router(router) if now < heard[&(router, known.prefix)] + FRESH => 0,
+        Source::Resolver(_) => 1,
+        Source::Router(_) => 2,
+    };
+    let order = |known: &Known| (standing(known), preference::rank(known.prefix));
     match choice {
         Some(choice) => {
-            assert!(known.contains(&choice));
-            let of_router = matches!(choice.source, Source::Router(_));
-            assert_eq!(of_router, !of_routers.is_empty());
-            let is_fresh = |known: &Known| match known.source {
-                Source::Router(router) => now < heard[&(router, known.prefix)] + FRESH,
-                Source::Resolver(_) => false,
-            };
-            let is_any_fresh = known.iter().any(is_fresh);
-            let rivals = known.iter().filter(|known| match known.source {
-                Source::Router(_) => of_router && (!is_any_fresh || is_fresh(known)),
-                Source::Resolver(_) => !of_router,
-            });
-            let rank = preference::rank(choice.prefix);
-            assert!(rivals
-                .map(|known| preference::rank(known.prefix))
-                .all(|r| r >= rank));
+            assert!(usable().any(|known| *known == choice));
+            let is_best = usable().all(|known| order(known) >= order(&choice));
+            // What comes and goes too often waits.
+            assert!(is_best || discovery.wait().is_some());
         }
-        None => assert!(of_routers.is_empty()),
+        // At first, routers are waited for.
+        None if usable().all(|known| standing(known) == 1) => {}
+        None => assert!(discovery.wait().is_some()),
     }
     done.contains(&Action::Ask)
+}
+
+/// Another network, or other news of a prefix.
+fn change(input: &mut Input<'_>, discovery: &mut Discovery, now: Moment) {
+    match input.byte() % 8 {
+        1 => discovery.pass_over(now, prefix(input), Unusable::Contradicts),
+        3 => discovery.pass_over(now, prefix(input), Unusable::Unclaimed),
+        5 => discovery.worked(prefix(input)),
+        6 => discovery.reconsider(),
+        7 => discovery.look_again(now),
+        _ => discovery.attached(now),
+    }
 }
 
 fn resolver() -> SocketAddr {

@@ -22,6 +22,8 @@ pub enum Kind {
 pub struct Failure {
     /// Decides the exit code.
     pub kind: Kind,
+    /// The same may succeed later: the kernel had no time or no memory. What is known holds until then.
+    pub is_transient: bool,
     message: String,
 }
 
@@ -30,14 +32,27 @@ impl Failure {
     pub fn run_time(message: impl Into<String>) -> Failure {
         Failure {
             kind: Kind::RunTime,
+            is_transient: false,
             message: message.into(),
         }
+    }
+
+    /// Exit 1, unless it is tried again.
+    pub fn transient(message: impl Into<String>) -> Failure {
+        Failure::run_time(message).or_transient()
+    }
+
+    /// The same, worth another try unless a privilege is missing or the usage is wrong.
+    pub fn or_transient(mut self) -> Failure {
+        self.is_transient = self.kind == Kind::RunTime;
+        self
     }
 
     /// Exit 2.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure {
             kind: Kind::Usage,
+            is_transient: false,
             message: message.into(),
         }
     }
@@ -46,6 +61,7 @@ impl Failure {
     pub fn missing(message: impl Into<String>) -> Failure {
         Failure {
             kind: Kind::Missing,
+            is_transient: false,
             message: message.into(),
         }
     }
@@ -68,6 +84,7 @@ impl From<TunError> for Failure {
         };
         Failure {
             kind,
+            is_transient: false,
             message: error.to_string(),
         }
     }

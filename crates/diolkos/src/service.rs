@@ -142,7 +142,7 @@ pub async fn serve(
     control: &mut Control,
 ) -> Result<End, Failure> {
     let net = host.net.clone();
-    let (mut routes, mut addresses) = (Settling::default(), Settling::default());
+    let mut looks = Looks::default();
     let mut settings = Settling::default();
     let mut keeping = Keeping::default();
     loop {
@@ -161,9 +161,12 @@ pub async fn serve(
                         keeping.settling.touch();
                         Heed::Nothing
                     }
-                    Event::LinkGone(_) | Event::LinkChanged(_) => service.link(event).await?,
+                    Event::LinkGone(_) | Event::LinkChanged(_) => match service.link(event).await {
+                        Ok(heed) => heed,
+                        Err(failure) => looks.again_after(failure).map(|()| Heed::Nothing)?,
+                    },
                     Event::AddressesChanged => {
-                        addresses.touch();
+                        looks.addresses.touch();
                         if service.has_address() {
                             keeping.settling.touch();
                         }
@@ -181,17 +184,22 @@ pub async fn serve(
                     }
                 };
                 if let Heed::Routes = heed {
-                    routes.touch();
+                    looks.routes.touch();
                 }
             },
-            own = service.wait() => service.obey(own).await?,
-            () = addresses.settled() => {
-                addresses.clear();
-                service.look_at_addresses().await?;
+            own = service.wait() => {
+                let done = service.obey(own).await;
+                done.or_else(|failure| looks.again_after(failure))?;
             }
-            () = routes.settled() => {
-                routes.clear();
-                service.look_at_routes().await?;
+            () = looks.addresses.settled() => {
+                looks.addresses.clear();
+                let done = service.look_at_addresses().await;
+                done.or_else(|failure| looks.again_after(failure))?;
+            }
+            () = looks.routes.settled() => {
+                looks.routes.clear();
+                let done = service.look_at_routes().await;
+                done.or_else(|failure| looks.again_after(failure))?;
             }
             () = settings.settled() => {
                 settings.clear();
@@ -236,6 +244,26 @@ pub fn later(make: impl FnOnce() -> Answer + Send + 'static) -> Reply {
 /// The end of every translator whose device somebody else removes.
 fn gone(device: &str) -> Failure {
     Failure::run_time(format!("the TUN device {device} is gone"))
+}
+
+/// When a service looks at the network again.
+#[derive(Default)]
+struct Looks {
+    routes: Settling,
+    addresses: Settling,
+}
+
+impl Looks {
+    /// What was not done because the kernel had no time or memory, another look makes up for.
+    fn again_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        if !failure.is_transient {
+            return Err(failure);
+        }
+        tracing::warn!("{failure}: trying again");
+        self.routes.touch_in(RETRY);
+        self.addresses.touch_in(RETRY);
+        Ok(())
+    }
 }
 
 /// Has what is ours put back, and says so.
@@ -331,6 +359,19 @@ mod tests {
             }
         }
         assert_eq!(looked, Some(SETTLE_AT_MOST));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_kernel_had_no_time_for_is_tried_again() {
+        let mut looks = Looks::default();
+        let begin = Instant::now();
+        let failure = Failure::transient("cannot list the routes: no memory");
+        assert!(looks.again_after(failure).is_ok());
+        looks.addresses.settled().await;
+        looks.routes.settled().await;
+        assert_eq!(begin.elapsed(), RETRY);
+        let for_good = Failure::run_time("the uplink eth0 is gone");
+        assert!(looks.again_after(for_good).is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@
 //!
 //! news (heard, answered, attached) → what is known → choice; beside it, what is to be done next.
 //!
-//! Prefixes of routers go before those of resolvers (RFC 8781 section 5.1). As long as there is one, nobody is asked.
+//! Prefixes of routers go before those of resolvers (RFC 8781 section 5.1). As long as there is one that can be used and
+//! was confirmed of late, nobody is asked. One that no router confirms any more goes after those of resolvers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,8 +12,10 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 
 use crate::advertisement::Advertisement;
+use crate::calm::Calm;
 use crate::known::{Known, Moment, Source};
 use crate::offers::Offers;
+use crate::passed::{Passed, Unusable};
 use crate::preference;
 use crate::synthesis::Reply;
 
@@ -60,6 +63,9 @@ pub struct Discovery {
     offers: Offers,
     /// What a resolver has revealed, in the order of its answer.
     answer: Vec<Known>,
+    /// What of it cannot be used.
+    passed: Passed,
+    calm: Calm,
     chosen: Option<Ipv6Net>,
     /// Before this moment an answer does not count, unless a router has been heard.
     hold: Moment,
@@ -67,6 +73,8 @@ pub struct Discovery {
     solicit_at: Moment,
     /// None while a question is open.
     ask_at: Option<Moment>,
+    /// After the last question, nothing that is heard brings the next one forward to before this moment.
+    ask_after: Moment,
     failures: u32,
     /// When routers are solicited again because what they offered is about to end.
     renew_at: Option<Moment>,
@@ -80,11 +88,14 @@ impl Discovery {
         Discovery {
             offers: Offers::default(),
             answer: Vec::new(),
+            passed: Passed::default(),
+            calm: Calm::default(),
             chosen: None,
             hold: now + HOLD,
             solicitations_left: SOLICITATIONS,
             solicit_at: now,
             ask_at: Some(now),
+            ask_after: now,
             failures: 0,
             renew_at: None,
             random: seed,
@@ -95,14 +106,41 @@ impl Discovery {
     pub fn heard(&mut self, now: Moment, advertisement: &Advertisement) {
         self.forget(now);
         self.hold = now;
-        self.solicitations_left = 0;
-        let had = !self.offers.is_empty();
+        let had = self.is_offered(now);
         self.offers.hear(now, advertisement, self.chosen);
-        let last = self.offers.all().map(|known| known.until).max();
-        self.renew_at = last.map(|last| last - EARLY.min((last - now) / 2));
-        if had && last.is_none() {
+        let mut said = advertisement.pref64.iter();
+        if said.any(|(prefix, lifetime)| !lifetime.is_zero() && self.passed.admits(now, *prefix)) {
+            // One that says nothing of use may be another router than the one that is looked for, or a forged one.
+            self.solicitations_left = 0;
+            self.renew_at = Some(Moment::MAX);
+        }
+        self.renew_in_time(now);
+        if had && !self.is_offered(now) {
             self.ask_soon(now);
         }
+    }
+
+    /// A prefix cannot be used. Another one is looked for, unless there is one.
+    pub fn pass_over(&mut self, now: Moment, prefix: Ipv6Net, how: Unusable) {
+        let had = self.is_offered(now);
+        self.passed.pass_over(now, prefix, how);
+        self.renew_in_time(now);
+        if had && !self.is_offered(now) {
+            self.solicit(now);
+            if self.answer.is_empty() {
+                self.ask_soon(now);
+            }
+        }
+    }
+
+    /// A prefix is used.
+    pub fn worked(&mut self, prefix: Ipv6Net) {
+        self.passed.worked(prefix);
+    }
+
+    /// For prefixes that could not be used, addresses may be had now.
+    pub fn reconsider(&mut self) {
+        self.passed.reconsider();
     }
 
     /// A question ended: what which resolver said, or that none has answered.
@@ -166,36 +204,82 @@ impl Discovery {
             self.solicit_at = now + SOLICITATION_INTERVAL;
             return Some(Action::Solicit);
         }
-        if self.asks() && self.ask_at.is_some_and(|at| at <= now) {
+        if self.asks(now) && self.ask_at.is_some_and(|at| at <= now) {
             self.ask_at = None;
+            self.ask_after = now + RETRY;
             return Some(Action::Ask);
         }
         None
     }
 
-    /// When [`Discovery::next`] or [`Discovery::choice`] may say something else.
+    /// When [`Discovery::next`] or [`Discovery::choice`] may say something else than at the moment `now`.
     pub fn wake(&self, now: Moment) -> Option<Moment> {
         let solicit = (self.solicitations_left > 0).then_some(self.solicit_at);
-        let ask = self.ask_at.filter(|_| self.asks());
+        let ask = self.ask_at.filter(|_| self.asks(now));
         let hold = (now < self.hold).then_some(self.hold);
         let ends = self.known().map(|known| known.until);
-        let others = [solicit, ask, hold, self.renew_at, self.offers.stale_at(now)];
-        others.into_iter().flatten().chain(ends).min()
+        let stale = self.offers.stale_at(now);
+        let others = [solicit, ask, hold, self.renew_at, stale];
+        let ours = [self.passed.ends_at(now), self.calm.ends_at(now)];
+        let all = others.into_iter().chain(ours).flatten();
+        all.chain(ends).min()
     }
 
     /// The prefix in force.
     pub fn choice(&mut self, now: Moment) -> Option<Known> {
         self.forget(now);
-        let of = match self.offers.is_empty() {
-            false => self.offers.believed(now),
+        if self.offers.is_empty() && now < self.hold && self.chosen.is_none() {
             // A router may still speak up, unless there is something to go on with.
-            true if now < self.hold && self.chosen.is_none() => return None,
-            true => self.answer.clone(),
-        };
+            return None;
+        }
+        let mut of = self.believed(now);
         let prefixes: Vec<Ipv6Net> = of.iter().map(|known| known.prefix).collect();
-        self.chosen = preference::best(&prefixes, self.chosen);
+        let best = preference::best(&prefixes, self.chosen);
+        let is_kept =
+            |known: &Known| Some(known.prefix) == self.chosen && self.admits(now, known.prefix);
+        let mut kept = self
+            .known()
+            .copied()
+            .filter(is_kept)
+            .collect::<Vec<Known>>();
+        match best {
+            _ if best == self.chosen => self.calm.rest(),
+            // What is in use is lost, and there is another one: IPv4 has no way until it is taken.
+            Some(_) if self.chosen.is_some() && kept.is_empty() => self.take(now, best),
+            Some(prefix) if self.calm.admits(now, prefix) => self.take(now, best),
+            Some(_) => of = std::mem::take(&mut kept),
+            None => self.take(now, None),
+        }
         let same = of.iter().filter(|known| Some(known.prefix) == self.chosen);
         same.max_by_key(|known| known.until).copied()
+    }
+
+    fn take(&mut self, now: Moment, prefix: Option<Ipv6Net>) {
+        self.chosen = prefix;
+        self.calm.moved(now);
+    }
+
+    /// Of what is known, what is to be believed now: what routers confirm; else what a resolver says; else what routers
+    /// said long ago.
+    fn believed(&self, now: Moment) -> Vec<Known> {
+        let usable = |known: &&Known| self.admits(now, known.prefix);
+        let fresh = self.offers.fresh(now).map(|(known, _)| known);
+        let fresh: Vec<Known> = fresh.filter(usable).copied().collect();
+        let answer = self.answer.iter().filter(usable).copied();
+        let stale = self.offers.all().filter(usable).copied();
+        let rest = [answer.collect(), stale.collect()];
+        let mut all = std::iter::once(fresh).chain(rest);
+        all.find(|of| !of.is_empty()).unwrap_or_default()
+    }
+
+    /// So long a prefix has to be the best one before it is taken, because prefixes come and go too often.
+    pub fn wait(&self) -> Option<Duration> {
+        self.calm.wait()
+    }
+
+    /// Can a prefix be used, as far as is known?
+    pub fn admits(&self, now: Moment, prefix: Ipv6Net) -> bool {
+        self.passed.admits(now, prefix)
     }
 
     /// Everything that is known, what routers say first.
@@ -206,21 +290,45 @@ impl Discovery {
     fn forget(&mut self, now: Moment) {
         self.offers.forget(now);
         self.answer.retain(|known| known.until > now);
+        let (offers, answer) = (&self.offers, &self.answer);
+        let known = || offers.all().chain(answer).map(|known| known.prefix);
+        self.passed
+            .keep(|prefix| known().any(|known| known == prefix));
     }
 
     fn solicit(&mut self, now: Moment) {
         self.solicitations_left = SOLICITATIONS;
-        self.solicit_at = now;
+        self.solicit_at = self.solicit_at.max(now);
     }
 
-    /// Brings the next question forward, unless one is open.
+    /// Brings the next question forward, unless one is open. Whoever forges advertisements brings this about as often as he
+    /// likes, and resolvers are not to suffer from that.
     fn ask_soon(&mut self, now: Moment) {
-        self.ask_at = self.ask_at.map(|at| at.min(now));
+        let soon = now.max(self.ask_after);
+        self.ask_at = self.ask_at.map(|at| at.min(soon));
+    }
+
+    /// What routers offer now: until when, of each that can be used and was confirmed of late.
+    fn offered(&self, now: Moment) -> impl Iterator<Item = Moment> + '_ {
+        let fresh = self.offers.fresh(now);
+        let usable = fresh.filter(move |(known, _)| self.admits(now, known.prefix));
+        usable.map(|(_, until)| until)
+    }
+
+    fn is_offered(&self, now: Moment) -> bool {
+        self.offered(now).next().is_some()
+    }
+
+    /// It is renewed no later than shortly before the last of what is offered ends or becomes stale.
+    fn renew_in_time(&mut self, now: Moment) {
+        let last = self.offered(now).max();
+        let latest = last.map(|last| last - EARLY.min((last - now) / 2));
+        self.renew_at = self.renew_at.and_then(|at| Some(at.min(latest?)));
     }
 
     /// Resolvers are asked unless what a router offers holds for a while.
-    fn asks(&self) -> bool {
-        self.offers.is_empty() || self.renew_at.is_none()
+    fn asks(&self, now: Moment) -> bool {
+        !self.is_offered(now) || self.renew_at.is_none()
     }
 
     /// Up to a quarter more or less.

@@ -12,17 +12,22 @@
 //! * [`preference`]: which prefixes can be used, and which of several is.
 //! * `known`: a prefix, who says so, and until when.
 //! * `offers`: what routers offer, in shares, so that no forger shuts out the others.
+//! * `passed`: prefixes that cannot be used, and for how long.
+//! * `calm`: how often another prefix is taken.
 //! * [`discovery`]: what is known, for how long, and when to look again.
 #![forbid(unsafe_code)]
 
 pub mod advertisement;
+mod calm;
 pub mod discovery;
 mod known;
 mod offers;
+mod passed;
 pub mod preference;
 pub mod synthesis;
 
 pub use advertisement::Advertisement;
 pub use discovery::{Action, Discovery};
 pub use known::{Known, Moment, Source};
+pub use passed::Unusable;
 pub use synthesis::Reply;

@@ -159,12 +159,11 @@ impl Offers {
         self.0.iter().flat_map(|r| &r.offers).map(|o| &o.known)
     }
 
-    /// Those that were confirmed of late; if none was, all.
-    pub fn believed(&self, now: Moment) -> Vec<Known> {
-        let offers = || self.0.iter().flat_map(|router| &router.offers);
-        let is_any_fresh = offers().any(|offer| offer.is_fresh(now));
-        let believed = offers().filter(|offer| !is_any_fresh || offer.is_fresh(now));
-        believed.map(|offer| offer.known).collect()
+    /// Those that were confirmed of late, each with the moment at which it ends or becomes stale.
+    pub fn fresh(&self, now: Moment) -> impl Iterator<Item = (&Known, Moment)> {
+        let offers = self.0.iter().flat_map(|router| &router.offers);
+        let fresh = offers.filter(move |offer| offer.is_fresh(now));
+        fresh.map(|offer| (&offer.known, offer.known.until.min(offer.heard + FRESH)))
     }
 
     /// The next moment at which something becomes stale.

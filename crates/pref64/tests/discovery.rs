@@ -109,7 +109,8 @@ impl World {
     }
 }
 
-/// RFC 4861 section 6.3.7: three solicitations, four seconds apart, until a router answers.
+/// RFC 4861 section 6.3.7: three solicitations, four seconds apart, until a router answers. What says no prefix is no
+/// answer: it may come from another router than the one that knows, or from none at all.
 #[test]
 fn at_the_start_routers_are_solicited_and_resolvers_asked() {
     let mut world = World::new();
@@ -122,12 +123,19 @@ fn at_the_start_routers_are_solicited_and_resolvers_asked() {
 
     let mut world = World::new();
     world.until(2);
-    world.hear("fe80::1", &[]);
+    world.hear("fe80::1", &[(OWN, 1800)]);
     assert_eq!(
         world.until(60),
         [],
         "one that has answered is not solicited again"
     );
+
+    let mut world = World::new();
+    world.until(2);
+    world.hear("fe80::bad", &[]);
+    world.hear("fe80::bad", &[(OWN, 0)]);
+    let solicited = [4, 8].map(|second| (second, Action::Solicit));
+    assert_eq!(world.until(60), solicited);
 }
 
 #[test]
@@ -192,14 +200,15 @@ fn an_offer_of_lifetime_zero_is_withdrawn() {
     let mut world = World::new();
     world.until(0);
     world.deny(None);
+    world.until(1);
     world.hear("fe80::1", &[(OWN, 600), (WELL_KNOWN, 600)]);
     world.is(OWN);
     world.hear("fe80::1", &[(OWN, 0), (WELL_KNOWN, 600)]);
     world.is(WELL_KNOWN);
-    assert_eq!(world.asked(0), [0; 0]);
+    assert_eq!(world.asked(1), [0; 0]);
     world.hear("fe80::1", &[(WELL_KNOWN, 0)]);
     world.is_none();
-    assert_eq!(world.asked(0), [0], "at once, whatever was denied before");
+    assert_eq!(world.asked(1), [1], "at once, whatever was denied before");
     world.hear("fe80::1", &[(WELL_KNOWN, 0), (OWN, 0)]);
     world.is_none();
 }
@@ -298,8 +307,7 @@ fn silence_and_failures_deny_nothing() {
 #[test]
 fn without_an_answer_the_pauses_grow_to_about_a_minute() {
     let mut world = World::new();
-    world.until(0);
-    world.hear("fe80::1", &[]);
+    world.until(12);
     for doubled in 0..12 {
         world.discovery.answered(at(world.now), None);
         let due = world.discovery.wake(at(world.now)).expect("a time");

@@ -24,6 +24,8 @@ pub enum Claim {
     Kept(Ipv6Addr),
     /// The uplink has no prefix from which one could be made; it may get one.
     NotYet(Failure),
+    /// All that were tried are taken: somebody has them, or says so. The prefix may work later.
+    Taken(Failure),
 }
 
 /// Fails if another interface has the CLAT's IPv4 address.
@@ -38,7 +40,8 @@ pub async fn check_v4(net: &Net, settings: &Settings) -> Result<(), Failure> {
     )))
 }
 
-/// Finds an IPv6 address for a translation prefix that nobody has, and begins to answer for it.
+/// Finds an IPv6 address for a translation prefix that nobody has, and begins to answer for it. An error says nothing of
+/// the prefix: the kernel did not answer.
 pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
     let Site {
         net,
@@ -84,7 +87,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
         };
         let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
         let unanswered = |e| {
-            Failure::run_time(format!(
+            Failure::transient(format!(
                 "cannot ask on {} whether {address} is free: {e}",
                 uplink.name
             ))
@@ -97,9 +100,9 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
             uplink.name
         );
     }
-    Err(Failure::run_time(format!(
+    Ok(Claim::Taken(Failure::run_time(format!(
         "{taken}: choose another with --v6"
-    )))
+    ))))
 }
 
 /// Whether the kernel itself would look for duplicates on this interface (`dad_transmits`, RFC 4862 section 5.1).

@@ -12,7 +12,7 @@ use diolkos_core::Translator;
 use diolkos_sys::fastpath::ClatPath;
 
 use crate::accelerate;
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
 use crate::net::{Link, Medium, Net, Own, Route4, Route6};
@@ -58,20 +58,11 @@ pub struct Isthmus {
     pub slow: SlowPath,
 }
 
-/// Now that the uplink is known.
-fn warn_of_narrow_uplink(site: &Site) {
-    let uplink = std::iter::once((site.uplink.name.as_str(), site.uplink.mtu6));
-    for warning in site.settings.narrow_links(uplink) {
-        config::say(&warning);
-    }
-}
-
 impl Isthmus {
     /// Everything but the IPv4 side.
     pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<Isthmus, Failure> {
         let (net, uplink) = (&site.net, &site.uplink);
         let t = &site.settings.translator;
-        warn_of_narrow_uplink(site);
         let translator = translator(site, side6)?;
         let queues = slowpath::readers(t.queues);
         let (tun, index) = net.create_tun(&t.device, queues).await?;

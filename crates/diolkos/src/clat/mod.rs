@@ -8,14 +8,16 @@ mod address;
 mod answers;
 mod claim;
 mod isthmus;
+mod mtu;
 pub mod neighbour;
 mod pref64;
 mod rules;
 mod serving;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use diolkos_pref64::Unusable;
 use futures_util::future::{BoxFuture, FutureExt};
 use ipnet::Ipv6Net;
 
@@ -37,6 +39,10 @@ use rules::Side6;
 
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
+/// After the kernel could not say whether there is an address, it is asked again after so long, then twice as long, …
+const RETRY: Duration = Duration::from_secs(1);
+/// … and so often doubled at most.
+const DOUBLINGS: u32 = 6;
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
 pub async fn run(settings: Settings, supervision: (Watch, Alarm)) -> Result<(), Failure> {
@@ -76,15 +82,6 @@ fn as_configured(mut uplink: Link, settings: &Settings) -> Link {
     uplink
 }
 
-/// Why a prefix of the network's is not used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unusable {
-    /// It contradicts what the operator says, and always will.
-    Contradicts,
-    /// No address could be had for it; that may change with the addresses of the uplink.
-    Unclaimed,
-}
-
 /// A CLAT on its way from a prefix to translation, and from that to the next.
 struct Clat {
     site: Site,
@@ -92,10 +89,10 @@ struct Clat {
     watch: Watch,
     /// The prefix that was chosen last.
     wanted: Option<Ipv6Net>,
-    /// Prefixes that are passed over.
-    unusable: BTreeMap<Ipv6Net, Unusable>,
     /// For what is wanted: an address that is tried out.
     claiming: Option<BoxFuture<'static, Result<Claim, Failure>>>,
+    /// How often in a row the kernel could not say whether there is an address.
+    failures: u32,
     /// There was no prefix of the uplink's for an address: it is tried again when that changes.
     stranded: bool,
     /// Built with the first prefix.
@@ -104,6 +101,8 @@ struct Clat {
     answering: Option<Task>,
     /// The uplink's prefixes: what tells one network from another.
     prefixes: Vec<Ipv6Net>,
+    /// Of the uplink's MTU.
+    mtus: mtu::Changes,
     /// That it is ready was said last of this.
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
@@ -117,12 +116,13 @@ impl Clat {
             finder,
             watch,
             wanted: None,
-            unusable: BTreeMap::new(),
             claiming: None,
+            failures: 0,
             stranded: false,
             isthmus: None,
             answering: None,
             prefixes: Vec::new(),
+            mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
         }
@@ -149,10 +149,7 @@ impl Clat {
 
     /// Compares what is wanted with the prefix that is to be used now, and sets out for it.
     async fn follow(&mut self) {
-        let present = self.in_force();
-        let choice = self
-            .finder
-            .choice(|prefix| self.unusable.contains_key(&prefix), present);
+        let choice = self.finder.choice();
         let wanted = choice.as_ref().map(|(prefix, _)| *prefix);
         if wanted == self.wanted {
             return;
@@ -161,9 +158,9 @@ impl Clat {
         self.claiming = None;
         self.stranded = false;
         let Some((prefix, from)) = choice else {
-            let why = match self.unusable.is_empty() {
-                true => "the network has no translation prefix any more",
-                false => "the network has no translation prefix that can be used",
+            let why = match self.finder.is_any_unusable() {
+                false => "the network has no translation prefix any more",
+                true => "the network has no translation prefix that can be used",
             };
             self.close(why).await;
             return;
@@ -171,11 +168,12 @@ impl Clat {
         if self.finder.is_search() {
             tracing::info!("translation prefix {prefix} from {from}");
         }
-        self.set_out(prefix, true);
+        self.set_out(prefix, true, Duration::ZERO);
     }
 
-    /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept.
-    fn set_out(&mut self, prefix: Ipv6Net, keeps: bool) {
+    /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept. `pause`: how long it is waited
+    /// before another one is claimed.
+    fn set_out(&mut self, prefix: Ipv6Net, keeps: bool, pause: Duration) {
         if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.isthmus) {
             // Nobody could be asked there whether an address is free.
             self.stranded = true;
@@ -192,7 +190,11 @@ impl Clat {
             Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed(),
             None => {
                 let site = self.site.clone();
-                async move { claim(&site, prefix).await }.boxed()
+                let claim = async move {
+                    tokio::time::sleep(pause).await;
+                    claim(&site, prefix).await
+                };
+                claim.boxed()
             }
         });
     }
@@ -202,6 +204,7 @@ impl Clat {
         let Some(pref64) = self.wanted else {
             return Ok(());
         };
+        let failures = std::mem::replace(&mut self.failures, 0);
         let (address, responder) = match claimed {
             Ok(Claim::Made(address, responder)) => (address, responder),
             Ok(Claim::Kept(address)) => (address, None),
@@ -213,10 +216,15 @@ impl Clat {
                 self.strand(&why.to_string()).await;
                 return Ok(());
             }
-            Ok(Claim::NotYet(why)) => return Err(why),
-            // With a device that applications hold on to, it is no reason to end.
-            Err(why) if self.isthmus.is_some() => {
+            // With a device that applications hold on to, it is no reason to end; nor where there may be another prefix.
+            Ok(Claim::Taken(why)) if self.isthmus.is_some() || self.finder.is_search() => {
                 self.pass_over(pref64, Unusable::Unclaimed, &why).await;
+                return Ok(());
+            }
+            Ok(Claim::NotYet(why) | Claim::Taken(why)) => return Err(why),
+            // It says nothing about the prefix.
+            Err(why) if self.isthmus.is_some() || why.is_transient => {
+                self.claim_later(pref64, failures, &why);
                 return Ok(());
             }
             Err(why) => return Err(why),
@@ -238,13 +246,28 @@ impl Clat {
                     .await;
                 return Ok(());
             }
+            Err(failure) if failure.is_transient => {
+                self.claim_later(pref64, failures, &failure);
+                return Ok(());
+            }
             done => done?,
         }
         self.stranded = false;
+        self.finder.worked(pref64);
         if let Some(responder) = responder {
             self.answer_for(responder);
         }
         self.look_at_way().await
+    }
+
+    /// Tries for an address again, soon and then less often. What works goes on meanwhile.
+    fn claim_later(&mut self, pref64: Ipv6Net, failures: u32, why: &Failure) {
+        let pause = RETRY * (1 << failures.min(DOUBLINGS));
+        if failures == 0 {
+            tracing::warn!("no address yet for the prefix {pref64}, {why}: trying again");
+        }
+        self.failures = failures + 1;
+        self.set_out(pref64, false, pause);
     }
 
     /// Answers for the CLAT's address on a task of its own: a neighbour does not wait until a program is loaded.
@@ -273,7 +296,7 @@ impl Clat {
             None => String::new(),
         };
         tracing::warn!("the prefix {pref64} cannot be used, {why}{stays}");
-        self.unusable.insert(pref64, how);
+        self.finder.pass_over(pref64, how);
         // If it is still the next best one, what is in force needs nothing new.
         self.wanted = present.or(Some(pref64));
         self.follow().await;

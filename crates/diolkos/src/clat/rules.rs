@@ -23,6 +23,11 @@ pub fn mtu6(uplink: &Link) -> u32 {
     uplink.mtu6.min(LONGEST)
 }
 
+/// Of all paths, bytes. What routers say of the uplink may be less than what the operator says of all.
+fn lowest_ipv6_mtu(settings: &Settings, uplink: &Link) -> u32 {
+    settings.translator.lowest_ipv6_mtu.min(mtu6(uplink))
+}
+
 /// The IPv6 side of the translation. The address may have been made for the prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side6 {
@@ -43,6 +48,7 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
         pref64: vec![side6.pref64],
         // The uplink's heeds `translator.mtu6` already, and its bound is that of the fast path too.
         mtu6: found.mtu6,
+        lowest_ipv6_mtu: lowest_ipv6_mtu(settings, uplink),
         ..settings.translation(found)
     }
 }
@@ -56,7 +62,7 @@ pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) ->
             tun_ifindex,
             mtu4: tun_mtu(uplink),
             mtu6: mtu6(uplink),
-            lowest_ipv6_mtu: t.lowest_ipv6_mtu,
+            lowest_ipv6_mtu: lowest_ipv6_mtu(settings, uplink),
             traffic_class_zero: t.traffic_class == TrafficClass::Zero,
         },
         v4: settings.clat.v4,
@@ -97,6 +103,8 @@ mod tests {
         for pref64 in ["64:ff9b::/96", "2001:db8:64::/96", "2001:db8:100::/40"] {
             for (class, private, mtu) in [
                 (TrafficClass::Copy, false, 1500),
+                // Less than `lowest_ipv6_mtu`: a router may say so at any time.
+                (TrafficClass::Copy, false, 1380),
                 (TrafficClass::Zero, true, 9000),
                 (TrafficClass::Copy, true, 65536),
             ] {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT at work: what it does when the network moves.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::claim::Claim;
 use super::neighbour::Responder;
-use super::{as_configured, Clat, Unusable, IPV6_MINIMUM_MTU};
+use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::config::V6Address;
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::net::{Event, Own, RouteNews, Standing};
-use crate::service::{Heed, Reply, Service};
+use crate::service::{until, Heed, Reply, Service};
 
 /// What a CLAT waits for.
 pub(super) enum Step {
@@ -16,6 +20,8 @@ pub(super) enum Step {
     Prefixes,
     /// An address was tried out.
     Claimed(Result<Claim, Failure>),
+    /// The uplink's MTU may be followed now.
+    Mtu,
 }
 
 impl Service for Clat {
@@ -40,12 +46,18 @@ impl Service for Clat {
                 self.claiming = None;
                 Step::Claimed(claimed)
             }
+            () = until(self.mtus.waits()) => Step::Mtu,
         }
     }
 
     async fn obey(&mut self, step: Step) -> Result<(), Failure> {
-        if let Step::Claimed(claimed) = step {
-            self.claimed(claimed).await?;
+        match step {
+            Step::Prefixes => {}
+            Step::Claimed(claimed) => self.claimed(claimed).await?,
+            Step::Mtu => {
+                self.mtus.rest();
+                self.follow_uplink().await?;
+            }
         }
         self.follow().await;
         Ok(())
@@ -91,7 +103,7 @@ impl Service for Clat {
         self.follow_uplink().await?;
         self.look_at_own_address().await?;
         if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
-            self.set_out(prefix, false);
+            self.set_out(prefix, false, Duration::ZERO);
         }
         if self.finder.is_search() {
             let index = self.site.uplink.index;
@@ -99,7 +111,7 @@ impl Service for Clat {
             let before = std::mem::replace(&mut self.prefixes, prefixes);
             let now = &self.prefixes;
             if before != *now {
-                self.unusable.retain(|_, why| *why != Unusable::Unclaimed);
+                self.finder.reconsider();
             }
             if !before.is_empty() && !before.iter().any(|prefix| now.contains(prefix)) {
                 self.finder.attached();
@@ -139,7 +151,7 @@ impl Clat {
                         side6.address,
                         uplink.name
                     );
-                    self.set_out(wanted, false);
+                    self.set_out(wanted, false, Duration::ZERO);
                 }
                 Ok(())
             }
@@ -168,11 +180,15 @@ impl Clat {
         let Some(link) = self.site.net.link_at(self.site.uplink.index).await? else {
             return Err(self.uplink_is_gone());
         };
-        let link = as_configured(link, &self.site.settings);
+        let mut link = as_configured(link, &self.site.settings);
+        let before = self.site.uplink.mtu6;
+        if before >= IPV6_MINIMUM_MTU {
+            link.mtu6 = self.mtus.follow(Instant::now(), before, link.mtu6);
+        }
         let before = std::mem::replace(&mut self.site.uplink, link);
         let uplink = &self.site.uplink;
         if uplink.running && !before.running {
-            self.unusable.retain(|_, why| *why != Unusable::Unclaimed);
+            self.finder.reconsider();
             self.finder.attached();
         }
         if uplink.address != before.address {
@@ -181,7 +197,7 @@ impl Clat {
         if let (None, true, None, Some(wanted)) =
             (&self.isthmus, self.stranded, &self.claiming, self.wanted)
         {
-            self.set_out(wanted, true);
+            self.set_out(wanted, true, Duration::ZERO);
         }
         let Some(isthmus) = &mut self.isthmus else {
             return Ok(());
@@ -201,7 +217,7 @@ impl Clat {
     /// Answers with the uplink's new link-layer address, and tells those who remember the old one.
     async fn tell_neighbours(&mut self) {
         if let (true, Some(wanted)) = (self.claiming.is_some(), self.wanted) {
-            self.set_out(wanted, true);
+            self.set_out(wanted, true, Duration::ZERO);
         }
         let (Some(isthmus), Some(_)) = (&self.isthmus, &self.answering) else {
             return;

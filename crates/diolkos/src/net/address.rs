@@ -3,12 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures_util::TryStreamExt;
 use ipnet::Ipv6Net;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::AddressFamily;
 
-use super::{in_time, listed, Net};
+use super::{in_time, Net};
 use crate::failure::Failure;
 
 /// What matters of an address of this host.
@@ -67,10 +66,8 @@ impl Address {
 
 impl Net {
     pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, Failure> {
-        let all = listed(|| self.handle.address().get().execute().try_collect());
-        let all: Vec<AddressMessage> = all
-            .await
-            .map_err(|refusal| refusal.to("list the addresses"))?;
+        let ask = |handle: &rtnetlink::Handle| handle.address().get().execute();
+        let all: Vec<AddressMessage> = self.list("list the addresses", ask).await?;
         Ok(all.iter().filter_map(Address::from_message).collect())
     }
 

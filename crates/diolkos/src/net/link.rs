@@ -9,7 +9,7 @@ use netlink_packet_route::link::{
 };
 use rtnetlink::LinkUnspec;
 
-use super::{in_time, listed, Net};
+use super::{in_time, Net};
 use crate::failure::Failure;
 
 /// What is in front of an IP packet on a link.
@@ -88,13 +88,11 @@ impl Link {
 impl Net {
     /// All links of this network namespace.
     pub async fn links(&self) -> Result<Vec<Link>, Failure> {
-        let all = || self.handle.link().get().execute();
-        listed(|| {
-            let links = all().map_ok(|message| Link::from_message(&message));
-            links.try_collect()
-        })
-        .await
-        .map_err(|refusal| refusal.to("list the network interfaces"))
+        let ask = |handle: &rtnetlink::Handle| {
+            let all = handle.link().get().execute();
+            all.map_ok(|message| Link::from_message(&message))
+        };
+        self.list("list the network interfaces", ask).await
     }
 
     /// The link of that name; the error names those that exist.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The network as the kernel tells of it, and the few things we ask it for: links, addresses, routes. Everything by netlink, in the network namespace of the process.
 //!
-//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each request has a
-//! time limit, and news that were lost are answered by a new look at everything (`watcher`).
+//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each list has one of
+//! its own (`list`). Each request has a time limit, and news that were lost are answered by a new look at everything
+//! (`watcher`).
 
 mod address;
 mod change;
 mod link;
+mod list;
 mod nexthop;
 mod own;
 mod route;
@@ -21,7 +23,7 @@ use std::io;
 use std::time::Duration;
 
 use rtnetlink::MulticastGroup;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
@@ -35,9 +37,6 @@ pub use way::Way;
 
 /// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Until a list is asked for again that the socket has refused because of another one.
-const BUSY: Duration = Duration::from_millis(5);
 
 /// A connection to the kernel for requests. Dropped, it is closed.
 pub struct Net {
@@ -68,9 +67,7 @@ impl Net {
     }
 
     fn requests(watch: &Watch) -> Result<Net, Failure> {
-        // Strict: the kernel filters what is listed by what the request says, instead of sending all routes there are.
-        let (connection, handle, _) =
-            rtnetlink::new_connection_with_strict_check().map_err(unconnected)?;
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(unconnected)?;
         Ok(Net {
             handle,
             _served: watch.task("netlink requests", served(connection)),
@@ -97,6 +94,10 @@ enum Refusal {
     Error(rtnetlink::Error),
     /// It says nothing.
     Silence,
+    /// It gives no socket.
+    Unconnected(io::Error),
+    /// It closed the socket.
+    Closed,
 }
 
 /// A request, with its time limit.
@@ -109,31 +110,7 @@ async fn in_time<T>(
     }
 }
 
-/// All that the kernel has of something, with its time limit. A socket lists one thing at a time and refuses the next,
-/// also while a list is on its way that nobody waits for any more.
-async fn listed<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Refusal>
-where
-    F: Future<Output = Result<T, rtnetlink::Error>>,
-{
-    let list = async {
-        loop {
-            match in_time(ask()).await {
-                Err(refusal) if refusal.is_busy() => sleep(BUSY).await,
-                done => return done,
-            }
-        }
-    };
-    timeout(PATIENCE, list)
-        .await
-        .unwrap_or(Err(Refusal::Silence))
-}
-
 impl Refusal {
-    fn is_busy(&self) -> bool {
-        let kind = self.errno().map(|e| e.kind());
-        kind == Some(io::ErrorKind::ResourceBusy)
-    }
-
     /// The kernel's refusal as an error number, where it is one.
     fn errno(&self) -> Option<io::Error> {
         match self {
@@ -150,9 +127,15 @@ impl Refusal {
             ),
             (_, Some(e)) => Failure::run_time(format!("cannot {what}: {e}")),
             (Refusal::Error(error), None) => Failure::run_time(format!("cannot {what}: {error}")),
-            (Refusal::Silence, None) => Failure::run_time(format!(
+            (Refusal::Silence, None) => Failure::transient(format!(
                 "cannot {what}: the kernel has not answered within {} s",
                 PATIENCE.as_secs()
+            )),
+            (Refusal::Unconnected(error), None) => Failure::transient(format!(
+                "cannot {what}: no netlink connection to the kernel: {error}"
+            )),
+            (Refusal::Closed, None) => Failure::transient(format!(
+                "cannot {what}: the kernel closed the netlink connection"
             )),
         }
     }
@@ -161,16 +144,6 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn several_lists_at_once() {
-        let (watch, _alarm) = crate::supervise::pair();
-        let net = Net::requests(&watch).expect("a netlink socket");
-        let lists = (0..8).map(|_| net.all_addresses());
-        for list in futures_util::future::join_all(lists).await {
-            assert!(!list.expect("a list").is_empty());
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_has_an_end() {

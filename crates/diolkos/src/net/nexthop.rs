@@ -11,7 +11,6 @@
 
 use std::net::Ipv6Addr;
 
-use futures_util::TryStreamExt;
 use ipnet::{IpNet, Ipv6Net};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteNextHopFlags,
@@ -22,7 +21,7 @@ use netlink_packet_route::AddressFamily;
 use rtnetlink::IpVersion;
 
 use super::route::destination;
-use super::{listed, Net};
+use super::Net;
 use crate::failure::Failure;
 
 const TABLE_MAIN: u8 = RouteHeader::RT_TABLE_MAIN;
@@ -54,10 +53,8 @@ impl Net {
 
     /// Whether there are IPv6 policy rules beside those with which a network namespace begins.
     pub(super) async fn has_rules6(&self) -> Result<bool, Failure> {
-        let rules = || self.handle.rule().get(IpVersion::V6).execute();
-        let rules: Vec<RuleMessage> = listed(|| rules().try_collect())
-            .await
-            .map_err(|refusal| refusal.to("list the policy rules"))?;
+        let ask = |handle: &rtnetlink::Handle| handle.rule().get(IpVersion::V6).execute();
+        let rules: Vec<RuleMessage> = self.list("list the policy rules", ask).await?;
         Ok(!rules.iter().all(is_default))
     }
 

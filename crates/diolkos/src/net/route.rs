@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures_util::TryStreamExt;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol,
@@ -13,7 +12,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
 
-use super::{in_time, listed, Net, Refusal};
+use super::{in_time, Net, Refusal};
 use crate::failure::Failure;
 
 /// An IPv4 route into the translator.
@@ -176,10 +175,8 @@ impl Net {
         let mut filter = RouteMessage::default();
         filter.header.address_family = family;
         filter.attributes.extend(through.map(RouteAttribute::Oif));
-        let all = || self.handle.route().get(filter.clone()).execute();
-        listed(|| all().try_collect())
-            .await
-            .map_err(|refusal| refusal.to("list the routes"))
+        let ask = |handle: &rtnetlink::Handle| handle.route().get(filter).execute();
+        self.list("list the routes", ask).await
     }
 
     /// Removes a route that was added.

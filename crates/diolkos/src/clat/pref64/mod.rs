@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use diolkos_pref64::advertisement::{self, ALL_ROUTERS_MAC};
-use diolkos_pref64::{Action, Discovery, Known, Moment, Reply};
+use diolkos_pref64::{Action, Discovery, Known, Moment, Reply, Unusable};
 use diolkos_sys::packet::{DiscoverySocket, Hears};
 use futures_util::future::LocalBoxFuture;
 use ipnet::Ipv6Net;
@@ -40,6 +40,10 @@ pub enum Finder {
 /// A search over an uplink.
 pub struct Search {
     discovery: Discovery,
+    /// When the choice was looked at last: whatever changes after that is waited for.
+    looked: Moment,
+    /// Prefixes come and go too often, which was said.
+    is_restless: bool,
     begin: Instant,
     uplink: Link,
     given: Vec<Resolver>,
@@ -83,6 +87,8 @@ impl Finder {
         })?;
         Ok(Finder::Search(Box::new(Search {
             discovery: Discovery::new(Moment::ZERO, random()),
+            looked: Moment::ZERO,
+            is_restless: false,
             begin: Instant::now(),
             uplink: uplink.clone(),
             given: settings.clat.resolvers.clone(),
@@ -98,31 +104,49 @@ impl Finder {
         })))
     }
 
-    /// The prefix that is to be used now, and in words who says so. Where the best one cannot be used, the one that is in
-    /// force stays as long as it is known; then it is the next one.
-    pub fn choice(
-        &mut self,
-        is_unusable: impl Fn(Ipv6Net) -> bool,
-        in_force: Option<Ipv6Net>,
-    ) -> Option<(Ipv6Net, String)> {
+    /// The prefix that is to be used now, and in words who says so.
+    pub fn choice(&mut self) -> Option<(Ipv6Net, String)> {
         match self {
             Finder::Fixed(prefix) => Some((*prefix, "the configuration".to_owned())),
             Finder::Search(search) => {
-                let now = search.now();
-                let best = search.discovery.choice(now)?;
-                let usable = || {
-                    let known = search.discovery.known();
-                    known.filter(|known| known.until > now && !is_unusable(known.prefix))
-                };
-                let known = match is_unusable(best.prefix) {
-                    false => best,
-                    true => *usable()
-                        .find(|known| Some(known.prefix) == in_force)
-                        .or_else(|| usable().next())?,
-                };
-                let left = prefixes::left(&known, now);
+                let known = search.choice()?;
+                let left = prefixes::left(&known, search.looked);
                 let from = prefixes::from(known.source);
                 Some((known.prefix, format!("{from}, for {left} s")))
+            }
+        }
+    }
+
+    /// A prefix cannot be used now; then the choice is another.
+    pub fn pass_over(&mut self, prefix: Ipv6Net, how: Unusable) {
+        if let Finder::Search(search) = self {
+            let now = search.now();
+            search.discovery.pass_over(now, prefix, how);
+        }
+    }
+
+    /// There is an address for a prefix.
+    pub fn worked(&mut self, prefix: Ipv6Net) {
+        if let Finder::Search(search) = self {
+            search.discovery.worked(prefix);
+        }
+    }
+
+    /// For prefixes that could not be used there may be addresses now.
+    pub fn reconsider(&mut self) {
+        if let Finder::Search(search) = self {
+            search.discovery.reconsider();
+        }
+    }
+
+    /// Does anybody offer a prefix that cannot be used?
+    pub fn is_any_unusable(&self) -> bool {
+        match self {
+            Finder::Fixed(_) => false,
+            Finder::Search(search) => {
+                let now = search.now();
+                let mut known = search.discovery.known();
+                known.any(|known| !search.discovery.admits(now, known.prefix))
             }
         }
     }
@@ -209,6 +233,22 @@ impl Search {
         *self.tally.entry(name).or_default() += 1;
     }
 
+    fn choice(&mut self) -> Option<Known> {
+        self.looked = self.now();
+        let choice = self.discovery.choice(self.looked);
+        let wait = self.discovery.wait();
+        // Said once, not at each move.
+        if let (Some(wait), false) = (wait, self.is_restless) {
+            tracing::warn!(
+                "translation prefixes come and go too often: another one is taken only after it was the best one for {} s, \
+                 and for longer if that goes on",
+                wait.as_secs()
+            );
+        }
+        self.is_restless = wait.is_some();
+        choice
+    }
+
     async fn step(&mut self) {
         while let Some(action) = self.discovery.next(self.now()) {
             match action {
@@ -216,7 +256,7 @@ impl Search {
                 Action::Ask => self.ask(),
             }
         }
-        let wake = self.discovery.wake(self.now()).map(|at| self.begin + at);
+        let wake = self.discovery.wake(self.looked).map(|at| self.begin + at);
         let rests = self.rests.filter(|until| *until > Instant::now());
         let mut buffer = [0; 1500];
         tokio::select! {

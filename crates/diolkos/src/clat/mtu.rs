@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the uplink's MTU for IPv6 is followed. Routers say it, and so does whoever forges their advertisements: each change
+//! loads programs and replaces routes.
+//!
+//! A smaller one is followed at once, because packets would be lost. A larger one waits when there were several changes of
+//! late.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many changes …
+const FREE: usize = 4;
+/// … within so long are followed at once.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// The changes that were followed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The last ones, FREE at most.
+    last: VecDeque<Instant>,
+    /// A larger one waits until then.
+    waits: Option<Instant>,
+}
+
+impl Changes {
+    /// The MTU to go on with, bytes: the new one, or the one before it for a while.
+    pub fn follow(&mut self, now: Instant, before: u32, new: u32) -> u32 {
+        self.waits = None;
+        if new == before {
+            return before;
+        }
+        let full = self.last.front().filter(|_| self.last.len() == FREE);
+        let free = full.map(|first| *first + PERIOD).filter(|at| *at > now);
+        if new > before && free.is_some() {
+            self.waits = free;
+            return before;
+        }
+        if self.last.len() == FREE {
+            self.last.pop_front();
+        }
+        self.last.push_back(now);
+        new
+    }
+
+    /// It is looked at now.
+    pub fn rest(&mut self) {
+        self.waits = None;
+    }
+
+    /// When it is to be looked at again.
+    pub fn waits(&self) -> Option<Instant> {
+        self.waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_without_end_becomes_the_smallest() {
+        let begin = Instant::now();
+        let mut changes = Changes::default();
+        let (mut mtu, mut followed) = (1500, 0);
+        for round in 0..1000 {
+            let now = begin + Duration::from_millis(10) * round;
+            let new = changes.follow(now, mtu, [1280, 1500, 1400][round as usize % 3]);
+            followed += usize::from(new != mtu);
+            mtu = new;
+        }
+        assert_eq!(mtu, 1280);
+        assert!(followed <= FREE + 2, "{followed}");
+        // The last advertisement said 1280. Then one says 1500, which is so a minute later.
+        let now = begin + Duration::from_secs(10);
+        assert_eq!(changes.follow(now, mtu, 1500), 1280);
+        let at = changes.waits().expect("a moment");
+        assert!(at > now && at <= now + PERIOD);
+        assert_eq!(changes.follow(at, mtu, 1500), 1500);
+        assert_eq!(changes.waits(), None);
+    }
+
+    #[test]
+    fn a_few_changes_are_followed_at_once() {
+        let now = Instant::now();
+        let mut changes = Changes::default();
+        let mut mtu = 1500;
+        for new in [1400, 1500, 9000, 1500] {
+            mtu = changes.follow(now, mtu, new);
+            assert_eq!((mtu, changes.waits()), (new, None));
+        }
+        assert_eq!(
+            changes.follow(now, mtu, 1280),
+            1280,
+            "packets would be lost"
+        );
+    }
+}
