@@ -14,6 +14,7 @@
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
 //! * [`limit`]: how many files may be open
+//! * [`file`]: opening one that may have nothing to say
 //! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
 
@@ -21,6 +22,7 @@ pub mod clock;
 pub mod ethtool;
 pub mod event;
 pub mod fastpath;
+pub mod file;
 pub mod kernel;
 pub mod limit;
 pub mod lock;
