@@ -126,6 +126,26 @@ def test_check_prints_every_key_and_reads_its_own_print(tmp_path: Path, text: st
     assert check(tmp_path, printed)[1] == printed
 
 
+MEANINGLESS = ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PWR", "STKFLT", "XFSZ", "PIPE")
+
+
+def test_signals_that_mean_nothing(siit: SiitNetwork) -> None:
+    """They do not end it: after a kill, forwarding would stay switched on."""
+    before = siit.forwarding()
+    running = siit.siit("--log", "debug")
+    for name in MEANINGLESS:
+        running.process.send_signal(getattr(signal, f"SIG{name}"))
+    # Rust ignores this one, so nobody hears of it.
+    heard = [int(getattr(signal, f"SIG{name}")) for name in MEANINGLESS if name != "PIPE"]
+    siit.until(
+        lambda: running.process.poll() is not None or all(f"signal {n} is ignored" in running.log() for n in heard)
+    )
+    assert running.process.poll() is None
+    assert siit.diolkos("show", "counters")[0] == 0
+    assert running.stop() == 0
+    assert siit.forwarding() == before
+
+
 @pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_it_leaves_nothing(siit: SiitNetwork, how: signal.Signals) -> None:
