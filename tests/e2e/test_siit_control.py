@@ -137,9 +137,7 @@ def test_signals_that_mean_nothing(siit: SiitNetwork) -> None:
         running.process.send_signal(getattr(signal, f"SIG{name}"))
     # Rust ignores this one, so nobody hears of it.
     heard = [int(getattr(signal, f"SIG{name}")) for name in MEANINGLESS if name != "PIPE"]
-    siit.until(
-        lambda: running.process.poll() is not None or all(f"signal {n} is ignored" in running.log() for n in heard)
-    )
+    siit.until(lambda: running.process.poll() is not None or all(f"signal {n} is ignored" in running.log() for n in heard))
     assert running.process.poll() is None
     assert siit.diolkos("show", "counters")[0] == 0
     assert running.stop() == 0
