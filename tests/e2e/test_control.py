@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -272,6 +273,26 @@ def test_few_open_files(siit: SiitNetwork, limit: int) -> None:
     message = one_sentence(done.stderr.strip())
     assert f"the limit of open files is {limit}" in message
     assert "ulimit -n" in message
+
+
+@pytest.mark.parametrize("more", [0, 2])
+@pytest.mark.parametrize("mode", ["siit", "nat64"])
+def test_a_limit_that_is_lowered_while_it_runs(request: pytest.FixtureRequest, mode: str, more: int) -> None:
+    """A reload names the limit as its cause, and how to raise it. Once it is raised, the reload succeeds."""
+    network = request.getfixturevalue(mode)
+    running = network.siit("--datapath", "tc", command=mode)
+    pid = running.process.pid
+    # The connection that asks takes one. The configuration file is closed before any program is loaded.
+    limit = max(int(file.name) for file in Path(f"/proc/{pid}/fd").iterdir()) + 3 + more
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    code, message = network.diolkos("reload")
+    assert code == RUN_TIME
+    assert f"the limit of open files is {limit}, and all of them are open" in one_sentence(message)
+    assert f"prlimit --pid {pid} --nofile=" in message
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert network.diolkos("reload") == (0, "")
+    assert running.stop() == 0
 
 
 def test_a_limit_that_can_be_raised_is_raised(siit: SiitNetwork) -> None:

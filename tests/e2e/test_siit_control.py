@@ -89,6 +89,24 @@ def test_a_configuration_that_is_warned_of(tmp_path: Path, text: str, expected: 
     assert message.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "why"), [("/dev/zero", "it is a device"), ("/proc/kmsg", "it has no end"), ("/proc", "it is a directory")]
+)
+def test_a_file_without_an_end(path: str, why: str) -> None:
+    """A wrong path is a sentence, and neither a program that hangs nor one that takes all memory."""
+    done = subprocess.run([program(), "check", path], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == USAGE
+    assert f"the configuration file {path} cannot be read: {why}" in one_sentence(done.stderr.strip())
+
+
+def test_a_configuration_out_of_a_pipe() -> None:
+    """As shells hand it over."""
+    command = [program(), "check", "/dev/stdin"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, input=CONFIG)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'mode = "siit"' in done.stdout
+
+
 def test_keys_of_another_mode(tmp_path: Path) -> None:
     """A CLAT has no table of mappings."""
     code, _, message = check(tmp_path, '[translator]\ninterfaces = ["a"]\n' + eam("192.0.2.0/24", "2001:db8::/120"))
@@ -106,6 +124,24 @@ def test_check_prints_every_key_and_reads_its_own_print(tmp_path: Path, text: st
         assert key in printed, key
     assert "[clat]" not in printed
     assert check(tmp_path, printed)[1] == printed
+
+
+MEANINGLESS = ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PWR", "STKFLT", "XFSZ", "PIPE")
+
+
+def test_signals_that_mean_nothing(siit: SiitNetwork) -> None:
+    """They do not end it: after a kill, forwarding would stay switched on."""
+    before = siit.forwarding()
+    running = siit.siit("--log", "debug")
+    for name in MEANINGLESS:
+        running.process.send_signal(getattr(signal, f"SIG{name}"))
+    # Rust ignores this one, so nobody hears of it.
+    heard = [int(getattr(signal, f"SIG{name}")) for name in MEANINGLESS if name != "PIPE"]
+    siit.until(lambda: running.process.poll() is not None or all(f"signal {n} is ignored" in running.log() for n in heard))
+    assert running.process.poll() is None
+    assert siit.diolkos("show", "counters")[0] == 0
+    assert running.stop() == 0
+    assert siit.forwarding() == before
 
 
 @pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)

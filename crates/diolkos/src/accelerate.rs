@@ -7,6 +7,7 @@ use diolkos_sys::kernel::{self, Correction};
 
 use crate::config::{Datapath, Hook, Translator};
 use crate::failure::Failure;
+use crate::files;
 use crate::privilege::{self, PERFMON, SYS_ADMIN};
 
 /// Starts a fast path unless the settings want none. Where they leave it to the program, one that cannot be had is not
@@ -48,6 +49,9 @@ pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site
 
 /// The failure in one line; what the verifier said goes to those who look for it.
 pub fn failure(error: FastPathError) -> Failure {
+    if error.lacks_files() {
+        return files::exhausted();
+    }
     if let FastPathError::Load { what, log } = &error {
         tracing::debug!("{log}");
         // Without it the verifier refuses what it else accepts, in many words. CAP_SYS_ADMIN stands for all that came later.

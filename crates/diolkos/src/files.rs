@@ -62,6 +62,18 @@ impl Files {
     }
 }
 
+/// For a running process that may open no further file: somebody has lowered its limit.
+pub fn exhausted() -> Failure {
+    // A process that cannot ask takes what the kernel gives by default.
+    let limit = limit::open_files_now().unwrap_or(1024);
+    let enough = limit + ALWAYS as u64;
+    Failure::missing(format!(
+        "the limit of open files is {limit}, and all of them are open: raise it (prlimit --pid {} --nofile={enough}; \
+         systemd: LimitNOFILE={enough}, and a restart)",
+        std::process::id()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

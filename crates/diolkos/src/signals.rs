@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The signals that end the program. A task hears them, so that work which takes long can ask in between.
+//! The signals that end the program. A task hears them, so that work which takes long can ask in between. Signals that
+//! tell a service nothing are ignored: by default they would kill it, and forwarding would stay switched on.
 
+use diolkos_sys::signal::MEANINGLESS;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch::{channel, Receiver};
 use tokio::task::AbortHandle;
 
 use crate::failure::Failure;
 
-/// The signals that end the program.
+/// The signals that the program hears.
 pub struct Signals {
     came: Came,
-    hears: AbortHandle,
+    hears: Vec<AbortHandle>,
 }
 
 /// Whether one came. For whoever works long.
@@ -32,6 +34,16 @@ impl Signals {
         let mut interrupt = on(SignalKind::interrupt())?;
         let mut terminate = on(SignalKind::terminate())?;
         let mut hangup = on(SignalKind::hangup())?;
+        let mut hears = Vec::new();
+        for number in MEANINGLESS {
+            let mut meaningless = on(SignalKind::from_raw(number))?;
+            let ignore = async move {
+                while meaningless.recv().await.is_some() {
+                    tracing::debug!("signal {number} is ignored");
+                }
+            };
+            hears.push(tokio::spawn(ignore).abort_handle());
+        }
         let (tell, came) = channel(false);
         let hear = async move {
             tokio::select! {
@@ -44,9 +56,10 @@ impl Signals {
             // Further ones change nothing, and the default action must not come back.
             std::future::pending::<()>().await;
         };
+        hears.push(tokio::spawn(hear).abort_handle());
         Ok(Signals {
             came: Came(came),
-            hears: tokio::spawn(hear).abort_handle(),
+            hears,
         })
     }
 
@@ -66,6 +79,8 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.hears.abort();
+        for task in &self.hears {
+            task.abort();
+        }
     }
 }

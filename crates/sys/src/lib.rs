@@ -14,6 +14,8 @@
 //! * [`clock`]: the time of the fast path's stamps
 //! * [`event`]: the bell that ends blocking reads
 //! * [`limit`]: how many files may be open
+//! * [`file`]: opening one that may have nothing to say
+//! * [`signal`]: which ones tell a service nothing
 //! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
 
@@ -21,6 +23,7 @@ pub mod clock;
 pub mod ethtool;
 pub mod event;
 pub mod fastpath;
+pub mod file;
 pub mod kernel;
 pub mod limit;
 pub mod lock;
@@ -29,6 +32,7 @@ pub mod namespace;
 pub mod packet;
 pub mod peer;
 pub mod pktgen;
+pub mod signal;
 pub mod task;
 pub mod tun;
 pub mod vnet;

@@ -5,14 +5,7 @@ use std::io;
 
 /// Raises the limit as far as this process may, and says where it is then.
 pub fn open_files() -> io::Result<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes one rlimit, which outlives the call.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let mut limit = now()?;
     let raised = libc::rlimit {
         rlim_cur: limit.rlim_max,
         ..limit
@@ -24,6 +17,23 @@ pub fn open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+/// Says where it is, and leaves it there.
+pub fn open_files_now() -> io::Result<u64> {
+    Ok(now()?.rlim_cur)
+}
+
+fn now() -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes one rlimit, which outlives the call.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => Ok(limit),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -33,5 +43,6 @@ mod tests {
         let line = told.lines().find(|line| line.starts_with("Max open files"));
         let columns: Vec<&str> = line.expect("it is told").split_whitespace().collect();
         assert_eq!(columns[3], limit.to_string());
+        assert_eq!(super::open_files_now().expect("there is a limit"), limit);
     }
 }

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading a configuration file; every error says file:line:column.
 
-use std::fs;
 use std::path::Path;
 
 use super::objections::Objection;
 use super::pieces;
 use super::position::{line_and_column, Places};
-use super::{say, Settings};
+use super::{say, text, Settings};
 use crate::failure::Failure;
 
 /// Reads a file, lets `adjust` say what the command line knows better, and checks the result.
 pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
-    let text = fs::read_to_string(path).map_err(|e| {
-        Failure::usage(format!(
-            "the configuration file {} cannot be read: {e}",
-            path.display()
-        ))
-    })?;
+    let text = text::read(path)?;
     let name = path.display().to_string();
     let settings = parse(&text, &name, adjust)?;
     for warning in located(&text, &name, &settings.warnings()) {

@@ -14,6 +14,7 @@ pub mod network;
 mod objections;
 mod pieces;
 mod position;
+mod text;
 mod translation;
 mod warnings;
 

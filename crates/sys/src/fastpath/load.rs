@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What loading a BPF object takes, whichever it is: what libbpf says, random beginnings, descriptors that outlive it.
 
+use std::error::Error;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -36,11 +37,21 @@ pub(crate) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
         ErrorKind::Unsupported => {
             FastPathError::Refused(io::Error::from_raw_os_error(libc::ENOSYS))
         }
+        _ if is_of_files(error) => FastPathError::Files,
         _ => FastPathError::Load {
             what: reason(&log).unwrap_or_else(|| format!("{what}: {error}")),
             log,
         },
     }
+}
+
+/// Whether the first cause is that no further file may be opened. The number behind it is only said in words.
+fn is_of_files(error: &libbpf_rs::Error) -> bool {
+    let mut first: &dyn Error = error;
+    while let Some(source) = first.source() {
+        first = source;
+    }
+    first.to_string() == io::Error::from_raw_os_error(libc::EMFILE).to_string()
 }
 
 /// What libbpf said in one line: the last words of the verifier about a program, or the first failure of something else.
@@ -77,9 +88,12 @@ pub(crate) fn no_data() -> FastPathError {
 pub(crate) fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
     program
         .try_clone_to_owned()
-        .map_err(|e| FastPathError::Load {
-            what: e.to_string(),
-            log: String::new(),
+        .map_err(|e| match e.raw_os_error() {
+            Some(libc::EMFILE) => FastPathError::Files,
+            _ => FastPathError::Load {
+                what: e.to_string(),
+                log: String::new(),
+            },
         })
 }
 
@@ -143,6 +157,8 @@ pub(super) fn masked6(address: Ipv6Addr, bits: u8) -> Ipv6Addr {
 
 #[cfg(test)]
 mod tests {
+    use libbpf_rs::ErrorExt;
+
     use super::*;
 
     #[test]
@@ -161,6 +177,16 @@ mod tests {
         let expected =
             "the verifier refuses nat64_egress: Unreleased reference id=35 alloc_insn=1514";
         assert_eq!(reason(log).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn too_many_open_files_are_a_cause_of_their_own() {
+        let open_files = || libbpf_rs::Error::from_raw_os_error(libc::EMFILE);
+        assert!(failed("load", &open_files()).lacks_files());
+        let within = open_files().context("failed to load");
+        assert!(failed("load", &within).lacks_files());
+        let memory = libbpf_rs::Error::from_raw_os_error(libc::ENOMEM);
+        assert!(!failed("load", &memory).lacks_files());
     }
 
     #[test]

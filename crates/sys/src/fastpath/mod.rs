@@ -88,6 +88,9 @@ pub enum FastPathError {
         /// What libbpf and the verifier said, many lines.
         log: String,
     },
+    /// The process may open no further file; each map, program and link is one.
+    #[error("too many files are open")]
+    Files,
     /// The programs load but cannot be put at their hooks.
     #[error("the BPF program {program} cannot be attached: {source}")]
     Attach {
@@ -96,6 +99,17 @@ pub enum FastPathError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+impl FastPathError {
+    /// Whether another file could not be opened.
+    pub fn lacks_files(&self) -> bool {
+        match self {
+            FastPathError::Files => true,
+            FastPathError::Attach { source, .. } => source.raw_os_error() == Some(libc::EMFILE),
+            FastPathError::Refused(_) | FastPathError::Load { .. } => false,
+        }
+    }
 }
 
 /// Where to attach. `Auto` takes tcx where the kernel has it (6.6 and later), clsact otherwise.
