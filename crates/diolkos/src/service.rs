@@ -7,6 +7,7 @@
 //! The loop may take its time for its own work (a new configuration, say). Whatever must not wait for it runs on the
 //! runtime's worker or on a thread: the DNS64, Neighbour Discovery, netlink, signals, large answers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,8 +126,9 @@ pub trait Service {
     /// Routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
-    /// Settings of interfaces, of which many change at a time, have settled.
-    async fn look_at_settings(&mut self) -> Result<(), Failure>;
+    /// Settings of interfaces, of which many change at a time, have settled. `forgotten`: the interfaces whose settings the
+    /// kernel has forgotten.
+    async fn look_at_settings(&mut self, forgotten: BTreeSet<u32>) -> Result<(), Failure>;
 
     /// Addresses have settled.
     async fn look_at_addresses(&mut self) -> Result<(), Failure>;
@@ -143,7 +145,7 @@ pub async fn serve(
 ) -> Result<End, Failure> {
     let net = host.net.clone();
     let (mut routes, mut addresses) = (Settling::default(), Settling::default());
-    let mut settings = Settling::default();
+    let (mut settings, mut forgotten) = (Settling::default(), BTreeSet::new());
     let mut keeping = Keeping::default();
     loop {
         tokio::select! {
@@ -173,6 +175,14 @@ pub async fn serve(
                         settings.touch();
                         Heed::Nothing
                     }
+                    Event::SettingsForgotten(index) => {
+                        settings.touch();
+                        forgotten.insert(index);
+                        if is_own(index) {
+                            keeping.settling.touch();
+                        }
+                        Heed::Nothing
+                    }
                     Event::RoutesChanged(news) => {
                         if own.is_some_and(|own| news.may_have_taken(own, |to| service.leads(to))) {
                             keeping.settling.touch();
@@ -195,7 +205,7 @@ pub async fn serve(
             }
             () = settings.settled() => {
                 settings.clear();
-                service.look_at_settings().await?;
+                service.look_at_settings(std::mem::take(&mut forgotten)).await?;
             }
             () = keeping.settling.settled() => {
                 keeping.settling.clear();

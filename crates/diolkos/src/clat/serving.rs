@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT at work: what it does when the network moves.
 
+use std::collections::BTreeSet;
+
 use super::claim::Claim;
+use super::isthmus::Isthmus;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, Unusable, IPV6_MINIMUM_MTU};
 use crate::config::V6Address;
@@ -78,11 +81,13 @@ impl Service for Clat {
         self.look_at_way().await
     }
 
-    async fn look_at_settings(&mut self) -> Result<(), Failure> {
-        match &self.isthmus {
-            Some(isthmus) if isthmus.needs_forwarding() => self.look_at_way().await,
-            _ => Ok(()),
-        }
+    async fn look_at_settings(&mut self, forgotten: BTreeSet<u32>) -> Result<(), Failure> {
+        let forwarding = self.isthmus.as_mut().and_then(Isthmus::forwarding);
+        let Some(forwarding) = forwarding else {
+            return Ok(());
+        };
+        forwarding.look_and_tell(forgotten);
+        self.look_at_way().await
     }
 
     /// Does the CLAT's address still fit, and is this the same network?

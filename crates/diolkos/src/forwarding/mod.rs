@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use diolkos_sys::namespace::interface_index;
+use diolkos_sys::namespace::{interface_index, interface_name};
 
 use crate::failure::Failure;
 use crate::instance;
@@ -34,6 +34,10 @@ pub struct Forwarding {
     interfaces: Vec<String>,
     /// Where it was switched on, or was on already. An interface that comes later is nobody's here unless it is named.
     known: BTreeSet<u32>,
+    /// Of these, those whose settings the kernel has forgotten, and which may not have them again yet.
+    forgotten: BTreeSet<u32>,
+    /// Settings that somebody has switched off.
+    off: BTreeSet<PathBuf>,
     /// What stands in the note is this one's to put back: an earlier run changed it, or this one did.
     inherits: bool,
     changed: bool,
@@ -116,6 +120,8 @@ impl Forwarding {
             need,
             interfaces: interfaces.to_vec(),
             known: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
+            off: BTreeSet::new(),
             inherits,
             changed: false,
             kept: false,
@@ -126,19 +132,96 @@ impl Forwarding {
 
     /// Switches on what is off, which is noted first; true if there was anything.
     pub fn switch_on(&mut self) -> Result<bool, Failure> {
-        let tun = self.tun.clone();
-        let refused = |e| {
-            Failure::missing(format!(
-                "forwarding cannot be switched on ({e}), which packets through {tun} need: \
-                 switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
-            ))
-        };
-        let changes = self.changes().map_err(refused)?;
-        self.note(&changes)?;
-        self.inherits = true;
-        self.change(&changes).map_err(refused)?;
-        self.known = self.indices().map_err(refused)?;
+        let changes = self.changes().map_err(|e| self.refused(&e))?;
+        self.carry_out(&changes)?;
+        self.known = self.indices().map_err(|e| self.refused(&e))?;
         Ok(!changes.is_empty())
+    }
+
+    fn carry_out(&mut self, changes: &[Change]) -> Result<(), Failure> {
+        self.note(changes)?;
+        self.inherits = true;
+        self.change(changes).map_err(|e| self.refused(&e))
+    }
+
+    fn refused(&self, error: &io::Error) -> Failure {
+        Failure::missing(format!(
+            "forwarding cannot be switched on ({error}), which packets through {} need: \
+             switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)",
+            self.tun
+        ))
+    }
+
+    /// Switches on again what nobody has switched off: the kernel has `forgotten` the settings of an interface, or an
+    /// interface was made anew with the same name. Says on which it did so, and what stands in the way all the same.
+    fn look(&mut self, forgotten: BTreeSet<u32>) -> Result<(Vec<String>, Vec<String>), Failure> {
+        self.forgotten.extend(forgotten.intersection(&self.known));
+        let changes = self.changes().map_err(|e| self.refused(&e))?;
+        let mut names = BTreeSet::new();
+        let mut lost = Vec::new();
+        for change in changes {
+            let name = name_of(&change.0);
+            let index = name.as_deref().and_then(interface_index);
+            let (Some(name), Some(index)) = (name, index) else {
+                continue;
+            };
+            let is_new = self.is_named(&name) && !self.known.contains(&index);
+            let is_lost = self.forgotten.contains(&index) && !self.off.contains(&change.0);
+            if is_new || is_lost {
+                names.insert(name);
+                lost.push(change);
+            }
+        }
+        if !lost.is_empty() {
+            self.carry_out(&lost)?;
+        }
+        let is_back = |name: &String| {
+            [CONF4, CONF6]
+                .iter()
+                .all(|conf| Path::new(conf).join(name).exists())
+        };
+        let there = self.indices().map_err(|e| self.refused(&e))?;
+        // The next interface may have the same index.
+        self.known.retain(|index| there.contains(index));
+        self.forgotten.retain(|index| there.contains(index));
+        for index in there {
+            let Some(name) = interface_name(index).filter(is_back) else {
+                continue;
+            };
+            self.forgotten.remove(&index);
+            if self.is_named(&name) {
+                self.known.insert(index);
+            }
+        }
+        let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
+        let off: Vec<PathBuf> = off.collect();
+        // Of what is not there now, nobody has said anything else.
+        self.off.retain(|path| !path.exists());
+        self.off.extend(off);
+        Ok((names.into_iter().collect(), self.obstacles()))
+    }
+
+    /// The same, with log lines; what stands in the way.
+    pub fn look_and_tell(&mut self, forgotten: BTreeSet<u32>) -> Vec<String> {
+        match self.look(forgotten) {
+            Ok((names, obstacles)) => {
+                if !names.is_empty() {
+                    tracing::warn!(
+                        "the kernel had forgotten to forward what comes from {}: it is switched on again",
+                        shown(&names)
+                    );
+                }
+                obstacles
+            }
+            Err(failure) => {
+                tracing::warn!("{failure}");
+                self.obstacles()
+            }
+        }
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        name == self.tun || self.interfaces.iter().any(|named| named == name)
     }
 
     fn changes(&self) -> io::Result<Vec<Change>> {
@@ -155,15 +238,30 @@ impl Forwarding {
     /// What somebody else has switched off since, in words. To switch it on again is left to the operator, who may have
     /// done it.
     pub fn obstacles(&self) -> Vec<String> {
+        self.switched_off()
+            .into_iter()
+            .filter(|(_, paths)| !paths.is_empty())
+            .map(|(family, paths)| {
+                let mut names: Vec<String> =
+                    paths.iter().filter_map(|path| name_of(path)).collect();
+                names.sort();
+                format!("{family} forwarding is off on {}", shown(&names))
+            })
+            .collect()
+    }
+
+    /// What is off, by family.
+    fn switched_off(&self) -> [(&'static str, Vec<PathBuf>); 2] {
         let is_needed = |name: &String| match self.interfaces.is_empty() {
             false => *name == self.tun || self.interfaces.contains(name),
             true => interface_index(name).is_some_and(|index| self.known.contains(&index)),
         };
-        let off = |conf: &str, key: &str| -> Vec<String> {
+        let off = |conf: &str, key: &str| -> Vec<PathBuf> {
             let names = names(conf).unwrap_or_default().into_iter();
             let needed = names.filter(is_needed);
             needed
-                .filter(|name| !read(&setting(conf, name, key)).is_ok_and(|value| value != "0"))
+                .map(|name| setting(conf, &name, key))
+                .filter(|path| !read(path).is_ok_and(|value| value != "0"))
                 .collect()
         };
         let off4 = match self.need {
@@ -176,13 +274,6 @@ impl Forwarding {
             Ok(true) | Err(_) => Vec::new(),
         };
         [("IPv4", off4), ("IPv6", off6)]
-            .into_iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(family, mut names)| {
-                names.sort();
-                format!("{family} forwarding is off on {}", shown(&names))
-            })
-            .collect()
     }
 
     fn indices(&self) -> io::Result<BTreeSet<u32>> {
@@ -341,6 +432,11 @@ fn setting(conf: &str, interface: &str, key: &str) -> PathBuf {
 
 fn read(path: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+/// Whose setting it is.
+fn name_of(setting: &Path) -> Option<String> {
+    Some(setting.parent()?.file_name()?.to_str()?.to_owned())
 }
 
 /// The interfaces that have settings.

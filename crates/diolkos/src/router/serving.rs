@@ -49,11 +49,12 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         if let Err(failure) = self.compare_obstacles().await {
             tracing::warn!("what stands in the way of packets is not known: {failure}");
         }
-        self.look_at_forwarding();
+        self.look_at_forwarding(BTreeSet::new());
     }
 
-    fn look_at_forwarding(&mut self) {
-        let now = self.isthmus.forwarding.obstacles().into_iter().collect();
+    fn look_at_forwarding(&mut self, forgotten: BTreeSet<u32>) {
+        let now = self.isthmus.forwarding.look_and_tell(forgotten);
+        let now = now.into_iter().collect();
         let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
         tell(&mut self.unforwarded, now, therefore);
     }
@@ -168,8 +169,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         Ok(())
     }
 
-    async fn look_at_settings(&mut self) -> Result<(), Failure> {
-        self.look_at_forwarding();
+    async fn look_at_settings(&mut self, forgotten: BTreeSet<u32>) -> Result<(), Failure> {
+        self.look_at_forwarding(forgotten);
         Ok(())
     }
 
