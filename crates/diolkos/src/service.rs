@@ -7,7 +7,6 @@
 //! The loop may take its time for its own work (a new configuration, say). Whatever must not wait for it runs on the
 //! runtime's worker or on a thread: the DNS64, Neighbour Discovery, netlink, signals, large answers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,9 +125,11 @@ pub trait Service {
     /// Routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
-    /// Settings of interfaces, of which many change at a time, have settled. `forgotten`: the interfaces whose settings the
-    /// kernel has forgotten.
-    async fn look_at_settings(&mut self, forgotten: BTreeSet<u32>) -> Result<(), Failure>;
+    /// The kernel has just forgotten the settings of the interface with this index.
+    fn settings_forgotten(&mut self, index: u32);
+
+    /// Settings of interfaces, of which many change at a time, have settled.
+    async fn look_at_settings(&mut self) -> Result<(), Failure>;
 
     /// Addresses have settled.
     async fn look_at_addresses(&mut self) -> Result<(), Failure>;
@@ -145,7 +146,7 @@ pub async fn serve(
 ) -> Result<End, Failure> {
     let net = host.net.clone();
     let (mut routes, mut addresses) = (Settling::default(), Settling::default());
-    let (mut settings, mut forgotten) = (Settling::default(), BTreeSet::new());
+    let mut settings = Settling::default();
     let mut keeping = Keeping::default();
     loop {
         tokio::select! {
@@ -177,7 +178,7 @@ pub async fn serve(
                     }
                     Event::SettingsForgotten(index) => {
                         settings.touch();
-                        forgotten.insert(index);
+                        service.settings_forgotten(index);
                         if is_own(index) {
                             keeping.settling.touch();
                         }
@@ -205,7 +206,7 @@ pub async fn serve(
             }
             () = settings.settled() => {
                 settings.clear();
-                service.look_at_settings(std::mem::take(&mut forgotten)).await?;
+                service.look_at_settings().await?;
             }
             () = keeping.settling.settled() => {
                 keeping.settling.clear();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT at work: what it does when the network moves.
 
-use std::collections::BTreeSet;
-
 use super::claim::Claim;
 use super::isthmus::Isthmus;
 use super::neighbour::Responder;
@@ -81,12 +79,19 @@ impl Service for Clat {
         self.look_at_way().await
     }
 
-    async fn look_at_settings(&mut self, forgotten: BTreeSet<u32>) -> Result<(), Failure> {
+    fn settings_forgotten(&mut self, index: u32) {
+        if let Some(forwarding) = self.isthmus.as_mut().and_then(Isthmus::forwarding) {
+            forwarding.forgotten(index);
+        }
+    }
+
+    async fn look_at_settings(&mut self) -> Result<(), Failure> {
         let forwarding = self.isthmus.as_mut().and_then(Isthmus::forwarding);
         let Some(forwarding) = forwarding else {
             return Ok(());
         };
-        forwarding.look_and_tell(forgotten);
+        forwarding.look();
+        forwarding.heed_hands();
         self.look_at_way().await
     }
 

@@ -6,6 +6,7 @@
 //! written down first, put back at the end, and put back by the next start
 //! when the end was sudden.
 
+mod forgotten;
 mod note;
 
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use diolkos_sys::namespace::{interface_index, interface_name};
+use diolkos_sys::namespace::interface_index;
 
 use crate::failure::Failure;
 use crate::instance;
@@ -38,6 +39,8 @@ pub struct Forwarding {
     forgotten: BTreeSet<u32>,
     /// Settings that somebody has switched off.
     off: BTreeSet<PathBuf>,
+    /// Why it could not be switched on again the last time, which is said once.
+    failed: String,
     /// What stands in the note is this one's to put back: an earlier run changed it, or this one did.
     inherits: bool,
     changed: bool,
@@ -122,6 +125,7 @@ impl Forwarding {
             known: BTreeSet::new(),
             forgotten: BTreeSet::new(),
             off: BTreeSet::new(),
+            failed: String::new(),
             inherits,
             changed: false,
             kept: false,
@@ -150,74 +154,6 @@ impl Forwarding {
              switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)",
             self.tun
         ))
-    }
-
-    /// Switches on again what nobody has switched off: the kernel has `forgotten` the settings of an interface, or an
-    /// interface was made anew with the same name. Says on which it did so, and what stands in the way all the same.
-    fn look(&mut self, forgotten: BTreeSet<u32>) -> Result<(Vec<String>, Vec<String>), Failure> {
-        self.forgotten.extend(forgotten.intersection(&self.known));
-        let changes = self.changes().map_err(|e| self.refused(&e))?;
-        let mut names = BTreeSet::new();
-        let mut lost = Vec::new();
-        for change in changes {
-            let name = name_of(&change.0);
-            let index = name.as_deref().and_then(interface_index);
-            let (Some(name), Some(index)) = (name, index) else {
-                continue;
-            };
-            let is_new = self.is_named(&name) && !self.known.contains(&index);
-            let is_lost = self.forgotten.contains(&index) && !self.off.contains(&change.0);
-            if is_new || is_lost {
-                names.insert(name);
-                lost.push(change);
-            }
-        }
-        if !lost.is_empty() {
-            self.carry_out(&lost)?;
-        }
-        let is_back = |name: &String| {
-            [CONF4, CONF6]
-                .iter()
-                .all(|conf| Path::new(conf).join(name).exists())
-        };
-        let there = self.indices().map_err(|e| self.refused(&e))?;
-        // The next interface may have the same index.
-        self.known.retain(|index| there.contains(index));
-        self.forgotten.retain(|index| there.contains(index));
-        for index in there {
-            let Some(name) = interface_name(index).filter(is_back) else {
-                continue;
-            };
-            self.forgotten.remove(&index);
-            if self.is_named(&name) {
-                self.known.insert(index);
-            }
-        }
-        let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
-        let off: Vec<PathBuf> = off.collect();
-        // Of what is not there now, nobody has said anything else.
-        self.off.retain(|path| !path.exists());
-        self.off.extend(off);
-        Ok((names.into_iter().collect(), self.obstacles()))
-    }
-
-    /// The same, with log lines; what stands in the way.
-    pub fn look_and_tell(&mut self, forgotten: BTreeSet<u32>) -> Vec<String> {
-        match self.look(forgotten) {
-            Ok((names, obstacles)) => {
-                if !names.is_empty() {
-                    tracing::warn!(
-                        "the kernel had forgotten to forward what comes from {}: it is switched on again",
-                        shown(&names)
-                    );
-                }
-                obstacles
-            }
-            Err(failure) => {
-                tracing::warn!("{failure}");
-                self.obstacles()
-            }
-        }
     }
 
     fn is_named(&self, name: &str) -> bool {

@@ -71,3 +71,43 @@ pub fn changes() -> io::Result<impl Stream<Item = io::Result<Change>> + Unpin + 
         },
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// netlink(7): length, type, flags, sequence number, port; struct netconfmsg: the family, padded; attributes.
+    fn message(kind: u16, attributes: &[(u16, u32)]) -> Vec<u8> {
+        let length = u32::try_from(HEADERS + 8 * attributes.len()).expect("a short message");
+        let mut message = length.to_ne_bytes().to_vec();
+        message.extend(kind.to_ne_bytes());
+        message.extend([0; 10]);
+        message.extend([10, 0, 0, 0]);
+        for (of, value) in attributes {
+            message.extend(8u16.to_ne_bytes());
+            message.extend(of.to_ne_bytes());
+            message.extend(value.to_ne_bytes());
+        }
+        message
+    }
+
+    #[test]
+    fn settings_that_are_gone() {
+        let gone = message(RTM_DELNETCONF, &[(NETCONFA_IFINDEX, 7)]);
+        assert_eq!(Change::of(&gone), Change::Forgotten(7));
+        for cut in 0..gone.len() {
+            assert_eq!(Change::of(&gone[..cut]), Change::Value, "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_somebody_has_changed() {
+        const RTM_NEWNETCONF: u16 = 80;
+        const NETCONFA_FORWARDING: u16 = 2;
+        let attributes = [(NETCONFA_IFINDEX, 7), (NETCONFA_FORWARDING, 0)];
+        assert_eq!(
+            Change::of(&message(RTM_NEWNETCONF, &attributes)),
+            Change::Value
+        );
+    }
+}

@@ -49,11 +49,11 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         if let Err(failure) = self.compare_obstacles().await {
             tracing::warn!("what stands in the way of packets is not known: {failure}");
         }
-        self.look_at_forwarding(BTreeSet::new());
+        self.look_at_forwarding();
     }
 
-    fn look_at_forwarding(&mut self, forgotten: BTreeSet<u32>) {
-        let now = self.isthmus.forwarding.look_and_tell(forgotten);
+    fn look_at_forwarding(&mut self) {
+        let now = self.isthmus.forwarding.look();
         let now = now.into_iter().collect();
         let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
         tell(&mut self.unforwarded, now, therefore);
@@ -169,8 +169,13 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         Ok(())
     }
 
-    async fn look_at_settings(&mut self, forgotten: BTreeSet<u32>) -> Result<(), Failure> {
-        self.look_at_forwarding(forgotten);
+    fn settings_forgotten(&mut self, index: u32) {
+        self.isthmus.forwarding.forgotten(index);
+    }
+
+    async fn look_at_settings(&mut self) -> Result<(), Failure> {
+        self.look_at_forwarding();
+        self.isthmus.forwarding.heed_hands();
         Ok(())
     }
 
