@@ -176,18 +176,22 @@ impl Net {
     /// Puts back the IPv6 settings of the TUN device if the kernel has forgotten them; true if it had. It forgets them all
     /// when the MTU falls below what IPv6 needs. `addr_gen_mode`, which nobody else has a reason to change, tells of it.
     pub(super) async fn remind(&self, link: &Link) -> bool {
-        let mode = fs::read_to_string(setting6(&link.name, "addr_gen_mode"));
-        if mode.map_or(true, |mode| mode.trim() == ADDR_GEN_NONE) {
+        let is_other = || {
+            let mode = fs::read_to_string(setting6(&link.name, "addr_gen_mode"));
+            mode.is_ok_and(|mode| mode.trim() != ADDR_GEN_NONE)
+        };
+        if !is_other() {
+            return false;
+        }
+        self.quieten(&link.name, link.index).await;
+        // Where it is refused, it was never otherwise.
+        if is_other() {
             return false;
         }
         // With the new settings came a link-local address, which goes with all that IPv6 has on the device.
-        let is_on = !is_disabled6(&link.name);
-        let disable = setting6(&link.name, "disable_ipv6");
-        if is_on {
+        if !is_disabled6(&link.name) {
+            let disable = setting6(&link.name, "disable_ipv6");
             let _ = fs::write(&disable, "1");
-        }
-        self.quieten(&link.name, link.index).await;
-        if is_on {
             let _ = fs::write(&disable, "0");
         }
         // A device that stays has no carrier until the next start.
