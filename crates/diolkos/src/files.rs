@@ -67,11 +67,14 @@ pub fn exhausted() -> Failure {
     // A process that cannot ask takes what the kernel gives by default.
     let limit = limit::open_files_now().unwrap_or(1024);
     let enough = limit + ALWAYS as u64;
-    Failure::missing(format!(
+    let mut failure = Failure::missing(format!(
         "the limit of open files is {limit}, and all of them are open: raise it (prlimit --pid {} --nofile={enough}; \
          systemd: LimitNOFILE={enough}, and a restart)",
         std::process::id()
-    ))
+    ));
+    // Files may be closed, and the limit raised, while it runs.
+    failure.is_transient = true;
+    failure
 }
 
 #[cfg(test)]

@@ -125,6 +125,9 @@ pub trait Service {
     /// Routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
+    /// The kernel has just forgotten the settings of the interface with this index.
+    fn settings_forgotten(&mut self, index: u32);
+
     /// Settings of interfaces, of which many change at a time, have settled.
     async fn look_at_settings(&mut self) -> Result<(), Failure>;
 
@@ -174,6 +177,14 @@ pub async fn serve(
                     }
                     Event::SettingsChanged => {
                         settings.touch();
+                        Heed::Nothing
+                    }
+                    Event::SettingsForgotten(index) => {
+                        settings.touch();
+                        service.settings_forgotten(index);
+                        if is_own(index) {
+                            keeping.settling.touch();
+                        }
                         Heed::Nothing
                     }
                     Event::RoutesChanged(news) => {

@@ -110,9 +110,9 @@ impl Isthmus {
         Ok(isthmus)
     }
 
-    /// Whether packets pass only while the kernel forwards them.
-    pub fn needs_forwarding(&self) -> bool {
-        self.forwarding.is_some()
+    /// If packets pass only while the kernel forwards them.
+    pub fn forwarding(&mut self) -> Option<&mut Forwarding> {
+        self.forwarding.as_mut()
     }
 
     /// Where somebody has switched forwarding off, in words, if anywhere.

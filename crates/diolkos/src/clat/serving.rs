@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::claim::Claim;
+use super::isthmus::Isthmus;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::config::V6Address;
@@ -90,11 +91,20 @@ impl Service for Clat {
         self.look_at_way().await
     }
 
-    async fn look_at_settings(&mut self) -> Result<(), Failure> {
-        match &self.isthmus {
-            Some(isthmus) if isthmus.needs_forwarding() => self.look_at_way().await,
-            _ => Ok(()),
+    fn settings_forgotten(&mut self, index: u32) {
+        if let Some(forwarding) = self.isthmus.as_mut().and_then(Isthmus::forwarding) {
+            forwarding.forgotten(index);
         }
+    }
+
+    async fn look_at_settings(&mut self) -> Result<(), Failure> {
+        let forwarding = self.isthmus.as_mut().and_then(Isthmus::forwarding);
+        let Some(forwarding) = forwarding else {
+            return Ok(());
+        };
+        forwarding.look();
+        forwarding.heed_hands();
+        self.look_at_way().await
     }
 
     /// Does the CLAT's address still fit, and is this the same network?

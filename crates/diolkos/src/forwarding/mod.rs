@@ -6,6 +6,7 @@
 //! written down first, put back at the end, and put back by the next start
 //! when the end was sudden.
 
+mod forgotten;
 mod note;
 
 use std::collections::BTreeSet;
@@ -34,6 +35,12 @@ pub struct Forwarding {
     interfaces: Vec<String>,
     /// Where it was switched on, or was on already. An interface that comes later is nobody's here unless it is named.
     known: BTreeSet<u32>,
+    /// Of these, those whose settings the kernel has forgotten, and which may not have them again yet.
+    forgotten: BTreeSet<u32>,
+    /// Settings that somebody has switched off.
+    off: BTreeSet<PathBuf>,
+    /// Why it could not be switched on again the last time, which is said once.
+    failed: String,
     /// What stands in the note is this one's to put back: an earlier run changed it, or this one did.
     inherits: bool,
     changed: bool,
@@ -116,6 +123,9 @@ impl Forwarding {
             need,
             interfaces: interfaces.to_vec(),
             known: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
+            off: BTreeSet::new(),
+            failed: String::new(),
             inherits,
             changed: false,
             kept: false,
@@ -126,19 +136,28 @@ impl Forwarding {
 
     /// Switches on what is off, which is noted first; true if there was anything.
     pub fn switch_on(&mut self) -> Result<bool, Failure> {
-        let tun = self.tun.clone();
-        let refused = |e| {
-            Failure::missing(format!(
-                "forwarding cannot be switched on ({e}), which packets through {tun} need: \
-                 switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)"
-            ))
-        };
-        let changes = self.changes().map_err(refused)?;
-        self.note(&changes)?;
-        self.inherits = true;
-        self.change(&changes).map_err(refused)?;
-        self.known = self.indices().map_err(refused)?;
+        let changes = self.changes().map_err(|e| self.refused(&e))?;
+        self.carry_out(&changes)?;
+        self.known = self.indices().map_err(|e| self.refused(&e))?;
         Ok(!changes.is_empty())
+    }
+
+    fn carry_out(&mut self, changes: &[Change]) -> Result<(), Failure> {
+        self.note(changes)?;
+        self.inherits = true;
+        self.change(changes).map_err(|e| self.refused(&e))
+    }
+
+    fn refused(&self, error: &io::Error) -> Failure {
+        Failure::missing(format!(
+            "forwarding cannot be switched on ({error}), which packets through {} need: \
+             switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)",
+            self.tun
+        ))
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        name == self.tun || self.interfaces.iter().any(|named| named == name)
     }
 
     fn changes(&self) -> io::Result<Vec<Change>> {
@@ -155,15 +174,30 @@ impl Forwarding {
     /// What somebody else has switched off since, in words. To switch it on again is left to the operator, who may have
     /// done it.
     pub fn obstacles(&self) -> Vec<String> {
+        self.switched_off()
+            .into_iter()
+            .filter(|(_, paths)| !paths.is_empty())
+            .map(|(family, paths)| {
+                let mut names: Vec<String> =
+                    paths.iter().filter_map(|path| name_of(path)).collect();
+                names.sort();
+                format!("{family} forwarding is off on {}", shown(&names))
+            })
+            .collect()
+    }
+
+    /// What is off, by family.
+    fn switched_off(&self) -> [(&'static str, Vec<PathBuf>); 2] {
         let is_needed = |name: &String| match self.interfaces.is_empty() {
             false => *name == self.tun || self.interfaces.contains(name),
             true => interface_index(name).is_some_and(|index| self.known.contains(&index)),
         };
-        let off = |conf: &str, key: &str| -> Vec<String> {
+        let off = |conf: &str, key: &str| -> Vec<PathBuf> {
             let names = names(conf).unwrap_or_default().into_iter();
             let needed = names.filter(is_needed);
             needed
-                .filter(|name| !read(&setting(conf, name, key)).is_ok_and(|value| value != "0"))
+                .map(|name| setting(conf, &name, key))
+                .filter(|path| !read(path).is_ok_and(|value| value != "0"))
                 .collect()
         };
         let off4 = match self.need {
@@ -176,13 +210,6 @@ impl Forwarding {
             Ok(true) | Err(_) => Vec::new(),
         };
         [("IPv4", off4), ("IPv6", off6)]
-            .into_iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(family, mut names)| {
-                names.sort();
-                format!("{family} forwarding is off on {}", shown(&names))
-            })
-            .collect()
     }
 
     fn indices(&self) -> io::Result<BTreeSet<u32>> {
@@ -341,6 +368,11 @@ fn setting(conf: &str, interface: &str, key: &str) -> PathBuf {
 
 fn read(path: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+/// Whose setting it is.
+fn name_of(setting: &Path) -> Option<String> {
+    Some(setting.parent()?.file_name()?.to_str()?.to_owned())
 }
 
 /// The interfaces that have settings.

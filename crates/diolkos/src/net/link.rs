@@ -85,6 +85,18 @@ impl Link {
     }
 }
 
+/// Of linux/if_link.h, `IN6_ADDR_GEN_MODE_NONE`.
+const ADDR_GEN_NONE: &str = "1";
+
+fn setting6(name: &str, key: &str) -> String {
+    format!("/proc/sys/net/ipv6/conf/{name}/{key}")
+}
+
+/// Whether somebody has switched IPv6 off on this interface.
+pub(super) fn is_disabled6(name: &str) -> bool {
+    fs::read_to_string(setting6(name, "disable_ipv6")).is_ok_and(|value| value.trim() != "0")
+}
+
 impl Net {
     /// All links of this network namespace.
     pub async fn links(&self) -> Result<Vec<Link>, Failure> {
@@ -139,8 +151,14 @@ impl Net {
     /// the unspecified address. The kernel joined them when it made the device, if it is a router already, and leaves them
     /// when this setting changes; without the flag it does not join them again. Forwarding does not ask for the setting.
     pub async fn prepare_tun(&self, name: &str, index: u32, mtu: u32) -> Result<(), Failure> {
+        self.quieten(name, index).await;
+        self.set_tun_mtu(index, mtu).await
+    }
+
+    /// What the kernel has to know of the TUN device besides its MTU and whether it is up.
+    async fn quieten(&self, name: &str, index: u32) {
         // Where it is refused, the worst is two packets that are counted.
-        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/forwarding"), "0");
+        let _ = fs::write(setting6(name, "forwarding"), "0");
         let quiet =
             LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
                 In6AddrGenMode::None,
@@ -151,7 +169,32 @@ impl Net {
         message.header.change_mask |= LinkFlags::Multicast;
         // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
         let _ = in_time(self.handle.link().set(message).execute()).await;
-        self.set_tun_mtu(index, mtu).await
+    }
+
+    /// Puts back the IPv6 settings of the TUN device if the kernel has forgotten them; true if it had. It forgets them all
+    /// when the MTU falls below what IPv6 needs. `addr_gen_mode`, which nobody else has a reason to change, tells of it.
+    pub(super) async fn remind(&self, link: &Link) -> bool {
+        let is_other = || {
+            let mode = fs::read_to_string(setting6(&link.name, "addr_gen_mode"));
+            mode.is_ok_and(|mode| mode.trim() != ADDR_GEN_NONE)
+        };
+        if !is_other() {
+            return false;
+        }
+        self.quieten(&link.name, link.index).await;
+        // Where it is refused, it was never otherwise.
+        if is_other() {
+            return false;
+        }
+        // With the new settings came a link-local address, which goes with all that IPv6 has on the device.
+        if !is_disabled6(&link.name) {
+            let disable = setting6(&link.name, "disable_ipv6");
+            let _ = fs::write(&disable, "1");
+            let _ = fs::write(&disable, "0");
+        }
+        // A device that stays has no carrier until the next start.
+        let _ = fs::write(setting6(&link.name, "ignore_routes_with_linkdown"), "0");
+        true
     }
 
     /// Gives the TUN device its MTU. Whether it is up is the operator's choice.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is ours on the TUN device: its MTU, its address, its routes. Others may take them away; then they are put back.
+//! What is ours on the TUN device: its MTU, its settings, its address, its routes. Others may take them away; then they are put back.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -45,6 +45,9 @@ impl Net {
             self.set_mtu(own.index, own.mtu).await?;
             restored.push(format!("the MTU of {} bytes", own.mtu));
         }
+        if self.remind(&link).await {
+            restored.push("its IPv6 settings".to_owned());
+        }
         if let Some(address) = own.address {
             let all = self.all_addresses().await?;
             let is_there = |a: &super::address::Address| {
@@ -55,6 +58,17 @@ impl Net {
                 restored.push(format!("the address {address}"));
             }
         }
+        let there = self.routes4(own.index).await?;
+        let is_there = |route: &Route4| {
+            let same = |other: &Route4| (other.to, other.metric) == (route.to, route.metric);
+            there.iter().any(same)
+        };
+        for route in own.routes4.iter().filter(|route| !is_there(route)) {
+            if self.add_route4(route).await? == Added::DeviceIsDown {
+                return Ok(None);
+            }
+            restored.push(format!("the route to {}", route.to));
+        }
         let there = self.routes6(own.index).await?;
         let is_there = |route: &Route6| {
             let metric = |other: &Route6| route.metric.is_none() || other.metric == route.metric;
@@ -64,17 +78,6 @@ impl Net {
         };
         for route in own.routes6.iter().filter(|route| !is_there(route)) {
             if self.add_route6(route).await? == Added::DeviceIsDown {
-                return Ok(None);
-            }
-            restored.push(format!("the route to {}", route.to));
-        }
-        let there = self.routes4(own.index).await?;
-        let is_there = |route: &Route4| {
-            let same = |other: &Route4| (other.to, other.metric) == (route.to, route.metric);
-            there.iter().any(same)
-        };
-        for route in own.routes4.iter().filter(|route| !is_there(route)) {
-            if self.add_route4(route).await? == Added::DeviceIsDown {
                 return Ok(None);
             }
             restored.push(format!("the route to {}", route.to));

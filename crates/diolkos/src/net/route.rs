@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use diolkos_sys::namespace::interface_name;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol,
@@ -12,6 +13,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
 
+use super::link::is_disabled6;
 use super::{in_time, Net, Refusal};
 use crate::failure::Failure;
 
@@ -104,7 +106,18 @@ impl Net {
     pub async fn add_route6(&self, route: &Route6) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
-        added(done, |refusal| not_added(route.to, route.metric, refusal))
+        added(done, |refusal| {
+            match (refusal.errno(), interface_name(route.index)) {
+            // The kernel does not say it with another number than that of a missing privilege.
+            (Some(e), Some(name)) if e.kind() == io::ErrorKind::PermissionDenied && is_disabled6(&name) => {
+                Failure::run_time(format!(
+                    "cannot add the route to {}: IPv6 is disabled on {name}: set net.ipv6.conf.{name}.disable_ipv6 to 0",
+                    route.to
+                ))
+            }
+            _ => not_added(route.to, route.metric, refusal),
+        }
+        })
     }
 
     /// The IPv4 routes through a device that were added.

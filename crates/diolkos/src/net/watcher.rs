@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{channel, Receiver, Sender};
 
 use super::address::Address;
 use super::link::Link;
+use super::settings::Change;
 use super::{route, Net};
 use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
@@ -48,6 +49,8 @@ pub enum Event {
     AddressesChanged,
     /// Settings of interfaces changed, forwarding among them.
     SettingsChanged,
+    /// The kernel has forgotten the settings of the interface with this index.
+    SettingsForgotten(u32),
 }
 
 /// Which routes have changed.
@@ -143,7 +146,7 @@ type Message = NetlinkMessage<RouteNetlinkMessage>;
 pub(super) async fn start(
     net: Net,
     messages: impl Stream<Item = (Message, rtnetlink::sys::SocketAddr)> + Unpin + Send + 'static,
-    settings: impl Stream<Item = io::Result<()>> + Unpin + Send + 'static,
+    settings: impl Stream<Item = io::Result<Change>> + Unpin + Send + 'static,
     received: Task,
     watch: &Watch,
 ) -> Result<News, Failure> {
@@ -175,7 +178,7 @@ impl<L: Look> Watcher<L> {
     async fn run(
         mut self,
         messages: impl Stream<Item = Message> + Unpin,
-        settings: impl Stream<Item = io::Result<()>> + Unpin,
+        settings: impl Stream<Item = io::Result<Change>> + Unpin,
     ) -> Result<(), Failure> {
         let (mut messages, mut settings) = (messages.fuse(), settings.fuse());
         loop {
@@ -196,7 +199,8 @@ impl<L: Look> Watcher<L> {
                     Some(message) => self.hear(message),
                 },
                 change = settings.next() => match change {
-                    Some(Ok(())) => push(&mut self.pending, Event::SettingsChanged),
+                    Some(Ok(Change::Value)) => push(&mut self.pending, Event::SettingsChanged),
+                    Some(Ok(Change::Forgotten(index))) => push(&mut self.pending, Event::SettingsForgotten(index)),
                     Some(Err(error)) => return Err(unheard(&error)),
                     None => return Err(Failure::run_time("the kernel closed the netlink connection")),
                 },
@@ -356,7 +360,8 @@ fn push(pending: &mut VecDeque<Event>, event: Event) {
                 None => pending.push_back(Event::RoutesChanged(news)),
             }
         }
-        Event::AddressesChanged | Event::SettingsChanged if pending.contains(&event) => {}
+        Event::AddressesChanged | Event::SettingsChanged | Event::SettingsForgotten(_)
+            if pending.contains(&event) => {}
         Event::LinkChanged(ref link) => {
             let is_older =
                 |event: &Event| matches!(event, Event::LinkChanged(l) if l.index == link.index);
@@ -371,7 +376,9 @@ fn push(pending: &mut VecDeque<Event>, event: Event) {
             });
             pending.push_back(event);
         }
-        Event::AddressesChanged | Event::SettingsChanged => pending.push_back(event),
+        Event::AddressesChanged | Event::SettingsChanged | Event::SettingsForgotten(_) => {
+            pending.push_back(event)
+        }
     }
 }
 

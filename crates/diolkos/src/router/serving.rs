@@ -53,7 +53,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     }
 
     fn look_at_forwarding(&mut self) {
-        let now = self.isthmus.forwarding.obstacles().into_iter().collect();
+        let now = self.isthmus.forwarding.look();
+        let now = now.into_iter().collect();
         let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
         tell(&mut self.unforwarded, now, therefore);
     }
@@ -168,8 +169,13 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         Ok(())
     }
 
+    fn settings_forgotten(&mut self, index: u32) {
+        self.isthmus.forwarding.forgotten(index);
+    }
+
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
         self.look_at_forwarding();
+        self.isthmus.forwarding.heed_hands();
         Ok(())
     }
 

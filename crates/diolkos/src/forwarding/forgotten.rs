@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Forwarding that nobody has switched off, and that is off all the same. The kernel forgets the IPv6 settings of an
+//! interface when its MTU falls below 1280 bytes, and all of them with the interface, which may come again.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use diolkos_sys::namespace::{interface_index, interface_name};
+
+use super::{name_of, Forwarding, CONF4, CONF6};
+use crate::failure::Failure;
+use crate::net::shown;
+
+impl Forwarding {
+    /// The kernel has forgotten the settings of the interface with this index.
+    pub fn forgotten(&mut self, index: u32) {
+        if self.known.contains(&index) {
+            self.forgotten.insert(index);
+        }
+    }
+
+    /// Switches on again what nobody has switched off, and says so. What stands in the way all the same, in words.
+    pub fn look(&mut self) -> Vec<String> {
+        match self.switch_on_again() {
+            Ok(names) => {
+                self.failed.clear();
+                if !names.is_empty() {
+                    tracing::warn!(
+                        "forwarding was off on {}, and nobody had switched it off: it is switched on again",
+                        shown(&names)
+                    );
+                }
+            }
+            Err(failure) => {
+                let said = failure.to_string();
+                if self.failed != said {
+                    tracing::warn!("{said}");
+                }
+                self.failed = said;
+            }
+        }
+        self.obstacles()
+    }
+
+    /// What is off now somebody has switched off, for what the kernel has forgotten was told before. It stays off.
+    pub fn heed_hands(&mut self) {
+        // Of what is not there now, nobody has said anything else.
+        self.off.retain(|path| !path.exists());
+        let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
+        let off: Vec<_> = off.collect();
+        self.off.extend(off);
+    }
+
+    /// The interfaces on which that was necessary.
+    fn switch_on_again(&mut self) -> Result<Vec<String>, Failure> {
+        let changes = self.changes().map_err(|e| self.refused(&e))?;
+        let (mut names, mut lost) = (BTreeSet::new(), Vec::new());
+        for change in changes {
+            let name = name_of(&change.0);
+            let index = name.as_deref().and_then(interface_index);
+            let (Some(name), Some(index)) = (name, index) else {
+                continue;
+            };
+            let is_new = self.is_named(&name) && !self.known.contains(&index);
+            let is_lost = self.forgotten.contains(&index) && !self.off.contains(&change.0);
+            if is_new || is_lost {
+                names.insert(name);
+                lost.push(change);
+            }
+        }
+        if !lost.is_empty() {
+            self.carry_out(&lost)?;
+        }
+        self.learn()?;
+        Ok(names.into_iter().collect())
+    }
+
+    /// Which interfaces have their settings, and which are gone.
+    fn learn(&mut self) -> Result<(), Failure> {
+        let there = self.indices().map_err(|e| self.refused(&e))?;
+        // The next interface may have the same index.
+        self.known.retain(|index| there.contains(index));
+        self.forgotten.retain(|index| there.contains(index));
+        let has_settings = |name: &String| {
+            let confs = [CONF4, CONF6].into_iter();
+            confs
+                .map(|conf| Path::new(conf).join(name))
+                .all(|path| path.exists())
+        };
+        for index in there {
+            let Some(name) = interface_name(index).filter(has_settings) else {
+                continue;
+            };
+            self.forgotten.remove(&index);
+            if self.is_named(&name) {
+                self.known.insert(index);
+            }
+        }
+        Ok(())
+    }
+}
