@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from kernel import remains
@@ -79,6 +81,23 @@ def test_a_router_advertises_an_mtu(pref64: Pref64Network, datapath: str, is_aut
         assert f"message too long, mtu={mtu - 28}" in too_long.stderr
     assert clat.stop() == 0
     assert remains(pref64) == []
+
+
+def test_an_mtu_changes_while_no_file_can_be_opened(net: Network) -> None:
+    """New programs cannot be loaded: what works stays, the cause is named, and the change is made up for."""
+    clat = net.clat("tc")
+    pid = clat.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    limit = max(int(file.name) for file in Path(f"/proc/{pid}/fd").iterdir()) + 1
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    net.run(net.client, "ip", "link", "set", "wan0", "mtu", "1400")
+    net.until(lambda: "trying again" in clat.log() or clat.process.poll() is not None)
+    assert clat.process.poll() is None, clat.log()
+    assert reaches(net)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    net.until(lambda: net.ip_json(net.client, "link", "show", "diolkos0")[0]["mtu"] == 1400)
+    assert reaches(net)
+    assert clat.stop() == 0
 
 
 @pytest.mark.parametrize("mtu", [1400, 2000], ids=["smaller", "larger"])
