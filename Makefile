@@ -85,10 +85,11 @@ fuzz: setup-fuzz ## look for bytes that break a parser or the translator, FUZZ_T
 soak: root setup build ## random sessions, reloads, floods and kills through a NAT64 for SOAK_TIME=1800 s (as root)
 	@$(AS_ROOT) $(PYTHON) tests/soak/soak.py --time $(SOAK_TIME) --seed $(SOAK_SEED) --datapath $(SOAK_DATAPATH)
 
-lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, shellcheck
+lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, mypy, shellcheck
 	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
 	@$(STEP) "clippy of fuzz" $(LOG)/clippy-fuzz.log cargo clippy $(FUZZ_CRATE) --lib --tests --examples -- -D warnings
 	@$(STEP) "ruff" $(LOG)/ruff.log sh -c '$(RUFF) check lab && $(RUFF) check $(RUFF_REST)'
+	@$(STEP) "mypy" $(LOG)/mypy.log sh -c 'cd lab && ../$(PYTHON) -m mypy'
 	@$(STEP) "vectors" $(LOG)/vectors.log $(PYTHON) vectors/make.py --check
 	@$(STEP) "shellcheck" $(LOG)/shellcheck.log shellcheck $(SHELL_SRC)
 
@@ -124,5 +125,5 @@ uninstall: ## remove what `make install` installed
 
 clean: ## remove everything that was built; results/ stays
 	rm -rf target bin .venv
-	find . -name .git -prune -o -type d \( -name __pycache__ -o -name .pytest_cache -o -name .ruff_cache -o -name .hypothesis \) \
+	find . -name .git -prune -o -type d \( -name __pycache__ -o -name .pytest_cache -o -name .ruff_cache -o -name .mypy_cache -o -name .hypothesis \) \
 		-prune -exec rm -rf {} +

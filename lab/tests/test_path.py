@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "diolkos_lab"
 PATH = [
     "faults",
     "open_folder",
+    "metric",
     "experiment",
     "topology",
     "sut",

@@ -2,12 +2,14 @@
 """The three outcomes, each in words a reader needs no key for."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from diolkos_lab import studies
 from diolkos_lab.experiment.definition import Claim
+from diolkos_lab.experiment.loads import LoadName
+from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats.pairing import Ratio, Samples
 from diolkos_lab.verdict import decide, verdicts
 
@@ -80,3 +82,20 @@ def test_one_verdict_per_direction_and_rule(record: Make) -> None:
     assert [verdict["outcome"] for verdict in found].count("met") == 2
     against_tayga = [verdict for verdict in found if "tayga" in verdict["rule"]]
     assert len(against_tayga) == 2 and all("tayga was not measured" in verdict["sentence"] for verdict in against_tayga)
+
+
+@pytest.mark.parametrize("load", get_args(LoadName))
+@pytest.mark.parametrize("metric", ROW_METRICS)
+def test_a_rule_may_name_any_load_and_any_metric(load: LoadName, metric: RowMetric) -> None:
+    study = studies.load("clat")
+    claim = Claim(claim="x", system="diolkos", datapath="tc", loads=(load,), metric=metric, at_least=0.9)
+    (found,) = verdicts(study.model_copy(update={"claim": (claim,)}), Samples([]), {})
+    assert found["outcome"] == "undecided"
+    assert METRICS[metric].words in found["rule"]
+
+
+def test_a_rule_about_a_curve_says_why_it_is_not_decided() -> None:
+    study = studies.load("clat")
+    claim = Claim(claim="x", system="diolkos", datapath="tc", loads=("pps",), metric="rate", at_least=0.9)
+    (found,) = verdicts(study.model_copy(update={"claim": (claim,)}), Samples([]), {})
+    assert "not decided, because the ratio of two PDRs has no interval" in found["sentence"]

@@ -14,9 +14,12 @@ import numpy as np
 from diolkos_lab.curve import judge, known, loss, resampling
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.saturation import RULES
+from diolkos_lab.experiment.loads import Seating
+from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.pairing import WARM_UP, Record
 
 LOAD = "pps"
+PDR = METRICS["rate"]  # the metric as which a curve stands in tables
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
@@ -32,7 +35,7 @@ class Setting:
     family: str
     hops: int
     replica: int
-    placement: str
+    placement: Seating
     size: int
     seconds: float
     flows: int
@@ -115,8 +118,8 @@ def rows(study: str, curves: Sequence[Measured], baselines: Mapping[str, str | N
                 "study": study,
                 **{name: getattr(setting, name) for name in ("system", "datapath", "family", "hops")},
                 "load": LOAD,
-                "metric": "rate",
-                "unit": "1/s",
+                "metric": PDR.name,
+                "unit": PDR.unit,
                 "trials": curve.trials,
                 "valid_trials": curve.trials - curve.distrusted,
                 "median": pdr,

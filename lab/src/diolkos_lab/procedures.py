@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from diolkos_lab import curves
+from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.pairing import WARM_UP, Record
 
 LOADS = ("mlrsearch", "rfc8219")
+RATE = METRICS["rate"]  # the metric as which what is found stands in tables
 AMPLE = 2.0  # times the rate found that a generator has to reach by itself
 DOUBT = {"guard": "bounds", "detail": "a trial at a bound of the rate is not trusted"}
 PATH = ("system", "datapath", "family", "hops")
@@ -171,7 +173,7 @@ def _records(trial: Record, outcome: Mapping[str, Any]) -> Iterator[Record]:
             "valid": not bounds["distrusted"],
             "distrust": [DOUBT] if bounds["distrusted"] else [],
             "error": None,
-            "metrics": {"rate": bounds["lower_pps"]} if _bracketed(bounds) else {},
+            "metrics": {RATE.name: bounds["lower_pps"]} if _bracketed(bounds) else {},
         }
 
 

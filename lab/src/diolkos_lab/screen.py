@@ -18,6 +18,7 @@ from rich.table import Table
 from diolkos_lab.doctor import Finding
 from diolkos_lab.experiment.cells import expected_of_run_s, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import PACKETS, Study
+from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -31,16 +32,6 @@ UNTRUSTED = (
     "Not trusted: a figure in brackets is the median of all trials, since no trusted one is left. It shows that the path "
     "works, not what it costs. No verdict rests on it."
 )
-APPLICATION_UNITS = {
-    "latency": ("µs", 1e6),
-    "rate": ("1/s", 1.0),
-    "cpu_answer": ("µs of CPU", 1e6),
-    "established": ("packets/s", 1.0),
-    "teardown": ("ended/s", 1.0),
-    "capacity": ("held", 1.0),
-    "too_many": ("too many", 1.0),
-    "throughput": ("Gbit/s", 1e-9),
-}
 MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided": "[yellow]? undecided[/]"}
 
 
@@ -251,7 +242,7 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
 def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
     loads = ("http", "dns", "new-flows", "capacity")
-    mine = [row for row in rows if row["load"] in loads and row["metric"] in APPLICATION_UNITS]
+    mine = [row for row in rows if row["load"] in loads and METRICS[row["metric"]].terminal]
     shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
     if not shown:
         return None
@@ -265,7 +256,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
         order.setdefault(_application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
     for name, group in order.items():
         for number, row in enumerate(group):
-            unit, scale = APPLICATION_UNITS[row["metric"]]
+            unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
             off = ", offloads off" if row.get("offloads") == "off" else ""
             table.add_row(escape(name) if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from diolkos_lab.experiment.definition import Claim, Study, Subject
+from diolkos_lab.experiment.loads import LoadName
+from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.median import FEWEST
 from diolkos_lab.stats.pairing import CellKey, Ratio, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
-WORDS = {
+WORDS: dict[LoadName, str] = {
+    "pps": "load–loss curve",
     "tcp-upload": "TCP upload",
     "tcp-download": "TCP download",
     "ping": "ping",
@@ -23,15 +26,6 @@ WORDS = {
     "http": "HTTP",
     "mlrsearch": "MLRsearch",
     "rfc8219": "RFC 8219",
-    "throughput": "throughput",
-    "rtt": "RTT",
-    "latency": "latency",
-    "rate": "rate",
-    "cpu": "CPU time",
-    "cpu_answer": "CPU time per answer",
-    "loss": "loss",
-    "established": "rate over open sessions",
-    "teardown": "tear-down rate",
 }
 
 
@@ -52,7 +46,7 @@ def decide(claim: Claim, ratio: Ratio | None) -> str:
     return MET if high <= claim.at_most else NOT_MET if low > claim.at_most else UNDECIDED
 
 
-def _of_load(study: Study, claim: Claim, load: str, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
+def _of_load(study: Study, claim: Claim, load: LoadName, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
     subject = _subject(study, f"{claim.system}/{claim.datapath}")
     itself = subject.key if claim.against_where else subject.baseline_key
     other = _subject(study, claim.against).key if claim.against else itself
@@ -62,7 +56,9 @@ def _of_load(study: Study, claim: Claim, load: str, samples: Samples, missing: M
         if system in missing:
             return [_verdict(claim, load, {}, None, f"{system} was not measured: {missing[system]}", other)]
     if not cells:
-        return [_verdict(claim, load, {}, None, "the run holds no trial of it", other)]
+        # What a curve says is not among the samples.
+        why = "the ratio of two PDRs has no interval" if load == "pps" else "the run holds no trial of it"
+        return [_verdict(claim, load, {}, None, why, other)]
     varying = _varying(cells)
     found = []
     for key in cells:
@@ -101,7 +97,7 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Ratio | No
 
 
 def _verdict(
-    claim: Claim, load: str, level: dict[str, Any], ratio: Ratio | None, obstacle: str | None, other: str
+    claim: Claim, load: LoadName, level: dict[str, Any], ratio: Ratio | None, obstacle: str | None, other: str
 ) -> dict[str, Any]:
     outcome = decide(claim, ratio)
     bound = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
@@ -111,16 +107,15 @@ def _verdict(
     of = _in_words(other, claim.against_where)
     if ratio and ratio.ci95:
         low, high = ratio.ci95
-        measured = (
-            f"{WORDS[claim.metric]} is {_times(ratio.median)} times that of {of} (95 % interval {_times(low)} to {_times(high)}"
-        )
+        interval = f"95 % interval {_times(low)} to {_times(high)}"
+        measured = f"{METRICS[claim.metric].words} is {_times(ratio.median)} times that of {of} ({interval}"
         sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks); the rule asks for {bound}"
         sentence += ", and the interval spans it." if outcome == UNDECIDED else "."
     else:
         sentence = f"{what}: not decided, because {obstacle}; the rule asks for {bound} of {of}."
     return {
         "claim": claim.claim,
-        "rule": f"{WORDS[claim.metric]} of {claim.system} {claim.datapath} / {of}, {WORDS[load]}: {bound}",
+        "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {WORDS[load]}: {bound}",
         "outcome": outcome,
         "sentence": f"{outcome.capitalize()}. {sentence}",
         "value": ratio.median if ratio else None,

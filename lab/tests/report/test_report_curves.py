@@ -4,7 +4,7 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from diolkos_lab import report, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
+from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.report.pictures import load_loss_sheet
 from diolkos_lab.report.pictures.style import NARROW, WIDE, Layout
 from diolkos_lab.report.systems import LOOKS
@@ -116,3 +117,13 @@ def test_curves_far_from_one_another_share_a_sheet_on_logarithmic_axes(tmp_path:
 def _counts(curve: Measured) -> tuple[Any, Any]:
     sent = np.full(curve.found.curve.trials.shape, 1e5)
     return sent, sent * (1 - curve.found.curve.trials)
+
+
+@pytest.mark.parametrize("placement", get_args(Seating))
+def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: Seating) -> None:
+    """Of the curves, and of the generator by itself."""
+    path = synthetic_curves.folder(tmp_path / "r")
+    for name in ("samples.jsonl", "host.json"):
+        (path / name).write_text((path / name).read_text().replace('"one-cpu"', f'"{placement}"'))
+    summary.write(folder.read(path))
+    assert report.write(path).read_text()

@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from diolkos_lab.experiment.document import Strict
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
-Metric = Literal["throughput", "rtt", "loss", "cpu", "latency", "rate", "cpu_answer", "established", "teardown", "capacity"]
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
@@ -95,7 +95,7 @@ class Claim(Strict):
     system: str
     datapath: str
     loads: tuple[LoadName, ...] = Field(min_length=1)
-    metric: Metric
+    metric: RowMetric
     against: str | None = None  # `system/datapath`; without it the subject's baseline
     at_least: float | None = None
     at_most: float | None = None

@@ -13,6 +13,7 @@ from ipaddress import IPv6Address
 from diolkos_lab.experiment.loads import HttpLoad
 from diolkos_lab.load import names
 from diolkos_lab.load.reading import Aim, LoadFault, Reading, course
+from diolkos_lab.metric import MetricName
 
 OK = 200
 # Each trial has a port of the server's to itself. A client soon comes back to a port of its own, and a stateful translator
@@ -96,7 +97,7 @@ def parse(text: str, load: HttpLoad) -> Reading:
     if load.is_large:
         metrics = {"throughput": load.object_bytes * len(fetches) * 8 / sum(times)}
         return Reading(metrics, received_bytes=received, connections=len(fetches))
-    metrics = {"latency": statistics.median(times), "rate": len(times) / sum(times)}
+    metrics: dict[MetricName, float] = {"latency": statistics.median(times), "rate": len(times) / sum(times)}
     if load.by == "name":
         metrics["lookup"] = statistics.median(fetch.lookup_s for fetch in fetches)
     return Reading(metrics, {"latency": course(times)}, received_bytes=received, connections=len(fetches))

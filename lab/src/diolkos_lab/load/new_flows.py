@@ -9,6 +9,7 @@ from typing import Any
 from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
 from diolkos_lab.load import pktgen
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.metric import MetricName
 
 # Source ports of one client that has few bindings: 100 sessions each, of 200 000.
 FEW_PORTS = "1024-3023"
@@ -46,7 +47,7 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
     try:
         opened, answered, carried = found["opened"], found["answered"], found["carried"]
         rate = opened["received"]["rate_pps"]
-        metrics = {
+        metrics: dict[MetricName, float] = {
             **({"rate": float(rate or 0.0)} if found["rounds"] == 1 else {}),
             "loss": 1 - opened["received"]["received"] / load.sessions,
             "unanswered": 1 - answered["received"]["received"] / load.sessions if answered else 1.0,

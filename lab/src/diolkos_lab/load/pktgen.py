@@ -14,6 +14,7 @@ from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.metric import MetricName
 from diolkos_lab.sut.lookup import tool
 
 PROGRAM = "diolkos-pktgen"
@@ -61,7 +62,7 @@ def parse(text: str, load: PpsLoad) -> Reading:
     if not written:
         raise LoadFault(f"{PROGRAM} sent nothing")
     wanted, got = load.offered, sent.get("rate_pps")
-    metrics = {
+    metrics: dict[MetricName, float] = {
         "sent": float(written),
         "received": float(received["received"]),
         "rate": float(received.get("rate_pps") or received["received"] / load.seconds),
@@ -76,7 +77,7 @@ def parse(text: str, load: PpsLoad) -> Reading:
     if received.get("pdv_ns") is not None:
         metrics["pdv"] = received["pdv_ns"] * 1e-9
     if ipdv := received.get("ipdv_ns"):
-        metrics |= {f"ipdv_{ours}": ipdv[name] * 1e-9 for ours, name in (("min", "min"), ("median", "p50"), ("max", "max"))}
+        metrics |= {"ipdv_min": ipdv["min"] * 1e-9, "ipdv_median": ipdv["p50"] * 1e-9, "ipdv_max": ipdv["max"] * 1e-9}
     lateness = sent.get("lateness_ns") or {}
     return Reading(
         metrics=metrics,

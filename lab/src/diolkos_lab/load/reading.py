@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
 from diolkos_lab.faults import Fault
+from diolkos_lab.metric import MetricName
 
 
 class LoadFault(Fault):
@@ -48,10 +49,10 @@ class Aim:
 
 @dataclass(frozen=True)
 class Reading:
-    """Figures of one trial. Metrics: throughput bit/s, rtt and latency s, rate 1/s, loss ratio, retransmits count."""
+    """Figures of one trial, each in the unit that `metric` gives it."""
 
-    metrics: dict[str, float]
-    series: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # metric to {t: [s], y: [its unit]}
+    metrics: dict[MetricName, float]
+    series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)  # metric to {t: [s], y: [its unit]}
     received_bytes: int = 0  # payload the receiver got, start included
     segments: int = 0  # TCP segments that payload makes on the wire
     connections: int = 0  # TCP connections opened for it, where they are many

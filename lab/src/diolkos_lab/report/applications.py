@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, levels, rtt
 from diolkos_lab.report.quantities import listing, percent
@@ -10,7 +11,7 @@ from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label, short_label, variant
 from diolkos_lab.report.tables import Table, distribution, ratios
 
-METRICS = ("latency", "lookup", "rate", "cpu_answer", "busy")
+METRICS: tuple[RowMetric, ...] = ("latency", "lookup", "rate", "cpu_answer", "busy")
 ALL_BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 HTTP, DNS = ("http",), ("dns",)
 POINTS = "Point: median of the trials; bar: 95 % interval; hollow: too few trials for one."

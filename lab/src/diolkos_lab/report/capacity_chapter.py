@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from diolkos_lab.metric import MetricName
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, THIN, TO
 from diolkos_lab.report.session_chapters import name, where
@@ -13,7 +14,7 @@ from diolkos_lab.run.opening import STRAY
 from diolkos_lab.stats.median import Interval, interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
-METRICS = ("capacity", "too_many", "held_of_too_many", "lost_of_too_many", "limit")
+METRICS: tuple[MetricName, ...] = ("capacity", "too_many", "held_of_too_many", "lost_of_too_many", "limit")
 # How what a system holds compares with what it says: in a column of its own, and in a sentence.
 YES, FEWER, MORE = ("yes", "as many as it says"), ("no, fewer", "fewer than it says"), ("no, more", "more than it says")
 NOT_REACHED, SILENT = ("not reached", "its limit was not reached"), (NONE, "it says no limit")

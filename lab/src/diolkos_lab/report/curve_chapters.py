@@ -9,14 +9,16 @@ from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import Measured, Setting
+from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, load_loss, load_loss_sheet
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import LOOKS, Look, look, short_label
 from diolkos_lab.report.tables import Table
 
-WORDS = {
+WORDS: dict[Seating, str] = {
     "apart": "generator and system on CPUs of their own",
+    "beside": "the system's programs on a CPU of their own",
     "one-cpu": "all on one CPU",
     "free": "nothing pinned",
 }

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from diolkos_lab.metric import named
 from diolkos_lab.report.read import Interval
 
 NONE = TO = "\u2013"  # en dash
@@ -29,29 +30,16 @@ class Scale:
         return NONE if value is None else digits(value * self.factor)
 
 
-_SCALES = {
-    "throughput": [(1e9, 1e-9, "Gbit/s"), (1e6, 1e-6, "Mbit/s"), (0, 1e-3, "kbit/s")],
-    "rtt": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
-    "latency": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
-    "lookup": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
-    "cpu_answer": [(1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")],
-    "rate": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
-    "established": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
-    "teardown": [(1e6, 1e-6, "million/s"), (1e3, 1e-3, "thousand/s"), (0, 1, "1/s")],
-    "capacity": [(1e6, 1e-6, "million sessions"), (1e3, 1e-3, "thousand sessions"), (0, 1, "sessions")],
-    "cpu": [(0, 1, "s/GB")],
-    "loss": [(0, 100, "%")],
-    "retransmits": [(0, 1, "segments")],
-}
-
-
 def scale(metric: str, values: Iterable[float | None], unit: str = "") -> Scale:
-    """The unit in which the largest of the values reads best; one unit for a whole table or axis."""
-    largest = max((abs(v) for v in values if v is not None), default=0.0)
-    for at_least, factor, name in _SCALES.get(metric, [(0, 1, unit)]):
-        if largest >= at_least:
-            return Scale(factor, name)
-    return Scale(1, unit)
+    """The unit in which the largest of the values reads best; one unit for a whole table or axis.
+
+    `unit` is that of a metric which another version of the lab wrote.
+    """
+    known = named(metric)
+    if known is None:
+        return Scale(1, unit)
+    prefix = known.prefix(values)
+    return Scale(prefix.factor, prefix.unit)
 
 
 def digits(value: float | None, significant: int = 3) -> str:

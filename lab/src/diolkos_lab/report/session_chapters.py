@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, Scale, percent, scale, with_interval
 from diolkos_lab.report.read import Results
@@ -15,7 +16,7 @@ from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
 REFERENCE = "nat44"
-METRICS = {
+METRICS: dict[RowMetric, str] = {
     "rate": "New sessions a second",
     "established": "Packets a second over them",
     "teardown": "Sessions ended a second",

@@ -15,25 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
+from diolkos_lab.metric import named
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
 from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
-SI = {
-    "throughput": "bit/s",
-    "rtt": "s",
-    "latency": "s",
-    "lookup": "s",
-    "cpu_answer": "s",
-    "cpu": "s/GB",
-    "loss": "ratio",
-    "rate": "1/s",
-    "established": "1/s",
-    "teardown": "1/s",
-    "capacity": "sessions",
-}
 MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
 
 
@@ -59,15 +47,6 @@ class Table:
 # ---- what summary.json says, one line for each cell and load
 
 
-SHARES = (
-    "throughput",
-    "rate",
-    "established",
-    "teardown",
-    "capacity",
-)  # metrics of which more is better; of the others a ratio is read as so many times
-
-
 def ratios(results: Results, metric: str, caption: str, bases: Collection[str] = (), name: str = "") -> Table | None:
     """Median, interval and ratio to native of one metric; of the loads `bases` only, where some are given."""
     rows = [
@@ -80,7 +59,9 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
         return None
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
     unit = scale(metric, [r.median for r in rows], rows[0].unit)
-    share = percent if metric in SHARES else factor
+    known = named(metric)
+    # Where more is better a ratio reads as a share, elsewhere as so many times.
+    share = percent if known and known.better == "higher" else factor
     lines = [
         [
             label(r.cell),
@@ -93,7 +74,7 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
         for r in rows
     ]
     raw = [[*_cell_values(r.cell), r.load, r.trials, r.valid_trials, *_measured(r)] for r in rows]
-    si = SI.get(metric, rows[0].unit)
+    si = known.unit if known else rows[0].unit
     return Table(
         name=name or metric,
         caption=caption + ("; in brackets: not trusted" if any(r.distrusted for r in rows) else ""),
@@ -158,7 +139,8 @@ def distribution(results: Results, load: str, quantity: str, caption: str, name:
         who = [label(cell), where, _ip(cell), kind(cell)]
         lines.append([*who, *[unit.text(s) for s in stats], str(len(values)), str(trials)])
         raw.append([where, *_cell_values(cell), kind(cell), load, *stats, len(values), trials])
-    si = SI.get(quantity, "")
+    known = named(quantity)
+    si = known.unit if known else ""
     return Table(
         name=name,
         caption=f"{caption}, {unit.unit}",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from diolkos_lab.experiment.loads import CapacityLoad, NewFlowsLoad
 from diolkos_lab.load.reading import LoadFault, Reading
+from diolkos_lab.metric import MetricName
 from diolkos_lab.run.guards import Distrust
 from diolkos_lab.run.opening import STRAY, Lost, Measured, end_all, require_empty
 from diolkos_lab.sut.sessions import Sessions
@@ -56,7 +57,7 @@ def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFl
         why = f"{last.lost:.2%} of them do not get through" if last.lost else f"{last.held} are in the table"
         why += "" if last.lost or last.held < last.sessions else ", but not all are answered"
         raise Lost(f"capacity: {load.first} sessions, the fewest to be tried, are too many: {why}")
-    metrics = {"capacity": float(search.held), "attempts": float(len(made))}
+    metrics: dict[MetricName, float] = {"capacity": float(search.held), "attempts": float(len(made))}
     if limit is not None:
         metrics["limit"] = float(limit)
     if beyond:

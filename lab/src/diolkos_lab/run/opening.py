@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from diolkos_lab.experiment.loads import NewFlowsLoad
 from diolkos_lab.load.reading import LoadFault, Reading
+from diolkos_lab.metric import MetricName
 from diolkos_lab.run.guards import Distrust
 from diolkos_lab.sut.sessions import Sessions
 
@@ -18,7 +19,7 @@ STRAY = 64
 TRIES = 2  # before the search begins: what a disturbance made the path lose, it does not lose twice
 SLOWEST = 0.5  # of the first rate that loses sessions: where the search begins
 
-Measured = tuple[Reading, list[Distrust], dict[str, float]]
+Measured = tuple[Reading, list[Distrust], dict[MetricName, float]]
 
 
 class Lost(LoadFault):
@@ -114,7 +115,7 @@ def _require_room(table: Sessions, load: NewFlowsLoad) -> None:
     require_empty(table)
 
 
-def _end(table: Sessions, expected: int | None) -> dict[str, float]:
+def _end(table: Sessions, expected: int | None) -> dict[MetricName, float]:
     """End all sessions, of which there should be so many; what the table held, and how fast they went."""
     held, full_s = end_all(table)
     if expected is not None and not expected <= held <= expected + STRAY:

@@ -19,6 +19,7 @@ from diolkos_lab.faults import Fault
 from diolkos_lab.load import tools
 from diolkos_lab.load.answers import RightAnswers, require_all_right
 from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
+from diolkos_lab.metric import MetricName
 from diolkos_lab.run import capacity, guards, opening
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
@@ -183,7 +184,7 @@ class Station:
             series=reading.series,
         )
 
-    def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Distrust], dict[str, float]]:
+    def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Distrust], dict[MetricName, float]]:
         assert self._far_end
         self._system.check_alive()
         self._far_end.check_alive()
@@ -230,7 +231,7 @@ class Station:
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
         busy_s = evidence.busy_s
         bulk = "throughput" in reading.metrics and reading.received_bytes
-        cpu = {"cpu": busy_s / (reading.received_bytes / GIGABYTE)} if bulk else {}
+        cpu: dict[MetricName, float] = {"cpu": busy_s / (reading.received_bytes / GIGABYTE)} if bulk else {}
         if isinstance(cell.load, DnsLoad) and cell.load.offered is None:
             cpu = {"busy": system_s / cell.load.seconds, "cpu_answer": system_s / reading.answers}
         if isinstance(cell.load, PpsLoad):

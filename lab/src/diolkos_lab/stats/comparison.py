@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
+from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats.median import CONFIDENCE, Interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
@@ -19,7 +20,6 @@ SIGNIFICANT = 0.05
 FEWEST = 4  # values on each side; below, not even the most extreme order is significant
 RESAMPLES = 5000
 SEED = 20110901  # the bootstrap is repeatable
-METRICS = ("throughput", "rtt", "latency", "rate", "established", "teardown", "capacity", "cpu_answer", "cpu")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Change:
     """One cell and metric in both runs. `change` is the second's median over the first's, 1 when nothing changed."""
 
     cell: CellKey
-    metric: str
+    metric: RowMetric
     relative: bool  # the medians are ratios to native
     medians: tuple[float, float]
     change: float
@@ -47,7 +47,7 @@ def compare(first: Samples, second: Samples, baselines: Mapping[str, str | None]
             continue
         baseline = baselines.get(cell.subject)
         native = replace(cell, subject=baseline) if baseline else None
-        for metric in METRICS:
+        for metric in (name for name in ROW_METRICS if METRICS[name].compared):
             # Where the native path has no such figure, as of sessions, the figures themselves are compared.
             beside = native and all(samples.values(native, metric, distrusted_too=True) for samples in (first, second))
             against = native if beside else None
@@ -60,14 +60,14 @@ def compare(first: Samples, second: Samples, baselines: Mapping[str, str | None]
     return [replace(change, p=float(p)) for change, p in zip(found, corrected, strict=True)]
 
 
-def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: str) -> list[float]:
+def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: RowMetric) -> list[float]:
     if native is None:
         return list(samples.values(cell, metric).values())
     ratio = samples.ratio(cell, native, metric)
     return list(ratio.by_block.values()) if ratio else []
 
 
-def _change(cell: CellKey, metric: str, relative: bool, a: list[float], b: list[float]) -> Change:
+def _change(cell: CellKey, metric: RowMetric, relative: bool, a: list[float], b: list[float]) -> Change:
     generator = np.random.default_rng(SEED)
     resampled = [
         np.median(generator.choice(values, (RESAMPLES, len(values))), axis=1) for values in (np.asarray(a), np.asarray(b))

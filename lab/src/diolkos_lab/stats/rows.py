@@ -12,26 +12,9 @@ import numpy as np
 
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.experiment.loads import LARGE
+from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
-
-UNITS = {
-    "throughput": "bit/s",
-    "rtt": "s",
-    "latency": "s",
-    "lookup": "s",
-    "rate": "1/s",
-    "established": "1/s",
-    "teardown": "1/s",
-    "capacity": "sessions",
-    "too_many": "sessions",
-    "cpu_answer": "s",
-    "busy": "ratio",
-    "loss": "ratio",
-    "cpu": "s/GB",
-}
-SINGLE = ("rtt", "latency")  # metrics whose single readings are in the series
-COMPARED = ("throughput", "rtt", "latency", "rate", "established", "teardown", "capacity")
 
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
@@ -49,8 +32,8 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
     found = []
     for key in samples.cells():
         if key.replica == 2:
-            for metric in COMPARED:
-                if ratio := samples.ratio(key, replace(key, replica=1), metric):
+            for metric in ROW_METRICS:
+                if METRICS[metric].floor and (ratio := samples.ratio(key, replace(key, replica=1), metric)):
                     deviations = [abs(value - 1) for value in ratio.by_block.values()]
                     found.append(
                         {
@@ -67,13 +50,13 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
     return {"rows": found}
 
 
-def _metrics(samples: Samples, key: CellKey) -> list[str]:
+def _metrics(samples: Samples, key: CellKey) -> list[RowMetric]:
     """Metrics the cell has; a cell in which every trial failed keeps its main one, so that the failure shows."""
     seen = {name for record in samples.trials(key) for name in record["metrics"]}
-    return [name for name in UNITS if name in seen] or [_main_metric(key)]
+    return [name for name in ROW_METRICS if name in seen] or [_main_metric(key)]
 
 
-def _main_metric(key: CellKey) -> str:
+def _main_metric(key: CellKey) -> RowMetric:
     factors = dict(key.factors)
     if key.load == "http":
         return "throughput" if factors["object"] >= LARGE else "latency"
@@ -86,11 +69,11 @@ def _main_metric(key: CellKey) -> str:
     return "rtt" if key.load == "ping" else "throughput"
 
 
-def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str | None) -> dict[str, Any]:
+def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any]:
     system, datapath, family, hops = key.subject.split("/")
     by_block = samples.values(key, metric)
     values = list(by_block.values())
-    spread = _single(samples, key, metric) if metric in SINGLE else values
+    spread = _single(samples, key, metric) if METRICS[metric].singles else values
     ratio = samples.ratio(key, replace(key, subject=baseline), metric) if baseline else None
     return {
         "study": study,
@@ -100,7 +83,7 @@ def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str 
         "hops": int(hops),
         "load": key.load,
         "metric": metric,
-        "unit": UNITS[metric],
+        "unit": METRICS[metric].unit,
         "trials": len(samples.trials(key)),
         "valid_trials": len(values),
         "median": median(values) if values else None,
@@ -113,7 +96,7 @@ def _row(study: str, samples: Samples, key: CellKey, metric: str, baseline: str 
     }
 
 
-def _single(samples: Samples, key: CellKey, metric: str) -> list[float]:
+def _single(samples: Samples, key: CellKey, metric: RowMetric) -> list[float]:
     return [
         value
         for record in samples.trials(key)

@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from diolkos_lab.experiment.definition import Study
+from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats.median import median
 from diolkos_lab.stats.pairing import CellKey, Samples
-from diolkos_lab.stats.rows import UNITS
 
-METRICS = {metric: unit for metric, unit in UNITS.items() if unit != "ratio"}  # save what is a share itself
 VALUES = frozenset({"trials", "median", "ratio"})  # of an entry; its other keys name the row it stands beside
 
 
@@ -29,8 +28,8 @@ def entries(study: Study, samples: Samples) -> list[dict[str, Any]]:
         entry
         for key in samples.cells()
         if key.replica == 1
-        for metric in METRICS
-        if (entry := _entry(samples, key, metric, baselines.get(key.subject)))
+        for metric in ROW_METRICS
+        if not METRICS[metric].is_share and (entry := _entry(samples, key, metric, baselines.get(key.subject)))
     ]
 
 
@@ -39,7 +38,7 @@ def beside(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mappin
     return next((e for e in found if all(row.get(name) == value for name, value in e.items() if name not in VALUES)), None)
 
 
-def _entry(samples: Samples, key: CellKey, metric: str, baseline: str | None) -> dict[str, Any] | None:
+def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any] | None:
     against = replace(key, subject=baseline) if baseline else None
     if against and not samples.values(against, metric, distrusted_too=True):
         against = None  # there never was anything to compare with: what has no state ends no sessions
@@ -56,7 +55,7 @@ def _entry(samples: Samples, key: CellKey, metric: str, baseline: str | None) ->
         "hops": int(hops),
         "load": key.load,
         "metric": metric,
-        "unit": METRICS[metric],
+        "unit": METRICS[metric].unit,
         "trials": len(measured),
         "median": median(measured),
         "baseline": baseline,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.pictures.glance import dot
 from diolkos_lab.report.pictures.style import SHADE, Layout, figure, number_axis
 from diolkos_lab.report.quantities import Scale, scale, with_interval
@@ -22,7 +23,7 @@ LOG_FROM = 10
 class Shown:
     """What is drawn: the metric, the loads it is taken from (all where none are named), and the axis."""
 
-    metric: str
+    metric: RowMetric
     axis: str  # "CPU time", "time of a fetch"
     bases: tuple[str, ...] = ()
     unit: str = ""  # where the usual one would not do

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
+from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.over_time import Line, Panel, panels
 from diolkos_lab.report.pictures.style import (
     SHADE,
@@ -26,7 +27,8 @@ from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import INK, label, look, order, short_label
 from diolkos_lab.report.tables import readings
 
-LOAD, QUANTITY = "ping", "rtt"
+LOAD = "ping"
+QUANTITY: RowMetric = "rtt"
 # Fewer echoes than this have no shape worth drawing.
 FEWEST_FOR_SHAPE = 20
 
@@ -48,7 +50,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
         for line in panel.lines:
             _plot(ax, line, unit, log)
         ax.set_xlabel("time in the trial, s")
-        ax.set_ylabel(f"round-trip time, {unit.unit}" + (" (log scale)" if log else ""))
+        ax.set_ylabel(f"{METRICS[QUANTITY].axis}, {unit.unit}" + (" (log scale)" if log else ""))
         ax.set_xlim(panel.start, panel.end)
         ax.grid(axis="y")
         if log:
@@ -92,7 +94,7 @@ def singles(results: Results, load: str, quantity: str) -> list[tuple[Cell, np.n
     return [(cell, values[values > 0]) for cell, values in found if (values > 0).any()]
 
 
-def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis: str = "round-trip time") -> Figure:
+def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis: str = METRICS[QUANTITY].axis) -> Figure:
     """One row for each system: the density of single readings, with median, 95th and 99th percentile and maximum."""
     unit = _unit([float(np.median(v)) for _, v in found])
     row = 0.34 if layout.wide else 0.42

@@ -8,6 +8,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.over_time import Line, Panel, panels
 from diolkos_lab.report.pictures.style import Layout, dashes, figure, height_of, label_lines, linear_top, number_axis, settle
 from diolkos_lab.report.quantities import Scale, scale
@@ -15,18 +16,19 @@ from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import look, short_label
 
 LOADS = ["tcp-upload", "tcp-download"]
+QUANTITY: RowMetric = "throughput"
 # A system this close to native shares its axis; only those far below need one of their own.
 NEAR_NATIVE = 0.5
 
 
 def measured(results: Results) -> list[Panel]:
-    return panels(results, LOADS, "throughput")
+    return panels(results, LOADS, QUANTITY)
 
 
 def draw(results: Results, layout: Layout, log: bool) -> Figure:
     """All systems on one scale."""
     shown = measured(results)
-    unit = scale("throughput", [line.level for panel in shown for line in panel.lines])
+    unit = scale(QUANTITY, [line.level for panel in shown for line in panel.lines])
     drawn, axes = _figure(layout, len(shown))
     for ax, panel in zip(axes, shown, strict=False):
         _frame(ax, panel)
@@ -36,7 +38,7 @@ def draw(results: Results, layout: Layout, log: bool) -> Figure:
             ax.set_yscale("log")
         else:
             ax.set_ylim(0, linear_top(line.mean for line in panel.lines) * unit.factor)
-        ax.set_ylabel(f"throughput, {unit.unit}" + (" (log scale)" if log else ""))
+        ax.set_ylabel(f"{METRICS[QUANTITY].axis}, {unit.unit}" + (" (log scale)" if log else ""))
         number_axis(ax.yaxis, log)
     settle(drawn)
     for ax, panel in zip(axes, shown, strict=False):
@@ -64,7 +66,7 @@ def draw_two_scales(results: Results, layout: Layout) -> Figure:
     twins = []
     for ax, panel in zip(axes, shown, strict=True):
         left, right = split(panel.lines)
-        unit = scale("throughput", [line.level for line in panel.lines])
+        unit = scale(QUANTITY, [line.level for line in panel.lines])
         _frame(ax, panel)
         twin = ax.twinx()
         twin.spines["right"].set_visible(True)
@@ -119,7 +121,7 @@ def _ends(ax: Axes, each: list[Line], unit: Scale) -> list:
 def alt(results: Results) -> str:
     parts = []
     for panel in measured(results):
-        unit = scale("throughput", [line.level for line in panel.lines])
+        unit = scale(QUANTITY, [line.level for line in panel.lines])
         means = "; ".join(f"{short_label(line.cell)} {unit.text(line.level)}" for line in panel.lines)
         parts.append(f"{panel.title}, mean over time in {unit.unit}: {means}.")
     return " ".join(parts)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Every metric of the lab in one place: what it is called, its unit, which direction is better, and where it counts.
+
+A `RowMetric` has rows in summary.json, in the order of this file; a `DetailMetric` stands in the records of trials only.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+RowMetric = Literal[
+    "throughput",
+    "rtt",
+    "latency",
+    "lookup",
+    "rate",
+    "established",
+    "teardown",
+    "capacity",
+    "too_many",
+    "cpu_answer",
+    "busy",
+    "loss",
+    "cpu",
+]
+DetailMetric = Literal[
+    "retransmits",
+    "sent",
+    "received",
+    "refused",
+    "duplicate",
+    "reordered",
+    "corrupted",
+    "latency_worst",
+    "pdv",
+    "ipdv_min",
+    "ipdv_median",
+    "ipdv_max",
+    "cpu_generator",
+    "cpu_system",
+    "cpu_threads",
+    "cpu_all",
+    "unanswered",
+    "established_loss",
+    "sessions",
+    "attempts",
+    "limit",
+    "held_of_too_many",
+    "lost_of_too_many",
+]
+MetricName = RowMetric | DetailMetric
+Unit = Literal["bit/s", "s", "1/s", "s/GB", "sessions", "ratio", "segments", "packets", "attempts"]
+Direction = Literal["higher", "lower"]
+ROW_METRICS: tuple[RowMetric, ...] = get_args(RowMetric)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A unit that reads well: shown = value * factor, for values that reach `at_least`."""
+
+    at_least: float
+    factor: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. Values in files are in `unit`; `prefixes` are for readers, the largest first."""
+
+    name: MetricName
+    words: str  # in a sentence: "RTT is 1.2 times that of native"
+    unit: Unit
+    better: Direction | None  # None: neither
+    prefixes: tuple[Prefix, ...]
+    axis: str = ""  # in pictures, without the unit
+    singles: bool = False  # single readings are in the series of a trial
+    compared: bool = False  # between two runs
+    floor: bool = False  # enters the noise floor
+    terminal: tuple[str, float] | None = None  # unit and factor in the terminal, whose columns have one unit throughout
+
+    @property
+    def is_share(self) -> bool:
+        """A share of something, which has no median worth a look while its trials are untrusted."""
+        return self.unit == "ratio"
+
+    def prefix(self, values: Iterable[float | None]) -> Prefix:
+        """The unit in which the largest of the values reads best."""
+        largest = max((abs(value) for value in values if value is not None), default=0.0)
+        return next((prefix for prefix in self.prefixes if largest >= prefix.at_least), self.prefixes[-1])
+
+
+_BITS = (Prefix(1e9, 1e-9, "Gbit/s"), Prefix(1e6, 1e-6, "Mbit/s"), Prefix(0, 1e-3, "kbit/s"))
+_TIMES = (Prefix(1, 1, "s"), Prefix(1e-3, 1e3, "ms"), Prefix(0, 1e6, "µs"))
+_RATES = (Prefix(1e6, 1e-6, "million/s"), Prefix(1e3, 1e-3, "thousand/s"), Prefix(0, 1, "1/s"))
+_SESSIONS = (Prefix(1e6, 1e-6, "million sessions"), Prefix(1e3, 1e-3, "thousand sessions"), Prefix(0, 1, "sessions"))
+
+
+def _plain(unit: str) -> tuple[Prefix]:
+    return (Prefix(0, 1, unit),)
+
+
+def _detail(name: DetailMetric, words: str, unit: Unit, better: Direction | None) -> Metric:
+    return Metric(name, words, unit, better, _TIMES if unit == "s" else _plain(unit))
+
+
+_ALL = (
+    Metric(
+        "throughput",
+        "throughput",
+        "bit/s",
+        "higher",
+        _BITS,
+        axis="throughput",
+        compared=True,
+        floor=True,
+        terminal=("Gbit/s", 1e-9),
+    ),
+    Metric(
+        "rtt",
+        "RTT",
+        "s",
+        "lower",
+        _TIMES,
+        axis="round-trip time",
+        singles=True,
+        compared=True,
+        floor=True,
+        terminal=("µs", 1e6),
+    ),
+    Metric(
+        "latency",
+        "latency",
+        "s",
+        "lower",
+        _TIMES,
+        axis="latency",
+        singles=True,
+        compared=True,
+        floor=True,
+        terminal=("µs", 1e6),
+    ),
+    Metric("lookup", "time of a name lookup", "s", "lower", _TIMES, axis="time of a lookup"),
+    Metric("rate", "rate", "1/s", "higher", _RATES, axis="rate", compared=True, floor=True, terminal=("1/s", 1.0)),
+    Metric(
+        "established",
+        "rate over open sessions",
+        "1/s",
+        "higher",
+        _RATES,
+        axis="rate over open sessions",
+        compared=True,
+        floor=True,
+        terminal=("packets/s", 1.0),
+    ),
+    Metric(
+        "teardown",
+        "tear-down rate",
+        "1/s",
+        "higher",
+        _RATES,
+        axis="tear-down rate",
+        compared=True,
+        floor=True,
+        terminal=("ended/s", 1.0),
+    ),
+    Metric(
+        "capacity",
+        "table capacity",
+        "sessions",
+        "higher",
+        _SESSIONS,
+        axis="sessions held",
+        compared=True,
+        floor=True,
+        terminal=("held", 1.0),
+    ),
+    Metric("too_many", "sessions that are too many", "sessions", None, _plain("sessions"), terminal=("too many", 1.0)),
+    Metric(
+        "cpu_answer",
+        "CPU time per answer",
+        "s",
+        "lower",
+        _TIMES,
+        axis="CPU time",
+        compared=True,
+        terminal=("µs of CPU", 1e6),
+    ),
+    Metric("busy", "share of the time that the resolver is busy", "ratio", None, _plain("ratio")),
+    Metric("loss", "loss", "ratio", "lower", (Prefix(0, 100, "%"),), axis="loss"),
+    Metric("cpu", "CPU time", "s/GB", "lower", _plain("s/GB"), axis="CPU time", compared=True),
+    _detail("retransmits", "retransmitted segments", "segments", "lower"),
+    _detail("sent", "packets sent", "packets", None),
+    _detail("received", "packets received", "packets", "higher"),
+    _detail("refused", "packets that the first ring refused", "packets", "lower"),
+    _detail("duplicate", "duplicate packets", "packets", "lower"),
+    _detail("reordered", "reordered packets", "packets", "lower"),
+    _detail("corrupted", "corrupted packets", "packets", "lower"),
+    _detail("latency_worst", "99.9th percentile of the latency", "s", "lower"),
+    _detail("pdv", "packet delay variation", "s", "lower"),
+    _detail("ipdv_min", "least inter-packet delay variation", "s", None),
+    _detail("ipdv_median", "median inter-packet delay variation", "s", None),
+    _detail("ipdv_max", "largest inter-packet delay variation", "s", None),
+    _detail("cpu_generator", "CPU time of the generator", "s", None),
+    _detail("cpu_system", "CPU time of the system's processes", "s", "lower"),
+    _detail("cpu_threads", "CPU time of the system's queue threads", "s", "lower"),
+    _detail("cpu_all", "CPU time of all CPUs", "s", "lower"),
+    _detail("unanswered", "share of the sessions without an answer", "ratio", "lower"),
+    _detail("established_loss", "loss over open sessions", "ratio", "lower"),
+    _detail("sessions", "sessions in the table", "sessions", None),
+    _detail("attempts", "attempts of a search", "attempts", None),
+    _detail("limit", "limit that the system states", "sessions", None),
+    _detail("held_of_too_many", "sessions held of too many", "sessions", None),
+    _detail("lost_of_too_many", "share lost of too many", "ratio", None),
+)
+METRICS: dict[MetricName, Metric] = {metric.name: metric for metric in _ALL}
+
+
+def named(name: str) -> Metric | None:
+    """The metric of that name; None for one that another version of the lab wrote."""
+    return METRICS.get(name)  # type: ignore[call-overload, no-any-return]
