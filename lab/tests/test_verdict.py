@@ -10,7 +10,7 @@ from diolkos_lab import studies
 from diolkos_lab.experiment.definition import Claim
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
-from diolkos_lab.stats.pairing import Ratio, Samples
+from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.verdict import decide, verdicts
 
 Make = Callable[..., dict[str, Any]]
@@ -33,7 +33,7 @@ def _claim(**threshold: float) -> Claim:
     ],
 )
 def test_rule(threshold: dict[str, float], ci95: tuple[float, float] | None, outcome: str) -> None:
-    assert decide(_claim(**threshold), Ratio(1.0, ci95, {1: 1.0})) == outcome
+    assert decide(_claim(**threshold), ci95) == outcome
     assert decide(_claim(**threshold), None) == "undecided"
 
 

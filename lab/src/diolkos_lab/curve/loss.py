@@ -25,9 +25,8 @@ class Curve:
     runs: NDArray[np.int64]  # K, number of trials at each load
     trials: Array  # PLR of each trial, n by max(K); NaN behind the last trial of a load that has fewer
     sent: Array  # packets sent per trial, mean over the trials
-    blocks: NDArray[np.int64] | None = (
-        None  # as `trials`: the block of each trial, −1 behind the last; None where there are none
-    )
+    # The block of each trial, as `trials`, and -1 behind the last; None where trials have no blocks.
+    blocks: NDArray[np.int64] | None = None
 
     @cached_property
     def plr(self) -> Array:

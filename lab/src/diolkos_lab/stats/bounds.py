@@ -33,8 +33,14 @@ class Bounds:
         return self.low == self.high
 
     @property
-    def finite(self) -> bool:
-        return math.isfinite(self.high)
+    def number(self) -> float | None:
+        """Where it is one."""
+        return self.low if self.exact and math.isfinite(self.low) else None
+
+    @property
+    def as_json(self) -> list[float | None]:
+        """Both ends; JSON has no infinity, so null stands for an end that is none."""
+        return ends_as_json((self.low, self.high))
 
     def over(self, other: "Bounds") -> "Bounds | None":
         """The ratio, or None where both are 0 or both without end: nothing can be said of two failures."""
@@ -64,6 +70,13 @@ def at_most(value: float) -> Bounds:
 def median(figures: Sequence[Bounds]) -> Bounds:
     """Between the median of all lower ends and that of all upper ends."""
     return Bounds(float(np.median([each.low for each in figures])), float(np.median([each.high for each in figures])))
+
+
+UNKNOWN = Bounds(0.0, math.inf)
+
+
+def ends_as_json(ends: tuple[float, float]) -> list[float | None]:
+    return [end if math.isfinite(end) else None for end in ends]
 
 
 def _divide(upper: float, lower: float, *, default: float) -> float:
