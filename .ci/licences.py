@@ -19,8 +19,10 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
+from typing import Any, cast
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -77,7 +79,7 @@ class Dependency:
         return None if fits else f"{self.kind} {self.name} {self.version}: {self.licence} is not allowed"
 
 
-def crates(cargo_metadata: dict, allowed: set[str] = PERMISSIVE) -> Iterator[Dependency]:
+def crates(cargo_metadata: dict[str, Any], allowed: set[str] = PERMISSIVE) -> Iterator[Dependency]:
     """All crates of the lock file that this platform builds, but for our own."""
     for package in cargo_metadata["packages"]:
         if package["id"].startswith("path+"):  # ours: it stands in this tree
@@ -98,7 +100,9 @@ def python_packages(lab_requires: list[str]) -> Iterator[Dependency]:
             continue
         seen.add(name)
         allowed = PERMISSIVE if name in imported else FOR_TEST_TOOLS
-        yield Dependency("Python package", name, package.version, licence_of(package.metadata), frozenset(allowed))
+        yield Dependency(
+            "Python package", name, package.version, licence_of(cast(Message, package.metadata)), frozenset(allowed)
+        )
 
 
 def closure(requirements: list[str]) -> set[str]:
@@ -115,25 +119,26 @@ def closure(requirements: list[str]) -> set[str]:
     return found
 
 
-def licence_of(package: metadata.PackageMetadata) -> str:
+def licence_of(package: Message) -> str:
     """The licence of a Python package: License-Expression (PEP 639), else classifiers, else a License of one line."""
     if expression := package.get("License-Expression"):
-        return expression
+        return str(expression)
     titles = [line.rsplit(" :: ", 1)[1] for line in package.get_all("Classifier", []) if line.startswith("License :: ")]
     titles = [title for title in titles if title != "OSI Approved"]
     if titles:
         return " AND ".join(CLASSIFIERS.get(title, f'"{title}"') for title in titles)
-    licence = package.get("License") or ""
+    licence = str(package.get("License") or "")
     return CLASSIFIERS.get(licence, licence)
 
 
-def cargo_metadata(folder: Path = PROJECT) -> dict:
+def cargo_metadata(folder: Path = PROJECT) -> dict[str, Any]:
     """What cargo knows of a folder's workspace and all its dependencies on this platform, without the network."""
     version = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
     host = next(line.removeprefix("host: ") for line in version.splitlines() if line.startswith("host: "))
     command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--all-features"]
     command += ["--filter-platform", host]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=folder).stdout)
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=folder).stdout)
+    return found
 
 
 def main() -> int:

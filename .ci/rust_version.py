@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from licences import PROJECT, cargo_metadata
 
@@ -14,7 +15,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(numbers + [0] * (3 - len(numbers)))
 
 
-def too_new(metadata: dict) -> list[str]:
+def too_new(metadata: dict[str, Any]) -> list[str]:
     """The crates whose rust-version is above the lowest one of the workspace's own crates, and theirs."""
     ours = set(metadata["workspace_members"])
     promised = min(version(p["rust_version"]) for p in metadata["packages"] if p["id"] in ours)

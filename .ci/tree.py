@@ -61,7 +61,8 @@ def files() -> Iterator[PurePosixPath]:
 
 def main() -> int:
     """Print every complaint, or one line of praise."""
-    found, count = [], 0
+    found: list[str] = []
+    count = 0
     for path in files():
         file = PROJECT / path
         if file.is_symlink() or not file.is_file():

@@ -93,7 +93,7 @@ def test_cells_of_clat() -> None:
     assert {lane.offloads for lane in full} == {"on", "off"}
     off = [cell for cell in cells.trial_cells(study.form["full"], full) if cell.lane.offloads == "off"]
     assert {cell.load.name for cell in off} == {"tcp-upload", "tcp-download", "ping"}
-    assert {cell.factors["seconds"] for cell in off if cell.load.name != "ping"} == {30}
+    assert {cell.load.factors["seconds"] for cell in off if cell.load.name != "ping"} == {30}
 
 
 def test_every_subject_of_clat_has_a_baseline_of_its_own_hops() -> None:

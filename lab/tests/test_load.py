@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, TcpLoad
-from diolkos_lab.load import answers, curl, dnsperf, iperf3, names, ping, tools
+from diolkos_lab.load import answers, curl, dnsperf, iperf3, names, ping, registry
 from diolkos_lab.load.reading import MOST_POINTS, Aim, LoadFault, course
 
 SMALL = HttpLoad(name="http", object_bytes=1024, by="literal", seconds=0.3)
@@ -184,7 +184,8 @@ def test_names_are_new_in_every_trial_or_the_same_few(tmp_path: Path) -> None:
     cold = dnsperf.write_names(AT_A_RATE, _aim(tmp_path)).read_text().splitlines()
     assert len(cold) == len(set(cold)) >= 300
     assert cold[0] == "t000007n0000001.example.test AAAA"
-    (warming,) = tools.prepare(AT_A_RATE.model_copy(update={"cache": "warm"}), _aim(tmp_path))
+    known = AT_A_RATE.model_copy(update={"cache": "warm"})
+    (warming,) = registry.of(known).prepare(known, _aim(tmp_path))
     warm = (tmp_path / "names").read_text().splitlines()
     assert len(warm) == dnsperf.WARM_NAMES and not set(warm) & set(cold)
     assert warming[warming.index("-n") + 1] == "1"
@@ -211,8 +212,8 @@ def test_long_series_are_thinned_evenly() -> None:
 
 
 def test_a_load_needs_its_own_tools_only() -> None:
-    packets = tools.required([PingLoad(name="ping", count=10)])
+    packets = registry.required([PingLoad(name="ping", count=10)])
     assert "curl" not in packets and "unbound" not in packets
-    assert {"curl", "nginx"} <= tools.required([SMALL]).keys() and "unbound" not in tools.required([SMALL])
-    assert {"curl", "unbound"} <= tools.required([SMALL.model_copy(update={"by": "name"})]).keys()
-    assert {"dnsperf", "unbound", "nft"} <= tools.required([MOST]).keys()
+    assert {"curl", "nginx"} <= registry.required([SMALL]).keys() and "unbound" not in registry.required([SMALL])
+    assert {"curl", "unbound"} <= registry.required([SMALL.model_copy(update={"by": "name"})]).keys()
+    assert {"dnsperf", "unbound", "nft"} <= registry.required([MOST]).keys()

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.load import pktgen, tools
+from diolkos_lab.load import pktgen, registry
 from diolkos_lab.load.reading import Aim, Ends, LoadFault
 
 LOAD = PpsLoad(name="pps", seconds=0.3)
+PPS = registry.LOADS["pps"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +47,9 @@ def test_stalls_are_told_where_cpus_were_watched(data: Path) -> None:
     for watched, expected in ((None, ()), ([{"cpu": 1, "stalls": []}, stalled], (pytest.approx(0.0093),))):
         assert pktgen.parse(json.dumps({**report, "watched": watched}), LOAD.at(50_000)).stalls_s == expected
     aim = _aim(6)
-    assert "--watch-cpu" not in tools.client_command(LOAD.at(1000), aim)
+    assert "--watch-cpu" not in PPS.command(LOAD.at(1000), aim)
     watched = replace(aim, ends=replace(aim.ends, cpus=(0, 3)))
-    command = tools.client_command(LOAD.at(1000), watched)
+    command = PPS.command(LOAD.at(1000), watched)
     assert command[command.index("--watch-cpu") + 1] == "0,3"
 
 
@@ -75,7 +76,7 @@ def test_a_report_of_another_kind_is_a_fault(text: str) -> None:
 
 def test_frames_of_ipv4_are_shorter_by_the_header() -> None:
     for version, size in ((6, "84"), (4, "64")):
-        command = tools.client_command(LOAD.at(123_456), _aim(version))
+        command = PPS.command(LOAD.at(123_456), _aim(version))
         assert "nice -n -20" in command[2], "the generator keeps time"
         assert command[5:10] == ["measure", "--from", "lane-client:up0", "--to", "lane-server:srv0"]
         assert command[command.index("--size") + 1] == size
@@ -83,10 +84,10 @@ def test_frames_of_ipv4_are_shorter_by_the_header() -> None:
 
 
 def test_sessions_are_opened_first_where_the_path_keeps_state() -> None:
-    assert tools.prepare(LOAD.at(1000), _aim(6)) == []
-    [command] = tools.prepare(LOAD.at(1000), _aim(6, keeps_state=True))
+    assert PPS.prepare(LOAD.at(1000), _aim(6)) == []
+    [command] = PPS.prepare(LOAD.at(1000), _aim(6, keeps_state=True))
     assert command[1:4] == ["send", "--interface", "up0"]
     assert command[command.index("--count") + 1] == str(LOAD.flows), "one packet of each flow"
-    measure = tools.client_command(LOAD.at(1000), _aim(6))
+    measure = PPS.command(LOAD.at(1000), _aim(6))
     for option in ("--src", "--dst", "--flows"):
         assert command[command.index(option) + 1] == measure[measure.index(option) + 1], "of the same flows"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from diolkos_lab import studies, summary
-from diolkos_lab.experiment.cells import lane_cells, trial_cells
+from diolkos_lab.experiment.cells import TrialCell, lane_cells
+from diolkos_lab.experiment.loads import TcpLoad
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host
@@ -17,7 +18,8 @@ from diolkos_lab.samples.folder import Writer
 
 Make = Callable[..., dict[str, Any]]
 STUDY = studies.load("clat")
-CELL = trial_cells(STUDY.form["quick"], lane_cells(STUDY, STUDY.form["quick"], {"native"}))[0]
+LANE = lane_cells(STUDY, STUDY.form["quick"], {"native"})[0]
+CELL = TrialCell(LANE, next(load for load in STUDY.form["quick"].load if isinstance(load, TcpLoad)))
 
 
 def _write(path: Path, trials: int = 3) -> None:

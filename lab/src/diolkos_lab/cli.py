@@ -122,7 +122,8 @@ def compare(first: ResultFolder, second: ResultFolder) -> None:
     if a.study.name != b.study.name:
         raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
     baselines = {subject.key: subject.baseline_key for subject in a.study.system}
-    changes = comparison.compare(*(Samples(in_their_place(each.trials)) for each in (a, b)), baselines)
+    before, after = (Samples(in_their_place(each.trials)) for each in (a, b))
+    changes = comparison.compare(before, after, baselines)
     screen.changes(console, changes, samples_folder.differing_facts(a, b))
 
 

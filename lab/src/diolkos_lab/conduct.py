@@ -17,9 +17,8 @@ from typing import Any, Literal, Protocol
 
 from diolkos_lab import studies, summary
 from diolkos_lab.experiment.definition import Form, Study
-from diolkos_lab.experiment.loads import TcpLoad, asks_names
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
-from diolkos_lab.load import tools
+from diolkos_lab.load import registry, tools
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
@@ -150,7 +149,9 @@ def find_resolvers(
 ) -> dict[str, lookup.Found]:
     """The systems that serve names on the paths of those found, where a load asks for some. Raises MissingFault."""
     systems = definition.load_all()
-    asking = [subject for subject in study.system if any(subject.gets(load) and asks_names(load) for load in form.load)]
+    asking = [
+        subject for subject in study.system if any(subject.gets(load) and registry.asks_names(load) for load in form.load)
+    ]
     resolvers = {}
     for subject in asking:
         if subject.system in found:
@@ -168,13 +169,12 @@ def require_fit(study: Study, form: Form) -> None:
     """Raises MissingFault for the first privilege or tool that the study needs and this host lacks."""
     require_root()
     loads = [load for load in form.load if any(subject.gets(load) for subject in study.system)]
-    for name, how in missing_tools(tools.required(loads)).items():
+    for name, how in missing_tools(registry.required(loads)).items():
         raise MissingFault(f"the tool {name} is not on this host: {how}")
     available = CONGESTION_CONTROLS.read_text().split()
     for load in loads:
-        if isinstance(load, TcpLoad) and load.congestion_control not in available:
-            name = load.congestion_control
-            raise MissingFault(f"this kernel has no TCP congestion control {name}: `modprobe tcp_{name}`")
+        if obstacle := registry.LOADS[load.name].obstacle(load, available):
+            raise MissingFault(obstacle)
 
 
 def missing_tools(required: Mapping[str, str] = tools.REQUIRED) -> dict[str, str]:
@@ -187,7 +187,7 @@ def missing_by_study(shipped: Sequence[Study]) -> dict[str, tuple[str, list[str]
     found: dict[str, tuple[str, list[str]]] = {}
     for study in shipped:
         loads = [load for form in study.form.values() for load in form.load]
-        for name, how in missing_tools(tools.required(loads)).items():
+        for name, how in missing_tools(registry.required(loads)).items():
             found.setdefault(name, (how, []))[1].append(study.name)
     return found
 

@@ -17,13 +17,13 @@ from diolkos_lab.curve.crossing import Crossing, crossing
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
+from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
 from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Middle, Record, build_of
 
 LOAD = "pps"
-PDR = METRICS["rate"]  # the metric as which a curve stands in tables
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself

@@ -79,6 +79,11 @@ class Metric:
     terminal: tuple[str, float] | None = None  # unit and factor in the terminal, whose columns have one unit throughout
 
     @property
+    def kept(self) -> bool:
+        """More is better: a ratio to native reads as the share that is kept, otherwise as so many times."""
+        return self.better == "higher"
+
+    @property
     def is_share(self) -> bool:
         """A share of something, which has no median worth a look while its trials are untrusted."""
         return self.unit == "ratio"

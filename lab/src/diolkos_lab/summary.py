@@ -7,6 +7,7 @@ from typing import Any
 
 from diolkos_lab import curves, open_folder, procedures
 from diolkos_lab.samples import folder
+from diolkos_lab.samples.contents import FORMAT
 from diolkos_lab.stats import rows, untrusted
 from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.verdict import verdicts
@@ -18,7 +19,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
     samples = sampled(result, found)
     missing = result.header.get("missing", [])
     return {
-        "format": folder.FORMAT,
+        "format": FORMAT,
         "study": result.study.name,
         "quick": result.header.get("quick", False),
         "generated": datetime.now(UTC).isoformat(timespec="seconds"),

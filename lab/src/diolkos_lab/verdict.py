@@ -14,6 +14,7 @@ from typing import Any
 
 from diolkos_lab.experiment.definition import Claim, Study, Subject
 from diolkos_lab.experiment.loads import LoadName
+from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.bounds import Bounds, ends_as_json
 from diolkos_lab.stats.hierarchy import FEWEST_BUILDS
@@ -21,18 +22,6 @@ from diolkos_lab.stats.median import FEWEST, Interval
 from diolkos_lab.stats.pairing import CellKey, Middle, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
-WORDS: dict[LoadName, str] = {
-    "pps": "load–loss curve",
-    "tcp-upload": "TCP upload",
-    "tcp-download": "TCP download",
-    "ping": "ping",
-    "new-flows": "new flows",
-    "capacity": "table capacity",
-    "dns": "DNS",
-    "http": "HTTP",
-    "mlrsearch": "MLRsearch",
-    "rfc8219": "RFC 8219",
-}
 
 
 def verdicts(study: Study, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -70,7 +59,7 @@ def _of_load(study: Study, claim: Claim, load: LoadName, samples: Samples, missi
         ratio = samples.ratio(key, against, claim.metric)
         level = {name: value for name, value in key.factors if name in varying}
         why_not, bias = _why_not(samples, key, against, ratio), _bias(samples, key, claim)
-        found.append(_verdict(claim, load, level, ratio, why_not, other, bias))
+        found.append(_verdict(claim, load, level, ratio, why_not, other, bias, _failures(samples, key, against)))
     return found
 
 
@@ -81,6 +70,14 @@ def _bias(samples: Samples, key: CellKey, claim: Claim) -> float:
     ratios = [samples.ratio(twin, replace(twin, replica=1), claim.metric) for twin in twins]
     ends = [each.ci95 for each in ratios if each and each.ci95]
     return max((max(low - 1, 1 - high, 0.0) for low, high in ends), default=0.0)
+
+
+def _failures(samples: Samples, *cells: CellKey) -> str:
+    """How many blocks failed, as part of a sentence; empty where none did."""
+    errors = {
+        record["block"]: record["error"] for cell in cells for record in reversed(samples.trials(cell)) if record["error"]
+    }
+    return f", of which {len(errors)} failed, first because {errors[min(errors)]}" if errors else ""
 
 
 def _subject(study: Study, name: str | None) -> Subject:
@@ -102,9 +99,6 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | N
     if ratio and ratio.ci95:
         return None
     blocks = len(ratio.by_block) if ratio else 0
-    failed = next((record["error"] for record in samples.trials(key) if record["error"]), None)
-    if failed and not blocks:
-        return f"every trial failed, the first because {failed}"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
     distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
@@ -120,11 +114,12 @@ def _verdict(
     obstacle: str | None,
     other: str,
     bias: float = 0.0,
+    failures: str = "",
 ) -> dict[str, Any]:
     ci95 = (ratio.ci95[0] * (1 - bias), ratio.ci95[1] * (1 + bias)) if ratio and ratio.ci95 else None
     outcome = decide(claim, ci95)
     bound = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
-    what = f"{claim.system} {claim.datapath}, {WORDS[load]}"
+    what = f"{claim.system} {claim.datapath}, {LOADS[load].words}"
     if level:
         what += f" ({', '.join(f'{name} {value}' for name, value in level.items())})"
     of = _in_words(other, claim.against_where)
@@ -133,13 +128,13 @@ def _verdict(
         widened = f", {bias:.1%} of each end for what a path and its twin differ by" if bias else ""
         words = METRICS[claim.metric].words
         measured = f"{words} is {_times_of(ratio.median)} times that of {of} ({interval}{widened}"
-        sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks); the rule asks for {bound}"
+        sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks{failures}); the rule asks for {bound}"
         sentence += ", and the interval spans it." if outcome == UNDECIDED else "."
     else:
         sentence = f"{what}: not decided, because {obstacle}; the rule asks for {bound} of {of}."
     return {
         "claim": claim.claim,
-        "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {WORDS[load]}: {bound}",
+        "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {LOADS[load].words}: {bound}",
         "outcome": outcome,
         "sentence": f"{outcome.capitalize()}. {sentence}",
         "value": ratio.median.number if ratio else None,

@@ -90,14 +90,16 @@ def analyze(order: Order, console: Console) -> None:
 
 def _analyze(order: Order) -> tuple[list[Line], list[results.Analysis], int]:
     """Lines of the files that could be analyzed, the whole analyses if these are few, and the number of the other files."""
-    lines, few, unusable = [], [], 0
+    lines: list[Line] = []
+    few: list[results.Analysis] = []
+    unusable = 0
     with ExitStack() as stack:
-        wanted = [order.json] * bool(order.json) + ([order.out / output.DOCUMENT] if order.out else [])
+        wanted = ([order.json] if order.json else []) + ([order.out / output.DOCUMENT] if order.out else [])
         documents = [stack.enter_context(output.document(file)) for file in wanted]
         for done in run(order):
             for fault in done.faults:
                 print(f"diolkos-lab: {fault}", file=sys.stderr)
-            if done.line is None:
+            if done.analysis is None or done.line is None or done.object is None:
                 unusable += 1
                 continue
             lines.append(done.line)

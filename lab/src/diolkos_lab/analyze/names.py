@@ -78,7 +78,8 @@ KEYS = (
 
 def parse(file: Path) -> Named:
     """The factors that the name of a file carries, folders and suffix left aside."""
-    rest, found = _SUFFIX.sub("", file.name), {}
+    rest = _SUFFIX.sub("", file.name)
+    found: dict[str, object] = {}
     for pattern, meaning in _PATTERNS:
         if match := pattern.search(rest):
             found |= {key: value for key, value in meaning(match).items() if key not in found}

@@ -144,8 +144,8 @@ def _heads(ax: Axes, grid: Grid, left: float, width: float, head: float, layout:
             ax.text(x, 0.2, text, fontsize=8.5, fontweight="bold", va="center")
             alike = sum(other == buffer for other, _ in grid.columns)
             ax.plot((x, x + alike * width - 0.08), (0.32, 0.32), color=SOFT, linewidth=0.6)
-        text = f"pinned to {pinning}" if layout.wide and pinning in (ONE_CPU, TWO_CPUS) else pinning
-        ax.text(x, head - 0.17, text or f"pinning {UNSAID}", fontsize=8, va="center", color=INK)
+        pinned = f"pinned to {pinning}" if layout.wide and pinning in (ONE_CPU, TWO_CPUS) else pinning
+        ax.text(x, head - 0.17, pinned or f"pinning {UNSAID}", fontsize=8, va="center", color=INK)
 
 
 def _tile(ax: Axes, line: Line, rule: str, x: float, y: float, width: float) -> None:
@@ -164,8 +164,9 @@ def _tile(ax: Axes, line: Line, rule: str, x: float, y: float, width: float) -> 
 
 def _box(ax: Axes, x: float, y: float, width: float, good: bool, depends: bool) -> None:
     tall, colour = TILE - 0.035, GREEN if good else RED
-    shape = {"boxstyle": "square,pad=0", "linewidth": 0.8, "edgecolor": colour}
-    ax.add_patch(FancyBboxPatch((x, y), width, tall, facecolor=colour if good else "none", **shape))
+    inside = colour if good else "none"
+    box = FancyBboxPatch((x, y), width, tall, boxstyle="square,pad=0", linewidth=0.8, edgecolor=colour, facecolor=inside)
+    ax.add_patch(box)
     if depends:
         corner = [(x + width, y), (x + width, y + tall), (x + width - 0.11, y)]
         ax.add_patch(Polygon(corner, facecolor=GROUND if good else RED, edgecolor=colour, linewidth=0.8))

@@ -62,7 +62,8 @@ def judge(curve: Curve, seed: int = resampling.SEED, plan: Plan | None = None) -
     few = min(int(curve.runs.min()), independent)
     ends, share = None, None
     if few >= resampling.FEWEST:
-        ends = tuple(float(end[0]) for end in resampling.interval(crossings(rates, drawn)[:, None], few))
+        lowest, highest = resampling.interval(crossings(rates, drawn)[:, None], few)
+        ends = float(lowest[0]), float(highest[0])
         share = {name: float(good(drawn, drawn_tir, PDR, rule).mean()) for name, rule in RULES.items()}
     firmly = {name: _firm(rule, curve, drawn, drawn_tir, np.minimum(pairs, independent)) for name, rule in RULES.items()}
     return Judgement(curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, firmly, low, high, seed)

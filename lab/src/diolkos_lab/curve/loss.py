@@ -31,18 +31,20 @@ class Curve:
     @cached_property
     def plr(self) -> Array:
         """Packet loss ratio: the mean over the trials of 1 − rx/tx."""
-        return np.nanmean(self.trials, axis=1)
+        mean: Array = np.nanmean(self.trials, axis=1)
+        return mean
 
     @cached_property
     def sd(self) -> Array:
         """Standard deviation of the trials' loss ratio with K − 1 (equation 2 of the paper); NaN for a single trial."""
         spread = np.nansum((self.trials - self.plr[:, None]) ** 2, axis=1)
-        return np.sqrt(np.divide(spread, self.runs - 1, out=np.full(len(self.rates), np.nan), where=self.runs > 1))
+        variance: Array = np.divide(spread, self.runs - 1, out=np.full(len(self.rates), np.nan), where=self.runs > 1)
+        return np.sqrt(variance)
 
     @cached_property
     def half_width(self) -> Array:
         """Half of the 95 % interval of the loss ratio: Student's t with K − 1 degrees of freedom; NaN for a single trial."""
-        quantile = student.ppf((1 + CONFIDENCE) / 2, np.maximum(self.runs - 1, 1))
+        quantile: Array = student.ppf((1 + CONFIDENCE) / 2, np.maximum(self.runs - 1, 1))
         return quantile * self.sd / np.sqrt(self.runs)
 
     @property
@@ -56,7 +58,8 @@ class Curve:
     @property
     def delta_ucl95(self) -> Array:
         """(UCL95 − PLR)/PLR; NaN where nothing was lost, since an uncertainty relative to nothing has no meaning."""
-        return np.divide(self.half_width, self.plr, out=np.full(len(self.rates), np.nan), where=self.plr > 0)
+        relative: Array = np.divide(self.half_width, self.plr, out=np.full(len(self.rates), np.nan), where=self.plr > 0)
+        return relative
 
     @property
     def delivery_ratio(self) -> Array:

@@ -64,4 +64,5 @@ def good(plr: Array, tir: Array, allowed: float, rule: Rule) -> NDArray[np.bool_
     position = np.arange(loads)
     enters = (position != start[:, None]) | (tir < rule.enter)
     stays = (position <= start[:, None]) | (tir < rule.stay)
-    return (start < loads) & enters.all(axis=1) & stays.all(axis=1)
+    verdicts: NDArray[np.bool_] = (start < loads) & enters.all(axis=1) & stays.all(axis=1)
+    return verdicts

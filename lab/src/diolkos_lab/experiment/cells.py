@@ -26,11 +26,19 @@ class LaneCell:
 
 
 @dataclass(frozen=True)
+class PlannedCell:
+    """One load of the study on one lane: a trial of every block, a curve, or a procedure."""
+
+    lane: LaneCell
+    load: AnyLoad | Procedure
+
+
+@dataclass(frozen=True)
 class TrialCell:
     """One load on one lane."""
 
     lane: LaneCell
-    load: AnyLoad | Procedure
+    load: AnyLoad
 
     @property
     def factors(self) -> dict[str, str | int | float]:
@@ -48,21 +56,21 @@ def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneC
     ]
 
 
-def trial_cells(form: Form, lanes: Collection[LaneCell]) -> list[TrialCell]:
+def trial_cells(form: Form, lanes: Collection[LaneCell]) -> list[PlannedCell]:
     """One block: every load on every lane that has it and its offload level."""
-    return [TrialCell(lane, load) for lane in lanes for load in loads_of(lane, form)]
+    return [PlannedCell(lane, load) for lane in lanes for load in loads_of(lane, form)]
 
 
 def loads_of(lane: LaneCell, form: Form) -> list[AnyLoad | Procedure]:
     return [load for load in form.load if lane.subject.gets(load) and lane.offloads in load.offloads]
 
 
-def expected_s(cells: Collection[TrialCell]) -> float:
+def expected_s(cells: Collection[PlannedCell]) -> float:
     """How long a block should take; of a load–loss curve it holds every rate."""
     return sum(cell.load.expected_s * (cell.load.steps if isinstance(cell.load, PpsLoad) else 1) for cell in cells)
 
 
-def expected_of_run_s(blocks: int, cells: Collection[TrialCell]) -> float:
+def expected_of_run_s(blocks: int, cells: Collection[PlannedCell]) -> float:
     """How long that many blocks should take; the first, which warms up, has no procedures."""
     procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
     return blocks * expected_s(cells) - expected_s(procedures)

@@ -143,9 +143,9 @@ class Study(Strict):
                     raise ValueError(f"a load is for {name}, which is not in the study")
         known = {f"{subject.system}/{subject.datapath}" for subject in self.system}
         for claim in self.claim:
-            for name in (f"{claim.system}/{claim.datapath}", claim.against):
-                if name and name not in known:
-                    raise ValueError(f"a claim speaks of {name}, which is not in the study")
+            named = [f"{claim.system}/{claim.datapath}", *([claim.against] if claim.against else [])]
+            if unknown := next((name for name in named if name not in known), None):
+                raise ValueError(f"a claim speaks of {unknown}, which is not in the study")
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -62,15 +62,16 @@ def _without_place(message: str) -> str:
     return re.sub(r" \(at (line \d+, column \d+|end of document)\)$", "", message)
 
 
-def _keys_only(location: tuple[str | int, ...], values: object) -> tuple[str | int, ...]:
+def _keys_only(location: tuple[str | int, ...], values: Any) -> tuple[str | int, ...]:
     """The part of a validation error's location that is really in the document; it also names union members."""
     kept: tuple[str | int, ...] = ()
     for part in location:
-        if isinstance(values, dict) and part in values:
-            values = values[part]  # type: ignore[index]
-        elif isinstance(values, list) and isinstance(part, int) and part < len(values):
-            values = values[part]
+        if isinstance(values, list):
+            inside = isinstance(part, int) and part < len(values)
         else:
+            inside = isinstance(values, dict) and part in values
+        if not inside:
             continue
+        values = values[part]
         kept += (part,)
     return kept

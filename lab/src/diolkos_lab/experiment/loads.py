@@ -303,8 +303,3 @@ class HttpLoad(Strict):
 
 
 AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | DnsLoad | HttpLoad
-
-
-def asks_names(load: AnyLoad) -> bool:
-    """Does the load need a resolver, and somebody who knows the names?"""
-    return isinstance(load, DnsLoad) or (isinstance(load, HttpLoad) and load.by == "name")

@@ -48,7 +48,7 @@ class RightAnswers:
         command = [self._nft, "-j", "list", "counter", "inet", "dklab_answers", "right"]
         _, text = run_to_end(self._where, command, self._log)
         try:
-            return next(entry["counter"]["packets"] for entry in json.loads(text)["nftables"] if "counter" in entry)
+            return next(int(entry["counter"]["packets"]) for entry in json.loads(text)["nftables"] if "counter" in entry)
         except (ValueError, KeyError, StopIteration) as error:
             raise LoadFault(f"nft does not tell how many answers were right: {text.strip()[:200]}") from error
 

@@ -7,13 +7,16 @@ fetch at once, without a buffer, because the end of the time ends it too; the fe
 
 import re
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+from typing import Any
 
-from diolkos_lab.experiment.loads import HttpLoad
-from diolkos_lab.load import names
+from diolkos_lab.experiment.loads import LARGE, HttpLoad
+from diolkos_lab.load import names, tools
+from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
 from diolkos_lab.load.reading import Aim, LoadFault, Reading, course
-from diolkos_lab.metric import MetricName
+from diolkos_lab.metric import MetricName, RowMetric
 
 OK = 200
 # Each trial has a port of the server's to itself. A client soon comes back to a port of its own, and a stateful translator
@@ -95,9 +98,35 @@ def parse(text: str, load: HttpLoad) -> Reading:
     times = [fetch.total_s for fetch in fetches]
     received = sum(fetch.size + fetch.head for fetch in fetches)
     if load.is_large:
-        metrics = {"throughput": load.object_bytes * len(fetches) * 8 / sum(times)}
-        return Reading(metrics, received_bytes=received, connections=len(fetches))
+        rate = load.object_bytes * len(fetches) * 8 / sum(times)
+        return Reading({"throughput": rate}, received_bytes=received, connections=len(fetches))
     metrics: dict[MetricName, float] = {"latency": statistics.median(times), "rate": len(times) / sum(times)}
     if load.by == "name":
         metrics["lookup"] = statistics.median(fetch.lookup_s for fetch in fetches)
     return Reading(metrics, {"latency": course(times)}, received_bytes=received, connections=len(fetches))
+
+
+class Http(Load[HttpLoad]):
+    name = "http"
+    words = "HTTP"
+    metrics = ("latency", "rate", "lookup", "throughput", "cpu")
+    needs = tools.REQUIRED | tools.OF_HTTP
+    ended_by_time = True
+
+    def required(self, section: HttpLoad) -> Mapping[str, str]:
+        return {**self.needs, **(tools.OF_NAMES if section.by == "name" else {})}
+
+    def servers(self, section: HttpLoad) -> frozenset[ServerName]:
+        return frozenset({"nginx", "authority"} if section.by == "name" else {"nginx"})
+
+    def command(self, section: HttpLoad, aim: Aim) -> list[str]:
+        return client_command(section, aim)
+
+    def read(self, text: str, section: HttpLoad) -> Reading:
+        return parse(text, section)
+
+    def main(self, factors: Mapping[str, Any]) -> RowMetric:
+        return "throughput" if factors["object"] >= LARGE else "latency"
+
+    def costs(self, section: HttpLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+        return per_gigabyte(reading, used)

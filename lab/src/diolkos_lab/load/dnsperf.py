@@ -7,11 +7,15 @@ answer but its code; whether it is the right one is seen in `answers.py`.
 
 import re
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from diolkos_lab.experiment.loads import DnsLoad
-from diolkos_lab.load import names
+from diolkos_lab.load import names, tools
+from diolkos_lab.load.protocol import Load, ServerName, Used
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.metric import MetricName, RowMetric
 
 TIMEOUT_S = 1
 OUTSTANDING = 100  # queries without an answer at a time, when nothing else limits the rate
@@ -76,3 +80,38 @@ def parse(text: str, load: DnsLoad) -> Reading:
         raise LoadFault("dnsperf printed no times")
     course = {"t": [round(number / load.offered, 6) for number in range(len(times))], "y": times}
     return Reading({"latency": statistics.median(times), "loss": loss}, {"latency": course}, answers=int(completed))
+
+
+class Dns(Load[DnsLoad]):
+    name = "dns"
+    words = "DNS"
+    metrics = ("latency", "rate", "loss", "busy", "cpu_answer")
+    needs = tools.REQUIRED | tools.OF_NAMES | tools.OF_DNS
+    counted_by = "authority"
+
+    def servers(self, section: DnsLoad) -> frozenset[ServerName]:
+        return frozenset({"authority"})
+
+    def prepare(self, section: DnsLoad, aim: Aim) -> list[list[str]]:
+        write_names(section, aim)
+        return [warming_command(aim)] if section.cache == "warm" else []
+
+    def command(self, section: DnsLoad, aim: Aim) -> list[str]:
+        return client_command(section, aim)
+
+    def read(self, text: str, section: DnsLoad) -> Reading:
+        return parse(text, section)
+
+    def main(self, factors: Mapping[str, Any]) -> RowMetric:
+        return "rate" if factors["offered"] == "most" else "latency"
+
+    def costs(self, section: DnsLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+        if section.offered is not None:
+            return {}
+        return {"busy": used.system / section.seconds, "cpu_answer": used.system / reading.answers}
+
+    def asks_new_names(self, section: DnsLoad) -> bool:
+        return section.cache == "cold"
+
+    def unpaced_lookups_s(self, section: DnsLoad) -> float | None:
+        return section.seconds if section.cache == "cold" and section.offered is None else None

@@ -9,8 +9,11 @@ import json
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from diolkos_lab.experiment.loads import TcpLoad
-from diolkos_lab.load.reading import LoadFault, Reading
+from diolkos_lab.experiment.loads import TcpLoad, TcpName
+from diolkos_lab.load import tools
+from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
+from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.metric import MetricName
 
 PORT = 5201
 INTERVAL_S = 0.1
@@ -82,3 +85,29 @@ def _course(intervals: list[dict[str, Any]], load: TcpLoad) -> tuple[list[float]
         times.append(round(group[-1]["end"], 3))
         rates.append(round(sum(entry["bytes"] for entry in group) * 8 / sum(entry["seconds"] for entry in group)))
     return times, rates
+
+
+class Tcp(Load[TcpLoad]):
+    metrics = ("throughput", "retransmits", "cpu")
+    needs = tools.REQUIRED
+
+    def __init__(self, name: TcpName, words: str) -> None:
+        self.name, self.words = name, words
+
+    def servers(self, section: TcpLoad) -> frozenset[ServerName]:
+        return frozenset({"iperf3"})
+
+    def obstacle(self, section: TcpLoad, congestion_controls: list[str]) -> str | None:
+        name = section.congestion_control
+        if name in congestion_controls:
+            return None
+        return f"this kernel has no TCP congestion control {name}: `modprobe tcp_{name}`"
+
+    def command(self, section: TcpLoad, aim: Aim) -> list[str]:
+        return client_command(section, aim.target)
+
+    def read(self, text: str, section: TcpLoad) -> Reading:
+        return parse(text, section)
+
+    def costs(self, section: TcpLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+        return per_gigabyte(reading, used)

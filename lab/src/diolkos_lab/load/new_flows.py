@@ -6,8 +6,9 @@ Stages: command → parse. Where a packet that opens a session is lost, nothing 
 
 from typing import Any
 
-from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
-from diolkos_lab.load import pktgen
+from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad, Seating
+from diolkos_lab.load import pktgen, tools
+from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
@@ -67,3 +68,41 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
 
 def _received(direction: dict[str, Any]) -> int:
     return int(direction["received"]["received"])
+
+
+class Sessions(Load[NewFlowsLoad]):
+    """Of new flows, and of the attempts that look for a table's capacity."""
+
+    needs = tools.REQUIRED | tools.OF_PACKETS
+    counted_by = "sink"
+    answered = True
+
+    def __init__(self, name: LoadName, words: str, metrics: tuple[MetricName, ...]) -> None:
+        self.name, self.words, self.metrics = name, words, metrics
+
+    def seating(self, section: NewFlowsLoad) -> Seating | None:
+        return section.placement
+
+    def command(self, section: NewFlowsLoad, aim: Aim) -> list[str]:
+        return client_command(section, aim)
+
+    def read(self, text: str, section: NewFlowsLoad) -> Reading:
+        return parse(text, section)
+
+    def allowed_s(self, section: NewFlowsLoad) -> float:
+        return section.longest_s
+
+    def opening_packets(self, section: NewFlowsLoad) -> int:
+        return 2 * section.sessions
+
+
+NEW_FLOWS = Sessions(
+    "new-flows",
+    "new flows",
+    ("rate", "loss", "unanswered", "established", "established_loss", "sessions", "teardown", "attempts"),
+)
+CAPACITY = Sessions(
+    "capacity",
+    "table capacity",
+    ("capacity", "attempts", "limit", "too_many", "held_of_too_many", "lost_of_too_many"),
+)

@@ -11,7 +11,9 @@ import statistics
 from ipaddress import IPv4Address, IPv6Address
 
 from diolkos_lab.experiment.loads import PingLoad
-from diolkos_lab.load.reading import LoadFault, Reading
+from diolkos_lab.load import tools
+from diolkos_lab.load.protocol import Load
+from diolkos_lab.load.reading import Aim, LoadFault, Reading
 
 GRID_US = 1.0
 LOST_AFTER_S = 1
@@ -61,3 +63,16 @@ def parse(text: str, load: PingLoad) -> Reading:
             }
         },
     )
+
+
+class Ping(Load[PingLoad]):
+    name = "ping"
+    words = "ping"
+    metrics = ("rtt", "loss")
+    needs = tools.REQUIRED
+
+    def command(self, section: PingLoad, aim: Aim) -> list[str]:
+        return client_command(section, aim.target)
+
+    def read(self, text: str, section: PingLoad) -> Reading:
+        return parse(text, section)

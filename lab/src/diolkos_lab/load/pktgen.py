@@ -10,9 +10,11 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 import json
 from typing import Any
 
-from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.experiment.loads import LoadName, PpsLoad, Seating
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import MissingFault
+from diolkos_lab.load import tools
+from diolkos_lab.load.protocol import Load, Stream, Used
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.sut.lookup import tool
@@ -91,7 +93,8 @@ def parse(text: str, load: PpsLoad) -> Reading:
 def _direction(measured: dict[str, Any], text: str) -> dict[str, Any]:
     """The only one."""
     try:
-        return measured["directions"][0]
+        found: dict[str, Any] = measured["directions"][0]
+        return found
     except (IndexError, KeyError) as error:
         raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
 
@@ -100,7 +103,7 @@ def report(text: str, event: str) -> dict[str, Any]:
     """The last line, which has to be this event. Raises LoadFault."""
     lines = text.strip().splitlines()
     try:
-        found = json.loads(lines[-1])
+        found: dict[str, Any] = json.loads(lines[-1])
         if (found["format"], found["event"]) != (FORMAT, event):
             raise LoadFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
         return found
@@ -119,3 +122,45 @@ def program() -> str:
     if found is None:
         raise MissingFault(f"the tool {PROGRAM} is not on this host: build it with `make build`")
     return str(found)
+
+
+class Packets(Load[PpsLoad]):
+    """Of load–loss curves, and of the procedures whose trials are like theirs."""
+
+    metrics = (
+        *("rate", "loss", "sent", "received", "refused", "duplicate", "reordered", "corrupted"),
+        *("latency", "latency_worst", "pdv", "ipdv_min", "ipdv_median", "ipdv_max"),
+        *("cpu_generator", "cpu_system", "cpu_threads", "cpu_all"),
+    )
+    needs = tools.REQUIRED | tools.OF_PACKETS
+    counted_by = "sink"
+
+    def __init__(self, name: LoadName, words: str) -> None:
+        self.name, self.words = name, words
+
+    def prepare(self, section: PpsLoad, aim: Aim) -> list[list[str]]:
+        return [opening_command(section, aim)] if aim.ends and aim.ends.keeps_state else []
+
+    def seating(self, section: PpsLoad) -> Seating | None:
+        return section.placement
+
+    def command(self, section: PpsLoad, aim: Aim) -> list[str]:
+        return measure_command(section, aim)
+
+    def read(self, text: str, section: PpsLoad) -> Reading:
+        return parse(text, section)
+
+    def costs(self, section: PpsLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+        return {
+            "cpu_generator": used.client,
+            "cpu_system": used.system,
+            "cpu_threads": used.threads,
+            "cpu_all": used.all,
+        }
+
+    def stream(self, section: PpsLoad, reading: Reading) -> Stream | None:
+        """On one CPU the sender stands still with everybody else, and nothing comes that would have to wait."""
+        if section.placement == "one-cpu":
+            return None
+        rate = section.offered or reading.metrics["sent"] / section.seconds
+        return Stream(rate, section.seconds, lossless=isinstance(section, PacketTrial))

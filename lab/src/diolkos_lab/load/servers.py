@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from diolkos_lab.experiment.loads import AnyLoad, HttpLoad, TcpLoad, asks_names
+from diolkos_lab.experiment.loads import AnyLoad, HttpLoad
+from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.load import curl, iperf3
+from diolkos_lab.load import curl, iperf3, registry
 from diolkos_lab.load.names import DOMAIN
 from diolkos_lab.sut.lookup import program
 
@@ -77,7 +78,7 @@ class Server:
 
 
 def wanted(
-    loads: Sequence[AnyLoad],
+    loads: Sequence[AnyLoad | Procedure],
     folder: Path,
     objects: Path,
     authority: Sequence[IPv4Address | IPv6Address],
@@ -85,16 +86,17 @@ def wanted(
 ) -> list[Server]:
     """The servers these loads need. `authority` holds the addresses for queries, `records` those that every name has."""
     found = []
-    if any(isinstance(load, TcpLoad) for load in loads):
+    names = {name for load in loads for name in registry.LOADS[load.name].servers(load)}
+    if "iperf3" in names:
         found.append(Server("iperf3", iperf3.SERVER_COMMAND, iperf3.PORT))
-    if any(isinstance(load, HttpLoad) for load in loads):
+    if "nginx" in names:
         found.append(_nginx(folder / "nginx", objects))
-    if any(asks_names(load) for load in loads):
+    if "authority" in names:
         found.append(_authority(folder / "authority", authority, records))
     return found
 
 
-def write_objects(loads: Sequence[AnyLoad], folder: Path) -> Path:
+def write_objects(loads: Sequence[AnyLoad | Procedure], folder: Path) -> Path:
     """The objects to fetch, named by their sizes, once for all lanes. They are zeros, and take no space on the disk."""
     objects = folder / OBJECTS
     objects.mkdir(exist_ok=True)

@@ -23,5 +23,8 @@ def write(result_dir: Path) -> Path:
     of the last two is there, or when a file has an unknown format.
     """
     results = read(Path(result_dir))
-    kind = next((each for each in (curve_page, session_page) if each.concerns(results)), page)
-    return kind.write(results)
+    if curve_page.concerns(results):
+        return curve_page.write(results)
+    if session_page.concerns(results):
+        return session_page.write(results)
+    return page.write(results)

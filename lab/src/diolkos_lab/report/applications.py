@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, levels, rtt
@@ -124,7 +126,7 @@ def _hills(results: Results, base: str, axis: str) -> list[Picture]:
                     title,
                     HILLS,
                     rtt.alt_of(found, axis.capitalize()),
-                    lambda layout, found=found: rtt.draw_distribution(found, layout, axis),
+                    functools.partial(rtt.draw_distribution, found, axis=axis),
                 )
             )
     return pictures

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from diolkos_lab.report import facts
 from diolkos_lab.report.pictures import Picture, glance
@@ -57,7 +58,7 @@ def verdicts(results: Results) -> list[tuple[str, list[Verdict]]]:
     return list(found.items())
 
 
-def _value(raw: dict) -> str:
+def _value(raw: dict[str, Any]) -> str:
     value, ci = number(raw.get("value")), interval(raw.get("ci95"))
     if value is None:
         return "No value."

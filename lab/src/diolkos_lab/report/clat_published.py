@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from diolkos_lab.report import published
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.facts import clocksource
 from diolkos_lab.report.pictures import Picture, beside_published
 from diolkos_lab.report.pictures.beside_published import Point
+from diolkos_lab.report.pictures.style import Draw
 from diolkos_lab.report.quantities import NONE, THIN, listing
 from diolkos_lab.report.read import Cell, Interval, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, order, short_label
@@ -106,6 +108,7 @@ def _ours(results: Results, systems: list[str], load: str, metric: str) -> list[
     return [
         Point(row.cell, "this run", row.ratio, row.ratio_ci95, ours=True, metric=metric)
         for row in our_rows(results, systems, load, metric)
+        if row.ratio is not None
     ]
 
 
@@ -128,7 +131,7 @@ def _where(environment: published.Environment) -> str:
     return f"{environment.name}, {environment.clocksource}" + (" (link full)" if environment.line_rate else "")
 
 
-def _bind(points: list[Point], axis: str):
+def _bind(points: list[Point], axis: str) -> Draw:
     return lambda layout: beside_published.draw(points, layout, axis)
 
 
@@ -147,7 +150,7 @@ class _Lines:
     factor: float
     unit: str
     printed: list[list[str]] = field(default_factory=list)
-    raw: list[list] = field(default_factory=list)
+    raw: list[list[Any]] = field(default_factory=list)
 
     def shown(self, value: float | None, otherwise: str = NONE) -> str:
         """With the digits the thesis gives."""
@@ -159,7 +162,7 @@ class _Lines:
         for row in our_rows(results, systems, self.load, self.metric):
             native = _baseline_row(results, row)
             base = None if native is None else native.median
-            ratio = beside_published.text(Point(row.cell, "", row.ratio, row.ratio_ci95, ours=True, metric=self.metric))
+            ratio = beside_published.text(Point(row.cell, "", row.ratio or 0.0, row.ratio_ci95, ours=True, metric=self.metric))
             name = _tool(row.cell)
             self.printed.append([name, where, str(row.cell.hops), self.shown(row.median), self.shown(base), ratio])
             self.raw.append([name, where, _OURS, row.cell.hops, row.median, base, row.ratio, *(row.ratio_ci95 or (None, None))])

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from diolkos_lab.report.grades import half_width
 from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
 from diolkos_lab.report.ratio_words import TIMES_FROM
-from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import baseline_label, order, short_label
-from diolkos_lab.report.words import HEADLINE, Answer, answers, carries, plainest
+from diolkos_lab.report.read import Cell, Interval, Results, Row
+from diolkos_lab.report.systems import HEADLINE, baseline_label, order, short_label
+from diolkos_lab.report.words import Answer, answers, carries, plainest
 
 
 class Shown(NamedTuple):
@@ -31,7 +31,7 @@ class Cost:
     failed: str | None = None
 
 
-def table(results: Results, setting: tuple) -> list[Cost]:
+def table(results: Results, setting: tuple[Any, ...]) -> list[Cost]:
     """Native in its own units, the other native family beside it, then every translated system of a setting."""
     natives = sorted((c for c in results.cells if c.native and c.factors == setting and carries(results, c)), key=order)
     found = [_native(results, natives[0])] if natives else []
@@ -105,20 +105,20 @@ def _trials(results: Results, cell: Cell) -> str:
 def _ratio(row: Row | None) -> Shown:
     if row is None or row.ratio is None:
         return Shown(NONE)
-    return _marked(Shown(*_in_words(row)), "ratio" in row.distrusted)
+    return _marked(Shown(*_in_words(row.ratio, row.ratio_ci95, row.metric)), "ratio" in row.distrusted)
 
 
-def _in_words(row: Row) -> tuple[str, str]:
+def _in_words(ratio: float, ci: Interval | None, metric: str) -> tuple[str, str]:
     """("97 %", "96-99 %") of a throughput; ("+2.6 %", "+1.4-3.9 %") or ("4.6 times", "4.5-4.7") of a time."""
-    if row.metric == "throughput":
-        value, _, ends = percent(row.ratio, row.ratio_ci95).partition(" [")
+    if metric == "throughput":
+        value, _, ends = percent(ratio, ci).partition(" [")
         return value, ends.rstrip("]")
-    if row.ratio >= TIMES_FROM:
-        value, _, ends = factor(row.ratio, row.ratio_ci95).partition(" [")
+    if ratio >= TIMES_FROM:
+        value, _, ends = factor(ratio, ci).partition(" [")
         return f"{value} times", ends.rstrip("]")
-    decimals = percent_decimals(row.ratio - 1, row.ratio_ci95, fewest=0) if row.ratio_ci95 else 1
-    value, *ends = (f"{100 * (r - 1):+.{decimals}f}".replace("-", MINUS) for r in (row.ratio, *(row.ratio_ci95 or ())))
-    if not ends:
+    decimals = percent_decimals(ratio - 1, ci, fewest=0) if ci else 1
+    value, *bounds = (f"{100 * (r - 1):+.{decimals}f}".replace("-", MINUS) for r in (ratio, *(ci or ())))
+    if not bounds:
         return f"{value}{THIN}%", ""
-    same_sign = ends[0][0] == ends[1][0]
-    return f"{value}{THIN}%", f"{ends[0]}{TO}{ends[1][1:]}{THIN}%" if same_sign else f"{ends[0]} to {ends[1]}{THIN}%"
+    low, high = bounds
+    return f"{value}{THIN}%", f"{low}{TO}{high[1:]}{THIN}%" if low[0] == high[0] else f"{low} to {high}{THIN}%"

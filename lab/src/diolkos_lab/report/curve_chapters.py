@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
@@ -88,7 +90,7 @@ def _three(rate: float) -> str:
     return rate_text(float(f"{rate:.3g}"))
 
 
-def _how(setting: Setting) -> tuple:
+def _how(setting: Setting) -> tuple[Any, ...]:
     return setting.placement, setting.size, setting.seconds, setting.flows
 
 
@@ -174,7 +176,7 @@ def _payers(curves: Sequence[Measured]) -> Chapter:
 _RAW_KEY = ["system", "datapath", "family", "hops", "replica", "placement", "size_bytes", "seconds", "flows"]
 
 
-def _raw_key(setting: Setting) -> list:
+def _raw_key(setting: Setting) -> list[Any]:
     plain = [setting.system, setting.datapath, setting.family, setting.hops, setting.replica]
     return [*plain, setting.placement, setting.size, setting.seconds, setting.flows]
 
@@ -228,7 +230,7 @@ def _each(curves: Sequence[Measured]) -> Chapter:
                 title,
                 " ".join(said[1:]) or "Nothing else to know.",
                 " ".join(said),
-                lambda layout, curve=curve, title=title: load_loss.draw(curve.found, title, DEFAULT_RULE, layout),
+                functools.partial(load_loss.draw, curve.found, title, DEFAULT_RULE),
             )
         )
     return Chapter("each", "Each curve with its reason", pictures=pictures)

@@ -42,7 +42,7 @@ def concerns(results: Results) -> bool:
 
 
 def write(results: Results) -> Path:
-    result = samples_folder.read(results.folder)
+    result = samples_folder.whole(results.contents)
     curves, found = summary.gathered(result), summary.gathered_procedures(result)
     own = [
         *procedure_chapters.chapters(found),
@@ -80,8 +80,8 @@ def lead_of(found: Sequence[Found]) -> str:
     said = []
     for name in dict.fromkeys(rate.name for _, rate in firm):
         values = [rate.value for _, rate in firm if rate.name == name and rate.value is not None]
-        ends = (min(values), max(values)) if len(set(values)) > 1 else (values[0], None)
-        said.append(f"{name} {judge.rate_text(*(end and float(f'{end:.3g}') for end in ends))}")
+        low, high = (float(f"{end:.3g}") for end in (min(values), max(values)))
+        said.append(f"{name} {judge.rate_text(low, high if len(set(values)) > 1 else None)}")
     return f"The procedures found, with trusted trials, {len(firm)} of {len(rates)} rates: {'; '.join(said)}."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from typing import Any
 
 ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
 ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"))
@@ -17,10 +18,10 @@ WITHIN_PROCEDURES = frozenset(("test", "attempt", "offered", "seconds"))
 class Factors:
     """Which factors vary. One that every load has belongs to the cell; one of some loads belongs to the load's name."""
 
-    def __init__(self, samples: list[dict], rows: list[dict]) -> None:
+    def __init__(self, samples: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
         named = {key for s in samples for key in of_whole(s.get("factors") or {})}
         self._named = named or {key for r in rows for key in r if key not in ROW_KEYS}
-        seen: dict[tuple, set[str]] = defaultdict(set)
+        seen: dict[tuple[Any, ...], set[str]] = defaultdict(set)
         loads: dict[str, set[str]] = defaultdict(set)
         for record, values in [(s, of_whole(s.get("factors") or {})) for s in samples] + [(r, r) for r in rows]:
             load = str(record.get("load", ""))
@@ -35,17 +36,17 @@ class Factors:
         self._of_cell = [key for key in varying if loads[key] == every and key not in OF_LOADS]
         self._of_load = [key for key in varying if key not in self._of_cell]
 
-    def of_cell(self, values: dict) -> tuple[tuple[str, str], ...]:
+    def of_cell(self, values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         values = of_whole(values)
         return tuple((key, plain(values[key])) for key in self._of_cell if values.get(key) is not None)
 
-    def load(self, record: dict, values: dict) -> str:
+    def load(self, record: dict[str, Any], values: dict[str, Any]) -> str:
         values = of_whole(values)
         parts = [f"{key}={plain(values[key])}" for key in self._of_load if values.get(key) is not None]
         return " ".join([str(record.get("load", "")), *parts])
 
 
-def of_whole(factors: dict) -> dict:
+def of_whole(factors: dict[str, Any]) -> dict[str, Any]:
     """Those of the procedure, where they are of one of its trials."""
     return {key: value for key, value in factors.items() if key not in WITHIN_PROCEDURES} if "test" in factors else factors
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 MANY = 8  # entries of a mapping, from where it is printed by value
 
 
-def find(facts: object, *names: str) -> object | None:
+def find(facts: object, *names: str) -> Any:
     """The first value under one of `names`, at any depth, shallow ones first."""
     level = [facts]
     while level:
@@ -21,45 +22,45 @@ def find(facts: object, *names: str) -> object | None:
     return None
 
 
-def clocksource(host: dict) -> str | None:
+def clocksource(host: dict[str, Any]) -> str | None:
     found = find(host, "clocksource")
     return str(found) if found else None
 
 
-def kernel(host: dict) -> str | None:
+def kernel(host: dict[str, Any]) -> str | None:
     found = find(host, "kernel")
     return str(found) if found else None
 
 
-def cpu(host: dict) -> str | None:
+def cpu(host: dict[str, Any]) -> str | None:
     found = find(host, "cpu_model")
     return str(found) if found else None
 
 
-def cpus(host: dict) -> int | None:
+def cpus(host: dict[str, Any]) -> int | None:
     found = find(host, "cores", "cpus")
     if isinstance(found, list):
         return len(found)
     return found if isinstance(found, int) else None
 
 
-def virtual(host: dict) -> str | None:
+def virtual(host: dict[str, Any]) -> str | None:
     """The hypervisor or "container"; None on bare metal and where it is not known."""
     found = find(host, "virtualisation")
     return None if found in (None, "none") else str(found)
 
 
-def environment(host: dict) -> str:
+def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
     return f"one host, {clocksource(host) or 'clock unknown'}"
 
 
-def seed(host: dict) -> str | None:
+def seed(host: dict[str, Any]) -> str | None:
     found = find(host, "seed")
     return None if found is None else str(found)
 
 
-def command(host: dict) -> str | None:
+def command(host: dict[str, Any]) -> str | None:
     """The command line that made the folder."""
     found = find(host, "command_line")
     if isinstance(found, list):
@@ -67,7 +68,7 @@ def command(host: dict) -> str | None:
     return str(found) if found else None
 
 
-def machine(host: dict) -> str:
+def machine(host: dict[str, Any]) -> str:
     """The machine in half a line: "Xeon Gold, 2 CPUs, KVM, Linux 6.18, tsc"."""
     n = cpus(host)
     parts = [
@@ -80,7 +81,7 @@ def machine(host: dict) -> str:
     return ", ".join(p for p in parts if p) or "an unknown host"
 
 
-def flat(facts: dict, prefix: str = "") -> list[tuple[str, str]]:
+def flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """All facts as (name, value) pairs, nested names joined by a space; long lists of switches in a few lines."""
     pairs = []
     for key, value in facts.items():
@@ -98,13 +99,13 @@ def flat(facts: dict, prefix: str = "") -> list[tuple[str, str]]:
     return pairs
 
 
-def _repetitive(facts: dict) -> bool:
+def _repetitive(facts: dict[str, Any]) -> bool:
     """Many entries, few values, as in the features of a device or the list of mitigations."""
     values = list(facts.values())
     return len(values) >= MANY and not any(isinstance(v, (dict, list)) for v in values) and len(set(values)) <= len(values) / 2
 
 
-def _by_value(name: str, facts: dict) -> list[tuple[str, str]]:
+def _by_value(name: str, facts: dict[str, Any]) -> list[tuple[str, str]]:
     """One line for each value, with all that have it; (name, "on: a, b, c")."""
     having: dict[str, list[str]] = {}
     for key, value in facts.items():

@@ -13,9 +13,8 @@ FIRM, FAIR = 0.03, 0.10
 def half_width(rows: list[Row | None]) -> float | None:
     """The widest half interval relative to its ratio; None when a ratio has no interval or there is no ratio."""
     ratios = [row for row in rows if row is not None and row.ratio]
-    if not ratios or any(row.ratio_ci95 is None for row in ratios):
-        return None
-    return max((row.ratio_ci95[1] - row.ratio_ci95[0]) / 2 / row.ratio for row in ratios)
+    widths = [(row.ratio_ci95[1] - row.ratio_ci95[0]) / 2 / row.ratio for row in ratios if row.ratio_ci95 and row.ratio]
+    return max(widths) if ratios and len(widths) == len(ratios) else None
 
 
 def grade(rows: list[Row | None]) -> str:

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from matplotlib.figure import Figure
+
 from diolkos_lab.report import applications, blind_spots
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.pictures import Picture, levels, rtt, throughput
+from diolkos_lab.report.pictures.style import Draw, Layout
 from diolkos_lab.report.read import Results
+from diolkos_lab.report.systems import WORDS
 from diolkos_lab.report.tables import Table, distribution, ratios
 
 HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS)
@@ -122,11 +128,10 @@ def of_others(results: Results) -> list[Chapter]:
 def _readings(results: Results, load: str, quantity: str, what: str) -> Table | None:
     """How single readings are distributed."""
     name = f"{quantity}-{load.replace(' ', '-').replace('=', '-')}-readings"
-    from_the_load = {"tcp-upload": "TCP upload", "tcp-download": "TCP download", "ping": "Ping"}
     base, *variant = load.split(" ")
-    title = ", ".join([from_the_load.get(base, base), *variant])
-    return distribution(results, load, quantity, f"{title}: {what}", name)
+    title = ", ".join([WORDS.get(base, base), *variant])
+    return distribution(results, load, quantity, f"{title[:1].upper()}{title[1:]}: {what}", name)
 
 
-def _bind(draw, results: Results, log: bool):
+def _bind(draw: Callable[[Results, Layout, bool], Figure], results: Results, log: bool) -> Draw:
     return lambda layout: draw(results, layout, log)

@@ -8,6 +8,7 @@ trial there is a line and no band.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -61,7 +62,7 @@ def panels(results: Results, bases: list[str], quantity: str) -> list[Panel]:
     return found
 
 
-def _lines(results: Results, load: str, setting: tuple, quantity: str) -> list[Line]:
+def _lines(results: Results, load: str, setting: tuple[Any, ...], quantity: str) -> list[Line]:
     """One line for each cell, in the order of `systems.order`."""
     found = []
     for cell in sorted((c for c in results.cells if c.factors == setting), key=order):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from diolkos_lab import summary
 from diolkos_lab.curve.judge import rate_text
@@ -30,7 +31,7 @@ def of_run(results: Results) -> list[Chapter]:
     """The same for a run that has other loads too; empty for one without procedures."""
     if not any(trial.load.split(" ")[0] in LOADS for trial in results.trials):
         return []
-    return chapters(summary.gathered_procedures(samples_folder.read(results.folder)))
+    return chapters(summary.gathered_procedures(samples_folder.whole(results.contents)))
 
 
 def kept_up(found: Found) -> str:
@@ -62,7 +63,7 @@ def _rates(found: Sequence[Found]) -> Chapter:
     heads = ["path", "frame, trial", "rate", "what", "bracket", "forwarded", "did the generator keep up?"]
     lines, raw = [], []
     for each in found:
-        shown = each.rates or [None]
+        shown: Sequence[Rate | None] = each.rates or [None]
         for rate in shown:
             setting = each.setting
             lines.append(
@@ -211,7 +212,7 @@ def _name(found: Found) -> str:
     return short_label(cell) + (" (twin)" if setting.replica != 1 else "")
 
 
-def _raw_key(found: Found) -> list:
+def _raw_key(found: Found) -> list[Any]:
     setting = found.setting
     plain = [setting.system, setting.datapath, setting.family, setting.hops, setting.replica, setting.procedure]
     return [*plain, setting.placement, setting.size, setting.seconds, setting.flows]

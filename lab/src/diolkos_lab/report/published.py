@@ -9,6 +9,7 @@ One run a cell, TCP from client to server. Tayga and Tundra were one hop from th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from diolkos_lab.report.read import Interval
 
@@ -50,7 +51,7 @@ class Rtt:
     native: dict[str, float]
 
 
-def _gbit(env: Environment, means: tuple, one_hop: tuple, two_hops: tuple) -> Throughput:
+def _gbit(env: Environment, means: tuple[Any, ...], one_hop: tuple[Any, ...], two_hops: tuple[Any, ...]) -> Throughput:
     values = dict(zip(("tayga", "tundra", "jool"), means, strict=True))
     return Throughput(
         env,
@@ -59,7 +60,7 @@ def _gbit(env: Environment, means: tuple, one_hop: tuple, two_hops: tuple) -> Th
     )
 
 
-def _ms(env: str, translated: dict, native: dict) -> Rtt:
+def _ms(env: str, translated: dict[str, Any], native: dict[str, Any]) -> Rtt:
     return Rtt(
         env,
         {tool: None if v is None else v / 1e3 for tool, v in translated.items()},

@@ -8,7 +8,7 @@ an en dash.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from diolkos_lab.metric import named
@@ -94,6 +94,12 @@ def factor(ratio: float, ci: Interval | None = None) -> str:
     d = 2 if width is None else next((d for d in range(fewest, 3) if width >= 1.5 * 10**-d), 3)
     text = f"{ratio:.{d}f}"
     return text if ci is None else f"{text} [{ci[0]:.{d}f}{TO}{ci[1]:.{d}f}]"
+
+
+def ratio_of(metric: str) -> Callable[..., str]:
+    """How a ratio to native of that metric is written: as a share where more is better, elsewhere as so many times."""
+    known = named(metric)
+    return percent if known and known.kept else factor
 
 
 def with_interval(value: float | None, ci: Interval | None, unit: Scale) -> str:

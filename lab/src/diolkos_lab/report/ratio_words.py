@@ -61,19 +61,19 @@ def against(row: Row) -> str:
 def rtt_words(row: Row | None) -> str | None:
     if row is None or row.ratio is None:
         return None
-    if includes_one(row.ratio_ci95):
+    if row.ratio_ci95 and includes_one(row.ratio_ci95):
         lo, hi = row.ratio_ci95
         return f"a ping takes as long as native, as far as this run can tell [{_signed(lo)} to {_signed(hi)}]"
     return f"a ping takes {longer(row.ratio, row.ratio_ci95)}"
 
 
-def application_words(row: Row, levels: dict[str, str]) -> str:
-    """What a row of HTTP or DNS says. `levels` are those in the name of its load."""
+def application_words(row: Row, ratio: float, levels: dict[str, str]) -> str:
+    """What a row of HTTP or DNS with its ratio says. `levels` are those in the name of its load."""
     if row.load.startswith("http"):
-        return f"fetching a small object by name takes {longer(row.ratio, row.ratio_ci95)}"
+        return f"fetching a small object by name takes {longer(ratio, row.ratio_ci95)}"
     names = {"cold": "a new name", "warm": "a known name"}.get(levels.get("cache", ""), "a name")
     if row.metric == "rate":
         return f"for {names}, it gives {share(row)} of the answers per second that native's resolver gives"
     if row.metric == "cpu_answer":
-        return f"an answer for {names} costs the resolver {factor(row.ratio, row.ratio_ci95)} times the CPU time"
-    return f"the answer for {names} takes {longer(row.ratio, row.ratio_ci95)}"
+        return f"an answer for {names} costs the resolver {factor(ratio, row.ratio_ci95)} times the CPU time"
+    return f"the answer for {names} takes {longer(ratio, row.ratio_ci95)}"

@@ -15,17 +15,15 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
-from diolkos_lab import open_folder
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.factors import Factors
-from diolkos_lab.samples import json_text, records
+from diolkos_lab.samples import contents
+from diolkos_lab.samples.contents import FORMAT, Contents, FileName
 
-FORMAT = 1
 Interval = tuple[float, float]
 
 
@@ -89,7 +87,7 @@ class Row:
     baseline: str | None
     ratio: float | None
     ratio_ci95: Interval | None
-    raw: dict = field(repr=False, hash=False, compare=False, default_factory=dict)
+    raw: dict[str, Any] = field(repr=False, hash=False, compare=False, default_factory=dict)
     distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of distrusted trials
 
 
@@ -119,19 +117,20 @@ class Floor:
 
 @dataclass(frozen=True)
 class Results:
+    contents: Contents = field(repr=False)  # the files, read once
     folder: Path
     name: str  # the study's
-    study: dict  # study.toml
-    host: dict  # host.json
+    study: dict[str, Any]  # study.toml
+    host: dict[str, Any]  # host.json
     trials: list[Trial]
     rows: list[Row]
     untrusted: list[Row]  # beside those of `rows` that have no trusted median or ratio: over all trials, no intervals
     quick: bool
     generated: str | None
-    verdicts: list[dict]
+    verdicts: list[dict[str, Any]]
     noise_floor: list[Floor]
-    missing: list[dict]
-    failures: list
+    missing: list[dict[str, Any]]
+    failures: list[Any]
     gaps: list[str]  # one sentence for each thing the folder lacks
 
     def row(self, cell: Cell, load: str, metric: str) -> Row | None:
@@ -189,23 +188,22 @@ def read(folder: Path) -> Results:
     Raises UnreadableFolder when there is no such folder, when it holds neither samples nor a summary, or when a
     file has a format this program does not know.
     """
-    gaps: list[str] = []
-    with open_folder.to_read(folder) as opened:
-        header, samples = _samples(opened, gaps)
-        without = "no ratio to native, no interval and no verdict can be shown"
-        summary = _json(opened, "summary.json", records.Summary, gaps, without)
-        study = _toml(opened, gaps)
-        host = _json(opened, "host.json", records.Host, gaps, "the host, the command and the seed are unknown")
+    found = contents.load(folder)
+    _require_format(found)
+    gaps = _gaps(found)
+    study = _study(found, gaps)
+    header, samples, summary = found.header, found.trials, found.summary
     if not samples and not summary.get("rows"):
         raise UnreadableFolder(f"{folder} holds no trials (samples.jsonl) and no statistics (summary.json).")
 
     raw_rows = summary.get("rows") or []
     factors = Factors(samples, raw_rows)
     return Results(
+        contents=found,
         folder=folder,
         name=str(summary.get("study") or header.get("study") or _study_name(study) or "unknown"),
         study=study,
-        host=host,
+        host=found.host,
         trials=[_trial(s, factors) for s in samples],
         rows=[_row(r, factors) for r in raw_rows],
         untrusted=[_row(r, factors) for r in summary.get("untrusted") or []],
@@ -222,78 +220,55 @@ def read(folder: Path) -> Results:
 # ---- files
 
 
-def _samples(folder: OpenFolder, gaps: list[str]) -> tuple[dict, list[dict]]:
-    """The header and the trials. A killed run may have torn its last line; that costs one trial, not the report."""
-    content = folder.read("samples.jsonl")
-    if content is None:
-        gaps.append("samples.jsonl is missing: nothing can be shown over time, and no distribution.")
-        return {}, []
-    lines = [line for line in content.decode("utf-8", errors="replace").splitlines() if line.strip()]
-    header: dict = {}
-    trials, torn = [], 0
-    for line in lines:
-        try:
-            record = json_text.read_object(line)
-            if not header:
-                _check_format(folder.path / "samples.jsonl", record)
-            records.require(records.TrialRecord if header else records.Header, record)
-        except ValueError:
-            torn += 1
-            continue
-        if header:
-            trials.append(record)
-        else:
-            header = record
-    if torn:
-        gaps.append(f"{torn} line{'s' if torn > 1 else ''} of samples.jsonl could not be read and was left out.")
-    return header, trials
+CONSEQUENCES: dict[FileName, str] = {
+    "samples.jsonl": "nothing can be shown over time, and no distribution",
+    "summary.json": "no ratio to native, no interval and no verdict can be shown",
+    "study.toml": "the study's own text and plan are unknown",
+    "host.json": "the host, the command and the seed are unknown",
+}
 
 
-def _json(folder: OpenFolder, name: str, shape: type[BaseModel], gaps: list[str], consequence: str) -> dict:
-    content = folder.read(name)
-    if content is None:
-        gaps.append(f"{name} is missing: {consequence}.")
-        return {}
+def _require_format(found: Contents) -> None:
+    for name, damages in found.damages.items():
+        if other := next((each.format for each in damages if each.kind == "format"), None):
+            raise UnreadableFolder(
+                f"{found.folder / name} has format {other}; this diolkos-lab reads format {FORMAT}. "
+                "Make the report with the version that made the folder, or with a newer one."
+            )
+
+
+def _gaps(found: Contents) -> list[str]:
+    """One sentence for each thing that the folder lacks. A killed run may have torn a line; that costs one trial."""
+    gaps = []
+    for name, consequence in CONSEQUENCES.items():
+        damages = found.damages[name]
+        torn = sum(damage.kind in ("content", "unfinished") for damage in damages)
+        if name in found.absent:
+            gaps.append(f"{name} is missing: {consequence}.")
+        elif name == "samples.jsonl" and torn:
+            gaps.append(f"{torn} line{'s' if torn > 1 else ''} of samples.jsonl could not be read and was left out.")
+        elif name != "samples.jsonl" and damages:
+            gaps.append(f"{name} could not be read ({damages[0].reason}): {consequence}.")
+    return gaps
+
+
+def _study(found: Contents, gaps: list[str]) -> dict[str, Any]:
+    """study.toml as it stands, also where this version would not take it."""
     try:
-        value = json_text.read_object(content.decode("utf-8"))
-        if shape is records.Summary:
-            _check_format(folder.path / name, value)
-        records.require(shape, value)
-    except ValueError as problem:
-        gaps.append(f"{name} could not be read ({problem}): {consequence}.")
-        return {}
-    return value
-
-
-def _toml(folder: OpenFolder, gaps: list[str]) -> dict:
-    content = folder.read("study.toml")
-    if content is None:
-        gaps.append("study.toml is missing: the study's own text and plan are unknown.")
-        return {}
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        return tomllib.loads(found.study or "")
+    except tomllib.TOMLDecodeError as problem:
         gaps.append(f"study.toml could not be read ({problem}).")
         return {}
 
 
-def _check_format(path: Path, content: dict) -> None:
-    found = content.get("format", "nothing")
-    if found != FORMAT:
-        raise UnreadableFolder(
-            f"{path} has format {str(found)[:80]}; this diolkos-lab reads format {FORMAT}. "
-            "Make the report with the version that made the folder, or with a newer one."
-        )
-
-
-def _study_name(study: dict) -> str | None:
+def _study_name(study: dict[str, Any]) -> str | None:
     return study.get("name") or (study.get("study") or {}).get("name")
 
 
 # ---- records
 
 
-def _cell(record: dict, values: dict, factors: Factors) -> Cell:
+def _cell(record: dict[str, Any], values: dict[str, Any], factors: Factors) -> Cell:
     return Cell(
         system=str(record.get("system", "unknown")),
         datapath=str(record.get("datapath") or ""),
@@ -304,7 +279,7 @@ def _cell(record: dict, values: dict, factors: Factors) -> Cell:
     )
 
 
-def _trial(record: dict, factors: Factors) -> Trial:
+def _trial(record: dict[str, Any], factors: Factors) -> Trial:
     return Trial(
         cell=_cell(record, record.get("factors") or {}, factors),
         load=factors.load(record, record.get("factors") or {}),
@@ -321,7 +296,7 @@ def _trial(record: dict, factors: Factors) -> Trial:
     )
 
 
-def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
+def _series(raw: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """Points without a value (a lost echo) are left out: loss is a metric of its own."""
     pairs = [(number(t), number(y)) for t, y in zip(raw.get("t") or [], raw.get("y") or [], strict=False)]
     pairs = [(t, y) for t, y in pairs if t is not None and y is not None]
@@ -331,7 +306,7 @@ def _series(raw: dict) -> tuple[np.ndarray, np.ndarray] | None:
     return np.asarray(t, dtype=float), np.asarray(y, dtype=float)
 
 
-def _row(record: dict, factors: Factors) -> Row:
+def _row(record: dict[str, Any], factors: Factors) -> Row:
     return Row(
         cell=_cell(record, record, factors),
         load=factors.load(record, record),
@@ -348,7 +323,7 @@ def _row(record: dict, factors: Factors) -> Row:
     )
 
 
-def _floor(record: dict, factors: Factors) -> Floor | None:
+def _floor(record: dict[str, Any], factors: Factors) -> Floor | None:
     ratio, subject = number(record.get("ratio")), str(record.get("subject", "")).split("/")
     if ratio is None or len(subject) != 4:
         return None
@@ -378,12 +353,13 @@ def interval(raw: object) -> Interval | None:
     if not isinstance(raw, Iterable) or isinstance(raw, (str, dict)):
         return None
     ends = [number(v) for v in raw]
-    if len(ends) != 2 or ends[0] is None or ends[1] is None:
+    if len(ends) != 2:
         return None
-    return min(ends), max(ends)
+    low, high = ends
+    return None if low is None or high is None else (min(low, high), max(low, high))
 
 
-def natural(value: object) -> list:
+def natural(value: object) -> list[Any]:
     """A sort key: numbers in texts by size, and "on" (the kernel's default) before "off"."""
     text = " ".join(map("=".join, value)) if isinstance(value, tuple) else str(value)
     parts = re.split(r"(\d+(?:\.\d+)?)", re.sub(r"\bon\b", "0", re.sub(r"\boff\b", "1", text)))

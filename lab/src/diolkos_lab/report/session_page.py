@@ -10,7 +10,6 @@ from diolkos_lab.report import capacity_chapter, session_chapters, short_page
 from diolkos_lab.report.quantities import count, listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.words import outcome, trial_counts
-from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.stats.pairing import Samples
 
 NEW_FLOWS, CAPACITY = "new-flows", "capacity"
@@ -32,7 +31,7 @@ def concerns(results: Results) -> bool:
 
 
 def write(results: Results) -> Path:
-    trials = samples_folder.read(results.folder).trials
+    trials = results.contents.trials
     new_flows, capacities = (Samples(t for t in trials if t["load"] == load) for load in (NEW_FLOWS, CAPACITY))
     asked = _loads(results)
     body = [*session_chapters.chapters(results, new_flows), capacity_chapter.chapter(capacities)]

@@ -9,7 +9,10 @@ dashed and markers differ, so that nothing hangs on colour alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from diolkos_lab.experiment.definition import PACKETS
+from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.read import Cell, natural
 
 INK = "#1a1a19"  # text, axes and the native IPv6 path
@@ -65,17 +68,9 @@ _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what
 CHAIN = "464xlat"
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
-LOADS = {
-    "tcp-upload": "TCP upload",
-    "tcp-download": "TCP download",
-    "udp": "UDP",
-    "ping": "ping",
-    "pps": "packets",
-    "new-flows": "new flows",
-    "capacity": "table capacity",
-    "dns": "DNS",
-    "http": "HTTP",
-}
+WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
+# What stands in the answer for a system, each with its main metric; all else is in the pictures and tables.
+HEADLINE = tuple((load, LOADS[load].main({})) for load in PACKETS)
 
 
 def look(cell: Cell) -> Look:
@@ -112,7 +107,7 @@ def short_label(cell: Cell) -> str:
 def load_label(load: str) -> str:
     """A load with its variant: "TCP upload, 30 s, 10 streams"."""
     base, *variant = load.split(" ")
-    return ", ".join([LOADS.get(base, base), *map(_variant, variant)])
+    return ", ".join([WORDS.get(base, base), *map(_variant, variant)])
 
 
 def _variant(part: str) -> str:
@@ -142,9 +137,9 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
-def load_order(load: str) -> tuple:
+def load_order(load: str) -> tuple[Any, ...]:
     base = load.split(" ", maxsplit=1)[0]
-    return (list(LOADS).index(base) if base in LOADS else len(LOADS), natural(load))
+    return (list(WORDS).index(base) if base in WORDS else len(WORDS), natural(load))
 
 
 def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
@@ -156,7 +151,7 @@ def missing_label(system: str, datapath: str | None) -> str:
     return label(Cell(system, datapath or "", "ipv4", 1))
 
 
-def order(cell: Cell) -> tuple:
+def order(cell: Cell) -> tuple[Any, ...]:
     """Native first, then the others as an operator would line them up; unknown systems last."""
     rank = _ORDER.index(cell.system) if cell.system in _ORDER else len(_ORDER)
     mode, _, last = cell.datapath.rpartition("-")

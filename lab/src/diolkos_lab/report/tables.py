@@ -12,13 +12,14 @@ import io
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from diolkos_lab.metric import named
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
-from diolkos_lab.report.quantities import NONE, Scale, factor, percent, scale, with_interval
+from diolkos_lab.report.quantities import NONE, Scale, percent, ratio_of, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
@@ -32,7 +33,7 @@ class Table:
     heads: list[str]
     lines: list[list[str]]  # as printed; the first column names the line
     raw_heads: list[str]
-    raw_lines: list[list]
+    raw_lines: list[list[Any]]
     text_columns: frozenset[int] = frozenset({0})  # set left; all others are numbers, set right
     strong: frozenset[int] = frozenset()  # lines that stand out
 
@@ -49,19 +50,15 @@ class Table:
 
 def ratios(results: Results, metric: str, caption: str, bases: Collection[str] = (), name: str = "") -> Table | None:
     """Median, interval and ratio to native of one metric; of the loads `bases` only, where some are given."""
-    rows = [
-        results.shown(r.cell, r.load, r.metric)
-        for r in results.rows
-        if r.metric == metric and (not bases or r.load.split(" ", maxsplit=1)[0] in bases)
-    ]
-    rows = [r for r in rows if r is not None and r.median is not None]
+    mine = [r for r in results.rows if r.metric == metric and (not bases or r.load.split(" ", maxsplit=1)[0] in bases)]
+    shown = (results.shown(r.cell, r.load, r.metric) for r in mine)
+    rows = [r for r in shown if r is not None and r.median is not None]
     if not rows:
         return None
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
     unit = scale(metric, [r.median for r in rows], rows[0].unit)
     known = named(metric)
-    # Where more is better a ratio reads as a share, elsewhere as so many times.
-    share = percent if known and known.better == "higher" else factor
+    share = ratio_of(metric)
     lines = [
         [
             label(r.cell),
@@ -203,12 +200,12 @@ _ROW_HEADS = ["load", "trials", "valid_trials", "median", "ci95_low", "ci95_high
 _ROW_HEADS += ["baseline", "ratio", "ratio_ci95_low", "ratio_ci95_high", "not_trusted"]
 
 
-def _cell_values(cell: Cell) -> list:
+def _cell_values(cell: Cell) -> list[Any]:
     factors = " ".join(f"{k}={v}" for k, v in cell.factors)
     return [cell.system, cell.datapath, cell.family, cell.hops, factors]
 
 
-def _measured(row: Row) -> list:
+def _measured(row: Row) -> list[Any]:
     return [row.median, *_ends(row.ci95), row.baseline, row.ratio, *_ends(row.ratio_ci95), " ".join(sorted(row.distrusted))]
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
+from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.grades import FAIR, grade, half_width
 from diolkos_lab.report.quantities import count, listing, percent, times
 from diolkos_lab.report.ratio_words import application_words, rtt_words, share, throughput_words
 from diolkos_lab.report.read import Cell, Floor, Results, Row
-from diolkos_lab.report.systems import FAMILIES, label, load_label, missing_label, order, short_label, variant
+from diolkos_lab.report.systems import FAMILIES, HEADLINE, label, load_label, missing_label, order, short_label, variant
 
 # A run with more distrusted trials than this share is a run on a disturbed host.
 DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
@@ -23,8 +25,6 @@ DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
 NOISE_TOO_MUCH = 0.25
 # Fewer blocks than this make an interval that leans on very few differences.
 FEW_BLOCKS = 8
-# What stands in the answer for a system; all else is in the pictures and tables.
-HEADLINE = (("tcp-upload", "throughput"), ("tcp-download", "throughput"), ("ping", "rtt"))
 
 
 def carries(results: Results, cell: Cell) -> bool:
@@ -77,14 +77,15 @@ def _applications(results: Results, cell: Cell) -> tuple[list[Row], list[str]]:
     for load in (*results.loads("http"), *results.loads("dns")):
         levels = variant(load)
         # The rate of known names may be the generator's own, the CPU time of an answer is not.
-        wanted = ("latency", "cpu_answer" if levels.get("cache") == "warm" else "rate")
+        wanted: tuple[RowMetric, ...] = ("latency", "cpu_answer" if levels.get("cache") == "warm" else "rate")
         if load.startswith("http"):
             if levels.get("by", "name") != "name":
                 continue
             wanted = ("latency",)
-        for row in (r for metric in wanted if (r := results.row(cell, load, metric)) and r.ratio is not None):
-            rows.append(row)
-            said.append(application_words(row, levels))
+        for row in (r for metric in wanted if (r := results.row(cell, load, metric))):
+            if row.ratio is not None:
+                rows.append(row)
+                said.append(application_words(row, row.ratio, levels))
     return rows, said
 
 
@@ -144,8 +145,8 @@ def basis(results: Results, cell: Cell) -> str:
     parts = [f"{used} used"]
     parts += [f"{distrusted} distrusted"] if distrusted else []
     parts += [f"{failed} failed"] if failed else []
-    total = count(len(trials), "trial")
-    return f"{total}, all used" if used == len(trials) and len(parts) == 1 else f"{total}: {', '.join(parts)}"
+    every = count(len(trials), "trial")
+    return f"{every}, all used" if used == len(trials) and len(parts) == 1 else f"{every}: {', '.join(parts)}"
 
 
 # ---- the run in one line
@@ -156,7 +157,7 @@ def headline(results: Results) -> str:
     found = kept(results)
     if not found or trust(results).level == "poor":
         return "This run cannot say what translation costs on this machine"
-    best, worst = max(found, key=found.get), min(found, key=found.get)
+    best, worst = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
     if best == worst:
         return f"Translation by {short_label(best)} keeps {percent(found[best])} of native TCP throughput on this machine"
     return (
@@ -312,7 +313,7 @@ def _distrust_sentence(distrusted: int, failed: int, total: int) -> str:
     return f"Of {count(total, 'trial')}, {listing(parts)}; each is listed below with its reason."
 
 
-def verdict_count(verdicts: list[dict]) -> str:
+def verdict_count(verdicts: list[dict[str, Any]]) -> str:
     if not verdicts:
         return "No verdict was reached in this run."
     tally = Counter(str(v.get("outcome")) for v in verdicts)
@@ -327,7 +328,7 @@ def verdict_count(verdicts: list[dict]) -> str:
 OUTCOMES = {"met": ("✓", "met"), "not met": ("✗", "not met"), "undecided": ("?", "undecided")}
 
 
-def outcome(verdict: dict) -> tuple[str, str]:
+def outcome(verdict: dict[str, Any]) -> tuple[str, str]:
     """(sign, words) of a verdict."""
     raw = str(verdict.get("outcome") or "undecided")
     return OUTCOMES.get(raw, ("?", raw))

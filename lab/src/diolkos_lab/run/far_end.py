@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from diolkos_lab.experiment.loads import AnyLoad, DnsLoad
+from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
 from diolkos_lab.load import dnsperf, servers
 from diolkos_lab.load.reading import Aim, LoadFault
@@ -40,7 +41,7 @@ class FarEnd:
     def processes(self) -> list[Process]:
         return list(self._running.values())
 
-    def start(self, loads: Sequence[AnyLoad], objects: Path, records: Sequence[IPv4Address | IPv6Address]) -> None:
+    def start(self, loads: Sequence[AnyLoad | Procedure], objects: Path, records: Sequence[IPv4Address | IPv6Address]) -> None:
         """Returns when all listen. Raises Fault when one does not."""
         self._wanted = servers.wanted(loads, self._folder, objects, (plan.SERVER6, plan.SERVER4), records)
         for server in self._wanted:

@@ -7,11 +7,12 @@ stalls is measured, not excused.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from diolkos_lab.experiment.definition import Family, Guards, Topology
-from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, NewFlowsLoad, PpsLoad
-from diolkos_lab.experiment.procedures import PacketTrial
+from diolkos_lab.experiment.loads import AnyLoad
+from diolkos_lab.load import registry
+from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import TICK_S, Device, NetCounters
 
@@ -56,6 +57,10 @@ class Evidence:
     sink_drops: int = 0  # at the last link, where a packet sink stands that was too slow
     system_s: float = 0.0  # CPU time of the system under test's processes, the path's resolver among them
     authority_rate: float | None = None  # answers per second that the authority gave when it was asked alone
+
+    @property
+    def kind(self) -> Load[Any]:
+        return registry.of(self.load)
 
 
 @dataclass(frozen=True)
@@ -108,15 +113,14 @@ def pace(e: Evidence, limits: Guards, _: Topology) -> str | None:
 
 def stall(e: Evidence, limits: Guards, _: Topology) -> str | None:
     """A CPU of the path stood still, as one does that the hypervisor gives to others, for longer than packets can wait."""
-    # On one CPU the sender stands still with everybody else, and nothing comes that would have to wait.
-    if not isinstance(e.load, PpsLoad) or e.load.placement == "one-cpu" or not e.reading.stalls_s:
+    stream = e.kind.stream(e.load, e.reading)
+    if stream is None or not e.reading.stalls_s:
         return None
-    rate = e.load.offered or e.reading.metrics["sent"] / e.load.seconds
-    lost = sum(max(0.0, (stall_s + WITHIN_S / 2) * rate - RING) for stall_s in e.reading.stalls_s)
-    share = lost / (rate * e.load.seconds)
+    lost = sum(max(0.0, (stall_s + WITHIN_S / 2) * stream.rate - RING) for stall_s in e.reading.stalls_s)
+    share = lost / (stream.rate * stream.seconds)
     # A procedure looks for a rate at which nothing is lost, too: there every loss counts that a stall may explain.
     loss = e.reading.metrics["loss"]
-    explained = isinstance(e.load, PacketTrial) and 0 < loss <= share
+    explained = stream.lossless and 0 < loss <= share
     if share <= max(limits.stall_ratio, min(LITTLE * loss, MOST)) and not explained:
         return None
     longest_ms = max(e.reading.stalls_s) * 1e3
@@ -125,14 +129,16 @@ def stall(e: Evidence, limits: Guards, _: Topology) -> str | None:
 
 def slow_sink(e: Evidence, limits: Guards, _: Topology) -> str | None:
     """Packets that the system under test had forwarded were lost in front of the sink."""
-    if not isinstance(e.load, PpsLoad) or e.sink_drops <= limits.drop_ratio * max(1, e.reading.packets):
+    # A load that is answered slows down where the sink loses packets.
+    watched = e.kind.counted_by == "sink" and not e.kind.answered
+    if not watched or e.sink_drops <= limits.drop_ratio * max(1, e.reading.packets):
         return None
     return f"{e.sink_drops} packets were lost in front of the sink"
 
 
 def outside_drops(e: Evidence, limits: Guards, _: Topology) -> str | None:
     # Where packets are offered at any rate, the queues on the way are the system under test.
-    if isinstance(e.load, (PpsLoad, NewFlowsLoad)):
+    if e.kind.counted_by == "sink":
         return None
     packets = max(1, e.server_link.rx_packets + e.server_link.tx_packets)
     if e.outside_drops / packets <= limits.drop_ratio:
@@ -163,11 +169,12 @@ def slow_authority(e: Evidence, limits: Guards, _: Topology) -> str | None:
     """What is measured must be the resolver, not the server that it asks: that one has enough in reserve (RFC 8219 §9.2.1), or
     the resolver had no time to spare."""
     rate = e.reading.metrics.get("rate", 0.0)
-    if not isinstance(e.load, DnsLoad) or e.load.cache == "warm" or not rate:
+    seconds = e.kind.unpaced_lookups_s(e.load)
+    if seconds is None or not rate:
         return None
     if e.authority_rate is None:
         return "it is not known how many answers per second the authority can give"
-    busy = e.system_s / e.load.seconds
+    busy = e.system_s / seconds
     if e.authority_rate >= limits.authority_ratio * rate or busy >= BUSY:
         return None
     enough = f"the authority alone gives {e.authority_rate:.0f} answers/s, only {e.authority_rate / rate:.1f} times as many"
@@ -179,9 +186,9 @@ def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
 
     Queries must reach the authority if, and only if, the names are new.
     """
-    if isinstance(e.load, DnsLoad):
-        return _wrong_cache(e, e.load, limits)
-    if isinstance(e.load, (PpsLoad, NewFlowsLoad)):
+    if e.kind.counted_by == "authority":
+        return _wrong_cache(e, e.kind.asks_new_names(e.load), limits)
+    if e.kind.counted_by == "sink":
         # The sink takes packets before the kernel counts them by family. It knows them by their signature.
         return next((detail for tun in e.tuns if (detail := _wrong_side(tun, e, e.reading.packets, limits))), None)
     counts = e.server.protocols
@@ -198,12 +205,12 @@ def wrong_path(e: Evidence, limits: Guards, _: Topology) -> str | None:
     return next((detail for tun in e.tuns if (detail := _wrong_side(tun, e, arrived[e.server_family], limits))), None)
 
 
-def _wrong_cache(e: Evidence, load: DnsLoad, limits: Guards) -> str | None:
+def _wrong_cache(e: Evidence, new: bool, limits: Guards) -> str | None:
     asked = e.server.protocols["UdpInDatagrams"] + e.server.protocols["Udp6InDatagrams"]
     share = asked / max(1, e.reading.answers)
-    if load.cache == "cold" and share < 1 - limits.bypass_ratio:
+    if new and share < 1 - limits.bypass_ratio:
         return f"the authority was asked for only {share:.0%} of the answers although every name was new"
-    if load.cache == "warm" and share > limits.bypass_ratio:
+    if not new and share > limits.bypass_ratio:
         return f"the authority was asked for {share:.0%} of the answers although every name was known"
     return None
 
@@ -216,7 +223,7 @@ def _wrong_side(tun: Tun, e: Evidence, echos: int, limits: Guards) -> str | None
         crossed = max(0, tun.device.rx_bytes + tun.device.tx_bytes - opening) / e.reading.received_bytes
     else:
         # Each echo crosses twice: the request out of the device, the reply into it. So does a packet that is translated.
-        opening = 2 * e.load.sessions if isinstance(e.load, NewFlowsLoad) and tun.bulk == "past" else 0
+        opening = e.kind.opening_packets(e.load) if tun.bulk == "past" else 0
         crossed = max(0, tun.device.rx_packets + tun.device.tx_packets - opening) / max(1, 2 * echos)
     if tun.bulk == "through" and crossed < 1 - limits.bypass_ratio:
         return f"only {crossed:.0%} of the traffic went through the TUN device"

@@ -70,7 +70,7 @@ def steps(load: MlrSearch) -> Steps:
     return {"library": library, "goals": found}
 
 
-class _Measurer(AbstractMeasurer):
+class _Measurer(AbstractMeasurer):  # type: ignore[misc]  # the package has no types
     def __init__(self, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[Told | None]") -> None:
         self._asked, self._told = asked, told
 

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 from diolkos_lab.experiment.procedures import TAGGED, PacketTrial, Rfc8219
+from diolkos_lab.metric import MetricName
 from diolkos_lab.run.steps import Steps, Told
 
 STEP = 10  # % of the maximum rate (RFC 2544 §26.3)
@@ -81,12 +82,17 @@ def _latency(load: Rfc8219, rate: int) -> Generator[PacketTrial, Told, dict[str,
 
 def _delay_variation(load: Rfc8219, rate: int) -> Generator[PacketTrial, Told, dict[str, Any]]:
     """PDV (RFC 8219 §7.3.1) and least, median and greatest IPDV (§7.3.2) of each stream."""
-    names = {"pdv_s": "pdv", "ipdv_min_s": "ipdv_min", "ipdv_median_s": "ipdv_median", "ipdv_max_s": "ipdv_max"}
+    names: dict[str, MetricName] = {
+        "pdv_s": "pdv",
+        "ipdv_min_s": "ipdv_min",
+        "ipdv_median_s": "ipdv_median",
+        "ipdv_max_s": "ipdv_max",
+    }
     return (yield from _streams(load, rate, load.variation_s, "delay-variation", names))
 
 
 def _streams(
-    load: Rfc8219, rate: int, seconds: float, test: Any, names: dict[str, str]
+    load: Rfc8219, rate: int, seconds: float, test: Any, names: dict[str, MetricName]
 ) -> Generator[PacketTrial, Told, dict[str, Any]]:
     """Streams at one rate. Lists of the metrics of those that are trusted, or of all where none is."""
     told = []

@@ -16,9 +16,10 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, loads_of, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
-from diolkos_lab.experiment.loads import PpsLoad, asks_names
+from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.load import servers
+from diolkos_lab.load.registry import asks_names
 from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.placement import roles
 from diolkos_lab.run.procedure import carried_out
@@ -47,7 +48,9 @@ class Session(contextlib.ExitStack):
         self._systems = systems
         self._resolvers = resolvers or {}
         self._every = trial_cells(form, self.lanes)
-        self._cells = [cell for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)]
+        self._cells = [
+            TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
+        ]
         self._procedures = [
             (cell.lane, cell.load, part) for cell in self._every if isinstance(cell.load, Procedure) for part in cell.load.parts
         ]

@@ -14,16 +14,19 @@ from pathlib import Path
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family, Guards, Topology
-from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, DnsLoad, HttpLoad, NewFlowsLoad, PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, PpsLoad
+from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
-from diolkos_lab.load import tools
+from diolkos_lab.load import registry
 from diolkos_lab.load.answers import RightAnswers, require_all_right
+from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run import capacity, guards, opening
+from diolkos_lab.run import guards, opening
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
 from diolkos_lab.run.placement import Seats
+from diolkos_lab.run.searches import SEARCHES
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found, program
@@ -36,7 +39,6 @@ from diolkos_lab.topology.process import Process, first_to_end, run_to_end
 PATIENCE_S = 5.0  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
-GIGABYTE = 1e9
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Station:
     """Use as a context manager. `failure` holds the reason while the system does not work."""
 
     def __init__(
-        self, cell: LaneCell, found: Found, around: Surroundings, loads: Sequence[AnyLoad], resolver: Found | None
+        self, cell: LaneCell, found: Found, around: Surroundings, loads: Sequence[AnyLoad | Procedure], resolver: Found | None
     ) -> None:
         """`loads` are all that this station will be asked to make; `resolver` serves names where one of them needs it."""
         datapath = found.system.datapath[cell.subject.datapath]
@@ -94,7 +96,7 @@ class Station:
             self._windows = {role: Window(self.lane.namespace(role)) for role in self.lane.roles}
             self._far_end = FarEnd(self.cell.name, self.lane, self._windows["server"], self._folder, self._around.load_cpu)
             self._far_end.start(self._loads, self._around.objects, self._system.records)
-            if any(isinstance(load, DnsLoad) for load in self._loads):
+            if any(registry.LOADS[load.name].counted_by == "authority" for load in self._loads):
                 self._answers = self._watch_answers()
         except BaseException:
             self.__exit__()
@@ -129,10 +131,11 @@ class Station:
         most = load.model_copy(update={"offered": None})
         try:
             chosen = self._seats.take(load.placement, ())
-            command = tools.client_command(most, aim)
+            generator = registry.of(most)
+            command = generator.command(most, aim)
             pinned = [] if chosen.generator is None else ["taskset", "--cpu-list", str(chosen.generator)]
             _, text = run_to_end(self.lane.namespace("client"), [*pinned, *command], self._folder / "alone")
-            return tools.parse(text, most).metrics["rate"]
+            return generator.read(text, most).metrics["rate"]
         except (Fault, OSError):
             return None
 
@@ -160,12 +163,8 @@ class Station:
             return self._load(TrialCell(cell.lane, load))
 
         try:
-            if isinstance(cell.load, NewFlowsLoad):
-                reading, distrust, cpu = opening.measure(cell.load, self._system.sessions, attempt)
-            elif isinstance(cell.load, CapacityLoad):
-                reading, distrust, cpu = capacity.measure(cell.load, self._system.sessions, attempt)
-            else:
-                reading, distrust, cpu = self._load(cell)
+            search = SEARCHES.get(cell.load.name)
+            reading, distrust, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
         except opening.Lost as lost:
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
         except (Fault, OSError) as fault:  # a command that takes too long is a TimeoutError
@@ -180,7 +179,7 @@ class Station:
             started,
             time.monotonic() - begin,
             distrust=distrust,
-            metrics={**reading.metrics, **cpu},
+            metrics={**reading.metrics, **costs},
             series=reading.series,
         )
 
@@ -190,6 +189,7 @@ class Station:
         self._far_end.check_alive()
         self._serial += 1
         near, far = self._end("client", plan.UPLINK), self._end("server", plan.SERVER_LINK)
+        load = registry.of(cell.load)
         load_cpu, cpus = self._seat(cell.load)
         ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
         aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends)
@@ -203,16 +203,16 @@ class Station:
         before = HostCounters.read()
         client = Process(
             self.lane.namespace("client"),
-            tools.client_command(cell.load, aim),
+            load.command(cell.load, aim),
             output,
             self._folder / "client-errors",
             cpu=load_cpu,
         )
-        if isinstance(cell.load, PpsLoad | NewFlowsLoad):
+        if load.counted_by == "sink":
             with contextlib.suppress(OSError):  # it has ended already, and will say why
                 go_first(client.pid)
         try:
-            self._wait(client, self._allowed_s(cell.load) + PATIENCE_S)
+            self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
         after = HostCounters.read()
@@ -220,36 +220,25 @@ class Station:
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
         system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
         text = output.read_text(errors="replace")
-        # A load that is ended by its time says more by what it did until then.
-        if client.exit_status and not text.strip() and not isinstance(cell.load, HttpLoad):
+        if client.exit_status and not text.strip() and not load.ended_by_time:
             words = " ".join(client.last_words())
             raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {words}")
-        reading = tools.parse(text, cell.load)
-        if isinstance(cell.load, DnsLoad):
+        reading = load.read(text, cell.load)
+        if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
-        busy_s = evidence.busy_s
-        bulk = "throughput" in reading.metrics and reading.received_bytes
-        cpu: dict[MetricName, float] = {"cpu": busy_s / (reading.received_bytes / GIGABYTE)} if bulk else {}
-        if isinstance(cell.load, DnsLoad) and cell.load.offered is None:
-            cpu = {"busy": system_s / cell.load.seconds, "cpu_answer": system_s / reading.answers}
-        if isinstance(cell.load, PpsLoad):
-            cpu = {"cpu_generator": client.usage_s, "cpu_system": system_s, "cpu_threads": threads_s, "cpu_all": busy_s}
-        return reading, guards.judge(evidence, self._around.guards, self._around.topology), cpu
+        costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s))
+        return reading, guards.judge(evidence, self._around.guards, self._around.topology), costs
 
     def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
         """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
-        if isinstance(load, PpsLoad | NewFlowsLoad):
-            answers = isinstance(load, NewFlowsLoad)
-            chosen = self._seats.take(load.placement, self._system.processes, answers=answers)
+        kind = registry.of(load)
+        if seating := kind.seating(load):
+            chosen = self._seats.take(seating, self._system.processes, answers=kind.answered)
             return chosen.generator, chosen.used or self._around.cpus
         self._seats.leave()
         return self._around.load_cpu, ()
-
-    @staticmethod
-    def _allowed_s(load: AnyLoad) -> float:
-        return load.longest_s if isinstance(load, NewFlowsLoad) else load.expected_s
 
     def _end(self, role: str, device: str) -> str:
         return f"{self.lane.namespace(role)}:{device}"
@@ -271,7 +260,7 @@ class Station:
         return self.lane.client_address(6 if self.cell.subject.family == "ipv6" else 4)
 
     def _prepare(self, load: AnyLoad, aim: Aim) -> None:
-        for command in tools.prepare(load, aim):
+        for command in registry.of(load).prepare(load, aim):
             status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare")
             if status:
                 raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
@@ -311,7 +300,7 @@ class Station:
             tuns=tuple(self._tun(program.datapath, changes) for program in self._system.programs if program.datapath.bulk),
             server_family=self._system.server_family,
             cores=len(self._around.cpus),
-            expected_s=self._allowed_s(cell.load),
+            expected_s=registry.of(cell.load).allowed_s(cell.load),
             elapsed_s=elapsed_s,
             busy_s=after.busy_s - before.busy_s,
             own_s=own_s,
@@ -350,7 +339,7 @@ class Station:
 
     def _authority_rate(self, load: AnyLoad) -> float | None:
         """Asked for once, when the first load needs it."""
-        if not isinstance(load, DnsLoad) or load.cache == "warm" or load.offered is not None:
+        if registry.of(load).unpaced_lookups_s(load) is None:
             return None
         assert self._far_end
         return self._far_end.authority_rate()

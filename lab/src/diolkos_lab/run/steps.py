@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diolkos_lab.experiment.procedures import PacketTrial
+from diolkos_lab.metric import MetricName
 from diolkos_lab.run.trial import Trial
 
 
@@ -16,7 +17,7 @@ class Told:
     sent: int  # frames that the generator wrote
     received: int  # frames that arrived unharmed, each counted once
     trusted: bool
-    metrics: Mapping[str, float]
+    metrics: Mapping[MetricName, float]
 
     @classmethod
     def of(cls, trial: Trial) -> "Told":

@@ -165,7 +165,7 @@ class Sweep:
     def _between(self, below: float, above: float) -> float:
         """Away from a rate that was thought to be near, in growing steps; otherwise the middle."""
         near = [self.load.at(rate).offered for rate in self._added]
-        step = self.load.refine * 2 ** max(0, len(near) - 2)
+        step = self.load.refine * 2.0 ** max(0, len(near) - 2)
         if (below in near) != (above in near):
             rate = below * (1 + step) if below in near else above * (1 - step)
             if below < rate < above and abs(rate - (below if below in near else above)) < (above - below) / 2:

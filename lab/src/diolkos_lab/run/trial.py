@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from diolkos_lab.experiment.cells import TrialCell
+from diolkos_lab.metric import MetricName
 from diolkos_lab.run.guards import Distrust
 
 
@@ -19,8 +20,8 @@ class Trial:
     duration_s: float
     error: str | None = None
     distrust: list[Distrust] = field(default_factory=list)
-    metrics: dict[str, float] = field(default_factory=dict)
-    series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    metrics: dict[MetricName, float] = field(default_factory=dict)
+    series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
     outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
 
     @property

@@ -5,7 +5,7 @@ Stages: claim the folder → write what is known before → one line per trial, 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +20,8 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.samples import json_text, records
-
-FORMAT = 1
+from diolkos_lab.samples import contents
+from diolkos_lab.samples.contents import FORMAT, Contents
 
 
 class Writer:
@@ -70,15 +69,22 @@ def read(folder: Path) -> Result:
 
     A last line without its end is what a power cut leaves; it is left out.
     """
-    with open_folder.to_read(folder) as opened:
-        samples, study, host = (opened.text(name) for name in ("samples.jsonl", "study.toml", "host.json"))
-    if samples is None:
-        raise UsageFault(f"{folder}: not a result folder: it has no samples.jsonl")
-    if study is None:
-        raise UsageFault(f"{folder}: not a result folder: it has no study.toml")
-    lines = list(_objects(folder / "samples.jsonl", samples))
-    facts = {} if host is None else _facts(folder / "host.json", host)
-    return Result(folder, document.parse(study, folder / "study.toml", StudyAsRun), facts, lines[0], lines[1:])
+    return whole(contents.load(folder, with_summary=False))
+
+
+def whole(found: Contents) -> Result:
+    """The same of files that were read before."""
+    folder = found.folder
+    for name in ("samples.jsonl", "study.toml"):
+        if name in found.absent:
+            raise UsageFault(f"{folder}: not a result folder: it has no {name}")
+    for damage in (*found.damages["samples.jsonl"], *found.damages["study.toml"]):
+        if damage.kind != "unfinished":
+            raise UsageFault(damage.sentence)
+    for damage in found.damages["host.json"]:
+        raise UsageFault(f"{damage.sentence}; mend the file or remove it, the report is then made without it")
+    study = document.parse(found.study or "", folder / "study.toml", StudyAsRun)
+    return Result(folder, study, found.host, found.header, found.trials)
 
 
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
@@ -115,38 +121,6 @@ def claim(folder: Path) -> OpenFolder:
 
 def write_json(folder: OpenFolder, name: str, value: Any) -> None:
     folder.write(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
-
-
-def _objects(file: Path, text: str) -> Iterator[dict[str, Any]]:
-    """The header and the trials, each checked."""
-    lines = text.split("\n")[:-1]
-    for number, line in enumerate(lines or ["{}"], start=1):
-        try:
-            value = json_text.read_object(line)
-        except ValueError as error:
-            raise UsageFault(f"{file}:{number}:1: not a JSON object: {error}") from error
-        try:
-            if number == 1:
-                _require_format(value)
-            records.require(records.Header if number == 1 else records.TrialRecord, value)
-        except ValueError as error:
-            raise UsageFault(f"{file}:{number}:1: {error}") from error
-        yield value
-
-
-def _require_format(header: Mapping[str, Any]) -> None:
-    found = header.get("format", "nothing")
-    if found != FORMAT or isinstance(found, bool):
-        raise ValueError(f"this lab reads format {FORMAT}, not {str(found)[:80]}")
-
-
-def _facts(file: Path, text: str) -> dict[str, Any]:
-    try:
-        facts = json_text.read_object(text)
-        records.require(records.Host, facts)
-    except ValueError as error:
-        raise UsageFault(f"{file}: {error}; mend the file or remove it, the report is then made without it") from error
-    return facts
 
 
 def _plain(value: Any) -> Any:

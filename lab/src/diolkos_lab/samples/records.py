@@ -252,7 +252,7 @@ class TrialRecord(_Shape):
     error: str | None
     metrics: dict[Name, float]
     series: dict[Name, Series]
-    outcome: Outcome = None  # type: ignore[assignment]  may be absent, but is never null
+    outcome: Outcome = None  # type: ignore[assignment]  # may be absent, but is never null
 
     @model_validator(mode="after")
     def _has_what_its_load_needs(self) -> "TrialRecord":

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import METRICS, MetricName
 from diolkos_lab.stats import bounds, hierarchy
 from diolkos_lab.stats.bounds import Bounds
@@ -27,7 +28,7 @@ class CellKey:
     """Names one cell in the samples. `subject` is `system/datapath/family/hops`."""
 
     subject: str
-    load: str
+    load: LoadName
     factors: tuple[tuple[str, Any], ...]
     replica: int = 1
 

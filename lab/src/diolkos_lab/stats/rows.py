@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from diolkos_lab.experiment.definition import Study
-from diolkos_lab.experiment.loads import LARGE
+from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats.bounds import ends_as_json
 from diolkos_lab.stats.pairing import CellKey, Middle, Samples
@@ -59,20 +59,7 @@ def _metrics(samples: Samples, key: CellKey) -> list[RowMetric]:
     if key.load == "pps":
         return ["rate"]  # PDR@0.5 %: what single trials of a curve show is its business
     seen = {name for record in samples.trials(key) for name in record["metrics"]}
-    return [name for name in ROW_METRICS if name in seen] or [_main_metric(key)]
-
-
-def _main_metric(key: CellKey) -> RowMetric:
-    factors = dict(key.factors)
-    if key.load == "http":
-        return "throughput" if factors["object"] >= LARGE else "latency"
-    if key.load in ("new-flows", "mlrsearch", "rfc8219"):
-        return "rate"
-    if key.load == "capacity":
-        return "capacity"
-    if key.load == "dns":
-        return "rate" if factors["offered"] == "most" else "latency"
-    return "rtt" if key.load == "ping" else "throughput"
+    return [name for name in ROW_METRICS if name in seen] or [LOADS[key.load].main(dict(key.factors))]
 
 
 def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class Lane:
     def _addresses(self, near: str) -> None:
         dual = not self.shape.ipv6_only
         literal = f"{plan.LITERAL4}/32" if self.shape.plat else f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
-        assign = {
+        assign: dict[tuple[str, str], list[object]] = {
             (near, plan.UPLINK): [plan.A6[0], *([plan.A4[0]] if dual else [])],
             ("router", plan.DOWNLINK): [plan.A6[1], *([plan.A4[1]] if dual else [])],
             ("router", plan.SERVER_LINK): [plan.S6[0], plan.S4[0]],

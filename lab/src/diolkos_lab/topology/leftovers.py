@@ -5,6 +5,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyroute2 import netns
+
 from diolkos_lab.topology import namespace, scratch
 
 
@@ -29,7 +31,7 @@ class Removed(Leftovers):
 def find() -> Leftovers:
     names = [
         name
-        for name in namespace.netns.listnetns(str(namespace.DIRECTORY))
+        for name in netns.listnetns(str(namespace.DIRECTORY))
         if (owner := namespace.owner_in_name(name)) and not owner.alive()
     ]
     return Leftovers(sorted(names), scratch.abandoned())

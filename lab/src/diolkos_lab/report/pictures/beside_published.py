@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from diolkos_lab.report.pictures.glance import dot
 from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure, number_axis
-from diolkos_lab.report.quantities import factor, percent
+from diolkos_lab.report.quantities import percent, ratio_of
 from diolkos_lab.report.read import Cell, Interval
 from diolkos_lab.report.systems import INK, label, look, title
 
@@ -99,10 +99,10 @@ def _point(ax: Axes, y: float, point: Point) -> None:
 def text(point: Point) -> str:
     """Ours with its interval; a published one bare, or as "3.6 or 5.6 %" where it has two values."""
     if point.ours:
-        return percent(point.ratio, point.spread) if point.metric == "throughput" else factor(point.ratio, point.spread)
+        return ratio_of(point.metric)(point.ratio, point.spread)
     if point.spread is not None and point.spread[0] != point.spread[1]:
         return f"{100 * point.spread[0]:.1f} or {percent(point.spread[1])}"
-    return percent(point.ratio) if point.metric == "throughput" else factor(point.ratio)
+    return ratio_of(point.metric)(point.ratio)
 
 
 def alt(points: list[Point]) -> str:

@@ -10,15 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from diolkos_lab.report.pictures.style import GROUND, SHADE, SOFT, Layout, figure
-from diolkos_lab.report.quantities import factor, percent
+from diolkos_lab.report.quantities import NONE, percent, ratio_of
 from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import INK, label, load_label, look, order
+from diolkos_lab.report.systems import HEADLINE, INK, label, load_label, look, order
 
-AXES = {
-    "tcp-upload": ("throughput", "% of native, more is better"),
-    "tcp-download": ("throughput", "% of native, more is better"),
-    "ping": ("rtt", "times native, less is better"),
-}
 MOST_COLUMNS = 3
 # The share of a panel's width that a value with its interval takes.
 ROOM_WIDE, ROOM_NARROW = 0.5, 0.4
@@ -26,7 +21,7 @@ ROOM_WIDE, ROOM_NARROW = 0.5, 0.4
 
 def panels(results: Results) -> list[tuple[str, str]]:
     """(load, metric) of every panel that has a ratio to show."""
-    every = [(load, metric) for base, (metric, _) in AXES.items() for load in results.loads(base)]
+    every = [(load, metric) for base, metric in HEADLINE for load in results.loads(base)]
     return [p for p in every if any(r.ratio is not None for r in rows(results, *p))]
 
 
@@ -39,8 +34,9 @@ def rows(results: Results, load: str, metric: str) -> list[Row]:
 def compared(results: Results) -> list[Cell]:
     """Cells that have a ratio somewhere, and translated ones that should have had one."""
     with_ratio = {r.cell for panel in panels(results) for r in rows(results, *panel) if r.ratio is not None}
-    tried = {t.cell for t in results.trials if t.load.split(" ", maxsplit=1)[0] in AXES} | {
-        r.cell for r in results.rows if r.load.split(" ", maxsplit=1)[0] in AXES
+    bases = {base for base, _ in HEADLINE}
+    tried = {t.cell for t in results.trials if t.load.split(" ", maxsplit=1)[0] in bases} | {
+        r.cell for r in results.rows if r.load.split(" ", maxsplit=1)[0] in bases
     }
     return sorted((c for c in tried if c in with_ratio or not c.native), key=order)
 
@@ -55,7 +51,7 @@ def draw(results: Results, layout: Layout) -> Figure:
         spare.set_visible(False)
     for ax, (load, metric) in zip(axes, shown, strict=False):
         ax.set_title(load_label(load)[:1].upper() + load_label(load)[1:])
-        ax.set_xlabel(AXES[load.split(" ", maxsplit=1)[0]][1])
+        ax.set_xlabel("% of native, more is better" if ratio_of(metric) is percent else "times native, less is better")
         _panel(ax, cells, {r.cell: r for r in rows(results, load, metric)}, metric, layout)
         noise = max((f.deviation for f in results.noise_floor if (f.load, f.metric) == (load, metric)), default=0)
         ax.axvspan(1 - noise, 1 + noise, color=SHADE, linewidth=0, zorder=0)
@@ -101,7 +97,7 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
         tick.set_fontsize(8.5)
     steps = [s for s in (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100) if right / s < (5 if layout.wide else 7)]
     ticks = np.arange(0, right, steps[0] if steps else right)
-    ax.set_xticks(ticks, [f"{100 * t:.0f}" if metric == "throughput" else f"{t:g}" for t in ticks])
+    ax.set_xticks(ticks, [f"{100 * t:.0f}" if ratio_of(metric) is percent else f"{t:g}" for t in ticks])
 
 
 def _ends(row: Row) -> list[float]:
@@ -114,8 +110,9 @@ def _right_end(rows: dict[Cell, Row]) -> float:
 
 def text(row: Row) -> str:
     """The ratio as its axis counts: per cent of a throughput, times of a time; in brackets when it is not trusted."""
-    shown = percent if row.metric == "throughput" else factor
-    said = shown(row.ratio, row.ratio_ci95)
+    if row.ratio is None:
+        return NONE
+    said = ratio_of(row.metric)(row.ratio, row.ratio_ci95)
     return f"({said})" if "ratio" in row.distrusted else said
 
 

@@ -39,10 +39,10 @@ def measured(results: Results, shown: Shown) -> dict[str, list[Row]]:
 def draw(results: Results, layout: Layout, what: Shown) -> Figure:
     shown = measured(results, what)
     cells = sorted({r.cell for rows in shown.values() for r in rows}, key=order)
-    medians = [r.median for rows in shown.values() for r in rows]
+    medians = [r.median for rows in shown.values() for r in rows if r.median is not None]
     unit = _unit(results, what)
     log = max(medians) / min(medians) > LOG_FROM
-    ends = [unit.factor * e for rows in shown.values() for r in rows for e in (r.median, *(r.ci95 or ()))]
+    ends = [unit.factor * e for rows in shown.values() for r in rows for e in (r.median, *(r.ci95 or ())) if e is not None]
     one = 0.2 * len(cells) + 0.62
     columns = min(len(shown), 2) if layout.wide else 1
     lines = math.ceil(len(shown) / columns)
@@ -64,10 +64,11 @@ def draw(results: Results, layout: Layout, what: Shown) -> Figure:
         for y, cell in enumerate(cells):
             ax.axhline(y, color=SHADE, linewidth=0.6, zorder=0)
             row = next((r for r in rows if r.cell == cell), None)
-            if row is None:
+            if row is None or row.median is None:
                 continue
-            median, ci = row.median * unit.factor, tuple(unit.factor * e for e in row.ci95 or ())
-            dot(ax, y, median, ci or None, cell)
+            median = row.median * unit.factor
+            ci = (row.ci95[0] * unit.factor, row.ci95[1] * unit.factor) if row.ci95 else None
+            dot(ax, y, median, ci, cell)
             ax.annotate(
                 with_interval(row.median, row.ci95, unit),
                 xy=(max(median, *(ci or (0,))), y),

@@ -9,6 +9,7 @@ The floor of the loss ratio is one of the picture only; no number is made from i
 from __future__ import annotations
 
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -85,7 +86,7 @@ def _sheet(layout: Layout, head: float) -> tuple[Figure, list[Axes]]:
     return drawn, [place(0.175, 3.4, 0.66, 2.6), place(0.175, 1.55, 0.66, 1.35), place(0.175, 0, 0.66, 1.35)]
 
 
-def _write(drawn: Figure, head: list[tuple[str, dict[str, object]]], verdict: str) -> None:
+def _write(drawn: Figure, head: list[tuple[str, dict[str, Any]]], verdict: str) -> None:
     inch = 1 / drawn.get_figheight()
     x = 0.09 / drawn.get_figwidth()
     for number, (line, look) in enumerate(head):
@@ -144,8 +145,9 @@ def along_the_loads(found: Judgement) -> tuple[np.ndarray, np.ndarray, np.ndarra
     if found.pdr.rate is not None:  # which may rest on rates that are no steps of the curve
         at = int(np.searchsorted(mega, found.pdr.rate / 1e6))
         knots, plr = np.insert(mega, at, found.pdr.rate / 1e6), np.insert(plr, at, PDR)
-    between = np.linspace(found.pdr.below / 1e6, found.pdr.above / 1e6, BENT) if found.pdr.bracketed else []
-    along = np.union1d(mega, between)
+    along, pdr = mega, found.pdr
+    if pdr.below is not None and pdr.above is not None:
+        along = np.union1d(mega, np.linspace(pdr.below / 1e6, pdr.above / 1e6, BENT))
     half = np.interp(along, mega, np.where(curve.runs > 1, curve.half_width, 0))
     line = np.interp(along, knots, plr)
     line, edge = np.maximum(line, FLOOR), np.maximum(line + half, FLOOR)

@@ -77,7 +77,7 @@ def draw(entries: Sequence[Entry], rule: str, layout: Layout) -> Figure:
 
 def _logarithmic(axis: Axis) -> None:
     """Loads far from one another, as those of a translator in the kernel and of one in user space: equal ratios, equal ways."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]  # not in the stubs of matplotlib
     axis.set_major_locator(LogLocator(subs=TICKS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

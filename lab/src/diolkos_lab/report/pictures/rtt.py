@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -109,7 +111,7 @@ def draw_distribution(found: list[tuple[Cell, np.ndarray]], layout: Layout, axis
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(f"{axis}, {unit.unit} (log scale)")
     ax.grid(axis="x")
-    head = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    head: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "bottom"}
     ax.annotate("median / P95 / P99", (1, -1), xytext=(0, 1.5), fontsize=7.2, color=SOFT, annotation_clip=False, **head)
     for y, (cell, values) in enumerate(found):
         _row(ax, y, cell, values * unit.factor, unit)
@@ -128,7 +130,8 @@ def _row(ax: Axes, y: int, cell: Cell, values: np.ndarray, unit: Scale) -> None:
         thinned = logs if len(logs) <= 20_000 else np.quantile(logs, np.linspace(0, 1, 20_000))
         density = np.exp(-0.5 * ((at[:, None] - thinned[None, :]) / width) ** 2).sum(axis=1)
         ax.fill_between(10**at, y, y - 0.72 * density / density.max(), color=seen.light, alpha=0.45, linewidth=0)
-    median, p95, p99, most = *np.percentile(values, [50, 95, 99]), values.max()
+    median, p95, p99 = (float(np.percentile(values, share)) for share in (50, 95, 99))
+    most = float(values.max())
     ax.plot((median, most), (y, y), color=seen.light, linewidth=0.8, zorder=2)
     ax.plot((median, p95), (y, y), color=seen.light, linewidth=2.4, solid_capstyle="butt", zorder=2)
     ax.plot(p99, y, "|", color=seen.light, markersize=7, markeredgewidth=1.4, zorder=3)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -46,7 +48,7 @@ def _fonts() -> list[str]:
     return [name for name in ("Helvetica Neue", "Arial", "Liberation Sans") if name in here] + ["DejaVu Sans"]
 
 
-def rc() -> dict:
+def rc() -> dict[Any, Any]:
     return {
         "font.family": _fonts(),
         "font.size": 8.5,
@@ -85,7 +87,7 @@ def rc() -> dict:
     }
 
 
-def figure(layout: Layout, height: float, rows: int = 1, columns: int = 1, **more) -> tuple[Figure, list[Axes]]:
+def figure(layout: Layout, height: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[Figure, list[Axes]]:
     """An empty figure of `height` inches with its axes in reading order."""
     drawn = Figure(figsize=(layout.width, height), layout="constrained")
     FigureCanvasAgg(drawn)
@@ -97,7 +99,7 @@ def dashes(cell: Cell) -> object:
     return "-" if cell.hops == 1 or cell.alike else (0, (4, 1.6))
 
 
-def number_axis(axis, log: bool, dense: bool = True) -> None:
+def number_axis(axis: Axis, log: bool, dense: bool = True) -> None:
     """Plain numbers on an axis, on logarithmic ones too; `dense` has 1, 2, 5, otherwise 1, 3."""
     plain = FuncFormatter(lambda v, _: f"{v:,.10g}".replace(",", "\u202f"))
     axis.set_major_formatter(plain)
@@ -129,7 +131,8 @@ def label_lines(ax: Axes, ends: Iterable[tuple[float, str, Cell]], x: float = 1)
     height = ax.get_window_extent().height / ax.figure.dpi * 72
     wanted = [min(max(y, 0), 1) * height for y, _, _ in ends]
     for y, place, (_, name, cell) in zip(wanted, spread(wanted, GAP, height), ends, strict=True):
-        colour, at = look(cell).light, {"xy": (x, y / height), "xycoords": "axes fraction", "textcoords": "offset points"}
+        colour = look(cell).light
+        at: dict[str, Any] = {"xy": (x, y / height), "xycoords": "axes fraction", "textcoords": "offset points"}
         ax.annotate(name, xytext=(LEAD + 2, place - y), color=colour, fontsize=8, va="center_baseline", **at)
         hair = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
         ax.annotate("", xytext=(LEAD, place - y), arrowprops=hair, annotation_clip=False, **at).set_in_layout(False)

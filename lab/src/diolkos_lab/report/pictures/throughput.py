@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -114,7 +115,7 @@ def _plot(ax: Axes, line: Line, unit: Scale) -> None:
     ax.plot(line.t, line.mean * unit.factor, color=colour, linestyle=dashes(line.cell), zorder=2)
 
 
-def _ends(ax: Axes, each: list[Line], unit: Scale) -> list:
+def _ends(ax: Axes, each: list[Line], unit: Scale) -> list[Any]:
     return [(height_of(ax, float(line.mean[-1]) * unit.factor), short_label(line.cell), line.cell) for line in each]
 
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Every load, in the order in which tables have them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from diolkos_lab.experiment.loads import AnyLoad, LoadName
+from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.load import tools
+from diolkos_lab.load.curl import Http
+from diolkos_lab.load.dnsperf import Dns
+from diolkos_lab.load.iperf3 import Tcp
+from diolkos_lab.load.new_flows import CAPACITY, NEW_FLOWS
+from diolkos_lab.load.ping import Ping
+from diolkos_lab.load.pktgen import Packets
+from diolkos_lab.load.protocol import Load
+
+_ALL: tuple[Load[Any], ...] = (
+    Tcp("tcp-upload", "TCP upload"),
+    Tcp("tcp-download", "TCP download"),
+    Ping(),
+    Packets("pps", "packets"),
+    NEW_FLOWS,
+    CAPACITY,
+    Dns(),
+    Http(),
+    Packets("mlrsearch", "MLRsearch"),
+    Packets("rfc8219", "RFC 8219"),
+)
+LOADS: dict[LoadName, Load[Any]] = {load.name: load for load in _ALL}
+
+
+def of(section: AnyLoad) -> Load[Any]:
+    """The load of a study's section, or of one trial of it."""
+    return LOADS[section.name]
+
+
+def asks_names(section: AnyLoad | Procedure) -> bool:
+    """Does the load need a resolver, and somebody who knows the names?"""
+    return "authority" in LOADS[section.name].servers(section)
+
+
+def required(sections: Iterable[AnyLoad | Procedure]) -> dict[str, str]:
+    """Every program that these need, with how to get it."""
+    wanted = dict(tools.REQUIRED)
+    for section in sections:
+        wanted |= LOADS[section.name].required(section)
+    return wanted

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Loads whose trial is a search: it makes several attempts, each of them one run of the client."""
+
+from collections.abc import Callable
+from typing import Any
+
+from diolkos_lab.experiment.loads import LoadName, NewFlowsLoad
+from diolkos_lab.run import capacity, opening
+from diolkos_lab.run.opening import Measured
+from diolkos_lab.sut.sessions import Sessions
+
+Search = Callable[[Any, Sessions | None, Callable[[NewFlowsLoad], Measured]], Measured]
+SEARCHES: dict[LoadName, Search] = {"new-flows": opening.measure, "capacity": capacity.measure}

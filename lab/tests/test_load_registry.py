@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The registry of loads is whole, and no load gives a metric that it does not declare."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, HttpLoad, LoadName, NewFlowsLoad, PingLoad, PpsLoad, TcpLoad
+from diolkos_lab.load.protocol import Used
+from diolkos_lab.load.registry import LOADS, asks_names, of
+from diolkos_lab.metric import METRICS, ROW_METRICS
+
+FETCH = HttpLoad(name="http", object_bytes=1024, by="literal", seconds=0.3)
+CAPTURED: dict[str, AnyLoad] = {
+    "iperf3-3.12-tcp-upload.json": TcpLoad(name="tcp-upload", seconds=1),
+    "iperf3-3.12-tcp-download.json": TcpLoad(name="tcp-download", seconds=1),
+    "ping-20221126.txt": PingLoad(name="ping", count=12),
+    "curl-7.88.1-small.txt": FETCH,
+    "curl-7.88.1-by-name.txt": FETCH.model_copy(update={"by": "name"}),
+    "curl-7.88.1-large.txt": FETCH.model_copy(update={"object_bytes": 1 << 24}),
+    "dnsperf-2.10.0-cold.txt": DnsLoad(name="dns", cache="cold", offered=1000, seconds=0.3),
+    "dnsperf-2.10.0-most.txt": DnsLoad(name="dns", cache="cold", seconds=0.2),
+    "pktgen-0.1.0-measured.jsonl": PpsLoad(name="pps", seconds=1).at(1000),
+    "pktgen-0.1.0-connected.jsonl": NewFlowsLoad(name="new-flows", sessions=2000),
+}
+
+
+def test_every_load_of_a_study_has_one_entry() -> None:
+    assert set(LOADS) == set(get_args(LoadName))
+    assert all(load.name == name and load.words and load.needs for name, load in LOADS.items())
+
+
+def test_every_declared_metric_is_in_the_registry_of_metrics() -> None:
+    for load in LOADS.values():
+        assert set(load.metrics) <= set(METRICS), load.name
+        assert load.metrics[0] in ROW_METRICS, f"{load.name}: the main metric has a row"
+
+
+@pytest.mark.parametrize("file", CAPTURED)
+def test_a_trial_has_no_metric_that_its_load_does_not_declare(data: Path, file: str) -> None:
+    section = CAPTURED[file]
+    load = of(section)
+    reading = load.read((data / file).read_text(), section)
+    given = {**reading.metrics, **load.costs(section, reading, Used(client=0.1, system=0.2, threads=0.3, all=1.0))}
+    assert reading.metrics and set(given) <= set(load.metrics)
+    assert set(reading.series) <= {name for name, metric in METRICS.items() if metric.singles} | {"throughput"}
+
+
+def test_who_needs_a_resolver() -> None:
+    assert asks_names(DnsLoad(name="dns", cache="warm", seconds=1)) and asks_names(FETCH.model_copy(update={"by": "name"}))
+    assert not asks_names(FETCH) and not asks_names(PingLoad(name="ping", count=10))
+
+
+def test_the_main_metric_follows_the_factors() -> None:
+    assert LOADS["http"].main({"object": 1 << 24}) == "throughput" and LOADS["http"].main({"object": 10}) == "latency"
+    assert LOADS["dns"].main({"offered": "most"}) == "rate" and LOADS["dns"].main({"offered": 200}) == "latency"
+    mains = {name: load.main({}) for name, load in LOADS.items() if name not in ("http", "dns")}
+    assert mains == {
+        **{"tcp-upload": "throughput", "tcp-download": "throughput", "ping": "rtt", "capacity": "capacity"},
+        **dict.fromkeys(("pps", "new-flows", "mlrsearch", "rfc8219"), "rate"),
+    }
