@@ -17,13 +17,13 @@ from diolkos_lab.curve.crossing import Crossing, crossing
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.experiment.loads import Seating
+from diolkos_lab.experiment.loads import LoadName, Seating
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
 from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Middle, Record, build_of
 
-LOAD = "pps"
+LOAD: LoadName = "pps"
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
@@ -118,7 +118,7 @@ def gather(trials: Iterable[Record], generators: Sequence[Mapping[str, Any]]) ->
     """Every curve that the trials hold, in their order. `generators` is the list of that name in host.json."""
     groups: dict[Setting, list[Record]] = defaultdict(list)
     for trial in trials:
-        if trial["load"] == LOAD and trial["block"] != WARM_UP and (trial["error"] or trial["metrics"].get("sent")):
+        if trial["load"] == LOAD and trial["block"] != WARM_UP and (trial.get("error") or trial["metrics"].get("sent")):
             groups[_setting(trial)].append(trial)
     curves = [_measured(setting, records, generators) for setting, records in groups.items()]
     return [curve for curve in curves if curve is not None]
@@ -196,7 +196,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
 
 
 def _trusted(record: Record) -> bool:
-    return record["valid"] or record["error"] is not None
+    return record["valid"] or record.get("error") is not None
 
 
 def _curve(used: Mapping[int, list[Record]]) -> loss.Curve:

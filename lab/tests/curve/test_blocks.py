@@ -59,11 +59,13 @@ def test_blocks_that_slow_all_loads_widen_the_interval_of_a_pdr_and_narrow_that_
     assert np.median(tir) < 0.5
 
 
-def test_the_ratio_of_two_pdrs_covers_the_truth_and_blocks_cancel() -> None:
+@pytest.mark.parametrize("drift", [0.0, 0.04])
+@pytest.mark.parametrize("blocks", [5, 8])
+def test_the_ratio_of_two_pdrs_covers_the_truth_and_blocks_cancel(blocks: int, drift: float) -> None:
     random = np.random.default_rng(7)
     hits, widths = 0, []
     for _ in range(RUNS):
-        speed = 1 + 0.04 * random.standard_normal(8)
+        speed = 1 + drift * random.standard_normal(blocks)
         upper, lower = (_curve(speed, capacity, random, noise=0.3) for capacity in (52_000, 42_000))
         plan = Plan.of(upper)
         assert plan
@@ -73,7 +75,7 @@ def test_the_ratio_of_two_pdrs_covers_the_truth_and_blocks_cancel() -> None:
         widths.append(found[1] - found[0])
     assert hits / RUNS >= LEAST
     # Of 4 % that a block is faster or slower, a ratio within blocks should keep little.
-    assert np.median(widths) < 0.06
+    assert np.median(widths) < (0.06 if blocks == 8 else 0.1)
 
 
 def test_a_pdr_beyond_the_loads_leaves_the_ratio_open() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """All that is said of one curve: PDR and NDR, saturation and verdict by each rule, how sure, and why, in words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,13 +60,26 @@ def judge(curve: Curve, seed: int = resampling.SEED, plan: Plan | None = None) -
     independent = len(plan.builds) if plan else int(curve.runs.max())  # no more than these say something new
     low, high = resampling.interval(drawn_tir, np.minimum(pairs, independent))
     few = min(int(curve.runs.min()), independent)
-    ends, share = None, None
+    ends: tuple[float, float] | None = None
+    share: dict[str, float] | None = None
     if few >= resampling.FEWEST:
-        lowest, highest = resampling.interval(crossings(rates, drawn)[:, None], few)
-        ends = float(lowest[0]), float(highest[0])
+        ends = _pdr_interval(curve, drawn, seed, few)
         share = {name: float(good(drawn, drawn_tir, PDR, rule).mean()) for name, rule in RULES.items()}
     firmly = {name: _firm(rule, curve, drawn, drawn_tir, np.minimum(pairs, independent)) for name, rule in RULES.items()}
     return Judgement(curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, firmly, low, high, seed)
+
+
+def _pdr_interval(curve: Curve, drawn: Array, seed: int, few: int) -> tuple[float, float]:
+    """The wider of two intervals: by draws of whole blocks, and by draws of each load alone.
+
+    The first is right where blocks differ in all loads alike. With few blocks it is too narrow where each trial has luck of
+    its own: of five blocks there are 126 draws, and those in which both loads beside the PDR are at their worst are hardly
+    among them. Five blocks do not tell which is the case.
+    """
+    alone = replace(curve, blocks=None)
+    both = [drawn, resampling.draws(alone, seed)] if curve.blocks is not None else [drawn]
+    ends = [resampling.interval(crossings(curve.rates, each)[:, None], few) for each in both]
+    return min(float(low[0]) for low, _ in ends), max(float(high[0]) for _, high in ends)
 
 
 def _firm(rule: Rule, curve: Curve, drawn: Array, drawn_tir: Array, runs: NDArray[np.int64]) -> str:

@@ -6,10 +6,11 @@ measured loads says only that it does: the quotient then is a range, and the int
 """
 
 import numpy as np
+from scipy.stats import t as student
 
 from diolkos_lab.curve import resampling
 from diolkos_lab.curve.crossing import PDR, crossings
-from diolkos_lab.curve.loss import Array, Curve
+from diolkos_lab.curve.loss import CONFIDENCE, Array, Curve
 from diolkos_lab.curve.resampling import Plan
 
 
@@ -25,7 +26,20 @@ def interval(
     least = np.divide(over[0], under[1], out=np.zeros_like(over[0]), where=np.isfinite(under[1]))
     most = np.divide(over[1], under[0], out=np.full_like(over[1], np.inf), where=under[0] > 0)
     low, high = (resampling.interval(each[:, None], independent) for each in (least, most))
-    return float(low[0][0]), float(high[1][0])
+    spread = _by_spread(least, independent)
+    if not np.array_equal(least, most) or spread is None:
+        return float(low[0][0]), float(high[1][0])
+    return min(float(low[0][0]), spread[0]), max(float(high[1][0]), spread[1])
+
+
+def _by_spread(drawn: Array, independent: int) -> tuple[float, float] | None:
+    """Student's interval of the logarithm, with the spread of the draws. Percentiles cannot lie beyond the most extreme of
+    few blocks, and an interval of 95 % has to: with five, at 1.24 standard deviations from the mean."""
+    if not (drawn > 0).all():
+        return None
+    logs = np.log(drawn)
+    half = student.ppf((1 + CONFIDENCE) / 2, independent - 1) * logs.std() * np.sqrt(independent / (independent - 1))
+    return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 
 def _ends(rates: Array, drawn: Array) -> tuple[Array, Array]:

@@ -33,6 +33,10 @@ class Bounds:
         return self.low == self.high
 
     @property
+    def finite(self) -> bool:
+        return math.isfinite(self.high)
+
+    @property
     def number(self) -> float | None:
         """Where it is one."""
         return self.low if self.exact and math.isfinite(self.low) else None

@@ -90,7 +90,7 @@ class Samples:
         found: Figures = {}
         for record in self.trials(key):
             block = record["block"]
-            trusted = record["valid"] or record["error"] is not None
+            trusted = record["valid"] or record.get("error") is not None
             wanted = distrusted_too or (trusted and block not in found)
             if wanted and (figure := _figure(record, metric)):
                 found[block] = figure
@@ -132,7 +132,7 @@ def build_of(record: Record) -> int:
 
 def _figure(record: Record, metric: MetricName) -> Bounds | None:
     """What one trial says; None where it says nothing of this metric."""
-    if record["error"] is not None:
+    if record.get("error") is not None:
         better = METRICS[metric].better
         return bounds.failed(better) if better else None
     if metric in record.get("bounds", {}):

@@ -79,7 +79,7 @@ def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline
         "unit": METRICS[metric].unit,
         "trials": len(trials),
         "valid_trials": sum(record["valid"] and metric in record["metrics"] for record in trials),
-        "failed_trials": sum(record["error"] is not None for record in trials),
+        "failed_trials": sum(record.get("error") is not None for record in trials),
         "blocks": len(middle.by_block) if middle else 0,
         **_middle("median", middle, "ci95"),
         **_spread(_single(samples, key, metric) if METRICS[metric].singles else values),
