@@ -38,8 +38,8 @@ def carried_out(
     """Every trial of one part of a procedure, as it is made. The last one's `outcome` says what was found.
 
     A trial that failed has lost all its packets: who made it again until it succeeds would find a rate that the path keeps
-    now and then. `repair` is called after it. When trials fail as often in a row as one may be made, the outcome says why and
-    the part ends.
+    now and then. `repair` is called after it. When trials fail as often in a row as one may be made, or where one failed and no
+    rate was found, the outcome says why.
     """
     tally = Tally()
     steps = _steps(part)
@@ -49,6 +49,7 @@ def carried_out(
         except StopIteration as end:
             raise Fault(f"{part.name} asks for no trial: {end.value['error']}") from end
         attempt, failures = 1, 0
+        why: str | None = None  # the first trial that failed did so
         while True:
             trial = measure(asked.model_copy(update={"attempt": attempt}))
             tally.trials += 1
@@ -56,6 +57,7 @@ def carried_out(
             if trial.error:
                 repair()
             failures = failures + 1 if trial.error else 0
+            why = why or trial.error
             if trial.distrust and attempt < part.tries:
                 tally.repeated += 1
                 attempt += 1
@@ -68,7 +70,8 @@ def carried_out(
             try:
                 asked = steps.send(Told.of(trial))
             except StopIteration as end:
-                yield replace(trial, outcome=_outcome(part, whole, tally, end.value))
+                error = {"error": why} if why and not _has_rate(end.value) else {}
+                yield replace(trial, outcome=_outcome(part, whole, tally, end.value | error))
                 return
             attempt = 1
             yield trial
@@ -78,6 +81,11 @@ def carried_out(
 
 def _steps(part: Procedure) -> Steps:
     return mlrsearch.steps(part) if isinstance(part, MlrSearch) else rfc8219.steps(part)
+
+
+def _has_rate(found: dict[str, Any]) -> bool:
+    parts = found.get("goals") or [found.get("throughput") or {}]
+    return any(part.get("lower_pps") is not None for part in parts)
 
 
 def _outcome(part: Procedure, whole: Procedure, tally: Tally, found: dict[str, Any]) -> dict[str, Any]:

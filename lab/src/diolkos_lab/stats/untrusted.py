@@ -43,7 +43,7 @@ def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | No
         against = None  # there never was anything to compare with: what has no state ends no sessions
     complete = samples.figures(key, metric) and (against is None or samples.ratio(key, against, metric))
     measured = samples.middle(key, metric, distrusted_too=True)
-    if complete or not measured:
+    if complete or not measured or not any(metric in record["metrics"] for record in samples.trials(key)):
         return None
     ratio = samples.ratio(key, against, metric, distrusted_too=True) if against else None
     system, datapath, family, hops = key.subject.split("/")
