@@ -84,7 +84,7 @@ def test_a_path_that_fails_is_repaired_and_has_no_rate() -> None:
 def test_a_trial_that_fails_is_not_made_again_until_it_succeeds() -> None:
     """It has lost all its packets: the rate is below, although the next trial at that rate would have lost none."""
     whole, _ = _carry_out(_trial)
-    failed = max(trial.cell.load.offered for trial in whole if not trial.metrics["loss"])
+    failed = max(trial.cell.load.offered for trial in whole if trial.metrics["sent"] == trial.metrics["received"])
     once, repairs = _carry_out(lambda load: _trial(load, error="died" if load.offered == failed else None))
     assert len(repairs) == 1 and once[-1].outcome and once[-1].outcome["error"] is None
     found, without = (trials[-1].outcome["throughput"]["lower_pps"] for trials in (once, whole))
