@@ -75,14 +75,21 @@ def test_where_no_attempt_is_trusted_the_last_one_is_used_and_said_to_be() -> No
     assert outcome["tally"]["distrusted"] == len(trials) // 3
 
 
-def test_a_path_that_fails_is_repaired_and_then_given_up() -> None:
+def test_a_path_that_fails_is_repaired_and_has_no_rate() -> None:
     trials, repairs = _carry_out(lambda load: _trial(load, error="tayga has died"))
-    assert len(trials) == len(repairs) == PART.tries
+    assert len(trials) == len(repairs) <= PART.tries
     assert trials[-1].outcome and trials[-1].outcome["error"] == "tayga has died"
-    once, repairs = _carry_out(
-        lambda load: _trial(load, error="died" if load.attempt == 1 and load.offered == 20_000 else None)
-    )
+
+
+def test_a_trial_that_fails_is_not_made_again_until_it_succeeds() -> None:
+    """It has lost all its packets: the rate is below, although the next trial at that rate would have lost none."""
+    whole, _ = _carry_out(_trial)
+    failed = max(trial.cell.load.offered for trial in whole if trial.metrics["sent"] == trial.metrics["received"])
+    once, repairs = _carry_out(lambda load: _trial(load, error="died" if load.offered == failed else None))
     assert len(repairs) == 1 and once[-1].outcome and once[-1].outcome["error"] is None
+    found, without = (trials[-1].outcome["throughput"]["lower_pps"] for trials in (once, whole))
+    assert found < failed and found <= without
+    assert once[-1].outcome["tally"]["repeated"] == 0
 
 
 @pytest.mark.parametrize("part", [PART, MlrSearch(name="mlrsearch")])
@@ -198,16 +205,19 @@ def _rate_of(*bounds: tuple[float | None, float | None]) -> dict[str, Any]:
     return rate
 
 
-def test_blocks_that_met_a_limit_are_left_out_where_others_have_a_bracket() -> None:
+def test_blocks_that_met_a_limit_count_as_what_lies_beyond_it() -> None:
+    """To leave out the block in which nothing was lost would make the rate lower than the median of all."""
     rate = _rate_of((100_000, None), (75_000, 75_500), (74_000, 74_200))
-    assert (rate["lower_pps"], rate["upper_pps"]) == (74_500, 74_850), "the rate lies in its bracket"
-    assert rate["remark"] == "of 3 blocks, 1 at the highest met a limit of the rates; they are left out"
+    assert (rate["lower_pps"], rate["upper_pps"]) == (75_000, 75_500)
+    assert rate["remark"] == "of 3 blocks, 1 at the highest met a limit of the rates; they count as what lies beyond it"
+    most = _rate_of((100_000, None), (100_000, None), (74_000, 74_200))
+    assert (most["lower_pps"], most["upper_pps"], most["bounds"]) == (100_000, None, [100_000, None])
 
 
-def test_blocks_of_which_each_met_another_limit_give_no_rate() -> None:
+def test_blocks_of_which_each_met_another_limit_say_little() -> None:
     rate = _rate_of((100_000, None), (None, 10_000))
-    assert rate["lower_pps"] is rate["upper_pps"] is None
-    assert rate["remark"] == "of 2 blocks, 1 at the highest and 1 at the lowest met a limit of the rates; they are left out"
+    assert rate["upper_pps"] is None and rate["bounds"][1] is None
+    assert rate["remark"].startswith("of 2 blocks, 1 at the highest and 1 at the lowest met a limit of the rates")
 
 
 def test_what_was_interrupted_or_failed_is_said(tmp_path: Path) -> None:
@@ -220,7 +230,7 @@ def test_what_was_interrupted_or_failed_is_said(tmp_path: Path) -> None:
     failed = _write(tmp_path / "f", _carry_out(lambda load: _trial(load, error="tayga has died"))[0])
     made = summary.write(failed)
     assert made["procedures"][0]["errors"] == ["tayga has died"]
-    assert made["rows"][0]["median"] is None and made["rows"][0]["valid_trials"] == 0
+    assert made["rows"][0]["median"] == 0 and made["rows"][0]["valid_trials"] == 0, "a rate of nothing"
     assert "tayga has died" in report.write(failed.folder).read_text()
 
 

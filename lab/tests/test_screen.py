@@ -55,6 +55,6 @@ def test_the_advice_says_for_how_many_answers_there_is_too_little(record: Make) 
     assert "Too little can be trusted for a firm answer" in _shown(every)
 
 
-def test_failed_trials_are_dashes(record: Make) -> None:
+def test_failed_trials_are_rates_of_nothing(record: Make) -> None:
     text = _shown([line | {"valid": False, "error": "it died", "metrics": {}} for line in _blocks(record)])
-    assert "Not trusted" not in text and "–" in text
+    assert "Not trusted" not in text and "failed" in text

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import quantile_test
 
 from diolkos_lab import studies
-from diolkos_lab.stats import comparison, rows, untrusted
+from diolkos_lab.stats import bounds, comparison, rows, untrusted
 from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
 from diolkos_lab.verdict import verdicts
@@ -22,8 +22,9 @@ FACTORS = (("offloads", "on"), ("seconds", 1), ("streams", 1))
 NATIVE = CellKey("native/kernel/ipv6/1", "tcp-upload", FACTORS)
 TC = CellKey("diolkos/tc/ipv4/1", "tcp-upload", FACTORS)
 KEYS = [
-    *("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"),
-    *("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"),
+    *("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials", "failed_trials"),
+    *("blocks", "median", "median_bounds", "ci95", "mean", "sd", "min", "max", "p95", "p99"),
+    *("baseline", "ratio", "ratio_bounds", "ratio_ci95"),
 ]
 
 
@@ -77,25 +78,70 @@ def test_ratio_is_taken_within_blocks_and_without_the_warm_up(record: Make) -> N
     native = [1.0, 10.0, 9.0, 8.0, 4.0, 2.0, 1.0]
     samples = Samples(_blocks(record, native, [100.0] + [value / 2 for value in native[1:]]))
     ratio = samples.ratio(TC, NATIVE, "throughput")
-    assert ratio.median == 0.5
+    assert ratio.median == bounds.exactly(0.5)
     assert ratio.ci95 == (0.5, 0.5)
     assert list(ratio.by_block) == [1, 2, 3, 4, 5, 6]
 
 
-def test_distrusted_and_failed_trials_give_no_ratio(record: Make) -> None:
+def test_distrusted_trials_give_no_ratio_and_failed_ones_the_worst(record: Make) -> None:
     lines = _blocks(record, [1.0] * 9, [1.0] * 9)
     lines[4] |= {"valid": False, "distrust": [{"guard": "steal", "detail": "…"}], "metrics": {"throughput": 99.0}}
     lines[7] |= {"valid": False, "error": "it died", "metrics": {}}
     samples = Samples(lines)
     ratio = samples.ratio(TC, NATIVE, "throughput")
-    assert sorted(ratio.by_block) == [1, 4, 5, 6, 7, 8]
-    assert ratio.median == 1.0
+    assert sorted(ratio.by_block) == [1, 3, 4, 5, 6, 7, 8]
+    assert ratio.by_block[3] == bounds.failed("higher")
+    assert ratio.median == bounds.exactly(1.0)
     study = studies.load("clat")
     by_key = {(row["system"], row["metric"]): row for row in rows.rows(study, samples)}
     native, tc = by_key["native", "throughput"], by_key["diolkos", "throughput"]
     assert (native["trials"], native["valid_trials"]) == (8, 7)
     assert (tc["trials"], tc["valid_trials"]) == (8, 7)
+    assert (native["failed_trials"], tc["failed_trials"]) == (0, 1)
     assert native["max"] == 1.0
+
+
+@pytest.mark.parametrize(("metric", "load", "worst"), [("throughput", "tcp-upload", 0.0), ("rtt", "ping", np.inf)])
+def test_a_system_that_fails_most_of_the_time_has_the_worst_median(record: Make, metric: str, load: str, worst: float) -> None:
+    lines = []
+    for block in range(1, 10):
+        lines.append(record(block=block, load=load, metrics={metric: 1.0}))
+        broken = {"valid": False, "error": "it died", "metrics": {}} if block > 4 else {"metrics": {metric: 1.0}}
+        lines.append(record(block=block, load=load, system="diolkos", datapath="tc", family="ipv4", **broken))
+    row = next(row for row in rows.rows(studies.load("clat"), Samples(lines)) if row["system"] == "diolkos")
+    shown = [worst if np.isfinite(worst) else None] * 2
+    assert row["median"] == shown[0] and row["median_bounds"] == shown and row["ratio_bounds"] == shown
+    assert row["ci95"] == ([0.0, 1.0] if worst == 0 else [1.0, None])
+
+
+def test_a_search_that_met_its_limit_is_a_range_and_not_left_out(record: Make) -> None:
+    lines = []
+    for block in range(1, 8):
+        lines.append(record(block=block, load="mlrsearch", metrics={"rate": 100.0}))
+        met = {"metrics": {}, "bounds": {"rate": [150.0, None]}} if block < 5 else {"metrics": {"rate": 120.0}}
+        lines.append(record(block=block, load="mlrsearch", system="diolkos", datapath="tc", family="ipv4", **met))
+    row = next(row for row in rows.rows(studies.load("clat"), Samples(lines)) if row["system"] == "diolkos")
+    assert (row["median"], row["median_bounds"]) == (None, [150.0, None])
+    assert (row["ratio"], row["ratio_bounds"]) == (None, [1.5, None])
+    assert row["ratio_ci95"][0] == pytest.approx(1.2, abs=0.01) and row["ratio_ci95"][1] is None
+
+
+def test_the_first_trial_of_a_block_that_nobody_objects_to_counts(record: Make) -> None:
+    """Who took the last would let a system be tried until it succeeds."""
+    doubtful = {"valid": False, "distrust": [{"guard": "steal", "detail": "…"}], "metrics": {"throughput": 9.0}}
+    failed = {"valid": False, "error": "it died", "metrics": {}}
+    lines = [record(block=1, **doubtful), record(block=1, **failed), record(block=1, metrics={"throughput": 5.0})]
+    assert Samples(lines).figures(NATIVE, "throughput") == {1: bounds.failed("higher")}
+
+
+def test_blocks_of_one_build_are_no_independent_witnesses(record: Make) -> None:
+    random = np.random.default_rng(3)
+    lines = _blocks(record, [1.0] * 9, [1.0, *(1 + 0.1 * random.standard_normal(8)).tolist()])
+    alone = Samples(lines).ratio(TC, NATIVE, "throughput")
+    shared = Samples([{**line, "build": (line["block"] + 1) // 2} for line in lines]).ratio(TC, NATIVE, "throughput")
+    one = Samples([{**line, "build": 1} for line in lines]).ratio(TC, NATIVE, "throughput")
+    assert alone.ci95[0] > shared.ci95[0] and alone.ci95[1] < shared.ci95[1]
+    assert one.ci95 is None and one.median == alone.median
 
 
 def test_rows_have_the_keys_of_the_format_and_no_more(record: Make) -> None:
@@ -105,14 +151,15 @@ def test_rows_have_the_keys_of_the_format_and_no_more(record: Make) -> None:
     assert list(native) == [*KEYS, "offloads", "seconds", "streams"]
     assert native["baseline"] is None and native["ratio"] is None
     assert tc["baseline"] == "native/kernel/ipv6/1"
-    assert tc["ratio"] == 2.0 and tc["ratio_ci95"] == (2.0, 2.0)
+    assert tc["ratio"] == 2.0 and tc["ratio_ci95"] == [2.0, 2.0]
     assert tc["unit"] == "bit/s"
 
 
 def test_a_cell_in_which_everything_failed_still_has_its_row(record: Make) -> None:
     lines = [record(block=block, valid=False, error="it died", metrics={}, load="ping") for block in range(3)]
     (row,) = rows.rows(studies.load("clat"), Samples(lines))
-    assert (row["metric"], row["trials"], row["valid_trials"], row["median"]) == ("rtt", 2, 0, None)
+    assert (row["metric"], row["trials"], row["valid_trials"], row["failed_trials"]) == ("rtt", 2, 0, 2)
+    assert row["median"] is None and row["median_bounds"] == [None, None], "a time without end"
 
 
 def test_tails_of_rtt_are_those_of_packets(record: Make) -> None:

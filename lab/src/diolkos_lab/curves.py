@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The load–loss curves of a run: trials of the load `pps` gathered by path and setting, judged, and put into words.
 
-Stages: gather (only trusted trials, where every rate has enough of them) → judge → entries of summary.json, rows of its table.
+Stages: gather (only trusted trials, where every rate has enough of them) → judge → entries of summary.json. As the source of a
+cell among the samples, the PDR of a curve is a figure like any other: it has a ratio, a noise floor, rules and comparisons.
 """
 
 from collections import defaultdict
@@ -11,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from diolkos_lab.curve import judge, known, loss, resampling
+from diolkos_lab.curve import judge, known, loss, ratio, resampling
+from diolkos_lab.curve.crossing import Crossing, crossing
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
+from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.experiment.loads import Seating
-from diolkos_lab.metric import METRICS
-from diolkos_lab.stats.pairing import WARM_UP, Record
+from diolkos_lab.experiment.loads import LoadName, Seating
+from diolkos_lab.stats import bounds
+from diolkos_lab.stats.bounds import Bounds
+from diolkos_lab.stats.median import Interval
+from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Middle, Record, build_of
 
-LOAD = "pps"
-PDR = METRICS["rate"]  # the metric as which a curve stands in tables
+LOAD: LoadName = "pps"
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
@@ -63,6 +67,32 @@ class Measured:
     latency: tuple[float, float] | None  # s, typical and worst case (RFC 8219 §7.2), at the load nearest to CALM of the PDR
     cpu: Mapping[str, float]  # s of CPU per million packets that arrived, by who was charged: generator, system, threads, all
     generator: float | None  # packets/s that it and its sink reach with nothing between them
+    records: Sequence[Record]  # all its trials
+    plan: Plan  # of its blocks
+    finest: loss.Curve  # all rates, those too that only look closer at the PDR
+
+    @property
+    def key(self) -> CellKey:
+        """The cell among the samples whose figure the PDR is."""
+        return CellKey(self.setting.subject, LOAD, tuple(sorted(self.setting.factors.items())), self.setting.replica)
+
+    def middle(self, *, distrusted_too: bool = False) -> Middle | None:
+        """PDR@0.5 % in packets/s: of the whole curve with the bootstrap's interval, and of each block's own."""
+        if not (self.trusted or distrusted_too):
+            return None
+        return Middle(_pdr(self.found.pdr), self.found.pdr_ci95 and _ends(self.found), _by_block(self.finest))
+
+    def over(self, other: "Measured", *, distrusted_too: bool = False) -> Middle | None:
+        """The ratio of two PDRs, drawn by the same blocks."""
+        if not ((self.trusted and other.trusted) or distrusted_too):
+            return None
+        median = _pdr(self.found.pdr).over(_pdr(other.found.pdr))
+        blocks, others = _by_block(self.finest), _by_block(other.finest)
+        both = sorted(blocks.keys() & others.keys())
+        by_block = {block: quotient for block in both if (quotient := blocks[block].over(others[block]))}
+        if median is None:
+            return None
+        return Middle(median, ratio.interval(self.finest, other.finest, self.plan | other.plan), by_block)
 
     @property
     def bound(self) -> bool:
@@ -88,7 +118,7 @@ def gather(trials: Iterable[Record], generators: Sequence[Mapping[str, Any]]) ->
     """Every curve that the trials hold, in their order. `generators` is the list of that name in host.json."""
     groups: dict[Setting, list[Record]] = defaultdict(list)
     for trial in trials:
-        if trial["load"] == LOAD and trial["block"] != WARM_UP and trial["metrics"].get("sent"):
+        if trial["load"] == LOAD and trial["block"] != WARM_UP and (trial.get("error") or trial["metrics"].get("sent")):
             groups[_setting(trial)].append(trial)
     curves = [_measured(setting, records, generators) for setting, records in groups.items()]
     return [curve for curve in curves if curve is not None]
@@ -99,52 +129,43 @@ def entries(curves: Iterable[Measured]) -> list[dict[str, Any]]:
     return [_entry(curve) for curve in curves]
 
 
-def rows(study: str, curves: Sequence[Measured], baselines: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    """One row per curve whose PDR is bracketed and trusted, for the table of summary.json: metric `rate` is PDR@0.5 %."""
-    by_key = {(c.setting.subject, c.setting.placement, c.setting.size, c.setting.seconds, c.setting.flows): c for c in curves}
-    found = []
-    for curve in curves:
-        setting, pdr = curve.setting, curve.found.pdr.rate if curve.trusted else None
-        baseline = baselines.get(setting.subject)
-        if setting.replica != 1:
-            continue
-        other = by_key.get((baseline or "", setting.placement, setting.size, setting.seconds, setting.flows))
-        against = other.found.pdr.rate if other and other.trusted else None
-        ends = curve.found.pdr_ci95 if pdr else None
-        finite = ends is not None and bool(np.isfinite(ends).all())
-        empty = dict.fromkeys(("mean", "sd", "min", "max", "p95", "p99"))
-        found.append(
-            {
-                "study": study,
-                **{name: getattr(setting, name) for name in ("system", "datapath", "family", "hops")},
-                "load": LOAD,
-                "metric": PDR.name,
-                "unit": PDR.unit,
-                "trials": curve.trials,
-                "valid_trials": curve.trials - curve.distrusted,
-                "median": pdr,
-                **empty,
-                "ci95": list(ends) if finite and ends else None,
-                "baseline": baseline,
-                "ratio": pdr / against if pdr and against else None,
-                "ratio_ci95": None,
-                **setting.factors,
-            }
-        )
-    return found
-
-
 def _setting(trial: Record) -> Setting:
     names = ("system", "datapath", "family", "hops")
     factors = {name: value for name, value in trial["factors"].items() if name not in ("offered", "refines")}
     return Setting(**{name: trial[name] for name in names}, replica=trial.get("replica", 1), **factors)
 
 
+def _pdr(found: Crossing) -> Bounds:
+    """A PDR below the lowest load or above the highest is a range."""
+    if found.rate is not None:
+        return bounds.exactly(found.rate)
+    return bounds.at_least(found.below) if found.below is not None else bounds.at_most(found.above or 0.0)
+
+
+def _ends(found: Judgement) -> Interval:
+    """An end below the lowest load is no rate that was seen: nothing bounds it but 0."""
+    assert found.pdr_ci95
+    return max(0.0, found.pdr_ci95[0]), max(0.0, found.pdr_ci95[1])
+
+
+def _by_block(curve: loss.Curve) -> Figures:
+    """The PDR of each block's own curve: of the loads at which it has a trial, where it has the lowest and the highest."""
+    assert curve.blocks is not None
+    found = {}
+    for block in np.unique(curve.blocks[curve.blocks >= 0]).tolist():
+        mine = curve.blocks == block
+        seen = mine.any(axis=1)
+        if seen[0] and seen[-1]:
+            plr = np.nanmean(np.where(mine, curve.trials, np.nan)[seen], axis=1)
+            found[block] = _pdr(crossing(curve.rates[seen], plr))
+    return found
+
+
 def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapping[str, Any]]) -> Measured | None:
     by_rate: dict[int, list[Record]] = defaultdict(list)
     for record in records:
         by_rate[record["factors"]["offered"]].append(record)
-    valid = {rate: [record for record in group if record["valid"]] for rate, group in by_rate.items()}
+    valid = {rate: [record for record in group if _trusted(record)] for rate, group in by_rate.items()}
     steps = {rate for rate, group in by_rate.items() if not all(record["factors"].get("refines") for record in group)}
     if len(steps) < FEWEST_STEPS:
         return None
@@ -153,24 +174,37 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
     # A rate between the steps counts where it has as many trials as an interval needs, or as the steps have.
     enough = min(resampling.FEWEST, *(len(kept[rate]) for rate in steps))
     used = {rate: group for rate, group in kept.items() if rate in steps or len(group) >= enough}
-    found = _with_finer_pdr(_judge({rate: used[rate] for rate in steps}), _judge(used))
+    builds = {record["block"]: build_of(record) for record in records}
+    every = _curve(used)
+    plan = Plan.of(every, builds)
+    assert plan
+    found = _with_finer_pdr(judge.judge(_curve({rate: used[rate] for rate in steps}), plan=plan), judge.judge(every, plan=plan))
     alone = next((each for each in generators if _same(each, setting)), {})
     return Measured(
         setting,
         found,
         trials=len(records),
-        distrusted=sum(not record["valid"] for record in records),
+        distrusted=sum(not _trusted(record) for record in records),
         trusted=trusted,
         latency=_latency(found, used),
         cpu=_cpu([record for group in used.values() for record in group]),
         generator=alone.get("rate"),
+        records=records,
+        plan=plan,
+        finest=every,
     )
 
 
-def _judge(used: Mapping[int, list[Record]]) -> Judgement:
+def _trusted(record: Record) -> bool:
+    return record["valid"] or record.get("error") is not None
+
+
+def _curve(used: Mapping[int, list[Record]]) -> loss.Curve:
+    """A trial that failed lost all that it was to carry: who leaves it out makes a path that breaks down look lossless."""
     rates = sorted(used)
-    sent, received = ([[record["metrics"][name] for record in used[rate]] for rate in rates] for name in ("sent", "received"))
-    return judge.judge(loss.measure(rates, sent, received))
+    sent = [[record["metrics"].get("sent") or rate * record["factors"]["seconds"] for record in used[rate]] for rate in rates]
+    received = [[record["metrics"].get("received", 0.0) for record in used[rate]] for rate in rates]
+    return loss.measure(rates, sent, received, [[record["block"] for record in used[rate]] for rate in rates])
 
 
 def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
@@ -194,7 +228,7 @@ def _latency(found: Judgement, used: Mapping[int, list[Record]]) -> tuple[float,
 
 
 def _cpu(records: list[Record]) -> dict[str, float]:
-    packets = sum(record["metrics"]["received"] for record in records)
+    packets = sum(record["metrics"].get("received", 0.0) for record in records)
     names = ("generator", "system", "threads", "all")
     sums = {name: sum(record["metrics"].get(f"cpu_{name}", 0.0) for record in records) for name in names}
     return {name: value / packets * 1e6 for name, value in sums.items()} if packets else {}
@@ -223,6 +257,7 @@ def _entry(curve: Measured) -> dict[str, Any]:
         "potential_index": found.potential,
         "saturation_index": found.saturation,
         "verdict": found.verdict,
+        "firm": found.firm,
         "reason": {name: judge.reason(found, rule) for name, rule in RULES.items()},
         "good_share": found.good_share,
         "rule": DEFAULT_RULE,

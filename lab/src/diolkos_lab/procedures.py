@@ -5,6 +5,7 @@ Stages: outcomes in the place of trials, for the table of summary.json. Beside t
 figures over the blocks (trusted ones alone, where there are some) → entries of summary.json.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ import numpy as np
 
 from diolkos_lab import curves
 from diolkos_lab.metric import METRICS
-from diolkos_lab.stats.median import interval, median
-from diolkos_lab.stats.pairing import WARM_UP, Record
+from diolkos_lab.stats import bounds, hierarchy
+from diolkos_lab.stats.bounds import Bounds, ends_as_json
+from diolkos_lab.stats.median import Interval, median
+from diolkos_lab.stats.pairing import WARM_UP, Record, build_of
 
 LOADS = ("mlrsearch", "rfc8219")
 RATE = METRICS["rate"]  # the metric as which what is found stands in tables
@@ -38,20 +41,28 @@ class Rate:
 
     name: str  # "NDR", "PDR@0.5 %" or "throughput"
     loss_ratio: float
-    lower: Mapping[int, float]  # block to packets/s: the highest rate that keeps to the loss ratio
-    upper: Mapping[int, float]  # the lowest that does not
+    lower: Mapping[int, Bounds]  # block to packets/s: the highest rate that keeps to the loss ratio; a range at a limit
+    upper: Mapping[int, float]  # the lowest that does not; infinite where the search met its highest rate
     conditional: Mapping[int, float]  # conditional throughput, of MLRsearch
+    builds: tuple[tuple[int, ...], ...]  # the blocks of each build of the lanes
     trusted: bool  # of distrusted trials otherwise: no block has trusted ones at its bounds
     blocks: int  # in which the procedure came to its end
-    remark: str | None  # why there is no such rate
+    remark: str | None  # why there is no such rate, or what stands beside it
+
+    @property
+    def found(self) -> Bounds | None:
+        """The median over the blocks: a range where it fell on blocks that met a limit."""
+        return bounds.median(list(self.lower.values())) if self.lower else None
 
     @property
     def value(self) -> float | None:
-        return median(list(self.lower.values())) if self.lower else None
+        """The median, or what it is at least; None where all that is known is that it is less than `above`."""
+        return (self.found.low or None) if self.found else None
 
     @property
     def above(self) -> float | None:
-        return median(list(self.upper.values())) if self.upper else None
+        above = median(list(self.upper.values())) if self.upper else math.inf
+        return above if math.isfinite(above) else None
 
     @property
     def forwarded(self) -> float | None:
@@ -59,8 +70,8 @@ class Rate:
         return median(list(self.conditional.values())) if self.conditional else None
 
     @property
-    def ci95(self) -> tuple[float, float] | None:
-        return interval(list(self.lower.values()))
+    def ci95(self) -> Interval | None:
+        return hierarchy.interval([[self.lower[block] for block in build if block in self.lower] for build in self.builds])
 
 
 @dataclass(frozen=True)
@@ -130,17 +141,19 @@ def gather(trials: Iterable[Record], generators: Sequence[Mapping[str, Any]]) ->
     """Every part of a procedure that the trials hold, in their order. `generators` is the list of that name in host.json."""
     outcomes: dict[Setting, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     begun: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+    builds: dict[int, int] = {}
     for trial in trials:
         if trial["load"] in LOADS and trial["block"] != WARM_UP:
             begun[_where(trial)].add(trial["block"])
+            builds[trial["block"]] = build_of(trial)
             if "outcome" in trial:
                 outcomes[_setting(trial)][trial["block"]] = trial["outcome"]
     ended = {_where_of(setting) for setting in outcomes}
     found = [
-        _found(setting, by_block, begun[_where_of(setting)] - by_block.keys(), generators)
+        _found(setting, by_block, begun[_where_of(setting)] - by_block.keys(), generators, builds)
         for setting, by_block in outcomes.items()
     ]
-    return found + [_never_ended(where, blocks, generators) for where, blocks in begun.items() if where not in ended]
+    return found + [_never_ended(where, blocks, generators, builds) for where, blocks in begun.items() if where not in ended]
 
 
 def entries(found: Iterable[Found]) -> list[dict[str, Any]]:
@@ -152,28 +165,37 @@ def in_their_place(trials: Iterable[Record]) -> Iterator[Record]:
     """The trials, with one record for each rate that a procedure found in the place of its trials: metric `rate`, packets/s.
 
     So what is said of trials (median, ratio within a block, noise floor, verdicts, comparison of runs) is said of these too.
-    A rate that a limit of the search hides, above or below, is none.
+    A rate that a limit of the search hides, above or below, is the range beyond it.
     """
-    for trial in trials:
+    kept = list(trials)
+    wanted: dict[tuple[Any, ...], dict[float, None]] = defaultdict(dict)  # the loss ratios that each search is for
+    for trial in kept:
+        if trial["load"] in LOADS and "outcome" in trial and not trial["outcome"]["error"]:
+            wanted[_where(trial)] |= {found["loss_ratio"]: None for _, found in _bounds(trial["outcome"])}
+    for trial in kept:
         if trial["load"] not in LOADS:
             yield trial
         elif "outcome" in trial:
-            yield from _records(trial, trial["outcome"])
+            yield from _records(trial, trial["outcome"], wanted[_where(trial)])
 
 
-def _records(trial: Record, outcome: Mapping[str, Any]) -> Iterator[Record]:
+def _records(trial: Record, outcome: Mapping[str, Any], wanted: Iterable[float]) -> Iterator[Record]:
     factors = {"offloads": trial["factors"]["offloads"], **outcome["plan"]}
     if outcome["error"]:
-        yield {**trial, "factors": factors, "valid": False, "distrust": [], "error": outcome["error"], "metrics": {}}
+        failed = {**trial, "valid": False, "distrust": [], "error": outcome["error"], "metrics": {}}
+        if outcome.get("gave_up"):
+            failed |= {"valid": True, "error": None, "bounds": {"rate": bounds.UNKNOWN.as_json}}
+        for each in [{**factors, "loss_ratio": ratio} for ratio in wanted] or [factors]:
+            yield {**failed, "factors": each}
         return
-    for _, bounds in _bounds(outcome):
+    for _, found in _bounds(outcome):
         yield {
             **trial,
-            "factors": {**factors, "loss_ratio": bounds["loss_ratio"]},
-            "valid": not bounds["distrusted"],
-            "distrust": [DOUBT] if bounds["distrusted"] else [],
+            "factors": {**factors, "loss_ratio": found["loss_ratio"]},
+            "valid": not found["distrusted"],
+            "distrust": [DOUBT] if found["distrusted"] else [],
             "error": None,
-            "metrics": {RATE.name: bounds["lower_pps"]} if _bracketed(bounds) else {},
+            **_found_rate(found),
         }
 
 
@@ -218,7 +240,9 @@ def _setting(trial: Record) -> Setting:
     )
 
 
-def _never_ended(where: tuple[Any, ...], blocks: set[int], generators: Sequence[Mapping[str, Any]]) -> Found:
+def _never_ended(
+    where: tuple[Any, ...], blocks: set[int], generators: Sequence[Mapping[str, Any]], builds: Mapping[int, int]
+) -> Found:
     *path, replica, procedure, placement, size, flows, offloads = where
     named = dict(zip(PATH, path, strict=True))
     setting = Setting(
@@ -231,7 +255,7 @@ def _never_ended(where: tuple[Any, ...], blocks: set[int], generators: Sequence[
         flows=flows,
         offloads=offloads,
     )
-    return _found(setting, {}, blocks, generators)
+    return _found(setting, {}, blocks, generators, builds)
 
 
 def _found(
@@ -239,6 +263,7 @@ def _found(
     by_block: Mapping[int, Mapping[str, Any]],
     unfinished: Iterable[int],
     generators: Sequence[Mapping[str, Any]],
+    builds: Mapping[int, int],
 ) -> Found:
     alone = next(
         (each for each in generators if all(each.get(n) == getattr(setting, n) for n in ("family", "placement", "size"))), {}
@@ -246,9 +271,14 @@ def _found(
     ended = {block: outcome for block, outcome in by_block.items() if not outcome["error"]}
     looked_for: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for block, outcome in ended.items():
-        for name, bounds in _bounds(outcome):
-            looked_for[name][block] = bounds
-    rates = [_rate(name, bounds) for name, bounds in looked_for.items()]
+        for name, found in _bounds(outcome):
+            looked_for[name][block] = found
+    broken = {
+        block: bounds.UNKNOWN if outcome.get("gave_up") else bounds.failed("higher")
+        for block, outcome in by_block.items()
+        if outcome["error"]
+    }
+    rates = [_rate(name, by_block, broken, builds) for name, by_block in looked_for.items()]
     return Found(setting, rates, by_block, len(set(unfinished)), alone.get("rate"))
 
 
@@ -266,41 +296,51 @@ def _bounds(outcome: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [("throughput", {**outcome["throughput"], **limits, "loss_ratio": 0.0})]
 
 
-def _bracketed(bounds: Mapping[str, Any]) -> bool:
-    """Between two rates that were measured; no limit of the search was met."""
-    return bounds["lower_pps"] is not None and bounds["upper_pps"] is not None
+def _figure(found: Mapping[str, Any]) -> Bounds:
+    """Between two rates that were measured, or beyond a limit of the search."""
+    if found["lower_pps"] is None:
+        return bounds.at_most(float(found["lowest"]))
+    if found["upper_pps"] is None:
+        return bounds.at_least(float(found["lower_pps"]))
+    return bounds.exactly(float(found["lower_pps"]))
+
+
+def _found_rate(found: Mapping[str, Any]) -> dict[str, Any]:
+    figure = _figure(found)
+    return {"metrics": {"rate": figure.low}} if figure.exact else {"metrics": {}, "bounds": {"rate": figure.as_json}}
 
 
 def rate_name(loss_ratio: float) -> str:
     return f"PDR@{loss_ratio * 100:g} %" if loss_ratio else "NDR"
 
 
-def _rate(name: str, by_block: Mapping[int, Mapping[str, Any]]) -> Rate:
-    firm = {block: bounds for block, bounds in by_block.items() if not bounds["distrusted"]}
+def _rate(
+    name: str, by_block: Mapping[int, Mapping[str, Any]], broken: Mapping[int, Bounds], builds: Mapping[int, int]
+) -> Rate:
+    """`broken` is what blocks count for in which the procedure did not come to its end."""
+    firm = {block: found for block, found in by_block.items() if not found["distrusted"]}
     used = firm or by_block
     first = next(iter(used.values()))
-    too_low = sum(bounds["upper_pps"] is None for bounds in used.values())
-    too_high = sum(bounds["lower_pps"] is None for bounds in used.values())
+    too_low = sum(found["upper_pps"] is None for found in used.values())
+    too_high = sum(found["lower_pps"] is None for found in used.values())
     remark = None
     if too_high == len(used):
         remark = f"more is lost even at the lowest rate, {first['lowest']} packets/s"
     elif too_low == len(used):
         remark = f"no more is lost even at the highest rate, {first['highest']} packets/s"
     elif too_low or too_high:
-        # What such blocks say is no median's business: it would lie outside the bracket of the others.
         met = [f"{count} at the {end}" for count, end in ((too_low, "highest"), (too_high, "lowest")) if count]
-        remark = f"of {len(used)} blocks, {' and '.join(met)} met a limit of the rates; they are left out"
-        used = {block: bounds for block, bounds in used.items() if _bracketed(bounds)}
-
-    def each(key: str) -> dict[int, float]:
-        return {block: float(bounds[key]) for block, bounds in used.items() if bounds.get(key) is not None}
-
+        remark = f"of {len(used)} blocks, {' and '.join(met)} met a limit of the rates; they count as what lies beyond it"
+    shared: dict[int, list[int]] = defaultdict(list)
+    for block in (*used, *broken):
+        shared[builds[block]].append(block)
     return Rate(
         name,
         first["loss_ratio"],
-        each("lower_pps"),
-        each("upper_pps"),
-        each("conditional_pps"),
+        {block: _figure(found) for block, found in used.items()} | dict(broken),
+        {block: math.inf if found["upper_pps"] is None else float(found["upper_pps"]) for block, found in used.items()},
+        {block: float(found["conditional_pps"]) for block, found in used.items() if found.get("conditional_pps") is not None},
+        tuple(map(tuple, shared.values())),
         bool(firm),
         len(by_block),
         remark,
@@ -319,7 +359,8 @@ def _entry(found: Found) -> dict[str, Any]:
                 "lower_pps": rate.value,
                 "upper_pps": rate.above,
                 "conditional_pps": rate.forwarded,
-                "ci95": list(rate.ci95) if rate.ci95 else None,
+                "bounds": rate.found.as_json if rate.found else None,
+                "ci95": rate.ci95 and ends_as_json(rate.ci95),
                 "blocks": rate.blocks,
                 "trusted": rate.trusted,
                 "remark": rate.remark,

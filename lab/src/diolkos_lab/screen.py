@@ -333,29 +333,43 @@ def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]]
     """A figure and its ratio, in brackets what cannot be trusted, or dashes for what was not measured."""
     if row is None:
         return "–", "–"
-    doubtful = untrusted.beside(distrusted, row) or {"median": None, "ratio": None}
-    if row["median"] is not None:
-        value = _over_interval(row["median"] * scale, row["ci95"] and [bound * scale for bound in row["ci95"]])
-    elif doubtful["median"] is not None:
+    doubtful = untrusted.beside(distrusted, row)
+    if row["median_bounds"] is not None:
+        value = _over_interval(row["median_bounds"], row["ci95"], scale)
+    elif doubtful and doubtful["median"] is not None:
         value = f"[dim]({_short(doubtful['median'] * scale)})[/]"
     else:
         return "–", "–"
-    if row["ratio"] is not None:
-        return value, _over_interval(row["ratio"], row["ratio_ci95"])
-    return value, f"[dim]({_short(doubtful['ratio'])})[/]" if doubtful["ratio"] is not None else ""
+    if row["ratio_bounds"] is not None:
+        return value, _over_interval(row["ratio_bounds"], row["ratio_ci95"])
+    return value, f"[dim]({_short(doubtful['ratio'])})[/]" if doubtful and doubtful["ratio"] is not None else ""
 
 
-def _over_interval(value: float, ci95: Sequence[float] | None) -> str:
-    return f"{_short(value)}\n" + (f"[dim]{_shorter(ci95[0])}–{_shorter(ci95[1])}[/]" if ci95 else "")
+def _over_interval(bounds: Sequence[float | None], ci95: Sequence[float | None] | None, scale: float = 1.0) -> str:
+    """A null in files is an end that is infinite."""
+    low, high = (math.inf if end is None else end * scale for end in bounds)
+    ends = [math.inf if end is None else end * scale for end in ci95 or ()]
+    interval = f"[dim]{_shorter(ends[0])}–{_shorter(ends[1])}[/]" if ends else ""
+    if low == high:
+        middle = _short(low) if low else "0 (failed)"
+    elif math.isinf(high):
+        middle = f"≥ {_short(low)}"
+    else:
+        middle = f"≤ {_short(high)}" if not low else f"{_short(low)}–{_short(high)}"
+    return f"{middle}\n{interval}"
 
 
 def _short(value: float) -> str:
     """Three figures above one, thousandths below."""
+    if math.isinf(value):
+        return "∞"
     return f"{value:.{max(0, 2 - int(math.log10(value)))}f}" if value >= 1 else f"{value:.3f}"
 
 
 def _shorter(value: float) -> str:
     """Three figures, at most two of them after the point; the verdicts have the rest."""
+    if math.isinf(value):
+        return "∞"
     return f"{value:.{min(2, max(0, 2 - int(math.log10(value))))}f}" if value >= 1 else f"{value:.2f}"
 
 

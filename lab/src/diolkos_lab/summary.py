@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """summary.json: all that a run says, made from the result folder alone, so that it can be made again at any time."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,9 +15,8 @@ from diolkos_lab.verdict import verdicts
 
 def summarize(result: folder.Result) -> dict[str, Any]:
     """Shape as in the design; every median and interval in SI units, null where there is none."""
-    samples = Samples(trial for trial in procedures.in_their_place(result.trials) if trial["load"] != curves.LOAD)
     found = gathered(result)
-    baselines = {subject.key: subject.baseline_key for subject in result.study.system}
+    samples = sampled(result, found)
     missing = result.header.get("missing", [])
     return {
         "format": FORMAT,
@@ -28,11 +28,16 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "missing": missing,
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
-        "rows": [*rows.rows(result.study, samples), *curves.rows(result.study.name, found, baselines)],
+        "rows": rows.rows(result.study, samples),
         "untrusted": untrusted.entries(result.study, samples),
         "curves": curves.entries(found),
         "procedures": procedures.entries(gathered_procedures(result)),
     }
+
+
+def sampled(result: folder.Result, found: Sequence[curves.Measured]) -> Samples:
+    """All figures of a run by cell: of trials, of procedures, and of the curves found."""
+    return Samples((trial for trial in procedures.in_their_place(result.trials) if trial["load"] != curves.LOAD), found)
 
 
 def gathered(result: folder.Result) -> list[curves.Measured]:

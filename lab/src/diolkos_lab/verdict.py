@@ -3,17 +3,23 @@
 
 A claim is met when the whole 95 % interval of the ratio lies on the right side of the threshold, not met when the whole
 interval lies on the wrong side, and undecided when the interval spans it or there are too few trusted blocks to have one.
+Where a path and its twin differ by more than chance, something but the system moves the figures: by so much the interval
+is widened first.
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from diolkos_lab.experiment.definition import Claim, Study, Subject
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS
-from diolkos_lab.stats.median import FEWEST
-from diolkos_lab.stats.pairing import CellKey, Ratio, Samples
+from diolkos_lab.stats.bounds import Bounds, ends_as_json
+from diolkos_lab.stats.hierarchy import FEWEST_BUILDS
+from diolkos_lab.stats.median import FEWEST, Interval
+from diolkos_lab.stats.pairing import CellKey, Middle, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 
@@ -25,10 +31,10 @@ def verdicts(study: Study, samples: Samples, missing: Mapping[str, str]) -> list
     ]
 
 
-def decide(claim: Claim, ratio: Ratio | None) -> str:
-    if ratio is None or ratio.ci95 is None:
+def decide(claim: Claim, ci95: Interval | None) -> str:
+    if ci95 is None:
         return UNDECIDED
-    low, high = ratio.ci95
+    low, high = ci95
     if claim.at_least is not None:
         return MET if low >= claim.at_least else NOT_MET if high < claim.at_least else UNDECIDED
     assert claim.at_most is not None
@@ -45,17 +51,33 @@ def _of_load(study: Study, claim: Claim, load: LoadName, samples: Samples, missi
         if system in missing:
             return [_verdict(claim, load, {}, None, f"{system} was not measured: {missing[system]}", other)]
     if not cells:
-        # What a curve says is not among the samples.
-        why = "the ratio of two PDRs has no interval" if load == "pps" else "the run holds no trial of it"
-        return [_verdict(claim, load, {}, None, why, other)]
+        return [_verdict(claim, load, {}, None, "the run holds no trial of it", other)]
     varying = _varying(cells)
     found = []
     for key in cells:
         against = CellKey(other, key.load, tuple(sorted({**dict(key.factors), **claim.against_where}.items())))
         ratio = samples.ratio(key, against, claim.metric)
         level = {name: value for name, value in key.factors if name in varying}
-        found.append(_verdict(claim, load, level, ratio, _why_not(samples, key, against, ratio), other))
+        why_not, bias = _why_not(samples, key, against, ratio), _bias(samples, key, claim)
+        found.append(_verdict(claim, load, level, ratio, why_not, other, bias, _failures(samples, key, against)))
     return found
+
+
+def _bias(samples: Samples, key: CellKey, claim: Claim) -> float:
+    """By how much a path differs from its twin at least, where that is more than chance: 0.02 for 2 %. Of several twins, the
+    most."""
+    twins = [each for each in samples.cells() if each.replica == 2 and (each.load, each.factors) == (key.load, key.factors)]
+    ratios = [samples.ratio(twin, replace(twin, replica=1), claim.metric) for twin in twins]
+    ends = [each.ci95 for each in ratios if each and each.ci95]
+    return max((max(low - 1, 1 - high, 0.0) for low, high in ends), default=0.0)
+
+
+def _failures(samples: Samples, *cells: CellKey) -> str:
+    """How many blocks failed, as part of a sentence; empty where none did."""
+    errors = {
+        record["block"]: record["error"] for cell in cells for record in reversed(samples.trials(cell)) if record["error"]
+    }
+    return f", of which {len(errors)} failed, first because {errors[min(errors)]}" if errors else ""
 
 
 def _subject(study: Study, name: str | None) -> Subject:
@@ -72,33 +94,41 @@ def _varying(cells: list[CellKey]) -> set[str]:
     return {name for name, value in cells[0].factors if any(dict(key.factors).get(name) != value for key in cells)}
 
 
-def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Ratio | None) -> str | None:
+def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | None) -> str | None:
     """Why there is no interval, or None when there is one."""
     if ratio and ratio.ci95:
         return None
     blocks = len(ratio.by_block) if ratio else 0
-    failed = next((record["error"] for record in samples.trials(key) if record["error"]), None)
-    if failed and not blocks:
-        return f"every trial failed, the first because {failed}"
+    if blocks >= FEWEST:
+        return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
     distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
     have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
     return f"only {have} trusted trials of both ({distrusted} trials are distrusted), {FEWEST} are needed"
 
 
 def _verdict(
-    claim: Claim, load: LoadName, level: dict[str, Any], ratio: Ratio | None, obstacle: str | None, other: str
+    claim: Claim,
+    load: LoadName,
+    level: dict[str, Any],
+    ratio: Middle | None,
+    obstacle: str | None,
+    other: str,
+    bias: float = 0.0,
+    failures: str = "",
 ) -> dict[str, Any]:
-    outcome = decide(claim, ratio)
+    ci95 = (ratio.ci95[0] * (1 - bias), ratio.ci95[1] * (1 + bias)) if ratio and ratio.ci95 else None
+    outcome = decide(claim, ci95)
     bound = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
     what = f"{claim.system} {claim.datapath}, {LOADS[load].words}"
     if level:
         what += f" ({', '.join(f'{name} {value}' for name, value in level.items())})"
     of = _in_words(other, claim.against_where)
-    if ratio and ratio.ci95:
-        low, high = ratio.ci95
-        interval = f"95 % interval {_times(low)} to {_times(high)}"
-        measured = f"{METRICS[claim.metric].words} is {_times(ratio.median)} times that of {of} ({interval}"
-        sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks); the rule asks for {bound}"
+    if ratio and ci95:
+        interval = f"95 % interval {_times(ci95[0])} to {_times(ci95[1])}"
+        widened = f", {bias:.1%} of each end for what a path and its twin differ by" if bias else ""
+        words = METRICS[claim.metric].words
+        measured = f"{words} is {_times_of(ratio.median)} times that of {of} ({interval}{widened}"
+        sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks{failures}); the rule asks for {bound}"
         sentence += ", and the interval spans it." if outcome == UNDECIDED else "."
     else:
         sentence = f"{what}: not decided, because {obstacle}; the rule asks for {bound} of {of}."
@@ -107,13 +137,24 @@ def _verdict(
         "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {LOADS[load].words}: {bound}",
         "outcome": outcome,
         "sentence": f"{outcome.capitalize()}. {sentence}",
-        "value": ratio.median if ratio else None,
-        "ci95": ratio.ci95 if ratio else None,
+        "value": ratio.median.number if ratio else None,
+        "value_bounds": ratio.median.as_json if ratio else None,
+        "ci95": ci95 and ends_as_json(ci95),
     }
+
+
+def _times_of(ratio: Bounds) -> str:
+    if ratio.exact:
+        return _times(ratio.low)
+    if math.isinf(ratio.high):
+        return f"at least {_times(ratio.low)}"
+    return f"{_times(ratio.low)} to {_times(ratio.high)}" if ratio.low else f"at most {_times(ratio.high)}"
 
 
 def _times(ratio: float) -> str:
     """Three digits that mean something, also when the last of them are zeros."""
+    if math.isinf(ratio):
+        return "infinitely many"
     return f"{ratio:.3g}" if ratio >= 10 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 

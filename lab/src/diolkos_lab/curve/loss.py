@@ -25,6 +25,8 @@ class Curve:
     runs: NDArray[np.int64]  # K, number of trials at each load
     trials: Array  # PLR of each trial, n by max(K); NaN behind the last trial of a load that has fewer
     sent: Array  # packets sent per trial, mean over the trials
+    # The block of each trial, as `trials`, and -1 behind the last; None where trials have no blocks.
+    blocks: NDArray[np.int64] | None = None
 
     @cached_property
     def plr(self) -> Array:
@@ -79,20 +81,27 @@ class Curve:
         return int(np.count_nonzero(self.trials < 0))
 
 
-def measure(rates: Sequence[float], tx: Sequence[ArrayLike], rx: Sequence[ArrayLike]) -> Curve:
+def measure(
+    rates: Sequence[float],
+    tx: Sequence[ArrayLike],
+    rx: Sequence[ArrayLike],
+    blocks: Sequence[Sequence[int]] | None = None,
+) -> Curve:
     """The curve of counted packets: entry i of `tx` and `rx` holds one count per trial at `rates[i]` packets/s.
 
-    Loads may come in any order and have different numbers of trials; the trials of equal loads are pooled. Raises
-    ValueError when there is no load, a load has no trial, or a rate or a number of sent packets is not above zero.
+    Loads may come in any order and have different numbers of trials; the trials of equal loads are pooled. `blocks` has the
+    block of each trial: those of one block saw the same weather, at all loads. Raises ValueError when there is no load, a
+    load has no trial, or a rate or a number of sent packets is not above zero.
     """
-    pooled: dict[float, tuple[list[Array], list[Array]]] = {}
-    for rate, sent, received in zip(rates, tx, rx, strict=True):
+    pooled: dict[float, tuple[list[Array], list[Array], list[Array]]] = {}
+    for at, (rate, sent, received) in enumerate(zip(rates, tx, rx, strict=True)):
         counts = tuple(np.atleast_1d(np.asarray(count, dtype=float)) for count in (sent, received))
-        if counts[0].shape != counts[1].shape or counts[0].size == 0:
+        seen_in = np.asarray(blocks[at], dtype=float) if blocks is not None else np.full(counts[0].shape, -1.0)
+        if not counts[0].shape == counts[1].shape == seen_in.shape or counts[0].size == 0:
             raise ValueError(f"at {rate:g} packets/s the counts of sent and received packets do not pair up")
         if not (rate > 0 and np.isfinite(rate) and (counts[0] > 0).all() and (counts[1] >= 0).all()):
             raise ValueError(f"at {rate:g} packets/s a count or the rate is not a positive number")
-        for kept, count in zip(pooled.setdefault(float(rate), ([], [])), counts, strict=True):
+        for kept, count in zip(pooled.setdefault(float(rate), ([], [], [])), (*counts, seen_in), strict=True):
             kept.append(count)
     if not pooled:
         raise ValueError("a curve needs at least one offered load")
@@ -101,9 +110,12 @@ def measure(rates: Sequence[float], tx: Sequence[ArrayLike], rx: Sequence[ArrayL
     received_by_rate = [np.concatenate(pooled[rate][1]) for rate in ordered]
     runs = np.array([len(sent) for sent in sent_by_rate])
     trials = np.full((len(ordered), int(runs.max())), np.nan)
-    for row, sent, received in zip(trials, sent_by_rate, received_by_rate, strict=True):
-        row[: len(sent)] = (sent - received) / sent
-    return Curve(np.array(ordered), runs, trials, np.array([sent.mean() for sent in sent_by_rate]))
+    table = np.full(trials.shape, -1)
+    for index, (sent, received) in enumerate(zip(sent_by_rate, received_by_rate, strict=True)):
+        trials[index, : len(sent)] = (sent - received) / sent
+        table[index, : len(sent)] = np.concatenate(pooled[ordered[index]][2])
+    mean = np.array([sent.mean() for sent in sent_by_rate])
+    return Curve(np.array(ordered), runs, trials, mean, table if blocks is not None else None)
 
 
 def increase_ratio(rates: Array, plr: Array) -> Array:

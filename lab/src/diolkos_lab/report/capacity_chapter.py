@@ -11,7 +11,7 @@ from diolkos_lab.report.quantities import NONE, THIN, TO
 from diolkos_lab.report.session_chapters import name, where
 from diolkos_lab.report.tables import Table
 from diolkos_lab.run.opening import STRAY
-from diolkos_lab.stats.median import Interval, interval, median
+from diolkos_lab.stats.median import Interval
 from diolkos_lab.stats.pairing import CellKey, Samples
 
 METRICS: tuple[MetricName, ...] = ("capacity", "too_many", "held_of_too_many", "lost_of_too_many", "limit")
@@ -85,18 +85,19 @@ class Capacity:
 
 def found(samples: Samples, key: CellKey) -> Capacity | None:
     """None where no trial came to its end."""
-    doubtful = not samples.values(key, "capacity")
-    values = {metric: list(samples.values(key, metric, distrusted_too=doubtful).values()) for metric in METRICS}
-    if not values["capacity"]:
+    doubtful = not samples.figures(key, "capacity")
+    found = {metric: samples.middle(key, metric, distrusted_too=doubtful) for metric in METRICS}
+    held, too_many = found["capacity"], found["too_many"]
+    if not held:
         return None
-    middle = {metric: median(each) if each else None for metric, each in values.items()}
-    if len(values["too_many"]) < len(values["capacity"]) / 2:
+    middle = {metric: each.median.low if each else None for metric, each in found.items()}
+    if not too_many or len(too_many.by_block) < len(held.by_block) / 2:
         # Most searches came to their end before the table was full.
         middle |= dict.fromkeys(("too_many", "held_of_too_many", "lost_of_too_many"))
     return Capacity(
         subject=key.subject,
-        held=median(values["capacity"]),
-        ci95=None if doubtful else interval(values["capacity"]),
+        held=held.median.low,
+        ci95=None if doubtful else held.ci95,
         too_many=middle["too_many"],
         held_of_too_many=middle["held_of_too_many"],
         lost_of_too_many=middle["lost_of_too_many"],

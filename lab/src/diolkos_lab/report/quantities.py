@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from diolkos_lab.metric import named
-from diolkos_lab.report.read import Interval
+from diolkos_lab.report.read import Ends, Interval
 
 NONE = TO = "\u2013"  # en dash
 MINUS = "\u2212"
+ENDLESS = "\u221e"
 THIN = "\u202f"  # narrow no-break space, between a number and its unit
 
 
@@ -44,8 +45,10 @@ def scale(metric: str, values: Iterable[float | None], unit: str = "") -> Scale:
 
 def digits(value: float | None, significant: int = 3) -> str:
     """`significant` digits, never an exponent: 0.0123, 1.23, 123, 12345."""
-    if value is None or not math.isfinite(value):
+    if value is None or math.isnan(value):
         return NONE
+    if math.isinf(value):
+        return ENDLESS
     if value == 0:
         return "0"
     decimals = significant - 1 - math.floor(math.log10(abs(value)))
@@ -62,7 +65,7 @@ def percent_decimals(ratio: float, ci: Interval | None, fewest: int | None = Non
         fewest = 0 if abs(ratio) >= 0.1 else 1
     if ci is None:
         return fewest
-    width = 100 * (ci[1] - ci[0])
+    width = 100 * (ci[1] - ci[0])  # infinite where an end is
     for decimals in range(fewest, 3):
         if width >= 1.5 * 10**-decimals:
             return decimals
@@ -74,17 +77,17 @@ def percent(ratio: float | None, ci: Interval | None = None, fewest: int | None 
     if ratio is None:
         return NONE
     d = percent_decimals(ratio, ci, fewest)
-    text = f"{100 * ratio:.{d}f}{THIN}%"
+    text = f"{_fixed(100 * ratio, d)}{THIN}%"
     if ci is None:
         return text
-    return f"{text} [{100 * ci[0]:.{d}f}{TO}{100 * ci[1]:.{d}f}{THIN}%]".replace("-", MINUS)
+    return f"{text} [{_fixed(100 * ci[0], d)}{TO}{_fixed(100 * ci[1], d)}{THIN}%]".replace("-", MINUS)
 
 
 def times(ratio: float, ci: Interval | None = None) -> str:
     """5.93 [5.5, 6.3] → "5.9 times [5.5-6.3]"."""
     d = 1 if ratio < 100 else 0
-    text = f"{ratio:.{d}f} times"
-    return text if ci is None else f"{text} [{ci[0]:.{d}f}{TO}{ci[1]:.{d}f}]"
+    text = f"{_fixed(ratio, d)} times"
+    return text if ci is None else f"{text} [{_fixed(ci[0], d)}{TO}{_fixed(ci[1], d)}]"
 
 
 def factor(ratio: float, ci: Interval | None = None) -> str:
@@ -92,8 +95,22 @@ def factor(ratio: float, ci: Interval | None = None) -> str:
     width = None if ci is None else ci[1] - ci[0]
     fewest = 1 if ratio >= 2 else 2
     d = 2 if width is None else next((d for d in range(fewest, 3) if width >= 1.5 * 10**-d), 3)
-    text = f"{ratio:.{d}f}"
-    return text if ci is None else f"{text} [{ci[0]:.{d}f}{TO}{ci[1]:.{d}f}]"
+    text = _fixed(ratio, d)
+    return text if ci is None else f"{text} [{_fixed(ci[0], d)}{TO}{_fixed(ci[1], d)}]"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    return ENDLESS if math.isinf(value) else f"{value:.{decimals}f}"
+
+
+def limits(ends: Ends, text: Callable[[float], str]) -> str:
+    """A figure that is no number: "\u2265 1.5" where a search met its highest rate, "\u221e" for a time that had no end."""
+    low, high = ends
+    if low == high:
+        return text(low)
+    if math.isinf(high):
+        return f"\u2265 {text(low)}" if low else "not known"
+    return f"{text(low)}{TO}{text(high)}" if low else f"\u2264 {text(high)}"
 
 
 def ratio_of(metric: str) -> Callable[..., str]:

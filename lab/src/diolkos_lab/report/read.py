@@ -25,6 +25,7 @@ from diolkos_lab.samples import contents
 from diolkos_lab.samples.contents import FORMAT, Contents, FileName
 
 Interval = tuple[float, float]
+Ends = tuple[float, float]  # equal ones are a number; either may be infinite
 
 
 class UnreadableFolder(UsageFault):
@@ -89,6 +90,9 @@ class Row:
     ratio_ci95: Interval | None
     raw: dict[str, Any] = field(repr=False, hash=False, compare=False, default_factory=dict)
     distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of distrusted trials
+    # Where the median or the ratio is no number: what it lies between.
+    median_bounds: Ends | None = None
+    ratio_bounds: Ends | None = None
 
 
 @dataclass(frozen=True)
@@ -320,6 +324,8 @@ def _row(record: dict[str, Any], factors: Factors) -> Row:
         ratio=number(record.get("ratio")),
         ratio_ci95=interval(record.get("ratio_ci95")),
         raw=record,
+        median_bounds=_ends(record.get("median_bounds")),
+        ratio_bounds=_ends(record.get("ratio_bounds")),
     )
 
 
@@ -349,14 +355,20 @@ def number(raw: object) -> float | None:
 
 
 def interval(raw: object) -> Interval | None:
-    """A pair of finite numbers in order, or None."""
+    """A pair of numbers in order, or None. A second one that is null has no end."""
     if not isinstance(raw, Iterable) or isinstance(raw, (str, dict)):
         return None
-    ends = [number(v) for v in raw]
-    if len(ends) != 2:
-        return None
-    low, high = ends
+    found = list(raw)
+    low = number(found[0]) if len(found) == 2 else None
+    high = math.inf if low is not None and found[1] is None else number(found[1]) if low is not None else None
     return None if low is None or high is None else (min(low, high), max(low, high))
+
+
+def _ends(raw: object) -> Ends | None:
+    """What a figure lies between. Infinite ends are null in files, both of what never came to its end."""
+    if isinstance(raw, list) and raw == [None, None]:
+        return math.inf, math.inf
+    return interval(raw)
 
 
 def natural(value: object) -> list[Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from diolkos_lab.metric import RowMetric
+from diolkos_lab.metric import MetricName, RowMetric
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, Scale, percent, scale, with_interval
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import FAMILIES, title
 from diolkos_lab.report.tables import Table
 from diolkos_lab.report.words import outcome
-from diolkos_lab.stats.median import interval, median
+from diolkos_lab.stats.median import median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
 REFERENCE = "nat44"
@@ -90,27 +90,30 @@ def _table(samples: Samples, factors: tuple[tuple[str, object], ...], number: in
 
 
 def _shown(
-    samples: Samples, key: CellKey, reference: CellKey | None, metric: str, unit: Scale
+    samples: Samples, key: CellKey, reference: CellKey | None, metric: MetricName, unit: Scale
 ) -> tuple[list[str], list[object]]:
     """A figure and its ratio to NAT44 within the blocks; of all trials, in brackets, where none is trusted."""
-    doubtful = not samples.values(key, metric)
-    values = list(samples.values(key, metric, distrusted_too=doubtful).values())
-    if not values:
+    doubtful = not samples.figures(key, metric)
+    middle = samples.middle(key, metric, distrusted_too=doubtful)
+    if not middle:
         return [NONE, NONE], [None] * 7
-    ci = None if doubtful else interval(values)
+    ci = None if doubtful else middle.ci95
     ratio = None
     if reference and reference != key:
         ratio = samples.ratio(key, reference, metric) or samples.ratio(key, reference, metric, distrusted_too=True)
-    unsure = doubtful or bool(reference and not samples.values(reference, metric))
+    unsure = doubtful or bool(reference and not samples.figures(reference, metric))
     ends = ratio.ci95 if ratio and not unsure else None
-    shown = [with_interval(median(values), ci, unit), percent(ratio.median, ends) if ratio else NONE]
+    shown = [with_interval(middle.median.low, ci, unit), percent(ratio.median.low, ends) if ratio else NONE]
     marks = (doubtful, unsure and ratio is not None)
-    raw = [median(values), *(ci or (None, None)), ratio.median if ratio else None, *(ends or (None, None)), doubtful]
+    bounds = (middle.median.number, *(ci or (None, None)), ratio.median.number if ratio else None, *(ends or (None, None)))
+    raw = [*bounds, doubtful]
     return [f"({text})" if mark else text for text, mark in zip(shown, marks, strict=True)], raw
 
 
-def _scale(samples: Samples, keys: Sequence[CellKey], metric: str) -> Scale:
-    return scale(metric, [v for key in keys for v in samples.values(key, metric, distrusted_too=True).values()])
+def _scale(samples: Samples, keys: Sequence[CellKey], metric: MetricName) -> Scale:
+    return scale(
+        metric, [v.low for key in keys for v in samples.figures(key, metric, distrusted_too=True).values() if v.finite]
+    )
 
 
 def _scaling(samples: Samples) -> Chapter:
@@ -132,8 +135,8 @@ def _scaling(samples: Samples) -> Chapter:
             line, raw_line = [name(key.subject), _setting(key.factors)], [key.subject, min(by_sessions), sessions]
             for metric in METRICS:
                 ratio = samples.ratio(key, fewest, metric)
-                line.append(f"{ratio.median - 1:+.1%}" if ratio else NONE)
-                raw_line.append(ratio.median - 1 if ratio else None)
+                line.append(f"{ratio.median.low - 1:+.1%}" if ratio and ratio.median.number is not None else NONE)
+                raw_line.append(ratio.median.low - 1 if ratio and ratio.median.number is not None else None)
             lines.append(line)
             raw.append(raw_line)
     text = (

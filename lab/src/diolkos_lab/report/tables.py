@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from diolkos_lab.metric import named
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
-from diolkos_lab.report.quantities import NONE, Scale, percent, ratio_of, scale, with_interval
+from diolkos_lab.report.quantities import NONE, Scale, limits, percent, ratio_of, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
 
@@ -52,7 +52,7 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
     """Median, interval and ratio to native of one metric; of the loads `bases` only, where some are given."""
     mine = [r for r in results.rows if r.metric == metric and (not bases or r.load.split(" ", maxsplit=1)[0] in bases)]
     shown = (results.shown(r.cell, r.load, r.metric) for r in mine)
-    rows = [r for r in shown if r is not None and r.median is not None]
+    rows = [r for r in shown if r is not None and (r.median is not None or r.median_bounds is not None)]
     if not rows:
         return None
     rows.sort(key=lambda r: (load_order(r.load), order(r.cell)))
@@ -63,9 +63,9 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
         [
             label(r.cell),
             load_label(r.load),
-            _marked(r, "median", with_interval(r.median, r.ci95, unit)),
-            NONE if r.ratio is None else _marked(r, "ratio", share(r.ratio, r.ratio_ci95)),
-            baseline_label(r.baseline).removeprefix("native ") if r.ratio is not None else NONE,
+            _marked(r, "median", _median(r, unit)),
+            _marked(r, "ratio", _ratio(r, share)),
+            NONE if _ratio(r, share) == NONE else baseline_label(r.baseline).removeprefix("native "),
             f"{r.valid_trials} of {r.trials}",
         ]
         for r in rows
@@ -88,6 +88,18 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
         raw_lines=raw,
         text_columns=frozenset({0, 1, 4}),
     )
+
+
+def _median(row: Row, unit: Scale) -> str:
+    if row.median is None and row.median_bounds is not None:
+        return limits(row.median_bounds, unit.text)
+    return with_interval(row.median, row.ci95, unit)
+
+
+def _ratio(row: Row, text: Callable[..., str]) -> str:
+    if row.ratio is not None:
+        return text(row.ratio, row.ratio_ci95)
+    return NONE if row.ratio_bounds is None else limits(row.ratio_bounds, text)
 
 
 # ---- the distribution of single readings, as table 5.1 of the thesis

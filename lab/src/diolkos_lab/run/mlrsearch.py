@@ -65,7 +65,7 @@ def steps(load: MlrSearch) -> Steps:
         controller.join()
     library = f"MLRsearch {version('MLRsearch')}"
     if request.error:
-        return {"library": library, "error": request.error}
+        return {"library": library, "error": request.error, "gave_up": True}
     found = [_found(goal, request.results[_search_goal(goal, load)], distrusted) for goal in load.goal]
     return {"library": library, "goals": found}
 

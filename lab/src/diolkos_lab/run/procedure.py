@@ -24,7 +24,7 @@ class Tally:
     """What became of the trials of one procedure."""
 
     trials: int = 0
-    repeated: int = 0  # not trusted or failed, and made again
+    repeated: int = 0  # not trusted, and made again
     distrusted: int = 0  # not trusted, and used all the same, since no attempt was
     guards: Counter[str] = field(default_factory=Counter)
 
@@ -37,7 +37,9 @@ def carried_out(
 ) -> Iterator[Trial]:
     """Every trial of one part of a procedure, as it is made. The last one's `outcome` says what was found.
 
-    `repair` is called after a trial that failed. When the last attempt fails too, the outcome says why and the part ends.
+    A trial that failed has lost all its packets: who made it again until it succeeds would find a rate that the path keeps
+    now and then. `repair` is called after it. When trials fail as often in a row as one may be made, or where one failed and no
+    rate was found, the outcome says why.
     """
     tally = Tally()
     steps = _steps(part)
@@ -46,26 +48,30 @@ def carried_out(
             asked = next(steps)
         except StopIteration as end:
             raise Fault(f"{part.name} asks for no trial: {end.value['error']}") from end
-        attempt = 1
+        attempt, failures = 1, 0
+        why: str | None = None  # the first trial that failed did so
         while True:
             trial = measure(asked.model_copy(update={"attempt": attempt}))
             tally.trials += 1
             tally.guards.update(entry.guard for entry in trial.distrust)
             if trial.error:
                 repair()
-            if not trial.valid and attempt < part.tries:
+            failures = failures + 1 if trial.error else 0
+            why = why or trial.error
+            if trial.distrust and attempt < part.tries:
                 tally.repeated += 1
                 attempt += 1
                 yield trial
                 continue
-            if trial.error:
+            if trial.error and failures >= part.tries:
                 yield replace(trial, outcome=_outcome(part, whole, tally, {"error": trial.error}))
                 return
-            tally.distrusted += not trial.valid
+            tally.distrusted += bool(trial.distrust)
             try:
                 asked = steps.send(Told.of(trial))
             except StopIteration as end:
-                yield replace(trial, outcome=_outcome(part, whole, tally, end.value))
+                error = {"error": why} if why and not _has_rate(end.value) else {}
+                yield replace(trial, outcome=_outcome(part, whole, tally, end.value | error))
                 return
             attempt = 1
             yield trial
@@ -75,6 +81,11 @@ def carried_out(
 
 def _steps(part: Procedure) -> Steps:
     return mlrsearch.steps(part) if isinstance(part, MlrSearch) else rfc8219.steps(part)
+
+
+def _has_rate(found: dict[str, Any]) -> bool:
+    parts = found.get("goals") or [found.get("throughput") or {}]
+    return any(part.get("lower_pps") is not None for part in parts)
 
 
 def _outcome(part: Procedure, whole: Procedure, tally: Tally, found: dict[str, Any]) -> dict[str, Any]:

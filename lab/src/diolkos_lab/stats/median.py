@@ -35,9 +35,14 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     enough, too_little = _coverage(n, depth), _coverage(n, depth + 1)
     share = (enough - confidence) / (enough - too_little)
     weight = (n - depth) * share / (depth + (n - 2 * depth) * share)
-    low = (1 - weight) * ordered[depth - 1] + weight * ordered[depth]
-    high = (1 - weight) * ordered[n - depth] + weight * ordered[n - depth - 1]
-    return float(low), float(high)
+    return _between(ordered[depth - 1], ordered[depth], weight), _between(ordered[n - depth], ordered[n - depth - 1], weight)
+
+
+def _between(first: float, second: float, weight: float) -> float:
+    """So much of the second. Either may be infinite, as the time of what never ended is."""
+    if first == second or weight == 0:
+        return float(first)
+    return float((1 - weight) * first + weight * second)
 
 
 def _coverage(n: int, depth: int) -> float:

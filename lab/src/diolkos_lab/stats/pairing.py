@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Trials by cell and block, and the ratio of two cells within the same blocks.
+"""Figures by cell and block, and the ratio of two cells within the same blocks.
 
 The machine's mood drifts; what two systems did in the same block they did in the same mood. So the statistic is the ratio
-within a block, and its median over the blocks. A block in which either trial is missing or distrusted gives no ratio.
+within a block, and its median over the blocks. A block in which guards object to either trial gives no ratio. One in which
+a trial failed does: the worst that there is, as a system that fails now and then is worse than one that does not.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 from diolkos_lab.experiment.loads import LoadName
-from diolkos_lab.stats.median import Interval, interval, median
+from diolkos_lab.metric import METRICS, MetricName
+from diolkos_lab.stats import bounds, hierarchy
+from diolkos_lab.stats.bounds import Bounds
+from diolkos_lab.stats.median import Interval
 
 Record = Mapping[str, Any]  # one line of samples.jsonl
+Figures = dict[int, Bounds]  # block to what it says
 WARM_UP = 0
+SOURCED: MetricName = "rate"
 
 
 @dataclass(frozen=True)
@@ -33,43 +39,103 @@ class CellKey:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Median over blocks of a ratio within the block, its 95 % interval (None below 6 blocks) and the single ratios."""
+class Middle:
+    """Median over blocks, its 95 % interval (None where there are too few blocks or builds), and what each block says."""
 
-    median: float
+    median: Bounds
     ci95: Interval | None
-    by_block: dict[int, float]
+    by_block: Figures
+
+
+class Source(Protocol):
+    """A cell whose figure is made of many trials, as the PDR of a curve is."""
+
+    @property
+    def key(self) -> CellKey: ...
+    @property
+    def records(self) -> Sequence[Record]: ...
+    def middle(self, *, distrusted_too: bool = False) -> Middle | None: ...
+    def over(self, other: Self, *, distrusted_too: bool = False) -> Middle | None: ...
 
 
 class Samples:
     """The trials of a run without the warm-up block, looked up by cell."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record], sources: Iterable[Source] = ()) -> None:
+        """`sources` are the cells whose figures do not stand in single records; their one metric is `rate`."""
+        self._sources = {source.key: source for source in sources}
         self._cells: dict[CellKey, list[Record]] = defaultdict(list)
+        self._builds: dict[int, int] = {}
+        for source in self._sources.values():
+            self._builds |= {record["block"]: build_of(record) for record in source.records}
         for record in records:
-            if record["block"] != WARM_UP:
+            block = record["block"]
+            if block != WARM_UP:
                 self._cells[CellKey.of(record)].append(record)
+                self._builds[block] = build_of(record)
 
     def cells(self) -> list[CellKey]:
         """All cells in the order of their first trial after sorting by name, so that output does not depend on the seed."""
-        return sorted(self._cells, key=lambda key: (key.subject, key.load, repr(key.factors), key.replica))
+        return sorted((*self._cells, *self._sources), key=lambda key: (key.subject, key.load, repr(key.factors), key.replica))
 
-    def trials(self, key: CellKey) -> list[Record]:
-        return self._cells.get(key, [])
+    def trials(self, key: CellKey) -> Sequence[Record]:
+        return self._sources[key].records if key in self._sources else self._cells.get(key, [])
 
-    def values(self, key: CellKey, metric: str, *, distrusted_too: bool = False) -> dict[int, float]:
-        """Block to value, of the valid trials that have the metric; or of all that have it."""
-        return {
-            record["block"]: record["metrics"][metric]
-            for record in self.trials(key)
-            if (record["valid"] or distrusted_too) and metric in record["metrics"]
-        }
+    def figures(self, key: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Figures:
+        """What each block says of the metric: the first trial that no guard objects to, or else, where distrusted trials
+        are wanted too, the last."""
+        if key in self._sources:
+            middle = self.middle(key, metric, distrusted_too=distrusted_too)
+            return middle.by_block if middle else {}
+        found: Figures = {}
+        for record in self.trials(key):
+            block = record["block"]
+            trusted = record["valid"] or record.get("error") is not None
+            wanted = distrusted_too or (trusted and block not in found)
+            if wanted and (figure := _figure(record, metric)):
+                found[block] = figure
+        return found
 
-    def ratio(self, key: CellKey, against: CellKey, metric: str, *, distrusted_too: bool = False) -> Ratio | None:
-        """None when no block has both, or when what it is compared with is zero everywhere."""
-        upper, lower = (self.values(cell, metric, distrusted_too=distrusted_too) for cell in (key, against))
-        by_block = {block: upper[block] / lower[block] for block in sorted(upper.keys() & lower.keys()) if lower[block]}
-        if not by_block:
+    def middle(self, key: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Middle | None:
+        """None when no block says anything."""
+        if key in self._sources:
+            return self._sources[key].middle(distrusted_too=distrusted_too) if metric == SOURCED else None
+        return self._middle(self.figures(key, metric, distrusted_too=distrusted_too))
+
+    def ratio(self, key: CellKey, against: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Middle | None:
+        """None when no block has both, or both failed in all that have."""
+        if key in self._sources:
+            other = self._sources.get(against)
+            return self._sources[key].over(other, distrusted_too=distrusted_too) if other and metric == SOURCED else None
+        upper, lower = (self.figures(cell, metric, distrusted_too=distrusted_too) for cell in (key, against))
+        both = sorted(upper.keys() & lower.keys())
+        return self._middle({block: ratio for block in both if (ratio := upper[block].over(lower[block]))})
+
+    def by_build(self, figures: Figures) -> list[list[Bounds]]:
+        """The same, the blocks of one build of the lanes together."""
+        builds: dict[int, list[Bounds]] = defaultdict(list)
+        for block, figure in figures.items():
+            builds[self._builds[block]].append(figure)
+        return list(builds.values())
+
+    def _middle(self, figures: Figures) -> Middle | None:
+        if not figures:
             return None
-        ratios = list(by_block.values())
-        return Ratio(median(ratios), interval(ratios), by_block)
+        return Middle(bounds.median(list(figures.values())), hierarchy.interval(self.by_build(figures)), figures)
+
+
+def build_of(record: Record) -> int:
+    """The build of the lanes that a trial was made on. Where a folder does not say it, each block counts as one of its own."""
+    build: int = record.get("build", record["block"])
+    return build
+
+
+def _figure(record: Record, metric: MetricName) -> Bounds | None:
+    """What one trial says; None where it says nothing of this metric."""
+    if record.get("error") is not None:
+        better = METRICS[metric].better
+        return bounds.failed(better) if better else None
+    if metric in record.get("bounds", {}):
+        low, high = record["bounds"][metric]
+        return Bounds(low, float("inf") if high is None else high)
+    return bounds.exactly(record["metrics"][metric]) if metric in record["metrics"] else None

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The rows of summary.json: one per cell and metric.
 
-A value is one trial's figure. For times, mean, sd, min, max, p95 and p99 are those of the single packets, answers or fetches
-of all valid trials, since a tail is a matter of these; median, interval and ratio stay those of trials, which are independent.
+A value is one block's figure. Where a trial failed it is the worst that there is; where a search met its limit, a range. So
+a median may be no number: then `median` is null, and `median_bounds` has its ends, null for one that is infinite. For times,
+mean, sd, min, max, p95 and p99 are those of the single packets, answers or fetches of all valid trials, since a tail is a
+matter of these; median, interval and ratio stay those of trials, which are independent.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +16,8 @@ import numpy as np
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
-from diolkos_lab.stats.median import interval, median
-from diolkos_lab.stats.pairing import CellKey, Samples
+from diolkos_lab.stats.bounds import ends_as_json
+from diolkos_lab.stats.pairing import CellKey, Middle, Samples
 
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
@@ -34,7 +37,7 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
         if key.replica == 2:
             for metric in ROW_METRICS:
                 if METRICS[metric].floor and (ratio := samples.ratio(key, replace(key, replica=1), metric)):
-                    deviations = [abs(value - 1) for value in ratio.by_block.values()]
+                    deviations = [max(abs(end - 1) for end in (each.low, each.high)) for each in ratio.by_block.values()]
                     found.append(
                         {
                             "subject": key.subject,
@@ -42,9 +45,10 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
                             "metric": metric,
                             **dict(key.factors),
                             "blocks": len(ratio.by_block),
-                            "ratio": ratio.median,
-                            "ratio_ci95": ratio.ci95,
-                            "spread95": float(np.percentile(deviations, 95)),
+                            "ratio": ratio.median.number,
+                            "ratio_bounds": ratio.median.as_json,
+                            "ratio_ci95": ratio.ci95 and ends_as_json(ratio.ci95),
+                            "spread95": _finite(float(np.quantile(deviations, 0.95, method="higher"))),
                         }
                     )
     return {"rows": found}
@@ -52,16 +56,18 @@ def noise_floor(study: Study, samples: Samples) -> dict[str, Any]:
 
 def _metrics(samples: Samples, key: CellKey) -> list[RowMetric]:
     """Metrics the cell has; a cell in which every trial failed keeps its main one, so that the failure shows."""
+    if key.load == "pps":
+        return ["rate"]  # PDR@0.5 %: what single trials of a curve show is its business
     seen = {name for record in samples.trials(key) for name in record["metrics"]}
     return [name for name in ROW_METRICS if name in seen] or [LOADS[key.load].main(dict(key.factors))]
 
 
 def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any]:
     system, datapath, family, hops = key.subject.split("/")
-    by_block = samples.values(key, metric)
-    values = list(by_block.values())
-    spread = _single(samples, key, metric) if METRICS[metric].singles else values
+    middle = samples.middle(key, metric)
     ratio = samples.ratio(key, replace(key, subject=baseline), metric) if baseline else None
+    values = [each.low for each in middle.by_block.values() if each.number is not None] if middle else []
+    trials = samples.trials(key)
     return {
         "study": study,
         "system": system,
@@ -71,16 +77,30 @@ def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline
         "load": key.load,
         "metric": metric,
         "unit": METRICS[metric].unit,
-        "trials": len(samples.trials(key)),
-        "valid_trials": len(values),
-        "median": median(values) if values else None,
-        **_spread(spread),
-        "ci95": interval(values),
+        "trials": len(trials),
+        "valid_trials": sum(record["valid"] and metric in record["metrics"] for record in trials),
+        "failed_trials": sum(record.get("error") is not None for record in trials),
+        "blocks": len(middle.by_block) if middle else 0,
+        **_middle("median", middle, "ci95"),
+        **_spread(_single(samples, key, metric) if METRICS[metric].singles else values),
         "baseline": baseline,
-        "ratio": ratio.median if ratio else None,
-        "ratio_ci95": ratio.ci95 if ratio else None,
+        **_middle("ratio", ratio, "ratio_ci95"),
         **dict(key.factors),
     }
+
+
+def _middle(name: str, found: Middle | None, ends: str) -> dict[str, Any]:
+    if found is None:
+        return {name: None, f"{name}_bounds": None, ends: None}
+    return {
+        name: found.median.number,
+        f"{name}_bounds": found.median.as_json,
+        ends: found.ci95 and ends_as_json(found.ci95),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _single(samples: Samples, key: CellKey, metric: RowMetric) -> list[float]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
-from diolkos_lab.stats.median import median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
 VALUES = frozenset({"trials", "median", "ratio"})  # of an entry; its other keys name the row it stands beside
@@ -40,11 +39,11 @@ def beside(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mappin
 
 def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any] | None:
     against = replace(key, subject=baseline) if baseline else None
-    if against and not samples.values(against, metric, distrusted_too=True):
+    if against and not samples.figures(against, metric, distrusted_too=True):
         against = None  # there never was anything to compare with: what has no state ends no sessions
-    complete = samples.values(key, metric) and (against is None or samples.ratio(key, against, metric))
-    measured = list(samples.values(key, metric, distrusted_too=True).values())
-    if complete or not measured:
+    complete = samples.figures(key, metric) and (against is None or samples.ratio(key, against, metric))
+    measured = samples.middle(key, metric, distrusted_too=True)
+    if complete or not measured or not any(metric in record["metrics"] for record in samples.trials(key)):
         return None
     ratio = samples.ratio(key, against, metric, distrusted_too=True) if against else None
     system, datapath, family, hops = key.subject.split("/")
@@ -56,9 +55,9 @@ def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | No
         "load": key.load,
         "metric": metric,
         "unit": METRICS[metric].unit,
-        "trials": len(measured),
-        "median": median(measured),
+        "trials": len(measured.by_block),
+        "median": measured.median.number,
         "baseline": baseline,
-        "ratio": ratio.median if ratio else None,
+        "ratio": ratio.median.number if ratio else None,
         **dict(key.factors),
     }

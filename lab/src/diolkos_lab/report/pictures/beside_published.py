@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from diolkos_lab.report.pictures.glance import dot
+from diolkos_lab.report.pictures.glance import drawn as drawn_part
 from diolkos_lab.report.pictures.style import SHADE, SOFT, Layout, figure, number_axis
 from diolkos_lab.report.quantities import percent, ratio_of
 from diolkos_lab.report.read import Cell, Interval
@@ -44,7 +45,7 @@ def draw(points: list[Point], layout: Layout, axis: str) -> Figure:
         y += 1
     drawn, (ax,) = figure(layout, 0.165 * y + 0.65)
     ax.set_xscale("log")
-    ends = [e for p in points for e in (p.ratio, *(p.spread or ())) if e > 0]
+    ends = [e for p in points for e in (p.ratio, *(drawn_part(p.spread) or ())) if e > 0]
     ax.set_xlim(min(ends) / 1.25, max(1.0, *ends) * (1.6 if layout.wide else 2.2))
     ax.set_ylim(y - 0.3, -0.7)
     ax.set_yticks(places, names)
@@ -75,9 +76,9 @@ def draw(points: list[Point], layout: Layout, axis: str) -> Figure:
 
 def _point(ax: Axes, y: float, point: Point) -> None:
     """Ours filled, published ones hollow; the value beside it, on the side away from the native line."""
-    low, high = point.spread or (point.ratio, point.ratio)
+    low, high = drawn_part(point.spread) or (point.ratio, point.ratio)
     if point.ours:
-        dot(ax, y, point.ratio, point.spread, point.cell)
+        dot(ax, y, point.ratio, drawn_part(point.spread), point.cell)
     else:
         colour = look(point.cell).light
         if low != high:

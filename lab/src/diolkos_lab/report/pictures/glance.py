@@ -77,7 +77,7 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
             continue
         trusted = "ratio" not in row.distrusted
         if trusted:
-            dot(ax, y, row.ratio, row.ratio_ci95, cell)
+            dot(ax, y, row.ratio, drawn(row.ratio_ci95), cell)
         else:
             ax.plot(row.ratio, y, "o", color=SOFT, markersize=4, markerfacecolor="none", markeredgewidth=0.8, zorder=3)
         low, high = min(_ends(row)), max(_ends(row))
@@ -101,7 +101,7 @@ def _panel(ax: Axes, cells: list[Cell], rows: dict[Cell, Row], metric: str, layo
 
 
 def _ends(row: Row) -> list[float]:
-    return [] if row.ratio is None else [row.ratio, *(row.ratio_ci95 or ())]
+    return [] if row.ratio is None else [row.ratio, *(drawn(row.ratio_ci95) or ())]
 
 
 def _right_end(rows: dict[Cell, Row]) -> float:
@@ -114,6 +114,11 @@ def text(row: Row) -> str:
         return NONE
     said = ratio_of(row.metric)(row.ratio, row.ratio_ci95)
     return f"({said})" if "ratio" in row.distrusted else said
+
+
+def drawn(ci: tuple[float, float] | None) -> tuple[float, float] | None:
+    """An interval without an end has no place on an axis; the text beside the point has it."""
+    return ci if ci and math.isfinite(ci[1]) else None
 
 
 def dot(ax: Axes, y: float, value: float, ci: tuple[float, float] | None, cell: Cell) -> None:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.pictures.glance import dot
+from diolkos_lab.report.pictures.glance import drawn as drawn_part
 from diolkos_lab.report.pictures.style import SHADE, Layout, figure, number_axis
 from diolkos_lab.report.quantities import Scale, scale, with_interval
 from diolkos_lab.report.read import Results, Row
@@ -42,7 +43,13 @@ def draw(results: Results, layout: Layout, what: Shown) -> Figure:
     medians = [r.median for rows in shown.values() for r in rows if r.median is not None]
     unit = _unit(results, what)
     log = max(medians) / min(medians) > LOG_FROM
-    ends = [unit.factor * e for rows in shown.values() for r in rows for e in (r.median, *(r.ci95 or ())) if e is not None]
+    ends = [
+        unit.factor * e
+        for rows in shown.values()
+        for r in rows
+        for e in (r.median, *(drawn_part(r.ci95) or ()))
+        if e is not None
+    ]
     one = 0.2 * len(cells) + 0.62
     columns = min(len(shown), 2) if layout.wide else 1
     lines = math.ceil(len(shown) / columns)
@@ -67,7 +74,7 @@ def draw(results: Results, layout: Layout, what: Shown) -> Figure:
             if row is None or row.median is None:
                 continue
             median = row.median * unit.factor
-            ci = (row.ci95[0] * unit.factor, row.ci95[1] * unit.factor) if row.ci95 else None
+            ci = (row.ci95[0] * unit.factor, row.ci95[1] * unit.factor) if drawn_part(row.ci95) and row.ci95 else None
             dot(ax, y, median, ci, cell)
             ax.annotate(
                 with_interval(row.median, row.ci95, unit),
