@@ -103,9 +103,10 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         console.print(more)
     for row in summary["noise_floor"]["rows"]:
         if row["ratio_ci95"]:
-            low, high = row["ratio_ci95"]
+            ends = (row["ratio_bounds"][0], *row["ratio_ci95"])
+            ratio, low, high = (math.inf if end is None else end for end in ends)
             load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
-            text = f"Noise floor: native against itself, {load}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
+            text = f"Noise floor: native against itself, {load}: {_short(ratio)} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
         guard, example = escape(entry["guard"]), escape(entry["example"])

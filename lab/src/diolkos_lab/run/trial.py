@@ -22,6 +22,8 @@ class Trial:
     distrust: list[Distrust] = field(default_factory=list)
     metrics: dict[MetricName, float] = field(default_factory=dict)
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
+    # Of a metric that is only known to lie in a range, as a rate that something else limited: both ends, None if infinite.
+    bounds: dict[MetricName, tuple[float, float | None]] = field(default_factory=dict)
     outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
 
     @property
@@ -30,7 +32,9 @@ class Trial:
 
     def as_json(self) -> dict[str, Any]:
         subject = self.cell.lane.subject
-        outcome = {} if self.outcome is None else {"outcome": self.outcome}
+        more: dict[str, Any] = {} if self.outcome is None else {"outcome": self.outcome}
+        if self.bounds:
+            more["bounds"] = self.bounds
         return {
             "block": self.block,
             "order": self.order,
@@ -48,5 +52,5 @@ class Trial:
             "error": self.error,
             "metrics": self.metrics,
             "series": self.series,
-            **outcome,
+            **more,
         }

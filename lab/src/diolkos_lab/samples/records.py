@@ -252,6 +252,8 @@ class TrialRecord(_Shape):
     error: str | None
     metrics: dict[Name, float]
     series: dict[Name, Series]
+    build: Count = 0  # which build of the lanes; absent where each block had one of its own
+    bounds: dict[Name, tuple[float, float | None]] = {}
     outcome: Outcome = None  # type: ignore[assignment]  # may be absent, but is never null
 
     @model_validator(mode="after")
