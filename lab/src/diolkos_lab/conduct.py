@@ -82,7 +82,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
                 writer.add(trial)
                 witness.trial_done(trial, session)
             facts |= {
-                "counters": {cell.name: counted for cell, station in session.stations.items() if (counted := station.counters)}
+                "counters": session.standing.counters,
             }
         except Interrupted as interrupted:
             interrupted.add_note(

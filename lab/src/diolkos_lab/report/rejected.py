@@ -29,8 +29,8 @@ def table(results: Results) -> Table | None:
         return None
     return Table(
         "trusted",
-        "What guards object to, by path. A trial that failed counts as the worst that there is; one that took the slow path of a "
-        "fast one counts as it is",
+        "What guards object to, by path. A trial that failed counts as the worst that there is, and one of a fast path that "
+        "took the slow one counts as it is",
         HEADS,
         lines,
         ["path", "trials", "distrusted", "failed", "most_slow_share"],

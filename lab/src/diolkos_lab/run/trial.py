@@ -19,6 +19,7 @@ class Trial:
     started: str  # ISO 8601, UTC
     duration_s: float
     error: str | None = None
+    build: int = 0  # of the lanes
     distrust: list[Distrust] = field(default_factory=list)
     metrics: dict[MetricName, float] = field(default_factory=dict)
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Trial:
         return {
             "block": self.block,
             "order": self.order,
+            "build": self.build,
             "system": subject.system,
             "datapath": subject.datapath,
             "family": subject.family,
