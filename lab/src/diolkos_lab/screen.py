@@ -20,6 +20,7 @@ from diolkos_lab.experiment.cells import expected_of_run_s, lane_cells, trial_ce
 from diolkos_lab.experiment.definition import PACKETS, Study
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
+from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
@@ -66,6 +67,14 @@ class Screen:
         self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}")
         for entry in missing:
             self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False)
+
+    def disturbed(self, by: Disturbance) -> None:
+        whose = f": {escape(by.whose)}" if by.whose else ""
+        what = f"Before the run, other programs use {by.foreign:.0%} of the CPUs{whose}"
+        if by.steal > STEAL_SHARE:
+            what += f", and the hypervisor takes {by.steal:.1%}"
+        advice = "What they disturb is made again, as long as there is time. For a firmer answer end them and start again."
+        self._console.print(f"[yellow]{what}.[/] {advice}", highlight=False)
 
     def station_up(self, station: Station) -> None:
         if station.failure:
