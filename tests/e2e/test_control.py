@@ -110,10 +110,19 @@ def test_files_go_with_the_program(siit: SiitNetwork, how: signal.Signals) -> No
 @pytest.fixture
 def occupied(siit: SiitNetwork) -> Iterator[socket.socket]:
     """A socket of root's in the place of the control socket, with a full queue."""
-    folder(siit).mkdir(parents=True, mode=0o700)
     path = str(folder(siit) / "diolkos0.sock")
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
+
+    def bound() -> bool:
+        """A diolkos of another test that starts in between removes the folder while it is empty."""
+        folder(siit).mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            listener.bind(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    siit.until(bound)
     listener.listen(0)
     waiting = []
     try:

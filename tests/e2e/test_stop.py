@@ -83,7 +83,7 @@ def test_a_runtime_folder_that_is_closed(siit: SiitNetwork) -> None:
 AS_SERVICE = """
 log=$1; shift
 "$@" 2>"$log" &
-until grep -q " ready: " "$log"; do kill -0 $! || { cat "$log"; exit 9; }; sleep 0.05; done
+until grep -qs " ready: " "$log"; do kill -0 $! || { cat "$log"; exit 9; }; sleep 0.05; done
 XDG_RUNTIME_DIR=$OWN "$PROGRAM" stop; echo "code $?"
 kill -0 $! && echo "it runs" && kill $!
 wait
