@@ -19,13 +19,13 @@ class Trial:
     started: str  # ISO 8601, UTC
     duration_s: float
     error: str | None = None
-    build: int = 0  # of the lanes
     distrust: list[Distrust] = field(default_factory=list)
     metrics: dict[MetricName, float] = field(default_factory=dict)
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
+    outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
+    build: int = 0  # of the lanes
     # Of a metric that is only known to lie in a range, as a rate that something else limited: both ends, None if infinite.
     bounds: dict[MetricName, tuple[float, float | None]] = field(default_factory=dict)
-    outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
 
     @property
     def valid(self) -> bool:
