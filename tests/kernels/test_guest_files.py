@@ -13,6 +13,7 @@ import image
 import inside
 import package
 import pytest
+from guest import Failed, Guest
 
 RELEASE = "6.1.0-1-amd64"
 
@@ -100,6 +101,28 @@ def test_packed_kernels_are_unpacked() -> None:
 def test_lines_of_checks(line: str, found: tuple[str, str] | None) -> None:
     """A line that is not understood as a failure would pass."""
     assert inside.check(line) == found
+
+
+@pytest.mark.parametrize(
+    ("boots", "outcome"),
+    [
+        (["BOOTED 1\nok a\n[9] Oops: int3: 0000 [#1] PREEMPT SMP", "BOOTED 1\nok a\nENDED 0"], None),
+        (["BOOTED 1\n[9] Oops: int3: 0000 [#1]", "BOOTED 1\n[9] Oops: int3: 0000 [#1]"], "ended early"),
+        (["BOOTED 1\n[9] BUG: unable to handle page fault", "BOOTED 1\nENDED 0"], "ended early"),
+        (["BOOTED 1\nENDED 3"], "ended with 3"),
+    ],
+)
+def test_what_the_emulator_breaks_is_run_again_once_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boots: list[str], outcome: str | None
+) -> None:
+    left = iter(boots)
+    monkeypatch.setattr(Guest, "qemu", lambda _: ["printf", "%b", next(left)])
+    guest = Guest(None, tmp_path, tmp_path, tmp_path)  # type: ignore[arg-type]
+    if outcome:
+        with pytest.raises(Failed, match=outcome):
+            list(guest.run(10))
+    else:
+        assert any("once more" in line for line in guest.run(10))
 
 
 def test_every_name_of_a_test_is_one() -> None:
