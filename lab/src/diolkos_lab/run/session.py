@@ -130,7 +130,7 @@ class Session(contextlib.ExitStack):
 
     def _block(self, block: int, wanted: Sequence[TrialCell], *, planned: bool) -> Iterator[Trial]:
         self.block = block
-        if block > 1 and (block - 1) % self.form.build_blocks == 0:
+        if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
             self.standing.anew()
         for station in self.stations.values():
             if station.failure and not station.given_up:
@@ -171,7 +171,9 @@ class Session(contextlib.ExitStack):
         self._trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        return replace(self.stations[cell.lane].measure(cell, block, order), build=self.standing.build)
+        return replace(
+            self.stations[cell.lane].measure(cell, block, order), build=self.standing.build if self.form.build_blocks else None
+        )
 
     def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""
