@@ -62,7 +62,7 @@ def _block(ask: Ask, planned: int = 1, time_left: Callable[[], bool] = lambda: T
     (lane, load), *_ = session._sweeps
     sweep = Told(load)
     session._sweeps = {(lane, load): sweep}
-    session.stations = {lane: Path(ask)}  # type: ignore[dict-item]
+    session.standing.stations = {lane: Path(ask)}  # type: ignore[dict-item]
     session._has_time_to_spare = time_left  # type: ignore[method-assign]
     order, cell = count(), TrialCell(lane, load.at(1000))
     made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]
@@ -107,9 +107,9 @@ def test_no_time_is_left() -> None:
 
 
 @pytest.mark.parametrize("more", [1, 2])
-def test_a_system_that_dies_meanwhile_leaves_what_it_had(more: int) -> None:
-    """One error says it; those that were still to be made again are not asked of a dead system."""
+def test_a_system_that_dies_meanwhile_is_not_asked_again(more: int) -> None:
+    """One error says it, and counts; what was still to be made again stays as it was."""
     answers = [(0.1, "stall")] * more + [(None, "error")]
     sweep, made, _ = _block(_answers(*answers), planned=more)
     assert len(made) == more + 1 and made[-1].error == "it died"
-    assert sweep.told == [(0.1, False)] * more
+    assert sweep.told == [(None, False)] + [(0.1, False)] * (more - 1)

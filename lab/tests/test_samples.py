@@ -15,6 +15,7 @@ from diolkos_lab.faults import UsageFault
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host
 from diolkos_lab.samples.folder import Writer
+from diolkos_lab.samples.records import TrialRecord, require
 
 Make = Callable[..., dict[str, Any]]
 STUDY = studies.load("clat")
@@ -104,3 +105,10 @@ def test_differing_facts_leave_out_what_always_differs(tmp_path: Path) -> None:
     second = folder.read(tmp_path / "b")
     second.host.update(date="2", kernel="6.12")
     assert folder.differing_facts(first, second) == {"kernel": ("6.1", "6.12")}
+
+
+@pytest.mark.parametrize("ends", [[None, 1.0], [2.0, 1.0], [-1.0, None], [1.0], [1.0, 2.0, 3.0], ["1", None]])
+def test_a_range_that_is_none_is_refused(record: Make, ends: list[Any]) -> None:
+    require(TrialRecord, record(bounds={"rate": [1.0, None]}, build=3))
+    with pytest.raises(ValueError, match=r"bounds\.rate"):
+        require(TrialRecord, record(bounds={"rate": ends}))

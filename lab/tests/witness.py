@@ -14,6 +14,8 @@ class Silent:
     def planned(self, study: Any, session: Any, missing: Any, out: Any) -> None:
         self.missing = [entry.system.system for entry in missing]
 
+    def disturbed(self, by: Any) -> None: ...
+
     def station_up(self, station: Any) -> None:
         pass
 

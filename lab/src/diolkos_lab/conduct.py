@@ -19,6 +19,7 @@ from diolkos_lab import studies, summary
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
+from diolkos_lab.run import disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
@@ -46,6 +47,7 @@ class Witness(Protocol):
     """Who is told how the run goes on; the terminal is one."""
 
     def planned(self, study: Study, session: Session, missing: Sequence[lookup.Missing], out: Path) -> None: ...
+    def disturbed(self, by: disturbance.Disturbance) -> None: ...
     def station_up(self, station: Station) -> None: ...
     def trial_done(self, trial: Trial, session: Session) -> None: ...
 
@@ -74,6 +76,10 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     with contextlib.closing(writer), Session(study, form, found, seed, resolvers) as session:
         try:
             witness.planned(study, session, missing, out)
+            busy = disturbance.look()
+            facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
+            if busy.matters:
+                witness.disturbed(busy)
             for station in session.set_up():
                 witness.station_up(station)
             facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.seats}
@@ -82,7 +88,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
                 writer.add(trial)
                 witness.trial_done(trial, session)
             facts |= {
-                "counters": {cell.name: counted for cell, station in session.stations.items() if (counted := station.counters)}
+                "counters": session.standing.counters,
             }
         except Interrupted as interrupted:
             interrupted.add_note(

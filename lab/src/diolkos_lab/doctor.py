@@ -5,22 +5,18 @@ Stages: what every study needs → what single systems need → what the kernel 
 """
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import tools, tried
-from diolkos_lab.run.counters import HostCounters
+from diolkos_lab.run import disturbance
 from diolkos_lab.samples import host
 from diolkos_lab.sut import lookup
 from diolkos_lab.topology import leftovers, namespace
 
-LOOK_S = 2.0
-FOREIGN_SHARE = 0.05
-STEAL_SHARE = 0.01
 FEWEST_CORES = 2
 ENOUGH_MEMORY = 1 << 30
 
@@ -170,17 +166,17 @@ def _leftovers() -> Finding:
 
 
 def _disturbance() -> Iterator[Finding]:
-    """How busy the host is while the lab does nothing."""
-    before = HostCounters.read()
-    time.sleep(LOOK_S)
-    after = HostCounters.read()
-    capacity_s = (after.monotonic_s - before.monotonic_s) * (os.cpu_count() or 1)
-    shares: list[tuple[str, float, float, Callable[[float], str]]] = [
-        ("other programs", (after.busy_s - before.busy_s) / capacity_s, FOREIGN_SHARE, "use {:.0%} of the CPUs".format),
-        ("steal", (after.steal_s - before.steal_s) / capacity_s, STEAL_SHARE, "{:.1%} of the CPU time".format),
-    ]
-    for subject, share, limit, words in shares:
-        yield Finding("good" if share <= limit else "doubtful", subject, words(share))
+    """How busy the host is while the lab does nothing, and with whose work."""
+    seen = disturbance.look()
+    busy = f"use {seen.foreign:.0%} of the CPUs"
+    if seen.foreign <= disturbance.FOREIGN_SHARE:
+        yield Finding("good", "other programs", busy)
+    else:
+        whose = f": {seen.whose}" if seen.whose else ", in interrupts and short-lived processes"
+        yield Finding("doubtful", "other programs", f"{busy}{whose}; end them, or a run takes longer and may decide less")
+    state: State = "good" if seen.steal <= disturbance.STEAL_SHARE else "doubtful"
+    more = "" if state == "good" else ": neighbours on the same machine; measure at another time or on a machine of your own"
+    yield Finding(state, "steal", f"{seen.steal:.1%} of the CPU time{more}")
 
 
 def require(findings: list[Finding]) -> None:

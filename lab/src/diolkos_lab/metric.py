@@ -25,6 +25,7 @@ RowMetric = Literal[
 ]
 DetailMetric = Literal[
     "retransmits",
+    "slow_share",
     "sent",
     "received",
     "refused",
@@ -193,6 +194,7 @@ _ALL = (
     Metric("busy", "share of the time that the resolver is busy", "ratio", None, _plain("ratio")),
     Metric("loss", "loss", "ratio", "lower", (Prefix(0, 100, "%"),), axis="loss"),
     Metric("cpu", "CPU time", "s/GB", "lower", _plain("s/GB"), axis="CPU time", compared=True),
+    _detail("slow_share", "share of the traffic that took the slow path", "ratio", None),
     _detail("retransmits", "retransmitted segments", "segments", "lower"),
     _detail("sent", "packets sent", "packets", None),
     _detail("received", "packets received", "packets", "higher"),

@@ -20,6 +20,7 @@ from diolkos_lab.experiment.cells import expected_of_run_s, lane_cells, trial_ce
 from diolkos_lab.experiment.definition import PACKETS, Study
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
+from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
@@ -67,6 +68,14 @@ class Screen:
         for entry in missing:
             self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False)
 
+    def disturbed(self, by: Disturbance) -> None:
+        whose = f": {escape(by.whose)}" if by.whose else ""
+        what = f"Before the run, other programs use {by.foreign:.0%} of the CPUs{whose}"
+        if by.steal > STEAL_SHARE:
+            what += f", and the hypervisor takes {by.steal:.1%}"
+        advice = "What they disturb is made again, as long as there is time. For a firmer answer end them and start again."
+        self._console.print(f"[yellow]{what}.[/] {advice}", highlight=False)
+
     def station_up(self, station: Station) -> None:
         if station.failure:
             self._console.print(f"  [red]✗[/] {station.failure}", highlight=False)
@@ -103,9 +112,10 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         console.print(more)
     for row in summary["noise_floor"]["rows"]:
         if row["ratio_ci95"]:
-            low, high = row["ratio_ci95"]
+            ends = (row["ratio_bounds"][0], *row["ratio_ci95"])
+            ratio, low, high = (math.inf if end is None else end for end in ends)
             load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
-            text = f"Noise floor: native against itself, {load}: {row['ratio']:.3f} ({low:.3f}–{high:.3f})"
+            text = f"Noise floor: native against itself, {load}: {_short(ratio)} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
         guard, example = escape(entry["guard"]), escape(entry["example"])

@@ -56,6 +56,7 @@ class PpsLoad(Strict):
     subjects: tuple[str, ...] = ()  # those that get it: `system/datapath`, and as far as needed `/family/hops`; empty: all
     offered: int | None = None  # packets/s of one trial
     refines: bool = False  # the trial lies between the steps, to say where the PDR is; the verdict does not use it
+    knee: float | None = None  # packets/s at which the path begins to lose some, as the warm-up found it
     offloads: tuple[Switch, ...] = ("on",)
 
     @model_validator(mode="after")
@@ -68,9 +69,11 @@ class PpsLoad(Strict):
             raise ValueError("lowest is above highest")
         return self
 
-    def at(self, offered: float, seconds: float | None = None, *, refines: bool = False) -> "PpsLoad":
+    def at(
+        self, offered: float, seconds: float | None = None, *, refines: bool = False, knee: float | None = None
+    ) -> "PpsLoad":
         """One trial of it."""
-        chosen = {"offered": max(1, round(offered)), "seconds": seconds or self.seconds, "refines": refines}
+        chosen = {"offered": max(1, round(offered)), "seconds": seconds or self.seconds, "refines": refines, "knee": knee}
         return self.model_copy(update=chosen)
 
     @property

@@ -163,4 +163,5 @@ class Packets(Load[PpsLoad]):
         if section.placement == "one-cpu":
             return None
         rate = section.offered or reading.metrics["sent"] / section.seconds
-        return Stream(rate, section.seconds, lossless=isinstance(section, PacketTrial))
+        expected = max(0.0, 1 - section.knee / rate) if section.knee else 0.0
+        return Stream(rate, section.seconds, lossless=isinstance(section, PacketTrial), expected_loss=expected)

@@ -37,6 +37,7 @@ class Stream:
     rate: float  # packets/s
     seconds: float
     lossless: bool  # a procedure looks for the rate at which nothing is lost, so that every loss counts
+    expected_loss: float = 0.0  # share of the packets, by what was known before the trial
 
 
 class Load(ABC, Generic[Section]):
@@ -72,7 +73,7 @@ class Load(ABC, Generic[Section]):
         """Of the client."""
 
     def allowed_s(self, section: Section) -> float:
-        """How long a trial may take before it is late."""
+        """How long a trial may take."""
         return section.expected_s
 
     def seating(self, section: Section) -> Seating | None:

@@ -61,6 +61,8 @@ class Reading:
     pace_error: float = 0.0  # of the generator's mean rate, relative to the offered one
     behind_s: float = 0.0  # by which its bursts began late, 99th percentile
     stalls_s: tuple[float, ...] = ()  # for which a CPU of the path stood still
+    # Of a figure that is only known to lie in a range: both ends, None where there is none.
+    bounds: dict[MetricName, tuple[float, float | None]] = field(default_factory=dict)
 
 
 MOST_POINTS = 400  # of a series: enough for its 99th percentile over the blocks of a run

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from diolkos_lab.report import facts
+from diolkos_lab.report import facts, rejected
 from diolkos_lab.report.pictures import Picture, glance
 from diolkos_lab.report.quantities import count, digits, listing
 from diolkos_lab.report.read import Results, interval, number
@@ -102,7 +102,7 @@ def missing(results: Results) -> Chapter:
 
 def failures(results: Results) -> Chapter:
     """Failed and distrusted trials: how many for each reason, then each of them."""
-    table = doubtful(results)
+    table, by_path = doubtful(results), rejected.table(results)
     bullets = [text for f in results.failures if (text := _failure(f))]
     tally: Counter[tuple[str, str]] = Counter()
     for trial in results.measured:
@@ -113,9 +113,11 @@ def failures(results: Results) -> Chapter:
         by_guard.setdefault(guard, []).append(f"{where} ({n})")
     bullets += [f"Guard “{guard}” distrusts {listing(places)}." for guard, places in by_guard.items()]
     if table is None and not bullets:
-        return Chapter("doubtful", "Failed and distrusted trials", ["No trial failed, and no guard distrusts one."])
+        nothing = ["No trial failed, and no guard distrusts one."]
+        return Chapter("doubtful", "Failed and distrusted trials", nothing, tables=[by_path] if by_path else [])
     intro = "A guard that doubts a trial marks it. Marked trials stay in the files; the table says which of them count."
-    return Chapter("doubtful", "Failed and distrusted trials", [intro], bullets, tables=[table] if table else [])
+    tables = [each for each in (by_path, table) if each]
+    return Chapter("doubtful", "Failed and distrusted trials", [intro], bullets, tables=tables)
 
 
 def _failure(raw: object) -> str:

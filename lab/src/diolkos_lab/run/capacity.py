@@ -64,7 +64,9 @@ def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFl
         last = beyond[-1]
         metrics |= {"too_many": float(last.sessions), "held_of_too_many": float(last.held), "lost_of_too_many": last.lost}
     objections = {objection.guard: objection for each in beyond for objection in each.distrust}
-    return Reading(metrics=metrics), list(objections.values()), {}
+    # Where none was too many, the search has met its own limit and not the table's.
+    bounds: dict[MetricName, tuple[float, float | None]] = {} if beyond else {"capacity": (float(search.held), None)}
+    return Reading(metrics=metrics, bounds=bounds), list(objections.values()), {}
 
 
 def _made(filling: NewFlowsLoad, table: Sessions, attempt: Callable[[NewFlowsLoad], Measured]) -> Attempt:

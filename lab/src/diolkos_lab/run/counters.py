@@ -21,6 +21,7 @@ LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp6
 class HostCounters:
     """CPU time and clocks of the whole host."""
 
+    cpus: int  # that are at work
     busy_s: float  # all CPUs: user, nice, system, hard and soft interrupts
     steal_s: float
     softnet_drops: int
@@ -30,10 +31,12 @@ class HostCounters:
     @classmethod
     def read(cls) -> "HostCounters":
         # proc_stat(5): user nice system idle iowait irq softirq steal
-        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        total, *others = Path("/proc/stat").read_text().splitlines()
+        ticks = [int(word) for word in total.split()[1:9]]
         # The second column of every CPU's line counts packets its backlog had no room for.
         drops = sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
         return cls(
+            cpus=sum(line.startswith("cpu") for line in others),
             busy_s=(sum(ticks[0:3]) + ticks[5] + ticks[6]) * TICK_S,
             steal_s=ticks[7] * TICK_S,
             softnet_drops=drops,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A whole run: stations set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
-Stages: set up all stations → the generator by itself → for each block: repair → shuffle → trials → tear down. Block 0 also
-finds the rates of every load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it wants.
+Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → trials → what guards
+objected to, again → … → blocks that make up for the rest → tear down. Block 0 also finds the rates of every load–loss curve. A
+procedure is a part of a block like a trial, and has as many trials as it wants.
 """
 
 import contextlib
@@ -11,24 +12,24 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, loads_of, trial_cells
+from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
-from diolkos_lab.load import servers
-from diolkos_lab.load.registry import asks_names
-from diolkos_lab.run.counters import softirq_threads
+from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
 from diolkos_lab.run.procedure import carried_out
-from diolkos_lab.run.station import Station, Surroundings
+from diolkos_lab.run.standing import Standing
+from diolkos_lab.run.station import Station
 from diolkos_lab.run.sweep import Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
-from diolkos_lab.topology import namespace, scratch
 
+TRIES = 3  # of a trial in its block, until guards do not object
 WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
 
 
@@ -42,11 +43,9 @@ class Session(contextlib.ExitStack):
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
-        self.stations: dict[LaneCell, Station] = {}
+        self.standing = Standing(study, form, self.lanes, systems, resolvers or {})
         self.block = 0
         self._study = study
-        self._systems = systems
-        self._resolvers = resolvers or {}
         self._every = trial_cells(form, self.lanes)
         self._cells = [
             TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
@@ -61,26 +60,17 @@ class Session(contextlib.ExitStack):
         self._repeats = random.Random(seed)  # of its own: a disturbance must not change the orders of later blocks
         self._begun: float | None = None
         self._trials_done = 0
-        self._doubtful: list[tuple[Trial, Sweep, int]] = []  # of the block: with the number of tries that are left
+        self._doubtful: list[Doubt] = []  # of the block
+        self._pairs = Pairs(study, self._cells)
 
     def set_up(self) -> Iterator[Station]:
         """Build every lane and start every system, one after the other; yields each station when it is done."""
-        self.callback(namespace.remove_own)
-        folder = self.enter_context(scratch.folder())
-        cpus = tuple(sorted(os.sched_getaffinity(0)))
-        objects = servers.write_objects(self.form.load, folder)
-        around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, tuple(softirq_threads()))
-        for cell in self.lanes:
-            found, loads = self._systems[cell.subject.system], loads_of(cell, self.form)
-            resolver = self._resolver(cell, found) if any(asks_names(load) for load in loads) else None
-            self.stations[cell] = self.enter_context(Station(cell, found, around, loads, resolver))
-        for station in self.stations.values():
-            station.bring_up()
-            yield station
+        self.enter_context(self.standing)
+        yield from self.standing.set_up()
 
-    def _resolver(self, cell: LaneCell, found: Found) -> Found | None:
-        name = found.system.datapath[cell.subject.datapath].resolver.partition("/")[0]
-        return self._resolvers.get(name) or self._systems.get(name)
+    @property
+    def stations(self) -> Mapping[LaneCell, Station]:
+        return self.standing.stations
 
     @property
     def placement(self) -> str:
@@ -121,27 +111,43 @@ class Session(contextlib.ExitStack):
         return max(0.0, left)
 
     def trials(self) -> Iterator[Trial]:
-        """Every trial, block by block. Block 0 is the warm-up; the seed decides all orders."""
+        """Every trial, block by block. Block 0 is the warm-up; the seed decides all orders.
+
+        After the blocks of the plan come those that make up for what guards objected to: a trial, and all that it is compared
+        with, until there are as many pairs as the plan wanted, or the time is over. What a trial brought is never asked.
+        """
         self._begun = time.monotonic()
         for block in range(self.form.blocks):
-            self.block = block
             if block > 1 and self._would_exceed_budget():
                 return
-            for station in self.stations.values():
-                if station.failure and not station.given_up:
-                    station.bring_up()
-            cells: list[tuple[TrialCell, Sweep | None]] = [(cell, None) for cell in self._cells]
-            if block:
-                for (lane, _), sweep in self._sweeps.items():
-                    cells += [(TrialCell(lane, load), sweep) for load in sweep.rates(block)]
-            units = [functools.partial(self._make, cell, sweep) for cell, sweep in cells]
+            yield from self._block(block, self._cells, planned=True)
+        wanted = self.form.blocks - 1
+        for block in range(self.form.blocks, self.form.blocks + wanted):
+            lacking = self._pairs.lacking(wanted)
+            if not lacking or self._would_exceed_budget(len(lacking) / self.block_trials):
+                return
+            yield from self._block(block, lacking, planned=False)
+
+    def _block(self, block: int, wanted: Sequence[TrialCell], *, planned: bool) -> Iterator[Trial]:
+        self.block = block
+        if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
+            self.standing.anew()
+        for station in self.stations.values():
+            if station.failure and not station.given_up:
+                station.bring_up()
+        cells: list[tuple[TrialCell, Sweep | None]] = [(cell, None) for cell in wanted]
+        if block and planned:
+            for (lane, _), sweep in self._sweeps.items():
+                cells += [(TrialCell(lane, load), sweep) for load in sweep.rates(block)]
+        units = [functools.partial(self._make, cell, sweep) for cell, sweep in cells]
+        if planned:
             units += [functools.partial(self._carry_out, *procedure) for procedure in self._procedures]
-            order = itertools.count()
-            for unit in self._random.sample(units, len(units)):
-                yield from unit(block, order)
-            yield from self._again(block, order)
-            if block == 0:
-                yield from self._search()
+        order = itertools.count()
+        for unit in self._random.sample(units, len(units)):
+            yield from unit(block, order)
+        yield from self._again(block, order)
+        if block == 0:
+            yield from self._search()
 
     def _search(self) -> Iterator[Trial]:
         """Find the rates of every curve. Its trials belong to the warm-up."""
@@ -149,42 +155,54 @@ class Session(contextlib.ExitStack):
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
                 cell = TrialCell(lane, probe)
-                trial = self.stations[lane].measure(cell, 0, self._trials_done)
+                trial = self._measure(cell, 0, self._trials_done)
                 sweep.tell(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
                 yield trial
                 self._trials_done += 1
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
-        number = next(order)
-        if not self.stations[cell.lane].given_up or block == 0:
-            trial = self.stations[cell.lane].measure(cell, block, number)
-            if sweep and trial.distrust and not trial.error and sweep.tries > 1:
-                self._doubtful.append((trial, sweep, sweep.tries - 1))
-            elif sweep:
-                _tell(sweep, trial)
-            yield trial
+        trial = self._measure(cell, block, next(order))
+        tries = (sweep.tries if sweep else TRIES) - 1
+        if trial.distrust and not trial.error and tries and block:
+            self._doubtful.append(Doubt(trial, sweep, tries))
+        else:
+            self._settle(trial, sweep)
+        yield trial
         self._trials_done += 1
+
+    def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
+        return replace(
+            self.stations[cell.lane].measure(cell, block, order), build=self.standing.build if self.form.build_blocks else None
+        )
+
+    def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
+        """No other trial is made in the place of this one."""
+        if sweep:
+            _tell(sweep, trial)
+        elif trial.block:
+            self._pairs.tell(trial.cell, trial.block, trusted=not trial.distrust)
 
     def _again(self, block: int, order: Iterator[int]) -> Iterator[Trial]:
         """What guards objected to, once all the rest of the block is done: what disturbed it may be over by then.
 
-        As often as the block has trials, at most: where something disturbs for ever, a run must come to an end.
+        Within the block, which is what a ratio compares; by the same rule for a system and for what it is compared with. As
+        often as the block has trials, at most: where something disturbs for ever, a run must come to an end.
         """
         most = self.block_trials
         while self._doubtful:
             doubtful, self._doubtful = self._doubtful, []
-            for before, sweep, left in self._repeats.sample(doubtful, len(doubtful)):
-                station = self.stations[before.cell.lane]
-                if not left or not most or station.failure or not self._has_time_to_spare():
-                    _tell(sweep, before)
+            for doubt in self._repeats.sample(doubtful, len(doubtful)):
+                before, left = doubt.trial, doubt.tries
+                if not left or not most or self.stations[before.cell.lane].failure or not self._has_time_to_spare():
+                    self._settle(before, doubt.sweep)
                     continue
-                trial = station.measure(before.cell, block, next(order))
+                trial = self._measure(before.cell, block, next(order))
                 most -= 1
                 yield trial
                 if trial.distrust and not trial.error:
-                    self._doubtful.append((trial, sweep, left - 1))
+                    self._doubtful.append(Doubt(trial, doubt.sweep, left - 1))
                 else:
-                    _tell(sweep, before if trial.error else trial)
+                    self._settle(trial, doubt.sweep)
 
     def _carry_out(
         self, lane: LaneCell, whole: Procedure, part: Procedure, block: int, order: Iterator[int]
@@ -196,12 +214,14 @@ class Session(contextlib.ExitStack):
         def measure(load: PacketTrial) -> Trial:
             time.sleep(rest_s)
             self._trials_done += 1
-            return station.measure(TrialCell(lane, load), block, next(order))
+            return self._measure(TrialCell(lane, load), block, next(order))
 
         if block == 0:
             yield measure(part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up"))
-        elif not station.given_up:
-            yield from carried_out(part, whole, measure, station.bring_up)
+        else:
+            # What could not be started three times in a row is left alone until it is built anew; its trials fail at once.
+            repair = station.bring_up if not station.given_up else _leave_alone
+            yield from carried_out(part, whole, measure, repair)
 
     def _has_time_to_spare(self) -> bool:
         """Whether all that is planned can still be made when a trial is made again."""
@@ -213,15 +233,29 @@ class Session(contextlib.ExitStack):
         left_s = left * self._length_of_block() / self.block_trials
         return time.monotonic() - self._begun + left_s < self.form.time_budget_s
 
-    def _would_exceed_budget(self) -> bool:
+    def _would_exceed_budget(self, share: float = 1.0) -> bool:
+        """Whether so much of a block, begun now, would end too late."""
         if self.form.time_budget_s is None or self._begun is None:
             return False
-        return time.monotonic() - self._begun + self._length_of_block() > self.form.time_budget_s
+        return time.monotonic() - self._begun + share * self._length_of_block() > self.form.time_budget_s
 
     def _length_of_block(self) -> float:
         if self._begun is None or self._trials_done < self.block_trials:
             return expected_s(self._every)
         return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A trial that guards object to, and how often it may be made again."""
+
+    trial: Trial
+    sweep: Sweep | None
+    tries: int
+
+
+def _leave_alone() -> None:
+    """No repair."""
 
 
 def _tell(sweep: Sweep, trial: Trial) -> None:

@@ -7,7 +7,7 @@ Stages: set up → trial (alive? → prepare → before → load → after → p
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -181,6 +181,7 @@ class Station:
             distrust=distrust,
             metrics={**reading.metrics, **costs},
             series=reading.series,
+            bounds=reading.bounds,
         )
 
     def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Distrust], dict[MetricName, float]]:
@@ -229,6 +230,10 @@ class Station:
             require_all_right(reading.answers, self._answers.count() - right_before)
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
         costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s))
+        if (slow := guards.slow_share(evidence)) is not None:
+            costs["slow_share"] = slow
+        if guards.limited_by_authority(evidence, self._around.guards):
+            reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
         return reading, guards.judge(evidence, self._around.guards, self._around.topology), costs
 
     def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
@@ -296,11 +301,9 @@ class Station:
         nothing = Device(0, 0, 0, 0, 0, 0)
         server_link = changes["server"].devices.get(plan.SERVER_LINK, nothing)
         return guards.Evidence(
-            native=self._system.datapath.is_native,
             tuns=tuple(self._tun(program.datapath, changes) for program in self._system.programs if program.datapath.bulk),
             server_family=self._system.server_family,
             cores=len(self._around.cpus),
-            expected_s=registry.of(cell.load).allowed_s(cell.load),
             elapsed_s=elapsed_s,
             busy_s=after.busy_s - before.busy_s,
             own_s=own_s,

@@ -94,10 +94,10 @@ class Sweep:
         if self._base and not self._complete:
             new = [rate for rate in self._nearer() if rate not in (*self._base, *self._added)]
             self._added += new[: MOST - len(self._added)]
-        found = [self.load.at(rate) for rate in self._base]
+        found = [self.load.at(rate, knee=self.knee) for rate in self._base]
         for rate in self._added:
             # As often as the others by the end of the run: one that came in late is measured more often from then on.
-            trial = self.load.at(rate, refines=True)
+            trial = self.load.at(rate, refines=True, knee=self.knee)
             found += [trial] * math.ceil((self._blocks - 1 - len(self._loss[trial.offered or 0])) / left)
         return found
 

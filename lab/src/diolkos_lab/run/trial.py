@@ -23,6 +23,9 @@ class Trial:
     metrics: dict[MetricName, float] = field(default_factory=dict)
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
     outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
+    build: int | None = None  # of the lanes, where they are built more than once
+    # Of a metric that is only known to lie in a range, as a rate that something else limited: both ends, None if infinite.
+    bounds: dict[MetricName, tuple[float, float | None]] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -30,7 +33,11 @@ class Trial:
 
     def as_json(self) -> dict[str, Any]:
         subject = self.cell.lane.subject
-        outcome = {} if self.outcome is None else {"outcome": self.outcome}
+        more: dict[str, Any] = {} if self.outcome is None else {"outcome": self.outcome}
+        if self.build is not None:
+            more["build"] = self.build
+        if self.bounds:
+            more["bounds"] = self.bounds
         return {
             "block": self.block,
             "order": self.order,
@@ -48,5 +55,5 @@ class Trial:
             "error": self.error,
             "metrics": self.metrics,
             "series": self.series,
-            **outcome,
+            **more,
         }

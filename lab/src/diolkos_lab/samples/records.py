@@ -7,7 +7,7 @@ A file is checked once, when it is read; all that follows takes its shape for gr
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from diolkos_lab.experiment.definition import Family
 from diolkos_lab.experiment.loads import LoadName, Seating, Switch
@@ -233,6 +233,17 @@ FACTORS: dict[str, type[_Shape]] = {
 }
 
 
+def _in_order(ends: list[float | None]) -> list[float | None]:
+    low, high = ends
+    if low is None or low < 0 or (high is not None and high < low):
+        raise ValueError(f"no figure lies between {low} and {high}")
+    return ends
+
+
+# What a figure lies between; null for an upper end that is infinite.
+Ends = Annotated[list[float | None], Field(min_length=2, max_length=2), AfterValidator(_in_order)]
+
+
 class TrialRecord(_Shape):
     """A line of samples.jsonl after the first."""
 
@@ -252,6 +263,8 @@ class TrialRecord(_Shape):
     error: str | None
     metrics: dict[Name, float]
     series: dict[Name, Series]
+    build: Count = 0  # which build of the lanes; absent where each block had one of its own
+    bounds: dict[Name, Ends] = {}
     outcome: Outcome = None  # type: ignore[assignment]  # may be absent, but is never null
 
     @model_validator(mode="after")

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""How many blocks each figure has that can be compared: a trusted trial of it, and of all that it is compared with."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from diolkos_lab.experiment.cells import LaneCell, TrialCell
+from diolkos_lab.experiment.definition import Study
+
+
+class Pairs:
+    """Told of every trial, whether guards object to it. What it brought is not told, so nothing can depend on that."""
+
+    def __init__(self, study: Study, cells: Iterable[TrialCell]) -> None:
+        self._cells = list(cells)
+        known = set(self._cells)
+        self._partners = {cell: [each for each in _compared_with(study, cell) if each in known] for cell in self._cells}
+        self._trusted: dict[TrialCell, set[int]] = defaultdict(set)
+
+    def tell(self, cell: TrialCell, block: int, *, trusted: bool) -> None:
+        if trusted:
+            self._trusted[cell].add(block)
+
+    def count(self, cell: TrialCell) -> int:
+        """Blocks with a trusted trial of it and of all that it is compared with."""
+        return len(self._trusted[cell].intersection(*(self._trusted[each] for each in self._partners[cell])))
+
+    def lacking(self, wanted: int) -> list[TrialCell]:
+        """Those with fewer, and with each all that it is compared with."""
+        few = [cell for cell in self._cells if self.count(cell) < wanted]
+        return list(dict.fromkeys(each for cell in few for each in (cell, *self._partners[cell])))
+
+
+def _compared_with(study: Study, cell: TrialCell) -> list[TrialCell]:
+    lane, load = cell.lane, cell.load
+    subjects = {subject.key: subject for subject in study.system}
+    names = {f"{subject.system}/{subject.datapath}": subject for subject in study.system}
+    if lane.replica != 1:
+        return [TrialCell(replace(lane, replica=1), load)]
+    mine = [claim for claim in study.claim if names.get(f"{claim.system}/{claim.datapath}") == lane.subject]
+    others = [names[claim.against] for claim in mine if claim.against and load.name in claim.loads]
+    if baseline := lane.subject.baseline_key:
+        others.append(subjects[baseline])
+    found = [LaneCell(other, lane.offloads, 1) for other in others if other != lane.subject]
+    return [TrialCell(each, load) for each in dict.fromkeys(found)]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""All lanes of a run with their systems and servers: built once, and built anew as often as the study says.
+
+A build has its own luck: where its threads came to run, how its tables fell out. Who measures one build often knows that one
+well. So the lanes are taken down and built again between blocks, and intervals know which blocks shared a build.
+"""
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from diolkos_lab.experiment.cells import LaneCell, loads_of
+from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.load import servers
+from diolkos_lab.load.registry import asks_names
+from diolkos_lab.run.counters import softirq_threads
+from diolkos_lab.run.station import Station, Surroundings
+from diolkos_lab.sut.lookup import Found
+from diolkos_lab.topology import namespace, scratch
+
+
+class Standing(contextlib.ExitStack):
+    """Use as a context manager. `build` counts from 0, that of the warm-up."""
+
+    def __init__(
+        self, study: Study, form: Form, lanes: list[LaneCell], systems: Mapping[str, Found], resolvers: Mapping[str, Found]
+    ) -> None:
+        super().__init__()
+        self.lanes = lanes
+        self.stations: dict[LaneCell, Station] = {}
+        self.build = 0
+        self._study, self._form = study, form
+        self._systems, self._resolvers = systems, resolvers
+        self._built = contextlib.ExitStack()
+        self._around: Surroundings | None = None
+        self._counted: dict[LaneCell, Counter[str]] = {}
+
+    def set_up(self) -> Iterator[Station]:
+        """Build every lane and start every system, one after the other; yields each station when it is done."""
+        self.callback(namespace.remove_own)
+        folder = self.enter_context(scratch.folder())
+        cpus = tuple(sorted(os.sched_getaffinity(0)))
+        objects = servers.write_objects(self._form.load, folder)
+        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, tuple(softirq_threads()))
+        self.enter_context(self._built)
+        yield from self._set_up()
+
+    def anew(self) -> None:
+        """Take all lanes down and build them again. A system that did not start before gets another chance."""
+        self._counted = self._count()
+        self.stations.clear()
+        self._built.close()
+        self.build += 1
+        for _ in self._set_up():
+            pass
+
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """What the systems counted themselves, over all builds, by the name of the lane."""
+        return {cell.name: dict(counted) for cell, counted in self._count().items() if counted}
+
+    def _set_up(self) -> Iterator[Station]:
+        assert self._around
+        around = replace(self._around, folder=self._around.folder / str(self.build))
+        for cell in self.lanes:
+            found, loads = self._systems[cell.subject.system], loads_of(cell, self._form)
+            resolver = self._resolver(cell, found) if any(asks_names(load) for load in loads) else None
+            self.stations[cell] = self._built.enter_context(Station(cell, found, around, loads, resolver))
+        for station in self.stations.values():
+            station.bring_up()
+            yield station
+
+    def _count(self) -> dict[LaneCell, Counter[str]]:
+        return {cell: self._counted.get(cell, Counter()) + Counter(station.counters) for cell, station in self.stations.items()}
+
+    def _resolver(self, cell: LaneCell, found: Found) -> Found | None:
+        name = found.system.datapath[cell.subject.datapath].resolver.partition("/")[0]
+        return self._resolvers.get(name) or self._systems.get(name)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Whole runs without a network: what guards object to is made again, with what it is compared with, until there are enough
+pairs or the time is over; lanes are built anew; nothing depends on what a trial brought."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from diolkos_lab import studies
+from diolkos_lab.experiment.cells import LaneCell, TrialCell
+from diolkos_lab.run import session as runs
+from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.session import Session
+from diolkos_lab.run.trial import Trial
+from diolkos_lab.stats.pairing import CellKey, Samples
+from diolkos_lab.sut import definition, lookup
+
+BUSY = [Distrust("foreign-cpu", "other programs used 30 % of the CPUs")]
+Disturbed = Callable[[TrialCell], bool]
+
+
+@dataclass
+class Path:
+    """A station without a network."""
+
+    disturbed: Disturbed
+    value: Callable[[TrialCell], float | None]
+    clock: list[float]
+    failure: str | None = None
+    given_up: bool = False
+
+    def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
+        self.clock[0] += 1
+        value = self.value(cell)
+        if value is None:
+            return Trial(block, order, cell, "", 1.0, error="it died")
+        metric = "rtt" if cell.load.name == "ping" else "throughput"
+        return Trial(block, order, cell, "", 1.0, distrust=BUSY if self.disturbed(cell) else [], metrics={metric: value})
+
+    def bring_up(self) -> None: ...
+
+
+def _run(
+    monkeypatch: pytest.MonkeyPatch,
+    disturbed: Disturbed,
+    value: Callable[[TrialCell], float | None] = lambda _: 1.0,
+    *,
+    blocks: int = 10,
+    build_blocks: int = 1,
+    budget_s: float | None = None,
+) -> list[Trial]:
+    """The trials of TCP and ping of native IPv6, IPv4 and diolkos by tc and tun, a second each."""
+    study = studies.load("clat")
+    chosen = tuple(
+        each for each in study.system if each.system in ("native", "diolkos") and each.datapath in ("kernel", "tc", "tun")
+    )
+    claims = tuple(claim for claim in study.claim if claim.system == "diolkos" and not claim.against)
+    study = study.model_copy(update={"system": chosen, "claim": claims})
+    loads = [load for load in study.form["quick"].load if load.name in ("tcp-upload", "ping")]
+    form = study.form["quick"].model_copy(
+        update={"blocks": blocks, "build_blocks": build_blocks, "load": loads, "time_budget_s": budget_s}
+    )
+    clock = [0.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
+    systems = definition.load_all()
+    found = {name: lookup.Found(systems[name], None, None) for name in ("native", "diolkos")}
+    session = Session(study, form, found, 1)
+
+    def build() -> None:
+        session.standing.stations = {lane: Path(disturbed, value, clock) for lane in session.lanes}  # type: ignore[misc]
+
+    def anew() -> None:
+        session.standing.build += 1
+        build()
+
+    session.standing.anew = anew  # type: ignore[method-assign]
+    build()
+    return list(session.trials())
+
+
+def _never(_: TrialCell) -> bool:
+    return False
+
+
+def _pairs(trials: list[Trial]) -> dict[tuple[LaneCell, str], int]:
+    """Blocks with a trusted trial of each cell that has a baseline, and of that."""
+    trusted: dict[tuple[str, int, str], set[int]] = {}
+    for trial in trials:
+        if trial.block and not trial.distrust:
+            lane = trial.cell.lane
+            trusted.setdefault((lane.subject.key, lane.replica, trial.cell.load.name), set()).add(trial.block)
+    found = {}
+    for trial in trials:
+        lane, load = trial.cell.lane, trial.cell.load.name
+        other = (lane.subject.baseline_key, 1, load) if lane.replica == 1 else (lane.subject.key, 1, load)
+        if other[0]:
+            found[lane, load] = len(trusted.get((lane.subject.key, lane.replica, load), set()) & trusted.get(other, set()))
+    return found
+
+
+def test_where_nothing_disturbs_the_plan_is_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = _run(monkeypatch, _never)
+    cells = {(trial.cell.lane, trial.cell.load.name) for trial in trials}
+    assert len(trials) == 10 * len(cells)
+    assert {trial.block for trial in trials} == set(range(10))
+
+
+def test_what_is_disturbed_half_of_the_time_gets_all_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(3)
+    trials = _run(monkeypatch, lambda _: draw.random() < 0.5)
+    assert set(_pairs(trials).values()) <= {9, 10} and min(_pairs(trials).values()) >= 9
+
+
+def test_the_time_budget_holds_and_most_pairs_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(4)
+    planned = _run(monkeypatch, _never)
+    budget_s = 1.6 * len(planned)
+    trials = _run(monkeypatch, lambda _: draw.random() < 0.3, budget_s=budget_s)
+    assert len(trials) <= budget_s + len(planned) / 10
+    assert min(_pairs(trials).values()) >= 6, "enough for an interval"
+
+
+def test_what_is_disturbed_for_ever_ends_nonetheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = _run(monkeypatch, lambda _: True, blocks=4)
+    assert set(_pairs(trials).values()) == {0}
+    # Each block, and each that makes up for one, with as many repeats as it has trials.
+    assert len(trials) <= 2 * 2 * len([trial for trial in trials if trial.block == 0]) * 4
+
+
+def test_a_block_that_makes_up_holds_what_is_lacking_and_what_that_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tun(cell: TrialCell) -> bool:
+        return cell.lane.subject.datapath == "tun" and cell.load.name == "ping"
+
+    trials = _run(monkeypatch, tun)
+    more = {(trial.cell.lane.subject.key, trial.cell.load.name) for trial in trials if trial.block > 9}
+    baseline = next(trial.cell.lane.subject.baseline_key for trial in trials if tun(trial.cell))
+    assert more == {("diolkos/tun/ipv4/1", "ping"), (baseline, "ping")}
+
+
+def test_a_failure_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts: who tries until it succeeds measures another system."""
+    draw = random.Random(5)
+    trials = _run(monkeypatch, _never, lambda cell: None if cell.lane.subject.datapath == "tc" and draw.random() < 0.5 else 1.0)
+    assert {trial.block for trial in trials} == set(range(10))
+    assert set(Counter((trial.cell.lane, trial.cell.load.name, trial.block) for trial in trials).values()) == {1}
+    samples = Samples([trial.as_json() for trial in trials])
+    key = next(key for key in samples.cells() if key.subject.startswith("diolkos/tc") and key.load == "tcp-upload")
+    assert len(samples.figures(key, "throughput")) == 9
+
+
+def test_what_is_made_does_not_depend_on_what_trials_bring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs, disturbed alike, of which one measures a fast system and the other one that is slow, or fails."""
+
+    def made(value: Callable[[TrialCell], float | None]) -> list[tuple[int, int, str, str, bool]]:
+        draw = random.Random(6)
+        trials = _run(monkeypatch, lambda _: draw.random() < 0.3, value)
+        return [(t.block, t.order, t.cell.lane.name, t.cell.load.name, bool(t.distrust)) for t in trials]
+
+    lucky = random.Random(7)
+    assert made(lambda _: 1.0) == made(lambda _: 1e-3) == made(lambda _: lucky.random())
+
+
+def test_equal_systems_are_rejected_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path and its twin, one of which is a hundred times as fast, on a machine that disturbs both: chi-square, 1 of 1000."""
+    draw = random.Random(8)
+    trials = _run(
+        monkeypatch,
+        lambda _: draw.random() < 0.3,
+        lambda cell: 100.0 if cell.lane.replica == 2 else 1.0,
+        blocks=60,
+    )
+    native = [trial for trial in trials if trial.cell.lane.subject.key == "native/kernel/ipv6/1"]
+    first, second = ([trial for trial in native if trial.cell.lane.replica == replica] for replica in (1, 2))
+    rejected = [sum(bool(trial.distrust) for trial in each) for each in (first, second)]
+    total, every = sum(rejected), len(first) + len(second)
+    chi = sum(
+        (found - expected) ** 2 / expected
+        for each, bad in zip((first, second), rejected, strict=True)
+        for found, expected in (
+            (bad, len(each) * total / every),
+            (len(each) - bad, len(each) * (every - total) / every),
+        )
+    )
+    assert chi < 10.8
+
+
+@pytest.mark.parametrize(("build_blocks", "builds"), [(1, 9), (2, 5), (3, 3), (100, 1)])
+def test_lanes_are_built_anew_every_few_blocks(monkeypatch: pytest.MonkeyPatch, build_blocks: int, builds: int) -> None:
+    trials = _run(monkeypatch, _never, build_blocks=build_blocks)
+    by_build: dict[int, set[int]] = {}
+    for trial in trials:
+        if trial.block:
+            by_build.setdefault(trial.build, set()).add(trial.block)
+    assert len(by_build) == builds
+    assert all(len(blocks) <= build_blocks for blocks in by_build.values())
+    assert all(trial.build == 0 for trial in trials if not trial.block)
+    record = trials[-1].as_json()
+    assert record["build"] == builds - 1
+    assert CellKey.of(record).subject.count("/") == 3
