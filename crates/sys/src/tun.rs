@@ -273,6 +273,13 @@ impl Queue {
     }
 }
 
+/// Anything that keeps packets apart, as a socket of datagrams does: for tests of what reads and writes packets.
+impl From<OwnedFd> for Queue {
+    fn from(fd: OwnedFd) -> Queue {
+        Queue(fd)
+    }
+}
+
 impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

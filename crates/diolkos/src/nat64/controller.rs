@@ -114,11 +114,12 @@ impl Controller {
             let inner = &mut *guard;
             let done = inner.nat64.expire(BUDGET, env, out, &mut inner.mirror);
             inner.count_dropped(&self.tally);
+            drop(guard);
+            out.send();
             if done {
                 return;
             }
             // The lock is not a fair one: readers that wait for it get it only if this thread is off for a while.
-            drop(guard);
             std::thread::sleep(BREATH);
         }
     }

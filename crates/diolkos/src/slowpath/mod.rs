@@ -174,23 +174,27 @@ impl Reader {
 
         let mut packet = Packet::new(buffer, FRONT, FRONT + len, received.offload);
         let mut out = Writer::new(&self.queue, &self.tally, &mut self.events);
-        match engine.translate(&mut packet, &mut self.env, &mut out) {
-            Verdict::Forward => {
-                let range = packet.range();
-                let front = offload::write(packet.offload, received.ecn, packet.bytes());
-                self.tally.translated(direction, len);
-                let start = range.start - VNET;
-                buffer[start..range.start].copy_from_slice(&front);
-                if self.queue.write(&buffer[start..range.end]).is_err() {
-                    self.tally.unwritten();
-                }
-            }
-            Verdict::Emitted => self.tally.translated(direction, len),
+        let verdict = engine.translate(&mut packet, &mut self.env, &mut out);
+        match verdict {
+            Verdict::Forward | Verdict::Emitted => self.tally.translated(direction, len),
             Verdict::Held => self.tally.held(),
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
         }
+        out.send();
+        if let Verdict::Forward = verdict {
+            let range = packet.range();
+            let front = offload::write(packet.offload, received.ecn, packet.bytes());
+            let start = range.start - VNET;
+            buffer[start..range.start].copy_from_slice(&front);
+            if self.queue.write(&buffer[start..range.end]).is_err() {
+                self.tally.unwritten();
+            }
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,14 @@ use super::offload;
 use crate::counters::Tally;
 use crate::events::{Events, Line};
 
-/// For one packet, or for one round of the sweeper.
+/// For one packet, or for one round of the sweeper. What it is given waits until [`Writer::send`]: whoever calls it has
+/// counted by then what became of the packet, so nobody sees an ICMP error that the counters do not know.
 pub struct Writer<'a> {
     queue: &'a Queue,
     tally: &'a Tally,
     events: &'a mut Events,
+    /// With their offload headers, in the order in which they leave.
+    waiting: Vec<Vec<u8>>,
 }
 
 impl<'a> Writer<'a> {
@@ -25,6 +28,17 @@ impl<'a> Writer<'a> {
             queue,
             tally,
             events,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Sends what waits. All of it counts as originated, and what the kernel does not take as not written, too.
+    pub fn send(&mut self) {
+        for packet in self.waiting.drain(..) {
+            self.tally.emitted();
+            if self.queue.write(&packet).is_err() {
+                self.tally.unwritten();
+            }
         }
     }
 }
@@ -34,10 +48,7 @@ impl Outbox for Writer<'_> {
         let mut bytes = Vec::with_capacity(VNET + packet.len());
         bytes.extend(offload::write(offload, false, packet));
         bytes.extend(packet);
-        match self.queue.write(&bytes) {
-            Ok(()) => self.tally.emitted(),
-            Err(_) => self.tally.unwritten(),
-        }
+        self.waiting.push(bytes);
     }
 
     fn refused(&mut self, reason: Reason, packet: &[u8]) {
