@@ -26,8 +26,8 @@ CPUS = 2
 # Once in some sixty times a kernel hangs in the calibration of its clock.
 BOOTS = 3
 PATIENCE_BOOT = 60.0
-# The emulator's own fault, once in some ten runs beside other work. A kernel changes its own code while it runs (static keys)
-# and for a moment puts a breakpoint there; an emulated processor that still has the old translation runs into it when the
+# The emulator's own fault, seen once (6.12, after its last test). A kernel changes its own code while it runs (static keys) and
+# for a moment puts a breakpoint there; an emulated processor that still has the old translation runs into it when the
 # kernel has forgotten it. No program under test can bring it about: BPF has no breakpoint. Anything else that ends a kernel
 # is a failure.
 STALE_CODE = "Oops: int3:"

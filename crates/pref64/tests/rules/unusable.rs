@@ -1,121 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prefixes that are known and cannot be used, and prefixes that come and go without end, in virtual time.
+//! Prefixes that are known and cannot be used, and prefixes that come and go without end.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use diolkos_pref64::Unusable;
 
-use diolkos_pref64::{Action, Advertisement, Discovery, Moment, Reply, Unusable};
-use ipnet::Ipv6Net;
+use crate::world::*;
 
-const OWN: &str = "2001:db8:64::/96";
-const OTHER: &str = "2001:db8:46::/96";
-const WELL_KNOWN: &str = "64:ff9b::/96";
 /// The longest lifetime of RFC 8781 section 4.1, seconds.
 const LONGEST: u64 = 65_528;
-
-/// A discovery and its clock, milliseconds.
-struct World {
-    discovery: Discovery,
-    now: u64,
-}
-
-fn at(ms: u64) -> Moment {
-    Duration::from_millis(ms)
-}
-
-fn net(text: &str) -> Ipv6Net {
-    text.parse().expect("a prefix")
-}
-
-impl World {
-    fn new() -> World {
-        World {
-            discovery: Discovery::new(at(0), 7),
-            now: 0,
-        }
-    }
-
-    fn hear(&mut self, router: &str, offers: &[(&str, u64)]) {
-        let offers = offers.iter();
-        let advertisement = Advertisement {
-            router: router.parse().expect("an address"),
-            pref64: offers
-                .map(|(prefix, s)| (net(prefix), Duration::from_secs(*s)))
-                .collect(),
-        };
-        self.discovery.heard(at(self.now), &advertisement);
-    }
-
-    fn pass_over(&mut self, prefix: &str, how: Unusable) {
-        self.discovery.pass_over(at(self.now), net(prefix), how);
-    }
-
-    fn choice(&mut self) -> Option<String> {
-        let choice = self.discovery.choice(at(self.now));
-        choice.map(|known| known.prefix.to_string())
-    }
-
-    #[track_caller]
-    fn is(&mut self, prefix: &str) {
-        assert_eq!(self.choice().as_deref(), Some(prefix));
-    }
-
-    /// Until then a resolver gives this answer to each question, and whoever is in force is looked at. How often it was
-    /// asked, and routers were solicited.
-    fn until(&mut self, second: u64, answer: Option<&str>) -> (usize, usize) {
-        let (mut asked, mut solicited) = (0, 0);
-        loop {
-            while let Some(action) = self.discovery.next(at(self.now)) {
-                match action {
-                    Action::Solicit => solicited += 1,
-                    Action::Ask => {
-                        asked += 1;
-                        let reply = match answer {
-                            Some(prefix) => Reply::Prefixes(vec![net(prefix)], 60),
-                            None => Reply::Nothing(Some(900)),
-                        };
-                        self.discovery
-                            .answered(at(self.now), Some((resolver(), reply)));
-                    }
-                }
-            }
-            self.choice();
-            match self.discovery.wake(at(self.now)) {
-                Some(wake) if wake <= at(second * 1000) => {
-                    assert!(wake > at(self.now), "it spins at {wake:?}");
-                    self.now = wake.as_millis() as u64;
-                }
-                _ => break,
-            }
-        }
-        self.now = second * 1000;
-        (asked, solicited)
-    }
-}
-
-fn resolver() -> SocketAddr {
-    "[2001:db8::53]:53".parse().expect("an address")
-}
 
 /// A network that says its prefix by its resolver alone, and one forged advertisement whose prefix cannot be used.
 #[test]
 fn resolvers_are_asked_while_no_offer_can_be_used() {
     for how in [Unusable::Contradicts, Unusable::Unclaimed] {
         let mut world = World::new();
-        world.until(5, Some(WELL_KNOWN));
+        world.pass(5, Some(WELL_KNOWN));
         world.is(WELL_KNOWN);
         world.hear("fe80::bad", &[(OTHER, LONGEST)]);
         world.is(OTHER);
         world.pass_over(OTHER, how);
         world.is(WELL_KNOWN);
-        let (asked, _) = world.until(50, Some(WELL_KNOWN));
+        let (asked, _) = world.pass(50, Some(WELL_KNOWN));
         assert_eq!(
             asked, 1,
             "the answer ends at 60 s, and is renewed before that"
         );
         for minute in 1..60 {
-            world.until(minute * 60, Some(WELL_KNOWN));
-            if world.choice().as_deref() == Some(OTHER) {
+            world.pass(minute * 60, Some(WELL_KNOWN));
+            if world.prefix().as_deref() == Some(OTHER) {
                 assert_eq!(how, Unusable::Unclaimed, "it contradicts for good");
                 world.pass_over(OTHER, how);
             }
@@ -132,11 +43,11 @@ fn what_is_passed_over_is_tried_again_after_a_minute_and_then_less_often() {
     for _ in 0..6 {
         world.is(OWN);
         world.pass_over(OWN, Unusable::Unclaimed);
-        assert_eq!(world.choice(), None);
+        assert_eq!(world.prefix(), None);
         let passed = world.now;
-        while world.choice().is_none() {
+        while world.prefix().is_none() {
             let next = world.now / 1000 + 1;
-            world.until(next, None);
+            world.pass(next, None);
             assert!(world.now < 3_600_000, "it is never tried again");
         }
         pauses.push((world.now - passed) / 1000);
@@ -146,9 +57,9 @@ fn what_is_passed_over_is_tried_again_after_a_minute_and_then_less_often() {
     world.discovery.worked(net(OWN));
     world.pass_over(OWN, Unusable::Unclaimed);
     let again = world.now + 60_000;
-    world.until(again / 1000 - 1, None);
-    assert_eq!(world.choice(), None);
-    world.until(again / 1000, None);
+    world.pass(again / 1000 - 1, None);
+    assert_eq!(world.prefix(), None);
+    world.pass(again / 1000, None);
     world.is(OWN);
 }
 
@@ -158,7 +69,7 @@ fn what_may_change_is_reconsidered_and_what_contradicts_is_not() {
     world.hear("fe80::1", &[(OWN, 6000), (WELL_KNOWN, 6000)]);
     world.pass_over(OWN, Unusable::Contradicts);
     world.pass_over(WELL_KNOWN, Unusable::Unclaimed);
-    assert_eq!(world.choice(), None);
+    assert_eq!(world.prefix(), None);
     world.discovery.reconsider();
     world.is(WELL_KNOWN);
     // Nobody offers it any more, so nothing is held against it.
@@ -173,26 +84,26 @@ fn what_may_change_is_reconsidered_and_what_contradicts_is_not() {
 #[test]
 fn a_prefix_that_no_router_confirms_gives_way_to_the_resolvers() {
     let mut world = World::new();
-    world.until(5, Some(WELL_KNOWN));
+    world.pass(5, Some(WELL_KNOWN));
     world.hear("fe80::bad", &[(OTHER, LONGEST)]);
-    let (asked, _) = world.until(3594, Some(WELL_KNOWN));
+    let (asked, _) = world.pass(3594, Some(WELL_KNOWN));
     assert_eq!(asked, 0);
     world.is(OTHER);
-    let (asked, solicited) = world.until(3604, Some(WELL_KNOWN));
+    let (asked, solicited) = world.pass(3604, Some(WELL_KNOWN));
     assert_eq!(
         (asked, solicited),
         (1, 3),
         "whoever offers it can confirm it"
     );
     world.is(OTHER);
-    world.until(3605, Some(WELL_KNOWN));
+    world.pass(3605, Some(WELL_KNOWN));
     world.is(WELL_KNOWN);
-    world.until(20_000, Some(WELL_KNOWN));
+    world.pass(20_000, Some(WELL_KNOWN));
     world.is(WELL_KNOWN);
     // Where resolvers deny, or say nothing, it holds as long as the router said.
     let mut world = World::new();
     world.hear("fe80::1", &[(OTHER, LONGEST)]);
-    world.until(20_000, None);
+    world.pass(20_000, None);
     world.is(OTHER);
 }
 
@@ -200,16 +111,16 @@ fn a_prefix_that_no_router_confirms_gives_way_to_the_resolvers() {
 #[test]
 fn forgers_do_not_decide_how_often_others_are_asked() {
     let mut world = World::new();
-    world.until(20, None);
+    world.pass(20, None);
     let (mut asked, mut solicited) = (0, 0);
     for second in 20..30 {
         for n in 0..100 {
             let forged = format!("2001:db8:bad:{:x}::/96", second * 100 + n);
             world.hear("fe80::bad", &[(&forged, LONGEST)]);
             world.pass_over(&forged, Unusable::Contradicts);
-            let more = world.until(second, None);
+            let more = world.pass(second, None);
             world.hear("fe80::bad", &[(&forged, 0)]);
-            let most = world.until(second, None);
+            let most = world.pass(second, None);
             (asked, solicited) = (asked + more.0 + most.0, solicited + more.1 + most.1);
         }
     }
@@ -225,7 +136,7 @@ fn what_comes_and_goes_is_not_followed_without_end() {
     world.is(WELL_KNOWN);
     let (mut moves, mut last) = (0, WELL_KNOWN.to_owned());
     let look = |world: &mut World, moves: &mut usize, last: &mut String| {
-        let now = world.choice().expect("a prefix that works stays");
+        let now = world.prefix().expect("a prefix that works stays");
         *moves += usize::from(now != *last);
         *last = now;
     };
@@ -247,7 +158,7 @@ fn what_comes_and_goes_is_not_followed_without_end() {
     world.is(WELL_KNOWN);
     assert!(world.discovery.wait().is_some());
     assert!(wake > at(world.now));
-    world.until(world.now / 1000 + 2, None);
+    world.pass(world.now / 1000 + 2, None);
     world.is(OWN);
     world.now += 200_000;
     world.hear("fe80::1", &[(OWN, 0)]);
@@ -268,7 +179,7 @@ fn the_loss_of_what_is_in_use_is_followed_at_once_and_the_waits_grow_to_a_minute
     for _ in 0..12 {
         world.hear("fe80::2", &[(OWN, LONGEST)]);
         let begin = world.now;
-        while world.choice().as_deref() != Some(OWN) {
+        while world.prefix().as_deref() != Some(OWN) {
             world.now += 500;
         }
         waits.push((world.now - begin) / 1000);

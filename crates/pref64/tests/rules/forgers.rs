@@ -1,61 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The discovery on a link where anybody may forge advertisements, in virtual time.
+//! The discovery on a link where anybody may forge advertisements.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use diolkos_pref64::{Advertisement, Discovery, Known, Moment, Source};
-use ipnet::Ipv6Net;
+use diolkos_pref64::{Known, Source};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const OWN: &str = "2001:db8:64::/96";
-const OTHER: &str = "2001:db8:46::/96";
-const WELL_KNOWN: &str = "64:ff9b::/96";
-
-/// A discovery and its clock, milliseconds.
-struct World {
-    discovery: Discovery,
-    now: u64,
-}
-
-fn at(ms: u64) -> Moment {
-    Duration::from_millis(ms)
-}
-
-fn net(text: &str) -> Ipv6Net {
-    text.parse().expect("a prefix")
-}
-
-impl World {
-    fn new() -> World {
-        World {
-            discovery: Discovery::new(at(0), 7),
-            now: 0,
-        }
-    }
-
-    fn hear(&mut self, router: &str, offers: &[(&str, u64)]) {
-        let offers = offers.iter();
-        let advertisement = Advertisement {
-            router: router.parse().expect("an address"),
-            pref64: offers
-                .map(|(prefix, s)| (net(prefix), Duration::from_secs(*s)))
-                .collect(),
-        };
-        self.discovery.heard(at(self.now), &advertisement);
-    }
-
-    fn choice(&mut self) -> Option<Known> {
-        self.discovery.choice(at(self.now))
-    }
-
-    #[track_caller]
-    fn is(&mut self, prefix: &str) {
-        let choice = self.choice().map(|known| known.prefix.to_string());
-        assert_eq!(choice.as_deref(), Some(prefix));
-    }
-}
+use crate::world::*;
 
 #[test]
 fn what_routers_offer_is_bounded() {

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules of the discovery, in virtual time.
+
+mod forgers;
+mod steps;
+mod unusable;
+mod world;
