@@ -72,8 +72,7 @@ test: root setup build ## run every test (as root)
 	@echo "== pytest lab/tests"; $(PYTEST) lab/tests
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
-	@echo "== pytest tests/e2e, $(E2E_JOBS) at once"; $(PYTEST) -q --strict-markers -n $(E2E_JOBS) --dist worksteal -m "not alone" tests/e2e
-	@echo "== pytest tests/e2e, one at a time"; $(PYTEST) -q --strict-markers -m alone tests/e2e
+	@$(AS_ROOT) $(PYTHON) .ci/e2e.py --jobs $(E2E_JOBS)
 
 kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests, and KERNEL_DIR=FOLDER; load, translate, measure there
 	@$(TOOLS) $(PYTHON) tests/kernels/run.py --law-cases $(LAW_CASES) $(KERNELS) $(addprefix --folder ,$(KERNEL_DIR))
