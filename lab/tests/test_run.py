@@ -10,7 +10,7 @@ import pytest
 
 from diolkos_lab import conduct
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.run import session, station
+from diolkos_lab.run import station
 from diolkos_lab.samples import folder
 from diolkos_lab.sut import lookup, program, running
 from diolkos_lab.topology import namespace
@@ -136,19 +136,3 @@ def test_a_missing_system_is_skipped_with_its_reason_or_refused_when_asked_for(
     with pytest.raises(MissingFault, match="Diolkos cannot run here: the program diolkos is not on this host; build it"):
         conduct.run(conduct.Order(SMALL, True, ("diolkos",), tmp_path / "s", 1), witness)
     assert not (tmp_path / "s").exists()
-
-
-def test_the_seed_decides_every_order(tmp_path: Path) -> None:
-    study = conduct.studies.load("clat")
-    form = study.form["quick"].model_copy(update={"time_budget_s": None})
-    native = lookup.find(conduct.definition.load_all()["native"], {})
-
-    def orders(seed: int) -> list[list[str]]:
-        made = session.Session(study, form, {"native": native}, seed)
-        shuffled = [made._random.sample(made._cells, len(made._cells)) for _ in range(form.blocks)]
-        return [[f"{cell.lane.name} {cell.load.name}" for cell in block] for block in shuffled]
-
-    first, again, other = orders(1), orders(1), orders(2)
-    assert first == again != other
-    assert all(sorted(block) == sorted(first[0]) for block in first), "every block holds every cell once"
-    assert first[0] != first[1]

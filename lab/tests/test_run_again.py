@@ -11,7 +11,7 @@ from diolkos_lab import studies
 from diolkos_lab.experiment.cells import TrialCell
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.session import Session
+from diolkos_lab.run.session import Repeats, Session
 from diolkos_lab.run.sweep import TRIES_APART, Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut import definition, lookup
@@ -66,7 +66,7 @@ def _block(ask: Ask, planned: int = 1, time_left: Callable[[], bool] = lambda: T
     session._has_time_to_spare = time_left  # type: ignore[method-assign]
     order, cell = count(), TrialCell(lane, load.at(1000))
     made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]
-    made += session._again(1, order)
+    made += session._again(1, order, Repeats(session.block_trials))
     return sweep, made, session
 
 

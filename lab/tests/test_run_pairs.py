@@ -51,6 +51,7 @@ def _run(
     blocks: int = 10,
     build_blocks: int = 1,
     budget_s: float | None = None,
+    seed: int = 1,
 ) -> list[Trial]:
     """The trials of TCP and ping of native IPv6, IPv4 and diolkos by tc and tun, a second each."""
     study = studies.load("clat")
@@ -67,7 +68,7 @@ def _run(
     monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
     systems = definition.load_all()
     found = {name: lookup.Found(systems[name], None, None) for name in ("native", "diolkos")}
-    session = Session(study, form, found, 1)
+    session = Session(study, form, found, seed)
 
     def build() -> None:
         session.standing.stations = {lane: Path(disturbed, value, clock) for lane in session.lanes}  # type: ignore[misc]
@@ -185,6 +186,34 @@ def test_equal_systems_are_rejected_alike(monkeypatch: pytest.MonkeyPatch) -> No
         )
     )
     assert chi < 10.8
+
+
+def test_the_seed_decides_every_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def orders(seed: int) -> list[list[str]]:
+        trials = _run(monkeypatch, _never, seed=seed)
+        blocks = [[trial for trial in trials if trial.block == block] for block in range(10)]
+        return [[f"{trial.cell.lane.name} {trial.cell.load.name}" for trial in block] for block in blocks]
+
+    first, again, other = orders(1), orders(1), orders(2)
+    assert first == again != other
+    assert all(sorted(block) == sorted(first[0]) for block in first), "every block holds every cell once"
+    assert first[0] != first[1]
+
+
+def test_what_is_compared_is_measured_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lanes have one load and what guards object to in it, then the next; both orders are random."""
+    draw = random.Random(5)
+    trials = _run(monkeypatch, lambda _: draw.random() < 0.3)
+    loads, lanes = set(), set()
+    for block in range(1, 10):
+        of_block = [trial for trial in trials if trial.block == block]
+        assert [trial.order for trial in of_block] == list(range(len(of_block)))
+        names = [trial.cell.load.name for trial in of_block]
+        runs_of_one = [name for name, before in zip(names, ["", *names], strict=False) if name != before]
+        assert len(runs_of_one) == 2
+        loads.add(tuple(runs_of_one))
+        lanes.add(tuple(trial.cell.lane.name for trial in of_block if trial.cell.load.name == "ping")[:4])
+    assert len(loads) == 2 and len(lanes) > 4
 
 
 @pytest.mark.parametrize(("build_blocks", "builds"), [(1, 9), (2, 5), (3, 3), (100, 1)])

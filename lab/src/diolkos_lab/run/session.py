@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A whole run: stations set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
-Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → trials → what guards
-objected to, again → … → blocks that make up for the rest → tear down. Block 0 also finds the rates of every load–loss curve. A
-procedure is a part of a block like a trial, and has as many trials as it wants.
+Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each load: trials →
+what guards objected to, again → … → blocks that make up for the rest → tear down. Block 0 also finds the rates of every
+load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it wants.
+
+All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
+than in the next, and what is compared with each other is measured in the same one.
 """
 
 import contextlib
@@ -12,7 +15,7 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,17 +138,21 @@ class Session(contextlib.ExitStack):
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
-        cells: list[tuple[TrialCell, Sweep | None]] = [(cell, None) for cell in wanted]
+        units: dict[str, list[Unit]] = {}  # by what is compared with each other
+        for cell in wanted:
+            units.setdefault(cell.load.name, []).append(functools.partial(self._make, cell, None))
         if block and planned:
-            for (lane, _), sweep in self._sweeps.items():
-                cells += [(TrialCell(lane, load), sweep) for load in sweep.rates(block)]
-        units = [functools.partial(self._make, cell, sweep) for cell, sweep in cells]
+            for (lane, load), sweep in self._sweeps.items():
+                rates = [functools.partial(self._make, TrialCell(lane, rate), sweep) for rate in sweep.rates(block)]
+                units.setdefault(load.name, []).extend(rates)
         if planned:
-            units += [functools.partial(self._carry_out, *procedure) for procedure in self._procedures]
-        order = itertools.count()
-        for unit in self._random.sample(units, len(units)):
-            yield from unit(block, order)
-        yield from self._again(block, order)
+            for lane, whole, part in self._procedures:
+                units.setdefault(whole.name, []).append(functools.partial(self._carry_out, lane, whole, part))
+        order, repeats = itertools.count(), Repeats(self.block_trials)
+        for name in self._random.sample(list(units), len(units)):
+            for unit in self._random.sample(units[name], len(units[name])):
+                yield from unit(block, order)
+            yield from self._again(block, order, repeats)
         if block == 0:
             yield from self._search()
 
@@ -182,22 +189,21 @@ class Session(contextlib.ExitStack):
         elif trial.block:
             self._pairs.tell(trial.cell, trial.block, trusted=not trial.distrust)
 
-    def _again(self, block: int, order: Iterator[int]) -> Iterator[Trial]:
-        """What guards objected to, once all the rest of the block is done: what disturbed it may be over by then.
+    def _again(self, block: int, order: Iterator[int], repeats: "Repeats") -> Iterator[Trial]:
+        """What guards objected to, once all other lanes had this load: what disturbed it may be over by then.
 
-        Within the block, which is what a ratio compares; by the same rule for a system and for what it is compared with. As
-        often as the block has trials, at most: where something disturbs for ever, a run must come to an end.
+        Close to the trials that it is compared with, and by the same rule for a system and for its baseline. As often as the
+        block has trials, at most: where something disturbs for ever, a run must come to an end.
         """
-        most = self.block_trials
         while self._doubtful:
             doubtful, self._doubtful = self._doubtful, []
             for doubt in self._repeats.sample(doubtful, len(doubtful)):
                 before, left = doubt.trial, doubt.tries
-                if not left or not most or self.stations[before.cell.lane].failure or not self._has_time_to_spare():
+                if not left or not repeats.left or self.stations[before.cell.lane].failure or not self._has_time_to_spare():
                     self._settle(before, doubt.sweep)
                     continue
                 trial = self._measure(before.cell, block, next(order))
-                most -= 1
+                repeats.left -= 1
                 yield trial
                 if trial.distrust and not trial.error:
                     self._doubtful.append(Doubt(trial, doubt.sweep, left - 1))
@@ -245,6 +251,10 @@ class Session(contextlib.ExitStack):
         return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
 
 
+Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
+"""What is not interrupted: given block and order, the trials of it."""
+
+
 @dataclass(frozen=True)
 class Doubt:
     """A trial that guards object to, and how often it may be made again."""
@@ -252,6 +262,13 @@ class Doubt:
     trial: Trial
     sweep: Sweep | None
     tries: int
+
+
+@dataclass
+class Repeats:
+    """How many trials of a block may still be made again."""
+
+    left: int
 
 
 def _leave_alone() -> None:
