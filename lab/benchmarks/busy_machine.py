@@ -66,7 +66,7 @@ def measured_minutes(samples: Sequence[str]) -> float:
     records = [json.loads(line) for line in samples]
     trials = [record for record in records if "block" in record]
     first, last = (datetime.fromisoformat(trial["started"]) for trial in (trials[0], trials[-1]))
-    return ((last - first).total_seconds() + trials[-1]["duration"]) / 60
+    return float((last - first).total_seconds() + trials[-1]["duration"]) / 60
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -52,15 +52,16 @@ def _run(
     build_blocks: int = 1,
     budget_s: float | None = None,
     seed: int = 1,
+    names: tuple[str, ...] = ("tcp-upload", "ping"),
 ) -> list[Trial]:
-    """The trials of TCP and ping of native IPv6, IPv4 and diolkos by tc and tun, a second each."""
+    """The trials of these loads of native IPv6, IPv4 and diolkos by tc and tun, a second each."""
     study = studies.load("clat")
     chosen = tuple(
         each for each in study.system if each.system in ("native", "diolkos") and each.datapath in ("kernel", "tc", "tun")
     )
     claims = tuple(claim for claim in study.claim if claim.system == "diolkos" and not claim.against)
     study = study.model_copy(update={"system": chosen, "claim": claims})
-    loads = [load for load in study.form["quick"].load if load.name in ("tcp-upload", "ping")]
+    loads = [load for load in study.form["quick"].load if load.name in names]
     form = study.form["quick"].model_copy(
         update={"blocks": blocks, "build_blocks": build_blocks, "load": loads, "time_budget_s": budget_s}
     )
@@ -203,17 +204,17 @@ def test_the_seed_decides_every_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_compared_is_measured_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lanes have one load and what guards object to in it, then the next; both orders are random."""
     draw = random.Random(5)
-    trials = _run(monkeypatch, lambda _: draw.random() < 0.3)
-    loads, lanes = set(), set()
+    trials = _run(monkeypatch, lambda _: draw.random() < 0.3, names=("tcp-upload", "ping", "http"))
+    orders, lanes = set(), set()
     for block in range(1, 10):
         of_block = [trial for trial in trials if trial.block == block]
         assert [trial.order for trial in of_block] == list(range(len(of_block)))
-        names = [trial.cell.load.name for trial in of_block]
-        runs_of_one = [name for name, before in zip(names, ["", *names], strict=False) if name != before]
-        assert len(runs_of_one) == 2
-        loads.add(tuple(runs_of_one))
+        loads = [trial.cell.load for trial in of_block]
+        one_by_one = [load for load, before in zip(loads, [None, *loads], strict=False) if load != before]
+        assert len(one_by_one) == 5, "three of them fetch different objects"
+        orders.add(tuple(one_by_one))
         lanes.add(tuple(trial.cell.lane.name for trial in of_block if trial.cell.load.name == "ping")[:4])
-    assert len(loads) == 2 and len(lanes) > 4
+    assert len(orders) > 4 and len(lanes) > 4
 
 
 @pytest.mark.parametrize(("build_blocks", "builds"), [(1, 9), (2, 5), (3, 3), (100, 1)])

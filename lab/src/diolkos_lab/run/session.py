@@ -21,7 +21,7 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
-from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
@@ -138,19 +138,19 @@ class Session(contextlib.ExitStack):
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
-        units: dict[str, list[Unit]] = {}  # by what is compared with each other
+        units: dict[AnyLoad | Procedure, list[Unit]] = {}  # by what is compared with each other
         for cell in wanted:
-            units.setdefault(cell.load.name, []).append(functools.partial(self._make, cell, None))
+            units.setdefault(cell.load, []).append(functools.partial(self._make, cell, None))
         if block and planned:
             for (lane, load), sweep in self._sweeps.items():
                 rates = [functools.partial(self._make, TrialCell(lane, rate), sweep) for rate in sweep.rates(block)]
-                units.setdefault(load.name, []).extend(rates)
+                units.setdefault(load, []).extend(rates)
         if planned:
             for lane, whole, part in self._procedures:
-                units.setdefault(whole.name, []).append(functools.partial(self._carry_out, lane, whole, part))
+                units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))
         order, repeats = itertools.count(), Repeats(self.block_trials)
-        for name in self._random.sample(list(units), len(units)):
-            for unit in self._random.sample(units[name], len(units[name])):
+        for each in self._random.sample(list(units), len(units)):
+            for unit in self._random.sample(units[each], len(units[each])):
                 yield from unit(block, order)
             yield from self._again(block, order, repeats)
         if block == 0:
