@@ -66,8 +66,8 @@ class Form(Strict):
     """How much of it is measured: `quick` for minutes, `full` for an answer to print."""
 
     blocks: int = Field(ge=2)  # the first is the warm-up and counted here
-    # That one build of the lanes lasts; the warm-up has the build of the first ones. None: built once, and for all.
-    build_blocks: int | None = Field(None, ge=1)
+    # That one build of the lanes lasts; the warm-up has the build of the first ones. 0: built once, and for all.
+    build_blocks: int = Field(1, ge=0)
     # No block is begun that would not end within it. What guards object to is made again as long as it lasts.
     time_budget_s: float | None = Field(None, gt=0)
     load: tuple[Load, ...] = Field(min_length=1)
