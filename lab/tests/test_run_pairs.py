@@ -4,7 +4,7 @@ pairs or the time is over; lanes are built anew; nothing depends on what a trial
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -71,15 +71,15 @@ def _run(
     found = {name: lookup.Found(systems[name], None, None) for name in ("native", "diolkos")}
     session = Session(study, form, found, seed)
 
-    def build() -> None:
-        session.standing.stations = {lane: Path(disturbed, value, clock) for lane in session.lanes}  # type: ignore[misc]
+    def build(lanes: Iterable[LaneCell]) -> None:
+        session.standing.stations = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]
 
-    def anew() -> None:
+    def anew(lanes: Iterable[LaneCell]) -> None:
         session.standing.build += 1
-        build()
+        build(lanes)
 
     session.standing.anew = anew  # type: ignore[method-assign]
-    build()
+    build(session.lanes)
     return list(session.trials())
 
 
@@ -128,8 +128,8 @@ def test_the_time_budget_holds_and_most_pairs_are_there(monkeypatch: pytest.Monk
 def test_what_is_disturbed_for_ever_ends_nonetheless(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = _run(monkeypatch, lambda _: True, blocks=4)
     assert set(_pairs(trials).values()) == {0}
-    # Each block, and each that makes up for one, with as many repeats as it has trials.
-    assert len(trials) <= 2 * 2 * len([trial for trial in trials if trial.block == 0]) * 4
+    # Each block, and two that make up for each, with as many repeats as it has trials.
+    assert len(trials) <= 3 * 2 * len([trial for trial in trials if trial.block == 0]) * 4
 
 
 def test_a_block_that_makes_up_holds_what_is_lacking_and_what_that_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +140,17 @@ def test_a_block_that_makes_up_holds_what_is_lacking_and_what_that_is_compared_w
     more = {(trial.cell.lane.subject.key, trial.cell.load.name) for trial in trials if trial.block > 9}
     baseline = next(trial.cell.lane.subject.baseline_key for trial in trials if tun(trial.cell))
     assert more == {("diolkos/tun/ipv4/1", "ping"), (baseline, "ping")}
+
+
+def test_what_claims_need_is_made_up_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TCP of IPv4 has no claim: its pairs are made when all others are there."""
+    draw = random.Random(9)
+    trials = _run(monkeypatch, lambda _: draw.random() < 0.5)
+    claimed = {"diolkos/tc/ipv4/1", "diolkos/tun/ipv4/1", "native/kernel/ipv6/1"}
+    more = [[t.cell.lane.subject.key for t in trials if t.block == block] for block in range(10, trials[-1].block + 1)]
+    only_claimed = [set(keys) <= claimed for keys in more]
+    assert True in only_claimed and False in only_claimed
+    assert only_claimed == sorted(only_claimed, reverse=True)
 
 
 def test_a_failure_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ class Pairs:
         self._cells = list(cells)
         known = set(self._cells)
         self._partners = {cell: [each for each in _compared_with(study, cell) if each in known] for cell in self._cells}
+        self._claimed = {cell for cell in self._cells if _is_claimed(study, cell)}
+        self._needed = self._claimed.union(*(self._partners[cell] for cell in self._claimed))
         self._trusted: dict[TrialCell, set[int]] = defaultdict(set)
 
     def tell(self, cell: TrialCell, block: int, *, trusted: bool) -> None:
@@ -26,10 +28,22 @@ class Pairs:
         """Blocks with a trusted trial of it and of all that it is compared with."""
         return len(self._trusted[cell].intersection(*(self._trusted[each] for each in self._partners[cell])))
 
+    def decides(self, cell: TrialCell) -> bool:
+        """Whether a claim needs it."""
+        return cell in self._needed
+
     def lacking(self, wanted: int) -> list[TrialCell]:
-        """Those with fewer, and with each all that it is compared with."""
+        """Those with fewer, and with each all that it is compared with. What claims need comes first, by itself."""
         few = [cell for cell in self._cells if self.count(cell) < wanted]
+        few = [cell for cell in few if cell in self._claimed] or few
         return list(dict.fromkeys(each for cell in few for each in (cell, *self._partners[cell])))
+
+
+def _is_claimed(study: Study, cell: TrialCell) -> bool:
+    subject, load = cell.lane.subject, cell.load.name
+    of_it = (claim for claim in study.claim if (claim.system, claim.datapath) == (subject.system, subject.datapath))
+    about = any(load in claim.loads and claim.where.items() <= cell.factors.items() for claim in of_it)
+    return about and cell.lane.replica == 1
 
 
 def _compared_with(study: Study, cell: TrialCell) -> list[TrialCell]:

@@ -125,7 +125,7 @@ class Session(contextlib.ExitStack):
                 return
             yield from self._block(block, self._cells, planned=True)
         wanted = self.form.blocks - 1
-        for block in range(self.form.blocks, self.form.blocks + wanted):
+        for block in range(self.form.blocks, self.form.blocks + 2 * wanted):
             lacking = self._pairs.lacking(wanted)
             if not lacking or self._would_exceed_budget(len(lacking) / self.block_trials):
                 return
@@ -134,7 +134,7 @@ class Session(contextlib.ExitStack):
     def _block(self, block: int, wanted: Sequence[TrialCell], *, planned: bool) -> Iterator[Trial]:
         self.block = block
         if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
-            self.standing.anew()
+            self.standing.anew(self.lanes if planned else list(dict.fromkeys(cell.lane for cell in wanted)))
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
@@ -192,12 +192,14 @@ class Session(contextlib.ExitStack):
     def _again(self, block: int, order: Iterator[int], repeats: "Repeats") -> Iterator[Trial]:
         """What guards objected to, once all other lanes had this load: what disturbed it may be over by then.
 
-        Close to the trials that it is compared with, and by the same rule for a system and for its baseline. As often as the
+        Close to the trials that it is compared with, and by the same rule for a system and for its baseline. Where time is
+        short, what claims need comes first. As often as the
         block has trials, at most: where something disturbs for ever, a run must come to an end.
         """
         while self._doubtful:
             doubtful, self._doubtful = self._doubtful, []
-            for doubt in self._repeats.sample(doubtful, len(doubtful)):
+            drawn = self._repeats.sample(doubtful, len(doubtful))
+            for doubt in sorted(drawn, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
                 before, left = doubt.trial, doubt.tries
                 if not left or not repeats.left or self.stations[before.cell.lane].failure or not self._has_time_to_spare():
                     self._settle(before, doubt.sweep)
@@ -235,7 +237,8 @@ class Session(contextlib.ExitStack):
             return True
         others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
         left = (self.form.blocks - self.block - 1) * others
-        left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if not self.stations[lane].given_up)
+        working = {lane for lane, station in self.stations.items() if not station.given_up}
+        left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if lane in working)
         left_s = left * self._length_of_block() / self.block_trials
         return time.monotonic() - self._begun + left_s < self.form.time_budget_s
 

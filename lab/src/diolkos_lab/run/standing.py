@@ -8,13 +8,14 @@ well. So the lanes are taken down and built again between blocks, and intervals 
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from diolkos_lab.experiment.cells import LaneCell, loads_of
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.load import servers
 from diolkos_lab.load.registry import asks_names
+from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.station import Station, Surroundings
 from diolkos_lab.sut.lookup import Found
@@ -43,17 +44,19 @@ class Standing(contextlib.ExitStack):
         folder = self.enter_context(scratch.folder())
         cpus = tuple(sorted(os.sched_getaffinity(0)))
         objects = servers.write_objects(self._form.load, folder)
-        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, tuple(softirq_threads()))
+        calm = Calm(int(self._study.guards.foreign_cpu_share * len(cpus)))
+        threads = tuple(softirq_threads())
+        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, threads, calm)
         self.enter_context(self._built)
-        yield from self._set_up()
+        yield from self._set_up(self.lanes)
 
-    def anew(self) -> None:
-        """Take all lanes down and build them again. A system that did not start before gets another chance."""
+    def anew(self, lanes: Collection[LaneCell]) -> None:
+        """Take all lanes down and build these again. A system that did not start before gets another chance."""
         self._counted = self._count()
         self.stations.clear()
         self._built.close()
         self.build += 1
-        for _ in self._set_up():
+        for _ in self._set_up(lanes):
             pass
 
     @property
@@ -61,10 +64,10 @@ class Standing(contextlib.ExitStack):
         """What the systems counted themselves, over all builds, by the name of the lane."""
         return {cell.name: dict(counted) for cell, counted in self._count().items() if counted}
 
-    def _set_up(self) -> Iterator[Station]:
+    def _set_up(self, lanes: Collection[LaneCell]) -> Iterator[Station]:
         assert self._around
         around = replace(self._around, folder=self._around.folder / str(self.build))
-        for cell in self.lanes:
+        for cell in lanes:
             found, loads = self._systems[cell.subject.system], loads_of(cell, self._form)
             resolver = self._resolver(cell, found) if any(asks_names(load) for load in loads) else None
             self.stations[cell] = self._built.enter_context(Station(cell, found, around, loads, resolver))
@@ -73,7 +76,8 @@ class Standing(contextlib.ExitStack):
             yield station
 
     def _count(self) -> dict[LaneCell, Counter[str]]:
-        return {cell: self._counted.get(cell, Counter()) + Counter(station.counters) for cell, station in self.stations.items()}
+        standing = {cell: Counter(station.counters) for cell, station in self.stations.items()}
+        return {cell: self._counted.get(cell, Counter()) + standing.get(cell, Counter()) for cell in self.lanes}
 
     def _resolver(self, cell: LaneCell, found: Found) -> Found | None:
         name = found.system.datapath[cell.subject.datapath].resolver.partition("/")[0]

@@ -7,7 +7,7 @@ Stages: set up → trial (alive? → prepare → before → load → after → p
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -23,6 +23,7 @@ from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.run import guards, opening
+from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
 from diolkos_lab.run.placement import Seats
@@ -51,6 +52,7 @@ class Surroundings:
     objects: Path  # what HTTP servers serve
     cpus: tuple[int, ...]
     softirq_threads: tuple[int, ...]
+    calm: Calm = field(default_factory=Calm)
 
     @property
     def load_cpu(self) -> int | None:
@@ -154,6 +156,7 @@ class Station:
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         """One trial. Every failure becomes part of the record; only a signal gets out of here."""
         time.sleep(SETTLE_S)
+        self._around.calm.wait()
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         begin = time.monotonic()
         if self.failure:
