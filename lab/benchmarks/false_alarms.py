@@ -50,9 +50,9 @@ def main() -> int:
         print(f"{number + 1:3}  {line}")
     distrusted = sum(not record["valid"] for record in records)
     print(f"{options.comparisons} comparisons ({distrusted} of {len(records)} trials are distrusted)")
-    [line] = limits.lines({"1 in the interval of a ratio to itself": [not alarm for alarm in alarms]})
-    print(f"{line.words}. A right lab fails this with at most {limits.RISK:.0%}.")
-    return 0 if line.passed else 1
+    [judged] = limits.lines({"1 in the interval of a ratio to itself": [not alarm for alarm in alarms]})
+    print(f"{judged.words}. A right lab fails this with at most {limits.RISK:.0%}.")
+    return 0 if judged.passed else 1
 
 
 def _measure(blocks: int, seed: int) -> list[dict[str, Any]]:

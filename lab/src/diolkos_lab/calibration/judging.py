@@ -60,7 +60,7 @@ def of_tcp(form: Form, trials: Trials, factor: float) -> list[Check]:
         [key] = _cells(samples, load)
         middle = samples.middle(key, "throughput")
         truth = truths.shaped_throughput(load.seconds - load.start_s).times(factor)
-        made.append(_check(LOADS[load.name].words, truth, middle and middle.ci95))
+        made.append(_check(LOADS[load.name].words, truth, middle.ci95 if middle else None))
     return made
 
 
