@@ -296,6 +296,16 @@ def test_a_rate_near_the_truth_is_not_the_truth(record: Make) -> None:
     assert not any(check.inside for check in JUDGES["mlrsearch"](_form("mlrsearch"), near, 1.0))
 
 
+def test_of_a_search_that_was_made_again_the_trusted_one_counts(record: Make) -> None:
+    def judged(*rates: tuple[float, bool]) -> list[bool]:
+        trials = [record(load="new-flows", metrics={"rate": rate}, valid=valid) for rate, valid in rates]
+        return [check.inside for check in JUDGES["new-flows"](_form("new-flows"), trials, 1.0)]
+
+    assert judged((15_000.0, False), (20_100.0, True)) == [True]
+    assert judged((20_100.0, False), (15_000.0, False)) == [False]
+    assert judged((20_100.0, True), (15_000.0, False)) == [True]
+
+
 # ---- the commands
 
 

@@ -158,8 +158,17 @@ def _cells(samples: Samples, load: AnyLoad) -> list[CellKey]:
 
 
 def _counted(trials: Trials) -> list[Record]:
-    """Searches that are one trial each."""
-    return [trial for trial in trials if trial["block"] != WARM_UP]
+    """Of searches that are one trial each: in every block the first that no guard objects to, or else the last."""
+    found: dict[int, Record] = {}
+    for trial in trials:
+        block = trial["block"]
+        if block != WARM_UP and not (block in found and _stands(found[block])):
+            found[block] = trial
+    return list(found.values())
+
+
+def _stands(trial: Record) -> bool:
+    return bool(trial["valid"] or trial["error"])
 
 
 def _between(trial: Record, low: RowMetric, high: RowMetric) -> Interval | None:
