@@ -14,10 +14,12 @@ wrong by a tenth, to see that the command fails.
 """
 
 import argparse
+import contextlib
+import itertools
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from diolkos_lab.calibration.judging import JUDGES, Check
 from diolkos_lab.experiment.definition import Form
 from diolkos_lab.faults import stop_on_signals
 from diolkos_lab.run.session import Session
+from diolkos_lab.stats.pairing import WARM_UP
 from diolkos_lab.studies import load
 from diolkos_lab.topology import leftovers
 
@@ -68,17 +71,18 @@ def answers(name: str, seeds: Sequence[int], factor: float) -> Iterator[list[Che
     form = conduct.chosen_form(load(file), conduct.Order(file, quick=True))
     if form.blocks > 2:
         for seed in seeds:
-            yield JUDGES[name](form, _measured(file, form, seed), factor)
+            yield JUDGES[name](form, list(_measured(file, form, seed)), factor)
         return
     form = form.model_copy(update={"blocks": 1 + len(seeds), "build_blocks": 1})
-    by_block: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for trial in _measured(file, form, seeds[0]):
-        by_block[trial["block"]].append(trial)
-    for block in range(1, form.blocks):
-        yield JUDGES[name](form, by_block[block], factor)
+    with contextlib.closing(_measured(file, form, seeds[0])) as measured:
+        for block, trials in itertools.groupby(measured, lambda trial: trial["block"]):
+            if block == form.blocks:
+                return  # from here on, blocks would make up for what guards objected to
+            if block != WARM_UP:
+                yield JUDGES[name](form, list(trials), factor)
 
 
-def _measured(file: str, form: Form, seed: int) -> list[dict[str, Any]]:
+def _measured(file: str, form: Form, seed: int) -> Generator[dict[str, Any], None, None]:
     order, study = conduct.Order(file, quick=True, seed=seed), load(file)
     conduct.require_fit(study, form)
     found, missing = conduct.choose(study, order)
@@ -87,7 +91,8 @@ def _measured(file: str, form: Form, seed: int) -> list[dict[str, Any]]:
     with Session(study, form, found, seed) as session:
         for _ in session.set_up():
             pass
-        return [trial.as_json() for trial in session.trials()]
+        for trial in session.trials():
+            yield trial.as_json()
 
 
 def _options() -> argparse.Namespace:

@@ -3,7 +3,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -307,6 +307,40 @@ def test_of_a_search_that_was_made_again_the_trusted_one_counts(record: Make) ->
 
 
 # ---- the commands
+
+
+def test_where_one_block_is_an_answer_each_run_is_a_block_on_new_lanes(monkeypatch: pytest.MonkeyPatch, record: Make) -> None:
+    asked: list[tuple[Form, int]] = []
+    closed: list[bool] = []
+
+    def measured(_: str, form: Form, seed: int) -> Iterator[dict[str, Any]]:
+        asked.append((form, seed))
+        try:
+            for block in range(form.blocks + 1):  # the last one makes up for another
+                held = 2900.0 if block == 2 else 2000.0
+                yield record(load="capacity", block=block, metrics={"capacity": held, "too_many": 3100.0})
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(known_answers, "_measured", measured)
+    found = list(known_answers.answers("capacity", range(5, 8), 1.0))
+    assert [len(checks) for checks in found] == [1, 1, 1] and closed == [True]
+    [(form, seed)] = asked
+    assert (form.blocks, form.build_blocks, seed) == (1 + 3, 1, 5)
+    assert [checks[0].words.split()[0] for checks in found] == ["2000", "2900", "2000"]
+
+
+def test_where_blocks_make_an_interval_each_run_is_a_session(monkeypatch: pytest.MonkeyPatch, record: Make) -> None:
+    seeds: list[int] = []
+
+    def measured(_: str, form: Form, seed: int) -> Iterator[dict[str, Any]]:
+        seeds.append(seed)
+        assert form.build_blocks is None and form.blocks > BLOCKS
+        yield from _ping(record)
+
+    monkeypatch.setattr(known_answers, "_measured", measured)
+    found = list(known_answers.answers("ping", range(5, 8), 1.0))
+    assert seeds == [5, 6, 7] and [checks[0].inside for checks in found] == [True] * 3
 
 
 @pytest.mark.parametrize(("misses", "code"), [(0, 0), (5, 0), (6, 1), (20, 1)])
