@@ -255,6 +255,13 @@ def test_every_kind_of_load_is_tested() -> None:
     assert RUNS.keys() == JUDGES.keys() == {file.stem for file in (BENCHMARKS / "known").iterdir()}
 
 
+def test_the_default_is_the_most_runs_of_which_four_misses_are_beyond_chance(record: Make) -> None:
+    criteria = {check.criterion for name, (made, _) in RUNS.items() for check in JUDGES[name](_form(name), made(record), 1.0)}
+    assert len(criteria) == 13
+    limit = [limits.most_misses(runs, len(criteria)) for runs in (known_answers.RUNS, known_answers.RUNS + 1)]
+    assert limit == [3, 4]
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_right_run_is_inside_and_a_wrong_truth_is_missed(name: str, record: Make) -> None:
     made, answers = RUNS[name]
@@ -323,11 +330,11 @@ def test_where_one_block_is_an_answer_each_run_is_a_block_on_new_lanes(monkeypat
             closed.append(True)
 
     monkeypatch.setattr(known_answers, "_measured", measured)
-    found = list(known_answers.answers("capacity", range(5, 8), 1.0))
-    assert [len(checks) for checks in found] == [1, 1, 1] and closed == [True]
+    found = list(known_answers.runs("capacity", range(5, 8), 1.0))
+    assert [len(run.checks) for run in found] == [1, 1, 1] and closed == [True]
     [(form, seed)] = asked
     assert (form.blocks, form.build_blocks, seed) == (1 + 3, 1, 5)
-    assert [checks[0].words.split()[0] for checks in found] == ["2000", "2900", "2000"]
+    assert [run.checks[0].words.split()[0] for run in found] == ["2000", "2900", "2000"]
 
 
 def test_where_blocks_make_an_interval_each_run_is_a_session(monkeypatch: pytest.MonkeyPatch, record: Make) -> None:
@@ -339,20 +346,21 @@ def test_where_blocks_make_an_interval_each_run_is_a_session(monkeypatch: pytest
         yield from _ping(record)
 
     monkeypatch.setattr(known_answers, "_measured", measured)
-    found = list(known_answers.answers("ping", range(5, 8), 1.0))
-    assert seeds == [5, 6, 7] and [checks[0].inside for checks in found] == [True] * 3
+    found = list(known_answers.runs("ping", range(5, 8), 1.0))
+    assert seeds == [5, 6, 7] and [run.checks[0].inside for run in found] == [True] * 3
+    assert found[0].words.endswith(f"({2 * BLOCKS} trials, 0 untrusted)")
 
 
 @pytest.mark.parametrize(("misses", "code"), [(0, 0), (5, 0), (6, 1), (20, 1)])
 def test_the_exit_code_is_that_of_the_limit(
     misses: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(name: str, seeds: Sequence[int], factor: float) -> list[list[Check]]:
-        return [[Check(name, seed > misses, "")] for seed in seeds]
+    def runs(name: str, seeds: Sequence[int], factor: float) -> list[known_answers.Run]:
+        return [known_answers.Run([Check(name, seed > misses, "")], 1, 0) for seed in seeds]
 
-    monkeypatch.setattr(known_answers, "answers", run)
+    monkeypatch.setattr(known_answers, "runs", runs)
     monkeypatch.setattr(conduct, "require_root", lambda: None)
-    monkeypatch.setattr(sys, "argv", ["known_answers.py"])
+    monkeypatch.setattr(sys, "argv", ["known_answers.py", "--runs", "20"])
     assert known_answers.main() == code
     said = capsys.readouterr().out
     assert f"{20 - misses} of 20 inside, {misses} misses, at most 5 allowed" in said
