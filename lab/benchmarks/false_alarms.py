@@ -38,6 +38,8 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=8, help="of each comparison; 6 at least")
     parser.add_argument("--seed", type=int, default=1, help="of the order of trials")
     options = parser.parse_args()
+    if options.comparisons < limits.FEWEST:
+        parser.error(f"--comparisons {options.comparisons}: give at least {limits.FEWEST}; fewer are never beyond chance")
     stop_on_signals()
     conduct.require_root()
     leftovers.clean()

@@ -28,7 +28,7 @@ from diolkos_lab import conduct
 from diolkos_lab.calibration import limits
 from diolkos_lab.calibration.judging import JUDGES, Check
 from diolkos_lab.experiment.definition import Form
-from diolkos_lab.faults import stop_on_signals
+from diolkos_lab.faults import Fault, Interrupted, MissingFault, stop_on_signals
 from diolkos_lab.run.session import Session
 from diolkos_lab.stats.pairing import WARM_UP
 from diolkos_lab.studies import load
@@ -107,7 +107,7 @@ def _measured(file: str, form: Form, seed: int) -> Generator[dict[str, Any], Non
     conduct.require_fit(study, form)
     found, missing = conduct.choose(study, order)
     if missing:
-        raise SystemExit(f"{missing[0].system.title} cannot run here: {missing[0].reason}; {missing[0].how}")
+        raise MissingFault(f"{missing[0].system.system} cannot run here: {missing[0].reason}; {missing[0].how}")
     with Session(study, form, found, seed) as session:
         for _ in session.set_up():
             pass
@@ -121,8 +121,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=RUNS, help="of each kind of load")
     parser.add_argument("--seed", type=int, default=1, help="of the first run's order of trials")
     parser.add_argument("--truth-times", type=float, default=1.0, help="multiply every truth, to see that this fails")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.runs < limits.FEWEST:
+        parser.error(f"--runs {options.runs}: give at least {limits.FEWEST}; fewer misses are never beyond chance")
+    return options
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (Fault, Interrupted) as ended:
+        why = f"stopped by signal {ended}; nothing is judged" if isinstance(ended, Interrupted) else ended
+        print(f"{Path(__file__).name}: {why}", file=sys.stderr)
+        sys.exit(ended.exit_code)

@@ -40,6 +40,17 @@ def test_a_right_lab_fails_the_whole_command_at_most_once_in_a_hundred(runs: int
     assert most == 0 or criteria * limits.more_misses(runs, most - 1, 0.95) > limits.RISK, "and no miss more is allowed"
 
 
+def test_so_few_runs_that_nothing_could_fail_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert limits.most_misses(limits.FEWEST, 40) < limits.FEWEST and limits.most_misses(limits.FEWEST - 1, 13) == 2
+    for command, option in ((known_answers, "--runs"), (false_alarms, "--comparisons")):
+        monkeypatch.setattr(sys, "argv", ["command", option, "2"])
+        with pytest.raises(SystemExit, match="2"):
+            command.main()
+        assert f"{option} 2: give at least 3" in capsys.readouterr().err
+
+
 def _failing(draw: np.random.Generator, coverage: float, runs: int, criteria: int, *, alike: bool = False) -> float:
     """The share of commands that fail. `alike`: all criteria of a run are inside or outside together."""
     commands = 4000

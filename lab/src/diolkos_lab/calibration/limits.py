@@ -15,6 +15,7 @@ from scipy.stats import binom
 from diolkos_lab.stats.median import CONFIDENCE
 
 RISK = 0.01  # that the command fails though every interval is a right one
+FEWEST = 3  # runs; with fewer and 13 criteria, chance explains even a run of misses
 WEAK = 0.8  # coverage of a lab that should be found out; results say how probable that is
 
 
