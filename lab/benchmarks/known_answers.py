@@ -6,7 +6,8 @@
 Stages: for each kind of load, each run: new lanes → trials → answer → is the truth inside? → how many of all → too few?
 
 Truths and their derivations stand in `diolkos_lab/calibration/truths.py`, the paths in `known/NAME.toml`. No run is left out:
-one that a busy machine disturbs counts. Within a run, as in every study, an untrusted trial is retried.
+one that a busy machine disturbs counts. Within a run, as in every study, an untrusted trial is retried. A run takes 5 (ping) to
+16 seconds (tcp, curve), so nine of each take about 13 minutes.
 
 The exit code is 1 when a criterion has more misses than chance explains: a lab whose intervals cover the truth 95 % of the time
 fails the whole command once in a hundred times (`diolkos_lab/calibration/limits.py`). `--truth-times 1.1` makes every truth
