@@ -76,6 +76,17 @@ def test_ping_resolves_below_its_own_grid(data: Path) -> None:
     assert reading.series["rtt"]["y"][0] == 8e-6
 
 
+@pytest.mark.parametrize("scale", [1, 10, 100])
+def test_ping_resolves_below_the_three_digits_of_long_times(scale: int) -> None:
+    """What ping prints: 0.210 ms, 2.10 ms and 21.0 ms. Of six, two are below the median's cell of the grid, and three in it."""
+    digits = {1: "{:.3f}", 10: "{:.2f}", 100: "{:.1f}"}[scale]
+    times = [0.210, 0.210, 0.211, 0.211, 0.211, 0.212]
+    lines = [f"64 bytes from ::1: icmp_seq={n} ttl=64 time={digits.format(t * scale)} ms" for n, t in enumerate(times, start=1)]
+    text = "\n".join([*lines, "6 packets transmitted, 6 received, 0% packet loss, time 5ms"])
+    reading = ping.parse(text, PingLoad(name="ping", count=6, start=0))
+    assert reading.metrics["rtt"] == pytest.approx((0.2105 + 0.001 / 3) * scale * 1e-3, rel=1e-9)
+
+
 def test_ping_loss_counts_only_what_is_counted(data: Path) -> None:
     lines = (data / "ping-20221126.txt").read_text().splitlines()
     without = "\n".join(line for line in lines if "icmp_seq=1 " not in line and "icmp_seq=7 " not in line)

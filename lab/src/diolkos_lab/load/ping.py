@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """ping (iputils): one round-trip time per packet.
 
-ping prints whole microseconds for times below a millisecond, while a veth path takes about ten of them. The median of such
-rounded numbers moves in steps of a microsecond, 10 % of the path. The median for grouped data knows that 9 stands for the
-range 8.5 to 9.5 and uses how many values lie in it, which gives back the resolution the single value has lost.
+ping prints three digits, and whole microseconds below a millisecond, while a veth path takes about ten of them. The median of
+such rounded numbers moves in steps of a microsecond, 10 % of the path. The median for grouped data knows that 9 stands for
+the range 8.5 to 9.5 and uses how many values lie in it, which gives back the resolution the single value has lost.
 """
 
 import re
@@ -15,7 +15,6 @@ from diolkos_lab.load import tools
 from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
 
-GRID_US = 1.0
 LOST_AFTER_S = 1
 _REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([0-9.]+) ms(.*)$", re.MULTILINE)
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
@@ -53,7 +52,7 @@ def parse(text: str, load: PingLoad) -> Reading:
     counted = load.count - load.start
     return Reading(
         metrics={
-            "rtt": statistics.median_grouped(times_us.values(), interval=GRID_US) * 1e-6,
+            "rtt": statistics.median_grouped(times_us.values(), interval=_grid_us(text, times_us)) * 1e-6,
             "loss": 1 - len(times_us) / counted,
         },
         series={
@@ -63,6 +62,13 @@ def parse(text: str, load: PingLoad) -> Reading:
             }
         },
     )
+
+
+def _grid_us(text: str, times_us: dict[int, float]) -> float:
+    """By how much times around the median differ at least: 1 µs below 1 ms, 10 µs from there to 10 ms, and so on."""
+    middle = statistics.median_low(times_us.values())
+    printed = next(time for sequence, time, _ in _REPLY.findall(text) if times_us.get(int(sequence)) == middle)
+    return 1000 * 10.0 ** -len(printed.partition(".")[2])
 
 
 class Ping(Load[PingLoad]):

@@ -5,7 +5,7 @@ Stages: is there room, and is the table empty? → attempt → does the table ho
 Then slower, until the rate is known well enough.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from diolkos_lab.experiment.loads import NewFlowsLoad
@@ -18,6 +18,9 @@ from diolkos_lab.sut.sessions import Sessions
 STRAY = 64
 TRIES = 2  # before the search begins: what a disturbance made the path lose, it does not lose twice
 SLOWEST = 0.5  # of the first rate that loses sessions: where the search begins
+# How often the search halves its lowest rate where that loses sessions too. A system that takes a burst at once looks faster in
+# the first attempt than it can stay.
+DESCENTS = 3
 
 Measured = tuple[Reading, list[Distrust], dict[MetricName, float]]
 
@@ -76,16 +79,28 @@ class Search:
                 return
         if self._fills:
             return
-        low, high, found = SLOWEST * reached, reached, False
+        low = SLOWEST * reached
+        if (yield from self._halve(low, reached)):
+            return
+        for _ in range(1 + DESCENTS):
+            self.lowest = low
+            yield low
+            if self._told[1]:
+                break
+            low /= 2
+        if low < SLOWEST * reached and self._told[1]:
+            yield from self._halve(low, 2 * low)
+
+    def _halve(self, low: float, high: float) -> Generator[float, None, bool]:
+        """Returns whether any rate passed."""
+        found = False
         for _ in range(self._halvings):
             middle = (low + high) / 2
             self.lowest = min(self.lowest, middle)
             yield middle
             found = found or self._told[1]
             low, high = (middle, high) if self._told[1] else (low, middle)
-        if not found:
-            self.lowest = low
-            yield low
+        return found
 
     def tell(self, rate: float, passed: bool) -> None:
         """`rate` as it was reached."""
