@@ -7,7 +7,7 @@ On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rich import box
 from rich.console import Console
@@ -16,8 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import expected_of_run_s, lane_cells, trial_cells
-from diolkos_lab.experiment.definition import PACKETS, Study
+from diolkos_lab.experiment.cells import expected_of_form_s
+from diolkos_lab.experiment.definition import PACKETS, FormName, Study
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
@@ -136,7 +136,7 @@ def studies(console: Console, shipped: Sequence[Study]) -> None:
     for heading in ("name", "title", "quick", "full"):
         table.add_column(heading)
     for study in shipped:
-        times = [_expected(study, name) for name in ("quick", "full")]
+        times = [_expected(study, name) for name in get_args(FormName)]
         table.add_row(study.name, study.title, *times)
     console.print(table)
 
@@ -213,13 +213,11 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
     return of_trials + [float(each["trusted"]) for each in (*summary["curves"], *rates)]
 
 
-def _expected(study: Study, name: str) -> str:
-    form = study.form.get(name)  # type: ignore[call-overload]
+def _expected(study: Study, name: FormName) -> str:
+    form = study.form.get(name)
     if form is None:
         return "–"
-    known = lane_cells(study, form, {subject.system for subject in study.system})
-    seconds = expected_of_run_s(form.blocks, trial_cells(form, known))
-    return _minutes(min(seconds, form.time_budget_s or seconds))
+    return _minutes(expected_of_form_s(study, form))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:
