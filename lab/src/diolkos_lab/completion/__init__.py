@@ -57,8 +57,9 @@ def result(incomplete: str) -> list[str]:
 
 def rule() -> list[str]:
     from diolkos_lab.analyze import conduct  # noqa: PLC0415
+    from diolkos_lab.curve import saturation  # noqa: PLC0415
 
-    return [*conduct.RULES, *conduct.SETS]
+    return [*saturation.RULES, *conduct.SETS]
 
 
 def shell() -> list[str]:
