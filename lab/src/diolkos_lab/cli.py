@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privi
 143 SIGTERM. A fault is one sentence on standard error, never a traceback.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 
 from diolkos_lab import __version__, completion
-from diolkos_lab.faults import Fault, Interrupted, UsageFault, stop_on_signals
+from diolkos_lab.faults import Fault, Interrupted, UsageFault, printable, stop_on_signals
 
 app = typer.Typer(
     help="What does translation between IPv6 and IPv4 cost on this machine, and how sure is that?",
@@ -22,6 +23,7 @@ app = typer.Typer(
     add_completion=False,  # `completion` prints scripts, and changes no file of the shell
     pretty_exceptions_enable=False,
 )
+LARGEST_SEED = 10**18 - 1  # that every reader of JSON takes
 WIDE = 160  # columns of a log or a pipe, where nobody can widen the window
 console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
@@ -62,7 +64,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Result folder; an older result in it is moved aside.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)] = None,
     diolkos: Diolkos = None,
     path: Paths = None,
 ) -> None:
@@ -73,7 +75,7 @@ def run(
     with screen.Screen(console) as witness:
         result, summary = conduct.run(order, witness)
     screen.results(console, summary)
-    console.print(f"Report: {_write_report(result.folder)}", soft_wrap=True)
+    _say_report(result.folder)
 
 
 @app.command("list")
@@ -102,8 +104,11 @@ def report(folder: ResultFolder) -> None:
     from diolkos_lab import screen, summary
     from diolkos_lab.samples import folder as samples_folder
 
-    screen.results(console, summary.write(samples_folder.read(folder)))
-    console.print(f"Report: {_write_report(folder)}", soft_wrap=True)
+    result = samples_folder.read(folder)
+    if not result.trials:
+        raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
+    screen.results(console, summary.write(result))
+    _say_report(folder)
 
 
 @app.command()
@@ -123,7 +128,7 @@ def analyze(
         Path | None, typer.Option(metavar="OUT", help="Write one object per file; - is the standard output.", allow_dash=True)
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write pictures, tables and a report.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0, max=LARGEST_SEED)] = 1,
 ) -> None:
     """Judge load–loss data of others: can their rate at 0.5 % loss be trusted?"""
     from diolkos_lab.analyze import conduct
@@ -140,7 +145,7 @@ def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> No
     from diolkos_lab.stats import comparison
     from diolkos_lab.stats.pairing import Samples
 
-    a, b = samples_folder.read(first), samples_folder.read(second)
+    a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
     if a.study.name != b.study.name:
         raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
     baselines = {subject.key: subject.baseline_key for subject in a.study.system}
@@ -210,10 +215,10 @@ def completion_(
     print(completion.script(shell), end="")
 
 
-def _write_report(folder: Path) -> Path:
+def _say_report(folder: Path) -> None:
     from diolkos_lab import report as page
 
-    return page.write(folder)
+    console.print(f"Report: {printable(str(page.write(folder)))}", soft_wrap=True, markup=False)
 
 
 def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
@@ -229,6 +234,9 @@ def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
 def main() -> None:
     """Entry point: turns every fault into one sentence and an exit code."""
     completion.prepare()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal has all characters
     stop_on_signals()
     try:
         app()
@@ -241,5 +249,5 @@ def main() -> None:
 
 
 def _end(message: str, code: int) -> None:
-    print(f"diolkos-lab: {message}", file=sys.stderr)
+    print(f"diolkos-lab: {printable(message)}", file=sys.stderr)
     sys.exit(code)

@@ -16,6 +16,7 @@ FormName = Literal["quick", "full"]
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and files
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
@@ -41,8 +42,10 @@ class Topology(Strict):
 class Subject(Strict):
     """One system under test on one path."""
 
-    system: str = Field(description="Name of the system, as `diolkos-lab list` shows it.")
-    datapath: str = Field(description="One of the system's datapaths, as `diolkos-lab list` shows them.")
+    system: str = Field(pattern=NAME, max_length=80, description="Name of the system, as `diolkos-lab list` shows it.")
+    datapath: str = Field(
+        pattern=NAME, max_length=80, description="One of the system's datapaths, as `diolkos-lab list` shows them."
+    )
     family: Family = Field(description="IP version that the application speaks.")
     hops: Literal[1, 2] = Field(1, description="Routers between client and server.")
     baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
@@ -133,7 +136,7 @@ class Study(Strict):
     """A whole study.toml."""
 
     format: Literal[1] = Field(description="Version of this format.")
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="Short name; part of the result folder's.")
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=80, description="Short name; part of the result folder's.")
     title: str = Field(description="Title of the report.")
     question: str = Field(description="What the study asks, one sentence.")
     topology: Topology = Field(Topology(), description="The ground of all lanes.")

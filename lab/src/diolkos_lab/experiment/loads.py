@@ -270,7 +270,9 @@ class TcpLoad(Strict):
     seconds: int = Field(ge=1, le=3600, description="Length of a trial, seconds.")
     streams: int = Field(1, ge=1, le=128, description="Parallel connections.")
     start_s: float = Field(0.3, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
-    congestion_control: str = Field("cubic", description="Congestion control of the sender, as the kernel names it.")
+    congestion_control: str = Field(
+        "cubic", pattern=r"^[a-z0-9_-]{1,15}$", description="Congestion control of the sender, as the kernel names it."
+    )
     offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
