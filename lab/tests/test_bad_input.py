@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Files that are half written, of a newer lab, or made to do harm: one sentence, exit code 2, nothing run, nothing written."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from diolkos_lab import cli
+from diolkos_lab import cli, screen
+from diolkos_lab.experiment import document
+from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault, printable
 from diolkos_lab.samples import folder as samples_folder
 
@@ -180,6 +185,15 @@ def test_names_of_folders_are_shown_and_not_obeyed(name: str, result: Path, lab:
     assert _refused(lab("report", path)) == f"{printable(str(path))}: not a result folder: it has no study.toml\n"
 
 
+def test_an_analysis_replaces_none_of_its_files(tmp_path: Path, lab: Lab) -> None:
+    file = tmp_path / "raw.txt"
+    file.write_text('{"rate": 1000, "runs": []}\n')
+    before = file.read_text()
+    assert "is one of the files to analyze" in _refused(lab("analyze", file, "--json", file))
+    assert "is one of the files to analyze" in _refused(lab("analyze", tmp_path, "--json", tmp_path / "." / "raw.txt"))
+    assert file.read_text() == before
+
+
 @pytest.mark.parametrize("seed", ["-1", str(10**18), "x"])
 def test_seeds_that_no_reader_takes(seed: str, tmp_path: Path, lab: Lab) -> None:
     code, _, errors = lab("run", "siit", "--quick", "--seed", seed, "--out", tmp_path / "out")
@@ -215,3 +229,14 @@ def test_words_of_programs_are_shown_and_not_obeyed(lab: Lab, tmp_path: Path) ->
     program.chmod(0o755)
     code, output, errors = lab("list", "--path", f"tundra={program}")
     assert (code, errors) == (0, "") and "\x1b[2J" not in output
+
+
+def test_texts_of_a_study_and_a_system_are_texts_while_it_runs() -> None:
+    study = document.parse(SMALL.replace('title = "Small"', f"title = {json.dumps(HARM)}"), Path("study.toml"), Study)
+    session: Any = SimpleNamespace(remaining_s=lambda: 60.0, form=study.form["quick"], lanes=[])
+    station: Any = SimpleNamespace(failure=HARM)
+    shown = io.StringIO()
+    witness = screen.Screen(Console(file=shown, width=160))
+    witness.planned(study, session, [], Path("out"))
+    witness.station_up(station)
+    assert shown.getvalue().count(printable(HARM)) == 2

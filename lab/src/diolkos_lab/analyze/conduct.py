@@ -72,6 +72,8 @@ def analyze(order: Order, console: Console) -> None:
     """Do what the command line asks for. Raises UsageFault, after all else is done, when a file holds nothing to use."""
     if order.json == output.STANDARD_OUTPUT:
         console = Console(stderr=True, highlight=False, width=console.width)
+    elif order.json and order.json.resolve() in {file.resolve() for file in raw.find(order.files)}:
+        raise UsageFault(f"--json {order.json}: is one of the files to analyze, which it would replace; name another file")
     if order.out:
         output.claim(order.out)
     try:
