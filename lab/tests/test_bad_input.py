@@ -185,6 +185,25 @@ def test_names_of_folders_are_shown_and_not_obeyed(name: str, result: Path, lab:
     assert _refused(lab("report", path)) == f"{printable(str(path))}: not a result folder: it has no study.toml\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bogus"], "No such command 'bogus'; see `diolkos-lab --help`"),
+        (["compare", "one", "--json"], "Missing argument 'DIR'; see `diolkos-lab compare --help`"),
+        (["list", "--jso"], "No such option: --jso"),
+        (["doctor", "--json", "more"], "Got unexpected extra argument (more); see `diolkos-lab doctor --help`"),
+        (["run", "siit", "--seed", "[/red]\x1b[2J"], r"'[/red]\x1b[2J' is not a valid int"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(arguments: list[str], says: str, lab: Lab) -> None:
+    assert says in _refused(lab(*arguments))
+
+
+def test_without_a_command_the_help_is_shown(lab: Lab) -> None:
+    code, output, errors = lab()
+    assert code in (0, 2) and "compare" in output + errors
+
+
 def test_an_analysis_replaces_none_of_its_files(tmp_path: Path, lab: Lab) -> None:
     file = tmp_path / "raw.txt"
     file.write_text('{"rate": 1000, "runs": []}\n')

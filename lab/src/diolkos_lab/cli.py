@@ -9,7 +9,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
@@ -23,6 +23,7 @@ app = typer.Typer(
     add_completion=False,  # `completion` prints scripts, and changes no file of the shell
     pretty_exceptions_enable=False,
 )
+WRONG_USAGE = cast(type[Exception], typer.BadParameter.__mro__[1])  # `UsageError`, of which typer itself has no name
 LARGEST_SEED = 10**18 - 1  # that every reader of JSON takes
 WIDE = 160  # columns of a log or a pipe, where nobody can widen the window
 console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
@@ -239,13 +240,25 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # not every terminal has all characters
     stop_on_signals()
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except WRONG_USAGE as error:
+        _wrong_usage(error)
     except Fault as fault:
         _end(str(fault), fault.exit_code)
     except Interrupted as interrupted:
         _end(" ".join(getattr(interrupted, "__notes__", ["Stopped."])), interrupted.exit_code)
     except OSError as error:
         _end(f"{error.filename or 'the system'}: {error.strerror or error}", Fault.exit_code)
+
+
+def _wrong_usage(error: Exception) -> None:
+    """Of an option or an argument. Typer would draw a box of several lines."""
+    message = getattr(error, "message", str(error)) and getattr(error, "format_message", error.__str__)()
+    if not message or "\n" in message:  # no command at all: the help is what it says
+        print(message, end="")
+        sys.exit(UsageFault.exit_code)
+    context = getattr(error, "ctx", None)
+    _end(f"{message.rstrip('.')}; see `{context.command_path if context else 'diolkos-lab'} --help`", UsageFault.exit_code)
 
 
 def _end(message: str, code: int) -> None:
