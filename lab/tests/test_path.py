@@ -28,6 +28,8 @@ PATH = [
     "conduct",
     "doctor",
     "screen",
+    "json_output",
+    "completion",
     "cli",
     "__main__",
 ]

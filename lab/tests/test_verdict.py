@@ -86,6 +86,18 @@ def test_a_rule_is_not_met_by_a_system_that_fails_half_of_the_time(record: Make)
     assert _first(lines)["outcome"] == "undecided"
 
 
+def test_what_a_path_and_its_twin_differ_by_widens_the_interval(record: Make) -> None:
+    """The rule asks for 0.97; 0.98 meets it, unless something but the system moves the figures by two per cent."""
+    lines = _lines(record, 100.0, 98.0)
+    assert _first(lines)["outcome"] == "met"
+    twins = [record(block=block, load="tcp-upload", replica=2, metrics={"throughput": 102.0}) for block in range(9)]
+    verdict = _first([*lines, *twins])
+    assert verdict["outcome"] == "undecided" and verdict["ci95"] == pytest.approx([0.98 * 0.98, 0.98 * 1.02])
+    assert "2.0% of each end for what a path and its twin differ by" in verdict["sentence"]
+    alike = [record(block=block, load="tcp-upload", replica=2, metrics={"throughput": 100.0}) for block in range(9)]
+    assert _first([*lines, *alike])["outcome"] == "met", "twins that are alike change nothing"
+
+
 def test_one_verdict_per_direction_and_rule(record: Make) -> None:
     found = verdicts(studies.load("clat"), Samples(_lines(record, 100.0, 99.0)), {"tayga": "it is not here"})
     assert len(found) == 11

@@ -1,36 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: `diolkos-lab list | run | report | analyze | compare | doctor | clean`.
+"""The command line: `diolkos-lab list | run | report | analyze | compare | doctor | clean | schema | completion`.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
 143 SIGTERM. A fault is one sentence on standard error, never a traceback.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
-from diolkos_lab import __version__
-from diolkos_lab.faults import Fault, Interrupted, UsageFault, stop_on_signals
+from diolkos_lab import __version__, completion
+from diolkos_lab.faults import Fault, Interrupted, UsageFault, printable, stop_on_signals
 
 app = typer.Typer(
     help="What does translation between IPv6 and IPv4 cost on this machine, and how sure is that?",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=False,  # `completion` prints scripts, and changes no file of the shell
     pretty_exceptions_enable=False,
 )
+WRONG_USAGE = cast(type[Exception], typer.BadParameter.__mro__[1])  # `UsageError`, of which typer itself has no name
+LARGEST_SEED = 10**18 - 1  # that every reader of JSON takes
 WIDE = 160  # columns of a log or a pipe, where nobody can widen the window
 console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
 Diolkos = Annotated[str | None, typer.Option(metavar="PATH", help="The translator's program.", show_default=False)]
 Paths = Annotated[
     list[str] | None,
-    typer.Option("--path", metavar="SYSTEM=PATH", help="Program of another system, e.g. tundra=/opt/tundra-nat64. Repeatable."),
+    typer.Option(
+        "--path",
+        metavar="SYSTEM=PATH",
+        help="Program of another system, e.g. tundra=/opt/tundra-nat64. Repeatable.",
+        autocompletion=completion.program,
+    ),
 ]
-ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.")]
+ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -42,15 +51,21 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or path of a study.toml.")],
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
+        ),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Result folder; an older result in it is moved aside.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)] = None,
     diolkos: Diolkos = None,
     path: Paths = None,
 ) -> None:
@@ -61,20 +76,25 @@ def run(
     with screen.Screen(console) as witness:
         result, summary = conduct.run(order, witness)
     screen.results(console, summary)
-    console.print(f"Report: {_write_report(result.folder)}", soft_wrap=True)
+    _say_report(result.folder)
 
 
 @app.command("list")
-def list_(diolkos: Diolkos = None, path: Paths = None) -> None:
+def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> None:
     """Studies and systems: which can run here and, if not, what is missing and how to get it."""
-    from diolkos_lab import conduct, screen, studies
+    from diolkos_lab import conduct, json_output, screen, studies
     from diolkos_lab.sut import definition, lookup
 
     given = _paths(diolkos, path)
     shipped = [studies.load(name) for name in studies.shipped()]
+    looked = [lookup.find(system, given) for system in definition.load_all().values()]
+    missing = conduct.missing_by_study(shipped)
+    if json:
+        print(json_output.text(json_output.listing(shipped, looked, missing)))
+        return
     screen.studies(console, shipped)
-    screen.systems(console, [lookup.find(system, given) for system in definition.load_all().values()])
-    for name, (how, needed_by) in conduct.missing_by_study(shipped).items():
+    screen.systems(console, looked)
+    for name, (how, needed_by) in missing.items():
         who = "every study needs" if len(needed_by) == len(shipped) else f"needed for {', '.join(needed_by)}:"
         console.print(f"[red]✗[/] {who} {name}: {how}")
 
@@ -85,8 +105,11 @@ def report(folder: ResultFolder) -> None:
     from diolkos_lab import screen, summary
     from diolkos_lab.samples import folder as samples_folder
 
-    screen.results(console, summary.write(samples_folder.read(folder)))
-    console.print(f"Report: {_write_report(folder)}", soft_wrap=True)
+    result = samples_folder.read(folder)
+    if not result.trials:
+        raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
+    screen.results(console, summary.write(result))
+    _say_report(folder)
 
 
 @app.command()
@@ -95,13 +118,18 @@ def analyze(
         list[Path], typer.Argument(metavar="FILES…", help="Files in the raw format of PASTRAMI, or folders of them.")
     ],
     rule: Annotated[
-        str, typer.Option(metavar="RULE", help="paper, hysteresis or notebook; both (paper, notebook) or all.")
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="paper, hysteresis or notebook; both (paper, notebook) or all.",
+            autocompletion=completion.rule,
+        ),
     ] = "paper",
     json: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write one object per file; - is the standard output.", allow_dash=True)
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write pictures, tables and a report.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0, max=LARGEST_SEED)] = 1,
 ) -> None:
     """Judge load–loss data of others: can their rate at 0.5 % loss be trusted?"""
     from diolkos_lab.analyze import conduct
@@ -110,34 +138,43 @@ def analyze(
 
 
 @app.command()
-def compare(first: ResultFolder, second: ResultFolder) -> None:
+def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
-    from diolkos_lab import screen
+    from diolkos_lab import json_output, screen
     from diolkos_lab.procedures import in_their_place
     from diolkos_lab.samples import folder as samples_folder
     from diolkos_lab.stats import comparison
     from diolkos_lab.stats.pairing import Samples
 
-    a, b = samples_folder.read(first), samples_folder.read(second)
+    a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
     if a.study.name != b.study.name:
         raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
     baselines = {subject.key: subject.baseline_key for subject in a.study.system}
     before, after = (Samples(in_their_place(each.trials)) for each in (a, b))
     changes = comparison.compare(before, after, baselines)
-    screen.changes(console, changes, samples_folder.differing_facts(a, b))
+    facts = samples_folder.differing_facts(a, b)
+    if json:
+        print(json_output.text(json_output.comparison(a.study.name, (first, second), changes, facts)))
+    else:
+        screen.changes(console, changes, facts)
 
 
 @app.command()
-def doctor() -> None:
+def doctor(json: Json = False) -> None:
     """Is this host fit to measure?"""
     from diolkos_lab import doctor as examination
-    from diolkos_lab import screen
+    from diolkos_lab import json_output, screen
 
     findings = []
     for finding in examination.examine():
-        screen.finding(console, finding)
+        if not json:
+            screen.finding(console, finding)
         findings.append(finding)
+    if json:
+        print(json_output.text(json_output.fitness(findings)))
     examination.require(findings)
+    if json:
+        return
     doubtful = sum(1 for finding in findings if finding.state == "doubtful")
     console.print(f"Fit, with {doubtful} doubts." if doubtful else "Fit.")
 
@@ -159,10 +196,30 @@ def clean() -> None:
         console.print("Nothing was left over.")
 
 
-def _write_report(folder: Path) -> Path:
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a study.toml, for editors."""
+    import json
+
+    from diolkos_lab.experiment import schema as of
+
+    print(json.dumps(of.of_study(), indent=1))
+
+
+@app.command("completion")
+def completion_(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", autocompletion=completion.shell)],
+) -> None:
+    """Print the script with which a shell completes names of studies, systems and result folders."""
+    if shell not in completion.SHELLS:
+        raise UsageFault(f'completion: no script for the shell "{shell}"; there are {", ".join(completion.SHELLS)}')
+    print(completion.script(shell), end="")
+
+
+def _say_report(folder: Path) -> None:
     from diolkos_lab import report as page
 
-    return page.write(folder)
+    console.print(f"Report: {printable(str(page.write(folder)))}", soft_wrap=True, markup=False)
 
 
 def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
@@ -177,9 +234,15 @@ def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
 
 def main() -> None:
     """Entry point: turns every fault into one sentence and an exit code."""
+    completion.prepare()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal has all characters
     stop_on_signals()
     try:
-        app()
+        sys.exit(app(prog_name="diolkos-lab", standalone_mode=False))
+    except WRONG_USAGE as error:
+        _wrong_usage(error)
     except Fault as fault:
         _end(str(fault), fault.exit_code)
     except Interrupted as interrupted:
@@ -188,6 +251,16 @@ def main() -> None:
         _end(f"{error.filename or 'the system'}: {error.strerror or error}", Fault.exit_code)
 
 
+def _wrong_usage(error: Exception) -> None:
+    """Of an option or an argument. Typer would draw a box of several lines."""
+    message: str = getattr(error, "format_message", error.__str__)()
+    if not message or "\n" in message:  # no command at all: the help is what it says
+        print(message, end="")
+        sys.exit(UsageFault.exit_code)
+    context = getattr(error, "ctx", None)
+    _end(f"{message.rstrip('.')}; see `{context.command_path if context else 'diolkos-lab'} --help`", UsageFault.exit_code)
+
+
 def _end(message: str, code: int) -> None:
-    print(f"diolkos-lab: {message}", file=sys.stderr)
+    print(f"diolkos-lab: {printable(message)}", file=sys.stderr)
     sys.exit(code)

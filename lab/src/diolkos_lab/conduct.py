@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from diolkos_lab import studies, summary
-from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import disturbance
@@ -103,7 +103,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
 
 
 def chosen_form(study: Study, order: Order) -> Form:
-    name: Literal["quick", "full"] = "quick" if order.quick else "full"
+    name: FormName = "quick" if order.quick else "full"
     if name not in study.form:
         hint = "run it with --quick" if name == "full" else "run it without --quick"
         raise UsageFault(f"the study {study.name} has no {name} form: {hint}")

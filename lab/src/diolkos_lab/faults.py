@@ -36,6 +36,11 @@ class Interrupted(BaseException):
         self.exit_code = 128 + signal_number
 
 
+def printable(text: str) -> str:
+    """One line that a terminal shows and does not obey: file names and other programs' words may hold anything."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode() for each in text)
+
+
 def stop_on_signals() -> None:
     """From now on the first signal raises `Interrupted`; further ones are ignored while the lab cleans up."""
     owner = os.getpid()

@@ -7,7 +7,7 @@ On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rich import box
 from rich.console import Console
@@ -16,8 +16,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import expected_of_run_s, lane_cells, trial_cells
-from diolkos_lab.experiment.definition import PACKETS, Study
+from diolkos_lab.experiment.cells import expected_of_form_s
+from diolkos_lab.experiment.definition import PACKETS, FormName, Study
+from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
@@ -64,9 +65,11 @@ class Screen:
         # What guards object to is made again, as long as the budget lets.
         about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
         most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
-        self._console.print(f"[bold]{study.title}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}")
+        self._console.print(
+            f"[bold]{escape(printable(study.title))}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}"
+        )
         for entry in missing:
-            self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False)
+            self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False, markup=False)
 
     def disturbed(self, by: Disturbance) -> None:
         whose = f": {escape(by.whose)}" if by.whose else ""
@@ -78,14 +81,14 @@ class Screen:
 
     def station_up(self, station: Station) -> None:
         if station.failure:
-            self._console.print(f"  [red]✗[/] {station.failure}", highlight=False)
+            self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
 
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
         if trial.error and trial.error not in self._failed:
             self._failed.add(trial.error)
-            self._console.print(f"  [red]✗[/] {name}: {escape(trial.error)}", highlight=False)
+            self._console.print(f"  [red]✗[/] {name}: {escape(printable(trial.error))}", highlight=False)
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
@@ -136,7 +139,7 @@ def studies(console: Console, shipped: Sequence[Study]) -> None:
     for heading in ("name", "title", "quick", "full"):
         table.add_column(heading)
     for study in shipped:
-        times = [_expected(study, name) for name in ("quick", "full")]
+        times = [_expected(study, name) for name in get_args(FormName)]
         table.add_row(study.name, study.title, *times)
     console.print(table)
 
@@ -148,15 +151,15 @@ def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
     for entry in looked:
         name, datapaths = entry.system.system, ", ".join(entry.system.datapath)
         if isinstance(entry, Found):
-            table.add_row(name, datapaths, "[green]✓[/]", entry.version or "")
+            table.add_row(name, datapaths, "[green]✓[/]", escape(printable(entry.version or "")))
         else:
-            table.add_row(name, datapaths, "[red]✗[/]", f"{entry.reason}; {entry.how}")
+            table.add_row(name, datapaths, "[red]✗[/]", escape(f"{entry.reason}; {entry.how}"))
     console.print(table)
 
 
 def finding(console: Console, found: Finding) -> None:
     mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "missing": "[red]✗[/]"}[found.state]
-    console.print(f"{mark} {found.subject}: {found.detail}")
+    console.print(f"{mark} {found.subject}: {escape(printable(found.detail))}")
 
 
 def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]) -> None:
@@ -213,13 +216,11 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
     return of_trials + [float(each["trusted"]) for each in (*summary["curves"], *rates)]
 
 
-def _expected(study: Study, name: str) -> str:
-    form = study.form.get(name)  # type: ignore[call-overload]
+def _expected(study: Study, name: FormName) -> str:
+    form = study.form.get(name)
     if form is None:
         return "–"
-    known = lane_cells(study, form, {subject.system for subject in study.system})
-    seconds = expected_of_run_s(form.blocks, trial_cells(form, known))
-    return _minutes(min(seconds, form.time_budget_s or seconds))
+    return _minutes(expected_of_form_s(study, form))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:

@@ -66,6 +66,18 @@ def test_rtt_in_words(ratio, ci, text):
     assert plain(ratio_words.rtt_words(row(ratio, ci, "ping", "rtt"))) == text
 
 
+@pytest.mark.parametrize(
+    ("ratio", "ci", "text"),
+    [
+        (0.9999, None, "as long"),
+        (0.9996, (0.99, 1.02), "as long [-1 % to +2 %]"),
+        (0.999, (0.99, 1.02), "0.1 % shorter [-1 % to +2 %]"),
+    ],
+)
+def test_no_difference_is_not_called_a_shorter_time(ratio, ci, text):
+    assert plain(ratio_words.longer(ratio, ci)) == text
+
+
 def test_throughput_names_both_directions_and_the_baseline():
     said = ratio_words.throughput_words(row(0.98, (0.97, 0.99)), row(0.95, (0.94, 0.96), "tcp-download"))
     assert plain(said) == "a TCP stream gets 98 % [97-99 %] up and 95 % [94-96 %] down of what native IPv6 gets"

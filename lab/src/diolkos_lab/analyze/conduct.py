@@ -24,7 +24,7 @@ from diolkos_lab.analyze.results import Line
 from diolkos_lab.curve import resampling
 from diolkos_lab.curve.judge import DEFAULT_RULE
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.faults import UsageFault
+from diolkos_lab.faults import UsageFault, printable
 from diolkos_lab.open_folder import OpenFolder
 
 SETS = {"both": ("paper", "notebook"), "all": tuple(RULES)}  # names on the command line for several rules
@@ -72,6 +72,8 @@ def analyze(order: Order, console: Console) -> None:
     """Do what the command line asks for. Raises UsageFault, after all else is done, when a file holds nothing to use."""
     if order.json == output.STANDARD_OUTPUT:
         console = Console(stderr=True, highlight=False, width=console.width)
+    elif order.json and order.json.resolve() in {file.resolve() for file in raw.find(order.files)}:
+        raise UsageFault(f"--json {order.json}: is one of the files to analyze, which it would replace; name another file")
     if order.out:
         output.claim(order.out)
     try:
@@ -79,7 +81,7 @@ def analyze(order: Order, console: Console) -> None:
         if lines:
             terminal.results(console, lines, order.rules)
             if order.out:
-                console.print(f"Report: {_report(order, order.out, lines, few)}", soft_wrap=True)
+                console.print(f"Report: {printable(str(_report(order, order.out, lines, few)))}", soft_wrap=True, markup=False)
     except BaseException:
         if order.out:
             shutil.rmtree(order.out, ignore_errors=True)  # half a report looks like a whole one
@@ -98,7 +100,7 @@ def _analyze(order: Order) -> tuple[list[Line], list[results.Analysis], int]:
         documents = [stack.enter_context(output.document(file)) for file in wanted]
         for done in run(order):
             for fault in done.faults:
-                print(f"diolkos-lab: {fault}", file=sys.stderr)
+                print(f"diolkos-lab: {printable(fault)}", file=sys.stderr)
             if done.analysis is None or done.line is None or done.object is None:
                 unusable += 1
                 continue

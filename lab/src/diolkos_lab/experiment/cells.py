@@ -76,5 +76,12 @@ def expected_of_run_s(blocks: int, cells: Collection[PlannedCell]) -> float:
     return blocks * expected_s(cells) - expected_s(procedures)
 
 
+def expected_of_form_s(study: Study, form: Form) -> float:
+    """The same of a form with all systems of the study; at most its time budget."""
+    lanes = lane_cells(study, form, {subject.system for subject in study.system})
+    seconds = expected_of_run_s(form.blocks, trial_cells(form, lanes))
+    return min(seconds, form.time_budget_s or seconds)
+
+
 def _offload_levels(subject: Subject, form: Form) -> list[Switch]:
     return sorted({level for load in form.load if subject.gets(load) for level in load.offloads}, reverse=True)

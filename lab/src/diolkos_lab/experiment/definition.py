@@ -12,9 +12,11 @@ from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
+FormName = Literal["quick", "full"]
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and files
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
@@ -23,10 +25,12 @@ PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
 class Topology(Strict):
     """The ground of all lanes."""
 
-    pref64: IPv6Network = IPv6Network("64:ff9b::/96")
-    mtu: int = Field(1500, ge=1280, le=65535)
-    placement: Placement = "load-on-one-cpu"
-    link_rate: float | None = Field(None, gt=0)  # bit/s; a veth pair has none
+    pref64: IPv6Network = Field(IPv6Network("64:ff9b::/96"), description="Translation prefix, of length 96.")
+    mtu: int = Field(1500, ge=1280, le=65535, description="MTU of every link, bytes.")
+    placement: Placement = Field(
+        "load-on-one-cpu", description="CPUs of the two ends of the load; free: the scheduler chooses."
+    )
+    link_rate: float | None = Field(None, gt=0, description="Rate of the links, bit/s; a veth pair has none.")
 
     @model_validator(mode="after")
     def _prefix_has_length_96(self) -> "Topology":
@@ -38,13 +42,15 @@ class Topology(Strict):
 class Subject(Strict):
     """One system under test on one path."""
 
-    system: str
-    datapath: str
-    family: Family  # what the application speaks
-    hops: Literal[1, 2] = 1
-    baseline_family: Family = "ipv6"  # the native path of the same hops that this one is compared with
-    twin: bool = False  # measure it twice in every block, for the noise floor
-    loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1)  # which of the form's loads it gets
+    system: str = Field(pattern=NAME, max_length=80, description="Name of the system, as `diolkos-lab list` shows it.")
+    datapath: str = Field(
+        pattern=NAME, max_length=80, description="One of the system's datapaths, as `diolkos-lab list` shows them."
+    )
+    family: Family = Field(description="IP version that the application speaks.")
+    hops: Literal[1, 2] = Field(1, description="Routers between client and server.")
+    baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
+    twin: bool = Field(False, description="Measure it twice in every block, for the noise floor.")
+    loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1, description="Loads of the form that it gets.")
 
     @property
     def key(self) -> str:
@@ -65,47 +71,59 @@ class Subject(Strict):
 class Form(Strict):
     """How much of it is measured: `quick` for minutes, `full` for an answer to print."""
 
-    blocks: int = Field(ge=2)  # the first is the warm-up and counted here
-    # That one build of the lanes lasts; the warm-up has the build of the first ones. 0: built once, and for all.
-    build_blocks: int = Field(1, ge=0)
-    # No block is begun that would not end within it. What guards object to is made again as long as it lasts.
-    time_budget_s: float | None = Field(None, gt=0)
-    load: tuple[Load, ...] = Field(min_length=1)
+    blocks: int = Field(ge=2, description="Blocks, the warm-up among them.")
+    build_blocks: int = Field(
+        1,
+        ge=0,
+        description="Blocks that one build of the lanes lasts; the first has the warm-up too. 0: the lanes are built once.",
+    )
+    time_budget_s: float | None = Field(
+        None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."
+    )
+    load: tuple[Load, ...] = Field(min_length=1, description="The loads that every block has.")
 
 
 class Guards(Strict):
     """When a trial is distrusted. A share is of all CPUs over the length of the trial."""
 
-    steal_share: float = Field(0.02, ge=0, le=1)
-    foreign_cpu_share: float = Field(0.1, ge=0, le=1)
-    clock_jump_s: float = Field(0.05, gt=0)
-    drop_ratio: float = Field(1e-4, ge=0)  # dropped outside the system under test, per packet on the server's link
-    # Of guards that looked at what a trial brought. Read, since older studies have them, and not used.
-    retransmit_ratio: float | None = None
-    late_ratio: float | None = None
-    bypass_ratio: float = Field(0.05, ge=0, le=1)  # share of the bytes that may take the wrong way
-    # RFC 8219 §9.2.1: a cold answer of a DNS64 takes two of the authority's, and a tenth is in reserve.
-    authority_ratio: float = Field(2.2, ge=0)
-    pace_ratio: float = Field(0.005, gt=0)  # by which the generator's mean rate may miss the offered one
-    behind_s: float = Field(0.002, gt=0)  # by which 99 % of its bursts may begin late
-    # Packets lost because a CPU stood still, per packet sent: half of what a PDR@0.5 % allows.
-    stall_ratio: float = Field(0.0025, ge=0)
+    steal_share: float = Field(0.02, ge=0, le=1, description="CPU time that the hypervisor may take, share.")
+    foreign_cpu_share: float = Field(0.1, ge=0, le=1, description="CPU time that other programs may use, share.")
+    clock_jump_s: float = Field(0.05, gt=0, description="By which the clock may be set, seconds.")
+    drop_ratio: float = Field(
+        1e-4, ge=0, description="Packets dropped outside the system under test, per packet on the server's link."
+    )
+    retransmit_ratio: float | None = Field(None, description="Not used; older studies have it.")
+    late_ratio: float | None = Field(None, description="Not used; older studies have it.")
+    bypass_ratio: float = Field(0.05, ge=0, le=1, description="Share of the bytes that may take another path.")
+    authority_ratio: float = Field(
+        2.2,
+        ge=0,
+        description="Rate of the authority over that of a DNS64. RFC 8219 §9.2.1: two answers for a new name, and 10 % more.",
+    )
+    pace_ratio: float = Field(
+        0.005, gt=0, description="By which the mean rate of the generator may miss the offered one, ratio."
+    )
+    behind_s: float = Field(0.002, gt=0, description="By which 99 % of the generator's bursts may begin late, seconds.")
+    stall_ratio: float = Field(
+        0.0025, ge=0, description="Packets lost because a CPU stood still, per packet sent; half of what a PDR@0.5 % allows."
+    )
 
 
 class Claim(Strict):
     """A rule fixed before the run: a ratio against a threshold, decided by its 95 % interval."""
 
-    claim: str
-    system: str
-    datapath: str
-    loads: tuple[LoadName, ...] = Field(min_length=1)
-    metric: RowMetric
-    against: str | None = None  # `system/datapath`; without it the subject's baseline
-    at_least: float | None = None
-    at_most: float | None = None
-    where: dict[str, str | int | float] = Field({})  # factor levels the claim is about; all levels when empty
-    # Compare with the same system where these factors have these levels, as `where` says that the others have.
-    against_where: dict[str, str | int | float] = Field({})
+    claim: str = Field(description="The rule in words.")
+    system: str = Field(description="System that the rule is about.")
+    datapath: str = Field(description="Datapath that the rule is about.")
+    loads: tuple[LoadName, ...] = Field(min_length=1, description="Loads that the rule is about.")
+    metric: RowMetric = Field(description="Figure that is compared.")
+    against: str | None = Field(None, description="`system/datapath` to compare with; without it the subject's baseline.")
+    at_least: float | None = Field(None, description="Least ratio that meets the rule. Give this or at_most.")
+    at_most: float | None = Field(None, description="Greatest ratio that meets the rule. Give this or at_least.")
+    where: dict[str, str | int | float] = Field({}, description="Factor levels that the rule is about; without them all.")
+    against_where: dict[str, str | int | float] = Field(
+        {}, description="Compare with the same system where these factors have these levels."
+    )
 
     @model_validator(mode="after")
     def _one_threshold(self) -> "Claim":
@@ -119,15 +137,15 @@ class Claim(Strict):
 class Study(Strict):
     """A whole study.toml."""
 
-    format: Literal[1]
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
-    title: str
-    question: str
-    topology: Topology = Topology()
-    system: tuple[Subject, ...] = Field(min_length=1)
-    form: dict[Literal["quick", "full"], Form]
-    guards: Guards = Guards()
-    claim: tuple[Claim, ...] = ()
+    format: Literal[1] = Field(description="Version of this format.")
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=80, description="Short name; part of the result folder's.")
+    title: str = Field(description="Title of the report.")
+    question: str = Field(description="What the study asks, one sentence.")
+    topology: Topology = Field(Topology(), description="The ground of all lanes.")
+    system: tuple[Subject, ...] = Field(min_length=1, description="Systems under test, each on one path.")
+    form: dict[FormName, Form] = Field(description="How much is measured: `quick` and `full`.")
+    guards: Guards = Field(Guards(), description="When a trial is not trusted.")
+    claim: tuple[Claim, ...] = Field((), description="Rules fixed before the run.")
 
     @model_validator(mode="after")
     def _holds_together(self) -> "Study":

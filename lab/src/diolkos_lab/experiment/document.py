@@ -13,18 +13,25 @@ from diolkos_lab.faults import UsageFault
 
 
 class Strict(BaseModel):
-    """A definition accepts no key it does not know, and does not change after it was read."""
+    """A definition accepts no key it does not know, no number that is none, and does not change after it was read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 Model = TypeVar("Model", bound=Strict)
+LARGEST = 1 << 20  # bytes of a definition
 
 
 def read(file: Path, model: type[Model]) -> Model:
     """Read a definition. Raises UsageFault whose message starts with `file:line:column`."""
     try:
-        text = file.read_text(encoding="utf-8")
+        if file.exists() and not file.is_file() and not file.is_dir():
+            raise UsageFault(f"{file}: is not a regular file; give the path of a .toml file")
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise UsageFault(f"{file}: is larger than 1 MiB, which no definition is")
+        text = content.decode("utf-8")
     except OSError as error:
         raise UsageFault(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -40,6 +47,10 @@ def parse(text: str, file: Path, model: type[Model]) -> Model:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageFault(f"{file}:{_place(str(error), text)}: {_without_place(str(error))}") from error
+    except RecursionError:
+        raise UsageFault(f"{file}: arrays or tables are too deeply nested") from None
+    except ValueError:  # of a number with thousands of digits
+        raise UsageFault(f"{file}: a number has too many digits") from None
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -47,6 +58,8 @@ def parse(text: str, file: Path, model: type[Model]) -> Model:
         line, column = locate.nearest(locate.positions(text), _keys_only(first["loc"], values))
         where = ".".join(str(part) for part in first["loc"]) or "the document"
         message = first["msg"].removeprefix("Value error, ")
+        if first["loc"] == ("format",) and "input" in first and first["type"] != "missing":
+            message = f"this lab reads format 1, not {str(first['input'])[:80]}"
         raise UsageFault(f"{file}:{line}:{column}: {where}: {message}") from error
 
 

@@ -5,7 +5,7 @@ Each says what varies in it (`factors`), and how long a trial of it should take 
 """
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,24 @@ TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal["pps", "new-flows", "capacity", "mlrsearch", "rfc8219", "tcp-upload", "tcp-download", "ping", "dns", "http"]
 # Who runs where while packets are counted; `run.placement` says what each means.
 Seating = Literal["apart", "beside", "one-cpu", "free"]
+Offloads = Annotated[tuple[Switch, ...], Field(description="Offloads of the devices; each level is a factor of its own.")]
+Subjects = Annotated[
+    tuple[str, ...],
+    Field(description="Who gets it: `system/datapath`, and as far as needed `/family/hops`; without it all."),
+]
+FrameSize = Annotated[
+    int, Field(ge=84, le=9018, description="Bytes of IPv6 frames with FCS; IPv4 frames are 20 shorter (RFC 8219 §5.1.1).")
+]
+# many: hardly two sessions have a binding in common.
+Bindings = Annotated[
+    Literal["few", "many"],
+    Field(description="few: one client with 2000 ports. many: 256 clients with all of theirs."),
+]
+Resolution = Annotated[
+    float, Field(gt=0, lt=1, description="The search ends at an interval this narrow, relative to its upper end.")
+]
+Flows = Annotated[int, Field(ge=1, le=1_000_000, description="Flows that the packets belong to.")]
+Seats = Annotated[Seating, Field(description="Which CPUs generator, system and sink have.")]
 
 # From 10 ms up ping sleeps in ticks of the kernel's timer and wakes up to two of them late (at 250 Hz 10 ms become 16);
 # below it polls.
@@ -42,22 +60,26 @@ class PpsLoad(Strict):
     """
 
     name: Literal["pps"]
-    seconds: float = Field(ge=0.05, le=600)
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5.1.1)
-    flows: int = Field(16, ge=1, le=1_000_000)
-    placement: Seating = "apart"
-    rates: tuple[int, ...] = ()  # packets/s
+    seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
+    size: FrameSize = 84
+    flows: Flows = 16
+    placement: Seats = "apart"
+    rates: tuple[int, ...] = Field((), description="Rates of the curve, packets/s, ascending; without them `shares` counts.")
     # Steps as wide as the paper's, 15 % of saturation, with the knee in the middle of one. The verdict asks how much of a step
     # gets through beyond the PDR: with narrow steps every knee that is a little round would be BAD.
-    shares: tuple[float, ...] = Field((0.475, 0.625, 0.775, 0.925, 1.075, 1.225, 1.375, 1.525), min_length=3)
-    lowest: int = Field(20_000, ge=10)  # packets/s, from where the warm-up looks
-    highest: int = Field(2_000_000, ge=1000)  # packets/s; no higher rate is offered
-    refine: float = Field(0.02, gt=0)  # a bracket of the PDR that is wider than this, of its rate, gets further rates
-    subjects: tuple[str, ...] = ()  # those that get it: `system/datapath`, and as far as needed `/family/hops`; empty: all
-    offered: int | None = None  # packets/s of one trial
-    refines: bool = False  # the trial lies between the steps, to say where the PDR is; the verdict does not use it
-    knee: float | None = None  # packets/s at which the path begins to lose some, as the warm-up found it
-    offloads: tuple[Switch, ...] = ("on",)
+    shares: tuple[float, ...] = Field(
+        (0.475, 0.625, 0.775, 0.925, 1.075, 1.225, 1.375, 1.525),
+        min_length=3,
+        description="Rates of the curve as shares of the rate at which packets begin to be lost, ascending.",
+    )
+    lowest: int = Field(20_000, ge=10, description="Rate at which the warm-up begins to search, packets/s.")
+    highest: int = Field(2_000_000, ge=1000, description="Highest rate that is offered, packets/s.")
+    refine: float = Field(0.02, gt=0, description="A bracket of the PDR wider than this share of its rate gets more rates.")
+    subjects: Subjects = ()
+    offered: int | None = Field(None, description="Set by the lab: rate of one trial, packets/s.")
+    refines: bool = Field(False, description="Set by the lab: the trial is only to find the PDR; the verdict does not use it.")
+    knee: float | None = Field(None, description="Set by the lab: rate at which packets begin to be lost, packets/s.")
+    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _rates_ascend(self) -> "PpsLoad":
@@ -108,16 +130,19 @@ class NewFlowsLoad(Strict):
     """
 
     name: Literal["new-flows"]
-    sessions: int = Field(200_000, ge=100, le=MOST_SESSIONS)
-    # few: one client, FEW_PORTS source ports. many: 256 clients with all ports, so that hardly two sessions have one in common.
-    bindings: Literal["few", "many"] = "few"
-    seconds: float = Field(0.5, ge=0.1, le=600)  # both directions at once (§4.7)
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5.1.1)
-    placement: Seating = "beside"
-    halvings: int = Field(4, ge=1, le=10)  # of the search, between half of the first rate that loses sessions and that rate
-    fill_rate: int | None = Field(None, ge=1)  # sessions/s to open where it does not matter how fast: those lost are sent again
-    rate: int | None = Field(None, ge=1)  # sessions/s of one attempt at the highest rate; as many as go without
-    offloads: tuple[Switch, ...] = ("on",)
+    sessions: int = Field(200_000, ge=100, le=MOST_SESSIONS, description="Sessions that are opened.")
+    bindings: Bindings = "few"
+    seconds: float = Field(0.5, ge=0.1, le=600, description="Length of the stage in both directions (RFC 9693 §4.7), seconds.")
+    size: FrameSize = 84
+    placement: Seats = "beside"
+    halvings: int = Field(
+        4, ge=1, le=10, description="Steps of the search, from half of the first rate that loses sessions to that rate."
+    )
+    fill_rate: int | None = Field(
+        None, ge=1, description="Sessions/s to open where the rate does not matter; those that are lost are sent again."
+    )
+    rate: int | None = Field(None, ge=1, description="Set by the lab: sessions/s of one attempt.")
+    offloads: Offloads = ("on",)
 
     def at(self, rate: float | None) -> "NewFlowsLoad":
         """One attempt of it."""
@@ -155,15 +180,20 @@ class CapacityLoad(Strict):
     """
 
     name: Literal["capacity"]
-    first: int = Field(100_000, ge=1000)  # sessions, which every table of the study holds
-    most: int = Field(MOST_SESSIONS, ge=1000, le=MOST_SESSIONS)  # sessions; a table that holds these holds at least these
-    resolution: float = Field(0.01, gt=0, lt=1)  # the search ends at an interval this narrow, relative to its upper end
-    fill_rate: int = Field(100_000, ge=1)  # sessions/s; half of it where some were missing before
-    bindings: Literal["few", "many"] = "few"  # as for new-flows
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter (RFC 8219 §5.1.1)
-    placement: Seating = "beside"
-    subjects: tuple[str, ...] = ()  # those that get it, as for the load pps; empty: all
-    offloads: tuple[Switch, ...] = ("on",)
+    first: int = Field(100_000, ge=1000, description="Sessions that every table of the study holds; the search begins there.")
+    most: int = Field(
+        MOST_SESSIONS,
+        ge=1000,
+        le=MOST_SESSIONS,
+        description="Sessions at which the search ends: the table holds at least these.",
+    )
+    resolution: Resolution = 0.01
+    fill_rate: int = Field(100_000, ge=1, description="Sessions/s to open; half of it where some were missing before.")
+    bindings: Bindings = "few"
+    size: FrameSize = 84
+    placement: Seats = "beside"
+    subjects: Subjects = ()
+    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _first_is_not_above_most(self) -> "CapacityLoad":
@@ -200,7 +230,7 @@ class Filling(NewFlowsLoad):
     """One attempt of the search for a capacity: so many sessions are opened at a rate and answered, and that is all."""
 
     name: Literal["capacity"]  # type: ignore[assignment]
-    seconds: float = 0.0
+    seconds: float = Field(0.0, description="None: there is no stage in both directions.")
 
     @property
     def longest_s(self) -> float:
@@ -212,10 +242,10 @@ class PingLoad(Strict):
     """ping; the first `start` replies, which wait for address resolution and cold caches, do not count."""
 
     name: Literal["ping"]
-    count: int = Field(ge=2, le=1_000_000)
-    interval_s: float = Field(0.01, ge=0.002, le=60)
-    start: int = Field(2, ge=0)
-    offloads: tuple[Switch, ...] = ("on",)
+    count: int = Field(ge=2, le=1_000_000, description="Echo requests of a trial.")
+    interval_s: float = Field(0.01, ge=0.002, le=60, description="Time between two requests, seconds.")
+    start: int = Field(2, ge=0, description="Replies at the start that do not count; at most half of them.")
+    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _something_is_left(self) -> "PingLoad":
@@ -237,11 +267,13 @@ class TcpLoad(Strict):
     """iperf3; the interval from `start_s` to the end counts, connection set-up and slow start do not."""
 
     name: TcpName
-    seconds: int = Field(ge=1, le=3600)
-    streams: int = Field(1, ge=1, le=128)
-    start_s: float = Field(0.3, ge=0)
-    congestion_control: str = "cubic"
-    offloads: tuple[Switch, ...] = ("on",)
+    seconds: int = Field(ge=1, le=3600, description="Length of a trial, seconds.")
+    streams: int = Field(1, ge=1, le=128, description="Parallel connections.")
+    start_s: float = Field(0.3, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
+    congestion_control: str = Field(
+        "cubic", pattern=r"^[a-z0-9_-]{1,15}$", description="Congestion control of the sender, as the kernel names it."
+    )
+    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _something_is_left(self) -> "TcpLoad":
@@ -266,10 +298,10 @@ class DnsLoad(Strict):
     """
 
     name: Literal["dns"]
-    cache: Literal["cold", "warm"]
-    offered: int | None = Field(None, ge=1, le=100_000)  # queries per second; without it as many as are answered
-    seconds: float = Field(ge=0.1, le=600)
-    offloads: tuple[Switch, ...] = ("on",)
+    cache: Literal["cold", "warm"] = Field(description="cold: every name is new. warm: the resolver knows the names.")
+    offered: int | None = Field(None, ge=1, le=100_000, description="Queries/s; without it as many as are answered.")
+    seconds: float = Field(ge=0.1, le=600, description="Length of a trial, seconds.")
+    offloads: Offloads = ("on",)
 
     @property
     def factors(self) -> dict[str, str | int | float]:
@@ -287,10 +319,14 @@ class HttpLoad(Strict):
     """
 
     name: Literal["http"]
-    object_bytes: int = Field(ge=1, le=1 << 30)
-    by: Literal["literal", "name"]
-    seconds: float = Field(ge=0.1, le=600)
-    offloads: tuple[Switch, ...] = ("on",)
+    object_bytes: int = Field(
+        ge=1, le=1 << 30, description="Bytes of the object; from 1 MiB on the rate counts, else the time."
+    )
+    by: Literal["literal", "name"] = Field(
+        description="How the client finds the server: by address, or by a new name each time."
+    )
+    seconds: float = Field(ge=0.1, le=600, description="Length of a trial, seconds.")
+    offloads: Offloads = ("on",)
 
     @property
     def is_large(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.loads import PpsLoad, Seating, Switch
+from diolkos_lab.experiment.loads import Flows, FrameSize, Offloads, PpsLoad, Resolution, Seats, Subjects
 
 ProcedureName = Literal["mlrsearch", "rfc8219"]
 Test = Literal["throughput", "frame-loss", "latency", "delay-variation"]
@@ -54,14 +54,18 @@ class PacketTrial(PpsLoad):
 class _Plan(Strict):
     """What both procedures have in common with a load–loss curve."""
 
-    seconds: float = Field(ge=0.05, le=600)  # of a trial
-    flows: int = Field(16, ge=1, le=1_000_000)
-    placement: Seating = "apart"
-    lowest: int = Field(10_000, ge=10)  # packets/s; the search goes no lower, the frame loss test may
-    highest: int = Field(2_000_000, ge=1000)  # packets/s; the search goes no higher, the frame loss test may by its `maximum`
-    tries: int = Field(3, ge=1, le=10)  # of a trial that is not trusted; after these the last one is used, and said to be
-    subjects: tuple[str, ...] = ()  # those that get it, as for the load pps; empty: all
-    offloads: tuple[Switch, ...] = ("on",)
+    seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
+    flows: Flows = 16
+    placement: Seats = "apart"
+    lowest: int = Field(10_000, ge=10, description="Lowest rate of the search, packets/s; the frame loss test may go lower.")
+    highest: int = Field(
+        2_000_000, ge=1000, description="Highest rate of the search, packets/s; the frame loss test may go to `maximum`."
+    )
+    tries: int = Field(
+        3, ge=1, le=10, description="Attempts at a trial that is not trusted; then the last one is used, marked."
+    )
+    subjects: Subjects = ()
+    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _lowest_is_below_highest(self) -> "_Plan":
@@ -73,23 +77,32 @@ class _Plan(Strict):
 class Goal(Strict):
     """A search goal of RFC 9971 §4.6; the last two are the package's. Loss ratio 0 gives the NDR, 0.005 PDR@0.5 %."""
 
-    loss_ratio: float = Field(ge=0, lt=1)
-    exceed_ratio: float = Field(0.5, ge=0, lt=1)  # share of the duration sum that may lose more
-    relative_width: float = Field(0.005, gt=0, lt=1)  # of the interval between the relevant bounds
-    duration_sum_s: float = Field(21.0, gt=0)  # of full trials that classify a load
-    preceding_targets: int = Field(2, ge=1, le=100)  # coarser searches before; the package cannot name what has thousands
-    expansion_coefficient: int = Field(2, ge=2)  # by which a search widens its interval
+    loss_ratio: float = Field(ge=0, lt=1, description="Share of the packets that may be lost.")
+    exceed_ratio: float = Field(0.5, ge=0, lt=1, description="Share of the duration sum that may lose more.")
+    relative_width: float = Field(0.005, gt=0, lt=1, description="Width of the interval between the relevant bounds, ratio.")
+    duration_sum_s: float = Field(21.0, gt=0, description="Length of all full trials that classify a rate, seconds.")
+    # The package cannot name what has thousands.
+    preceding_targets: int = Field(2, ge=1, le=100, description="Coarser searches before the last one.")
+    expansion_coefficient: int = Field(2, ge=2, description="By which a search widens its interval.")
 
 
 class MlrSearch(_Plan):
     """Multiple loss ratio search by FD.io's package; a trial is one measurement of its controller."""
 
     name: Literal["mlrsearch"]
-    seconds: float = Field(1.0, ge=0.05, le=600)  # of a trial: the goals' final trial duration
-    initial_seconds: float | None = Field(None, ge=0.05)  # of the shortest trial; without it, all are as long
-    size: int = Field(84, ge=84, le=9018)  # of IPv6 frames, FCS included; IPv4 frames are 20 bytes shorter
-    goal: tuple[Goal, ...] = Field((Goal(loss_ratio=0.0), Goal(loss_ratio=0.005)), min_length=1)
-    longest_s: float = Field(1200.0, gt=0)  # a search that takes longer is given up
+    seconds: float = Field(
+        1.0, ge=0.05, le=600, description="Length of a trial, seconds: the final trial duration of the goals."
+    )
+    initial_seconds: float | None = Field(
+        None, ge=0.05, description="Length of the shortest trial, seconds; without it all are as long."
+    )
+    size: FrameSize = 84
+    goal: tuple[Goal, ...] = Field(
+        (Goal(loss_ratio=0.0), Goal(loss_ratio=0.005)),
+        min_length=1,
+        description="What is searched for; without them NDR and PDR.",
+    )
+    longest_s: float = Field(1200.0, gt=0, description="A search that takes longer is given up, seconds.")
 
     @model_validator(mode="after")
     def _durations_fit(self) -> "MlrSearch":
@@ -136,16 +149,24 @@ class Rfc8219(_Plan):
     """The tests of RFC 2544 §26 as RFC 8219 §7 has them, for each frame size by itself."""
 
     name: Literal["rfc8219"]
-    seconds: float = Field(TRIAL_S, ge=0.05, le=600)  # of a trial of throughput and frame loss
-    sizes: tuple[int, ...] = Field(FRAME_SIZES, min_length=1)  # of IPv6 frames, FCS included; IPv4 20 bytes less
-    tests: tuple[Test, ...] = Field(("throughput", "frame-loss", "latency", "delay-variation"), min_length=1)
-    resolution: float = Field(0.005, gt=0, lt=1)  # the search ends at an interval this narrow, relative to its upper end
-    maximum: int | None = Field(None, ge=10)  # packets/s at 100 % of the frame loss test; without it twice the throughput
-    latency_s: float = Field(LATENCY_S, ge=0.05, le=600)  # of a stream whose latency is told
-    variation_s: float = Field(TRIAL_S, ge=0.05, le=600)  # of one whose PDV and IPDV are told
-    repeats: int = Field(REPEATS, ge=1, le=1000)  # of these streams
-    settle_s: float = Field(RESIDUAL_S, ge=0.01, le=60)  # for frames on their way, where some are missing
-    rest_s: float = Field(REST_S, ge=0, le=60)  # between two trials
+    seconds: float = Field(TRIAL_S, ge=0.05, le=600, description="Length of a trial of throughput and frame loss, seconds.")
+    sizes: tuple[int, ...] = Field(
+        FRAME_SIZES, min_length=1, description="Bytes of IPv6 frames with FCS, 84 to 9018; IPv4 frames are 20 shorter."
+    )
+    tests: tuple[Test, ...] = Field(
+        ("throughput", "frame-loss", "latency", "delay-variation"),
+        min_length=1,
+        description="Tests of RFC 2544 and RFC 8219; throughput has to be among them.",
+    )
+    resolution: Resolution = 0.005
+    maximum: int | None = Field(
+        None, ge=10, description="Rate at 100 % of the frame loss test, packets/s; without it twice the throughput."
+    )
+    latency_s: float = Field(LATENCY_S, ge=0.05, le=600, description="Length of a latency stream, seconds.")
+    variation_s: float = Field(TRIAL_S, ge=0.05, le=600, description="Length of a stream for PDV and IPDV, seconds.")
+    repeats: int = Field(REPEATS, ge=1, le=1000, description="Streams of latency, and of delay variation.")
+    settle_s: float = Field(RESIDUAL_S, ge=0.01, le=60, description="Wait for frames in flight, seconds.")
+    rest_s: float = Field(REST_S, ge=0, le=60, description="Wait between two trials, seconds.")
 
     @model_validator(mode="after")
     def _tests_hold_together(self) -> "Rfc8219":

@@ -243,9 +243,9 @@ def _sentence(text: str) -> str:
 def _method(results: Results) -> Chapter:
     text = [
         "Every rate of every path was offered once in each block, in random order, so that a mood of the machine meets all "
-        "alike. The rates lie around the knee that the warm-up found; in the second half of the blocks one more lies in the "
-        "middle of the bracket of the PDR. Packets are known by a signature in their payload, so nobody else's are counted. "
-        "What the first ring of the path has no room for counts as lost."
+        "alike. The rates lie around the knee that the warm-up found. Up to six more lie near the PDR, where the trials so far "
+        "showed it; they say what the PDR is, and the verdict does not use them. Packets are known by a signature in their "
+        "payload, so nobody else's are counted. What the first ring of the path has no room for counts as lost."
     ]
     alone = results.host.get("generator") or []
     said = [

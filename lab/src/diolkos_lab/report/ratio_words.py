@@ -9,6 +9,7 @@ from diolkos_lab.report.systems import baseline_label
 
 # From here on "times as long" reads better than "per cent longer".
 TIMES_FROM = 2.0
+LEAST = 0.0005  # a smaller difference would read "0.0 %"
 
 
 def includes_one(ci: Interval | None) -> bool:
@@ -25,6 +26,8 @@ def longer(ratio: float, ci: Interval | None) -> str:
     if ratio >= TIMES_FROM:
         return f"{times(ratio, ci)} as long"
     change, word = (ratio - 1, "longer") if ratio >= 1 else (1 - ratio, "shorter")
+    if change < LEAST and (ci is None or includes_one(ci)):
+        return "as long" if ci is None else f"as long [{_signed(ci[0])} to {_signed(ci[1])}]"
     if ci is None:
         return f"{percent(change)} {word}"
     if includes_one(ci):

@@ -71,7 +71,7 @@ def load(folder: Path, *, with_summary: bool = True) -> Contents:
         header=header,
         trials=trials,
         study=text["study.toml"],
-        host=reading.document("host.json", text["host.json"], lambda value: records.require(records.Host, value)),
+        host=reading.document("host.json", text["host.json"], _require_host),
         summary=reading.document("summary.json", text["summary.json"], _require_summary),
         absent=frozenset(name for name, content in text.items() if content is None),
         damages=reading.damages,
@@ -159,6 +159,12 @@ class _Reading:
     def _note(self, name: FileName, reason: str, kind: Kind, place: tuple[int, int] | None = None, found: str = "") -> None:
         where = ":".join(map(str, [self._folder / name, *(place or ())]))
         self.damages[name].append(Damage(where, reason, kind, found))
+
+
+def _require_host(value: dict[str, Any]) -> None:
+    if "format" in value:  # the first folders had none here
+        _require_format(value)
+    records.require(records.Host, value)
 
 
 def _require_summary(value: dict[str, Any]) -> None:

@@ -82,9 +82,18 @@ def whole(found: Contents) -> Result:
         if damage.kind != "unfinished":
             raise UsageFault(damage.sentence)
     for damage in found.damages["host.json"]:
+        if damage.kind == "format":
+            raise UsageFault(damage.sentence)
         raise UsageFault(f"{damage.sentence}; mend the file or remove it, the report is then made without it")
     study = document.parse(found.study or "", folder / "study.toml", StudyAsRun)
     return Result(folder, study, found.host, found.header, found.trials)
+
+
+def require_trials(result: Result) -> Result:
+    """Raises UsageFault for a run that ended before its first block did."""
+    if not any(trial["block"] for trial in result.trials):
+        raise UsageFault(f"{result.folder}: holds no trials after the warm-up, so there is nothing to evaluate")
+    return result
 
 
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
@@ -106,6 +115,8 @@ def claim(folder: Path) -> OpenFolder:
     if folder.exists():
         if not folder.is_dir():
             raise UsageFault(f"{folder}: exists and is not a folder")
+        open_folder.to_write(folder).close()  # a link is refused before its end takes its place
+        folder = folder.resolve()  # `.` has no name to add a date to
         if (folder / "samples.jsonl").exists():
             date = datetime.fromtimestamp((folder / "samples.jsonl").stat().st_mtime, UTC)
             aside = folder.with_name(f"{folder.name}-{date:%Y%m%dT%H%M%SZ}")

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from diolkos_lab.experiment.definition import Family
+from diolkos_lab.experiment.definition import NAME, Family
 from diolkos_lab.experiment.loads import LoadName, Seating, Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]  # is part of keys, files and pictures
+Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 

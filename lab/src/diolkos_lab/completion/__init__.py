@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Completion in bash, zsh and fish: the scripts beside this file, and what an argument may become.
+
+A script starts the program again with the words so far, in the form that typer has for bash, and gets one candidate a line.
+The scripts of typer are not used: that of zsh evaluates names of files, and none of them goes on within a folder.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import typer.completion
+
+VARIABLE = "_DIOLKOS_LAB_COMPLETE"
+SHELLS = ("bash", "zsh", "fish")
+RESULTS = ("samples.jsonl", "summary.json")  # a folder with one of them is a result
+
+
+def script(shell: str) -> str:
+    return (Path(__file__).parent / f"diolkos-lab.{shell}").read_text(encoding="utf-8")
+
+
+def prepare() -> None:
+    """Let typer answer a shell. By itself it answers only where it also offers to install scripts of its own."""
+    if VARIABLE in os.environ:
+        typer.completion.get_completion_inspect_parameters()
+
+
+def study(incomplete: str) -> list[str]:
+    """Shipped studies by name, others by path."""
+    from diolkos_lab import studies  # noqa: PLC0415  a shell waits for the answer, so nothing is read that is not needed
+
+    return [*studies.shipped(), *_paths(incomplete, lambda entry: entry.suffix == ".toml" and entry.is_file())]
+
+
+def system(context: typer.Context) -> list[str]:
+    """Systems of the study on the command line; all, where it names none that can be read."""
+    from diolkos_lab import studies  # noqa: PLC0415
+    from diolkos_lab.faults import UsageFault  # noqa: PLC0415
+
+    try:
+        asked = studies.load(context.params.get("study") or "")
+    except UsageFault:
+        return _systems()
+    return list(dict.fromkeys(subject.system for subject in asked.system))
+
+
+def program(incomplete: str) -> list[str]:
+    """`SYSTEM=`; after it the shell completes the path."""
+    return [] if "=" in incomplete else [f"{name}=" for name in _systems()]
+
+
+def result(incomplete: str) -> list[str]:
+    """Result folders, and folders that may hold some."""
+    return list(_paths(incomplete, lambda entry: any((entry / name).is_file() for name in RESULTS)))
+
+
+def rule() -> list[str]:
+    from diolkos_lab.analyze import conduct  # noqa: PLC0415
+    from diolkos_lab.curve import saturation  # noqa: PLC0415
+
+    return [*saturation.RULES, *conduct.SETS]
+
+
+def shell() -> list[str]:
+    return list(SHELLS)
+
+
+def _systems() -> list[str]:
+    from diolkos_lab.sut import definition  # noqa: PLC0415
+
+    return list(definition.load_all())
+
+
+def _paths(incomplete: str, wanted: Callable[[Path], bool]) -> Iterator[str]:
+    """What is wanted as a whole, and other folders with a `/` after them."""
+    head, slash, start = incomplete.rpartition("/")
+    try:
+        entries = sorted(Path(head + slash or ".").expanduser().iterdir())
+    except (OSError, RuntimeError):  # no such folder, or the home of nobody
+        return
+    for entry in entries:
+        # A line holds one candidate. Hidden names are for who begins to write one.
+        if not entry.name.startswith(start) or not entry.name.isprintable() or (entry.name[0] == "." and not start):
+            continue
+        if wanted(entry):
+            yield head + slash + entry.name
+        elif entry.is_dir():
+            yield f"{head}{slash}{entry.name}/"

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What `--json` prints: one document for each command, whose keys stay as they are as long as its `format` does.
+
+Quantities are in SI units. What is infinite, such as the time of what never came to its end, is null.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from diolkos_lab.doctor import Finding
+from diolkos_lab.experiment.cells import expected_of_form_s
+from diolkos_lab.experiment.definition import FormName, Study
+from diolkos_lab.metric import METRICS
+from diolkos_lab.stats.comparison import Change
+from diolkos_lab.sut.lookup import Found, Missing
+
+FORMAT = 1
+
+
+def listing(
+    shipped: Sequence[Study],
+    looked: Sequence[Found | Missing],
+    missing: Mapping[str, tuple[str, list[str]]],
+) -> dict[str, Any]:
+    """Of `list`. `missing` maps tools to how to get them, and the studies that need them."""
+    return {
+        "studies": [_study(study) for study in shipped],
+        "systems": [_system(entry) for entry in looked],
+        "missing_tools": [{"tool": name, "how": how, "studies": needed_by} for name, (how, needed_by) in missing.items()],
+    }
+
+
+def fitness(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Of `doctor`."""
+    return {
+        "fit": not any(each.state == "missing" for each in findings),
+        "findings": [{"state": each.state, "subject": each.subject, "detail": each.detail} for each in findings],
+    }
+
+
+def comparison(
+    study: str, folders: tuple[Path, Path], changes: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]
+) -> dict[str, Any]:
+    """Of `compare`."""
+    first, second = folders
+    return {
+        "study": study,
+        "first": str(first),
+        "second": str(second),
+        "host_differences": [{"fact": name, "first": before, "second": after} for name, (before, after) in facts.items()],
+        "changes": [_change(change) for change in changes],
+    }
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """ASCII, so that any terminal and any pipe takes it."""
+    return json.dumps({"format": FORMAT, **document}, indent=1, allow_nan=False)
+
+
+def _study(study: Study) -> dict[str, Any]:
+    return {
+        "name": study.name,
+        "title": study.title,
+        "question": study.question,
+        "systems": list(dict.fromkeys(subject.system for subject in study.system)),
+        "expected_s": {
+            name: round(expected_of_form_s(study, study.form[name]), 1) if name in study.form else None
+            for name in get_args(FormName)
+        },
+    }
+
+
+def _system(entry: Found | Missing) -> dict[str, Any]:
+    found = entry if isinstance(entry, Found) else None
+    missing = entry if isinstance(entry, Missing) else None
+    return {
+        "name": entry.system.system,
+        "title": entry.system.title,
+        "datapaths": list(entry.system.datapath),
+        "available": found is not None,
+        "binary": str(found.binary) if found and found.binary else None,
+        "version": found.version if found else None,
+        "reason": missing.reason if missing else None,
+        "how": missing.how if missing else None,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    first, second = change.medians
+    return {
+        "subject": change.cell.subject,
+        "load": change.cell.load,
+        "factors": dict(change.cell.factors),
+        "metric": change.metric,
+        "unit": "ratio" if change.relative else METRICS[change.metric].unit,
+        "better": METRICS[change.metric].better,
+        "relative_to_native": change.relative,
+        "first": _finite(first),
+        "second": _finite(second),
+        "change": _finite(change.change),
+        "ci95": [_finite(end) for end in change.ci95],
+        "p": change.p,
+        "significant": change.significant,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
