@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Known answers: the limits of chance, the truths, and that a wrong truth is missed."""
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -143,6 +144,12 @@ def test_tcp_has_the_share_of_full_frames_that_is_payload() -> None:
     truth = truths.shaped_throughput(0.6)
     assert (truth.low + truth.high) / 2 == pytest.approx(200e6 * 1428 / 1514)
     assert truth.high / truth.low - 1 < 5e-4, "what the derivation leaves open is far less than a wrong rate would be"
+
+
+def test_an_interval_without_an_end_holds_no_truth() -> None:
+    truth = truths.exactly(47_491)
+    assert truth.inside((47_000, 48_000)) and truth.inside((47_491, 47_491)) and not truth.inside((47_492, 48_000))
+    assert not (truth.inside(None) or truth.inside((-math.inf, 48_000)) or truth.inside((47_000, math.inf)))
 
 
 def test_the_ideal_router_is_known_at_every_rate() -> None:

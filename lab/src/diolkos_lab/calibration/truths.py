@@ -5,6 +5,7 @@ The numbers are those of `shaper.toml`, `limiter.toml` and `synthetic.toml` in `
 (forwarding, timers that fire late) is not known. So a truth is a rate, a share, a number, or a difference of two paths.
 """
 
+import math
 from dataclasses import dataclass
 
 from diolkos_lab.curve import known
@@ -23,8 +24,8 @@ class Truth:
     high: float
 
     def inside(self, ends: tuple[float, float] | None) -> bool:
-        """Does the interval hold it?"""
-        return ends is not None and ends[0] <= self.high and self.low <= ends[1]
+        """Does the interval hold it? One without an end holds everything, and says nothing."""
+        return ends is not None and all(map(math.isfinite, ends)) and ends[0] <= self.high and self.low <= ends[1]
 
     def times(self, factor: float) -> "Truth":
         """A truth that is wrong by this factor."""
