@@ -46,6 +46,15 @@ def test_the_rules(tir: tuple, verdicts: tuple, saturated: tuple) -> None:
     assert found.depends_on_rule == (len(set(verdicts)) > 1)
 
 
+def test_a_path_that_carries_nothing_is_not_good() -> None:
+    """Its throughput does not grow any more, which is what the rules call saturation."""
+    rates = STEP * np.arange(1, 7)
+    tx = rates[:, None] * 10.0 * np.ones(6)
+    found = judge(measure(rates, tx, 0 * tx))
+    assert set(found.verdict.values()) == set(found.firm.values()) == {BAD}
+    assert reason(found, RULES["paper"]) == "No packet arrived at any load."
+
+
 @pytest.mark.parametrize(
     ("found", "rule", "words"),
     [

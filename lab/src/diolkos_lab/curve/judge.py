@@ -50,7 +50,9 @@ def judge(curve: Curve, seed: int = resampling.SEED, plan: Plan | None = None) -
     pdr, ndr = (crossing(rates, curve.plr, allowed) for allowed in (PDR, NDR))
     start = potential(pdr.first_above, len(rates))
     sets_in = {name: saturation(tir, start, rule) for name, rule in RULES.items()}
-    verdict = {name: GOOD if start is not None and index == start else BAD for name, index in sets_in.items()}
+    # What carries nothing saturates at nothing, and no rule means that.
+    carries = bool((curve.plr < 1).any())
+    verdict = {name: GOOD if carries and start is not None and index == start else BAD for name, index in sets_in.items()}
 
     saturated, saturated_ends = _saturated(curve, sets_in[DEFAULT_RULE])
     plan = plan or Plan.of(curve)
@@ -65,7 +67,9 @@ def judge(curve: Curve, seed: int = resampling.SEED, plan: Plan | None = None) -
     if few >= resampling.FEWEST:
         ends = _pdr_interval(curve, drawn, seed, few)
         share = {name: float(good(drawn, drawn_tir, PDR, rule).mean()) for name, rule in RULES.items()}
-    firmly = {name: _firm(rule, curve, drawn, drawn_tir, np.minimum(pairs, independent)) for name, rule in RULES.items()}
+    firmly = dict.fromkeys(RULES, BAD)
+    if carries:
+        firmly = {name: _firm(rule, curve, drawn, drawn_tir, np.minimum(pairs, independent)) for name, rule in RULES.items()}
     return Judgement(curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, firmly, low, high, seed)
 
 
@@ -128,6 +132,8 @@ def _saturated(curve: Curve, index: int | None) -> tuple[float | None, tuple[flo
 def reason(found: Judgement, rule: Rule) -> str:
     """Why a rule says GOOD or BAD, in one sentence."""
     rates, tir, start = found.curve.rates, found.curve.tir, found.potential
+    if not (found.curve.plr < 1).any():
+        return "No packet arrived at any load."
     if found.pdr.first_above is None:
         return f"No load up to {rate_text(rates[-1])} loses more than 0.5 %, so saturation was not reached."
     if start is None:
