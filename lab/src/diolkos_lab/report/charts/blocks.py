@@ -44,7 +44,11 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     axis = theme.given(title=None, tickCount=3, format=".0%" if share else "~g")
     up = theme.given(zero=False, nice=False, padding=6)
     y = alt.Y("ratio:Q", scale=up, axis=axis)
-    x = alt.X("block:Q", scale=theme.given(domain=[0.5, last + 0.5], nice=False), axis=theme.given(title="block", tickCount=6, format="d"))
+    x = alt.X(
+        "block:Q",
+        scale=theme.given(domain=[0.5, last + 0.5], nice=False),
+        axis=theme.given(title="block", tickCount=6, format="d"),
+    )
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
     base = alt.Chart().transform_filter(theme.SHOWN)
     first = base.transform_filter("datum.block == datum.first")
@@ -111,5 +115,3 @@ def alt_text(results: Results, metric: str, loads: list[str]) -> str:
             where = f"{label(row.cell)}, {load_label(row.load)}"
             parts.append(f"{where}: {len(blocks)} blocks between {share(low)} and {share(high)}")
     return "Ratio to native of each block. " + "; ".join(parts) + "."
-
-

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import altair as alt
 import numpy as np
 
@@ -75,7 +73,14 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
         .add_params(theme.zooming(encodings=["x"])),
         base.mark_text(align="left", clip=False, dx=8).encode(x=alt.value("width"), y=y, text="text:N"),
     ]  # fmt: skip
-    title = {"text": "median / P95 / P99", "anchor": "end", "fontWeight": "normal", "fontSize": 11, "color": theme.SOFT, "dx": 84}
+    title = {
+        "text": "median / P95 / P99",
+        "anchor": "end",
+        "fontWeight": "normal",
+        "fontSize": 11,
+        "color": theme.SOFT,
+        "dx": 84,
+    }
     drawn = theme.layer(*layers, width=width, height={"step": ROW}, title=title)
     return theme.themed(drawn, systems, zoom=True, beside=extent + TEXT_WIDTH)
 

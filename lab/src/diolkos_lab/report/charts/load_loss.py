@@ -18,7 +18,7 @@ from diolkos_lab.curve.crossing import PDR
 from diolkos_lab.curve.judge import GOOD, Judgement, rate_text, reason
 from diolkos_lab.curve.saturation import ETA, RULES
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.theme import BLUE, ORANGE, SHADE, SOFT, Spec, Record
+from diolkos_lab.report.charts.theme import BLUE, ORANGE, SHADE, SOFT, Record, Spec
 
 GREEN, RED = theme.GOOD, theme.BAD
 FLOOR = 1e-6  # no trial of reasonable length tells smaller ratios apart
@@ -40,7 +40,15 @@ def draw(found: Judgement, title: str, rule: str) -> Spec:
     saturated = found.saturation[rule]
     marks = [*_saturated(mega, saturated, span), *_pdr(found, span)]
     half = (TALL - 58) / 2
-    loss = theme.layer(*marks, _loss(found, span), _width(found, span), resolve=theme.independent("y"), width=LEFT, height=TALL)
+    loss = theme.layer(
+        *marks,
+        *_pdr_name(found, span),
+        _loss(found, span),
+        _width(found, span),
+        resolve=theme.independent("y"),
+        width=LEFT,
+        height=TALL,
+    )
     delivery = theme.layer(*marks, *_delivery(found, span), width=RIGHT, height=half)
     increase = theme.layer(*marks, *_increase(found, span), width=RIGHT, height=half)
     head = {"text": wrap(title, COLUMNS), "subtitle": _head(found, rule), "subtitleColor": SOFT, "subtitleFontSize": 11,
@@ -152,6 +160,19 @@ def _pdr(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     return [*marks, line.encode(x=_x(span), tooltip=theme.tooltip(text="PDR@0.5 %"))]
 
 
+def _pdr_name(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
+    """Beside the stroke at the top of the first panel, on the side that has room."""
+    if found.pdr.rate is None:
+        return []
+    at = found.pdr.rate / 1e6
+    left = at > (span[0] + span[1]) / 2
+    words = ["PDR@0.5 %", rate_text(found.pdr.rate)]
+    text = _chart([{"load": at, "text": words}]).mark_text(
+        align="right" if left else "left", baseline="top", dx=-4 if left else 4, dy=4, color=GREEN, fontSize=10, clip=False
+    )
+    return [text.encode(x=_x(span), y=alt.value(0), text="text:N")]
+
+
 def _level(field: str, value: float, said: str, colour: str, scale: dict[str, Any], align: str = "right") -> list[alt.Chart]:
     """A dashed line across, with its name at one end."""
     base = _chart([{field: value, "text": said}])
@@ -183,7 +204,9 @@ def _width(found: Judgement, span: tuple[float, float]) -> Spec:
         for load, width in zip(found.curve.rates, widths, strict=True)
         if np.isfinite(width)
     ]
-    axis = theme.given(title="ΔUCL95 = (UCL95 − PLR) / PLR", titleColor=ORANGE, orient="right", grid=False, values=[0, 0.5, 1, 1.5, 2])
+    axis = theme.given(
+        title="ΔUCL95 = (UCL95 − PLR) / PLR", titleColor=ORANGE, orient="right", grid=False, values=[0, 0.5, 1, 1.5, 2]
+    )
     y = alt.Y("width:Q", scale=theme.given(domain=[0, WIDEST], nice=False), axis=axis)
     base = _chart(records).encode(x=_x(span), y=y, tooltip=theme.tooltip(text="ΔUCL95"))
     shape = alt.ShapeValue("circle", condition={"test": "datum.beyond", "value": "triangle-up"})
@@ -192,7 +215,10 @@ def _width(found: Judgement, span: tuple[float, float]) -> Spec:
 
 
 def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
-    scale = {"scale": theme.given(domain=list(DELIVERY), nice=False, clamp=True), "axis": theme.given(title="delivery ratio", tickCount=5)}
+    scale = {
+        "scale": theme.given(domain=list(DELIVERY), nice=False, clamp=True),
+        "axis": theme.given(title="delivery ratio", tickCount=5),
+    }
     curve = found.curve
     records = [
         {**record, "ratio": ratio, "low": 1 - high, "high": 1 - low, "below": bool(ratio < DELIVERY[0])}
@@ -202,7 +228,9 @@ def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     x = alt.X("load:Q", scale=loads_axis(span)["scale"], axis=theme.given(title=None, labels=False, tickCount=6))
     y = alt.Y("ratio:Q", **scale)
     shape = alt.ShapeValue("circle", condition={"test": "datum.below", "value": "triangle-down"})
-    dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(x=x, y=y, shape=shape, tooltip=theme.tooltip(**TIPS))
+    dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(
+        x=x, y=y, shape=shape, tooltip=theme.tooltip(**TIPS)
+    )
     band = base.mark_area(color=BLUE, opacity=0.2).encode(x=x, y=alt.Y("low:Q", **scale), y2="high:Q")
     return [*_level("ratio", 1 - PDR, "", GREEN, scale), band, base.mark_line(color=BLUE).encode(x=x, y=y), dots]
 
@@ -229,5 +257,3 @@ def _increase(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     bars = bars.encode(x=_x(span), y=alt.Y("low:Q", **scale), y2="high:Q")
     across = _level("tir", ETA, f"η = {ETA}", RED, scale, "left")
     return [*across, bars, base.mark_line(color=BLUE).encode(x=_x(span), y=y), dots]
-
-

@@ -13,7 +13,7 @@ from diolkos_lab.curve.crossing import PDR
 from diolkos_lab.curve.judge import Judgement, rate_text
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.load_loss import TIPS, along_the_loads, loads_axis, loss_scale, points, verdict_colour
-from diolkos_lab.report.charts.theme import SOFT, Spec, Record
+from diolkos_lab.report.charts.theme import SOFT, Record, Spec
 from diolkos_lab.report.systems import INK, Look
 
 FAR = 5.0  # times the lowest load that the highest is, from which on loads are drawn on a logarithmic axis
@@ -128,7 +128,7 @@ def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str)
         layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=alt.value(at), y=y, text=f"{field}:N"))
         words = base.mark_text(align=align, fontWeight="bold" if field == "verdict" else "normal")
         words = words.encode(x=alt.value(at), y=y, text=f"{field}:N")
-        layers.append(words.encode(color=alt.Color("hue:N", scale=None)) if field == "verdict" else words)
+        layers.append(words.encode(color=alt.Color("hue:N", scale=None, legend=None)) if field == "verdict" else words)
     keys = {"name": "table", "width": TABLE, "height": {"step": theme.ROW}}
     return theme.layer(*layers, **keys, resolve=theme.independent("color"))
 

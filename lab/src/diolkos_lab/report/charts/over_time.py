@@ -93,8 +93,10 @@ def _panel(
     line = base.mark_line(clip=True, interpolate="linear").encode(
         x=x, y=y, color=theme.colour(systems, legend=True), strokeDash=theme.dash(systems, theme.dashed(cells)), tooltip=tips
     )
-    marked = base.transform_filter("datum.marked").mark_point(size=32, filled=True, clip=True, opacity=1).encode(
-        x=x, y=y, color=theme.colour(systems, legend=True), shape=theme.shape(systems, legend=True)
+    marked = (
+        base.transform_filter("datum.marked")
+        .mark_point(size=32, filled=True, clip=True, opacity=1)
+        .encode(x=x, y=y, color=theme.colour(systems, legend=True), shape=theme.shape(systems, legend=True))
     )
     hover = base.mark_point(size=90, opacity=0, filled=True, clip=True).encode(x=x, y=y, tooltip=tips)
     hover = hover.add_params(theme.zooming(f"zoom{number}{side}"))

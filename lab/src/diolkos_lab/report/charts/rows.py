@@ -71,9 +71,7 @@ def _span(panel: Panel) -> Interval:
     return 0.0, 1.08 * max([*ends, panel.reference or 0]) or 1.0
 
 
-def _panel(
-    panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int
-) -> Spec:
+def _panel(panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int) -> Spec:
     low, high = span
     names = [mark.path for mark in panel.marks]
     scale = theme.given(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
