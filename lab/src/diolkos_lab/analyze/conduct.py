@@ -116,9 +116,10 @@ def run(order: Order) -> Iterator[Done]:
     if processes < 2:
         yield from map(_one, tasks)
         return
-    from diolkos_lab.report.charts import load_loss  # noqa: F401, PLC0415  loaded once, before the processes part
-
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"))
+    # Not copies of this process: once vl-convert has worked here, it has threads, which a copy would lack.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "diolkos_lab.report.charts.load_loss"])
+    pool = ProcessPoolExecutor(processes, context)
     try:
         yield from pool.map(_one, tasks, chunksize=2)
     finally:

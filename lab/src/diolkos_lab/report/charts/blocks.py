@@ -41,7 +41,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     names = [load_label(load) for load in loads]
     records = [record for row, blocks in found for record in _records(row, blocks, last)]
     share = ratio_of(metric) is percent
-    axis = theme.given(title=None, tickCount=3, format=".0%" if share else "~g")
+    axis = theme.given(title=None, tickCount=3, format=".0%" if share else ".5~g")
     up = theme.given(zero=False, nice=False, padding=6)
     y = alt.Y("ratio:Q", scale=up, axis=axis)
     x = alt.X(
@@ -52,7 +52,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
     base = alt.Chart().transform_filter(theme.SHOWN)
     first = base.transform_filter("datum.block == datum.first")
-    band = first.transform_filter("isValid(datum.low)").mark_rect(opacity=0.16)
+    band = first.transform_filter("isValid(datum.low)").mark_rect(fillOpacity=0.16)
     colour = theme.colour(systems)
     layers = [
         band.encode(y=alt.Y("low:Q", scale=up, axis=axis), y2="high:Q", color=colour),

@@ -7,7 +7,7 @@ from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.charts import rows as lines
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.charts.theme import Spec
-from diolkos_lab.report.quantities import NONE, limits, percent, ratio_of
+from diolkos_lab.report.quantities import NONE, count, limits, percent, ratio_of
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, load_label, look, order
 
@@ -70,6 +70,8 @@ def mark(cell: Cell, row: Row | None) -> Mark:
     trusted = "ratio" not in row.distrusted
     failed = failures(row)
     said = text(row) + (f", {failed} of {row.trials} failed" if failed else "")
+    if failed == row.trials:
+        said = f"all {count(failed, 'trial')} failed"
     return Mark(
         label(cell),
         look(cell),

@@ -77,7 +77,7 @@ def _head(found: Judgement, rule: str) -> list[str]:
 def loads_axis(span: tuple[float, float], log: bool = False) -> dict[str, Any]:
     """The horizontal axis of every panel; a field is given with it."""
     scale = theme.given(domain=list(span), type="log" if log else "linear", nice=False)
-    return {"scale": scale, "axis": theme.given(title=LOADS, tickCount=6, format="~g")}
+    return {"scale": scale, "axis": theme.given(title=LOADS, tickCount=6, format=".5~g")}
 
 
 def loss_scale() -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _pdr(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     if found.pdr_ci95 and np.isfinite(found.pdr_ci95).all():
         text += f" ({rate_text(*found.pdr_ci95)})"
         ends = {"load": found.pdr_ci95[0] / 1e6, "to": found.pdr_ci95[1] / 1e6}
-        marks.append(_chart([ends]).mark_rect(color=GREEN, opacity=0.13, clip=True).encode(x=_x(span), x2="to:Q"))
+        marks.append(_chart([ends]).mark_rect(color=GREEN, fillOpacity=0.13, clip=True).encode(x=_x(span), x2="to:Q"))
     line = _chart([{"load": found.pdr.rate / 1e6, "text": text}]).mark_rule(color=GREEN, strokeWidth=1.4, clip=True)
     return [*marks, line.encode(x=_x(span), tooltip=theme.tooltip(text="PDR@0.5 %"))]
 
@@ -188,7 +188,7 @@ def _loss(found: Judgement, span: tuple[float, float]) -> Spec:
     along, line, edge = along_the_loads(found)
     curve = _chart([{"load": a, "plr": p, "edge": e} for a, p, e in zip(along, line, edge, strict=True)])
     y = alt.Y("plr:Q", **scale)
-    band = curve.mark_area(color=BLUE, opacity=0.2, clip=True).encode(x=_x(span), y=y, y2="edge:Q")
+    band = curve.mark_area(color=BLUE, fillOpacity=0.2, clip=True).encode(x=_x(span), y=y, y2="edge:Q")
     dots = _chart(points(found)).mark_point(color=BLUE, filled=True, size=45, opacity=1, clip=True)
     dots = dots.encode(x=_x(span), y=y, tooltip=theme.tooltip(**TIPS)).add_params(theme.zooming("zoom_loss"))
     said = "PDR@0.5 % is not bracketed" if found.pdr.rate is None else "0.5 %"
@@ -231,7 +231,7 @@ def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(
         x=x, y=y, shape=shape, tooltip=theme.tooltip(**TIPS)
     )
-    band = base.mark_area(color=BLUE, opacity=0.2).encode(x=x, y=alt.Y("low:Q", **scale), y2="high:Q")
+    band = base.mark_area(color=BLUE, fillOpacity=0.2).encode(x=x, y=alt.Y("low:Q", **scale), y2="high:Q")
     return [*_level("ratio", 1 - PDR, "", GREEN, scale), band, base.mark_line(color=BLUE).encode(x=x, y=y), dots]
 
 
