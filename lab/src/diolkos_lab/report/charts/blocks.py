@@ -10,6 +10,7 @@ import math
 
 import altair as alt
 
+from diolkos_lab.report.block_ratios import by_block
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.rows import CROSS
 from diolkos_lab.report.charts.theme import Record, Spec
@@ -25,7 +26,7 @@ def measured(results: Results, metric: str, bases: tuple[str, ...] = ()) -> list
     """Rows with a ratio, each with the ends of what its blocks say; those of one block only are not worth a picture."""
     rows = [r for r in results.rows if r.metric == metric and (r.ratio is not None or r.ratio_bounds is not None)]
     rows = [r for r in rows if not bases or r.load.split(" ", maxsplit=1)[0] in bases]
-    found = [(row, results.by_block(row)) for row in rows]
+    found = [(row, by_block(results, row)) for row in rows]
     return [(row, blocks) for row, blocks in found if len(blocks) > 1]
 
 
@@ -41,7 +42,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     names = [load_label(load) for load in loads]
     records = [record for row, blocks in found for record in _records(row, blocks, last)]
     share = ratio_of(metric) is percent
-    axis = theme.given(title=None, tickCount=3, format=".0%" if share else ".5~g")
+    axis = theme.given(title=None, tickCount=3, format=".2~%" if share else ".5~g")
     up = theme.given(zero=False, nice=False, padding=6)
     y = alt.Y("ratio:Q", scale=up, axis=axis)
     x = alt.X(
