@@ -51,10 +51,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         axis=theme.given(title="block", tickCount=6, format="d"),
     )
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
-    # A cell without records would let the cells behind it move into its place.
-    seen = {(record["path"], record["load"]) for record in records}
-    empty = [(name, load) for name, _ in systems for load in names if (name, load) not in seen]
-    records += [{"path": name, "load": load, "beyond": False} for name, load in empty]
+    records += theme.blanks(records, {"path": [name for name, _ in systems], "load": names})
     base = alt.Chart()
     first = base.transform_filter("isValid(datum.block) && datum.block == datum.first")
     band = first.transform_filter("isValid(datum.low)").mark_rect(fillOpacity=0.16)
@@ -65,9 +62,9 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         base.transform_filter("isValid(datum.ratio) && !datum.beyond")
         .mark_point(filled=True, size=26, opacity=1)
         .encode(x=x, y=y, color=colour, shape=theme.shape(systems), tooltip=tips),
-        base.transform_filter("datum.beyond")
+        base.transform_filter("datum.beyond === true")
         .mark_point(shape=CROSS, size=30, strokeWidth=2, opacity=1, color=theme.BAD)
-        .encode(x=x, y=alt.value(4), tooltip=tips),
+        .encode(x=x, y=alt.YValue(4), tooltip=tips),
     ]
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
     grid = {

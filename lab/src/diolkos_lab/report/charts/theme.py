@@ -6,8 +6,9 @@ Colours stand in the specifications as they are by day. The page replaces each b
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import altair as alt
@@ -154,6 +155,16 @@ def data(records: Iterable[Record]) -> alt.Data:
     """Records as JSON can hold them: numbers that are none become null."""
     rows = Rows({key: _plain(value) for key, value in record.items()} for record in records)
     return alt.Data(values=rows)  # type: ignore[no-untyped-call]  # Altair has no types for it
+
+
+def blanks(records: Sequence[Record], fields: Mapping[str, Sequence[str]]) -> list[Record]:
+    """A record without figures for each combination of the fields that has none.
+
+    In a grid of facets, a cell without records lets the cells behind it move into its place.
+    """
+    seen = {tuple(record[field] for field in fields) for record in records}
+    every = itertools.product(*fields.values())
+    return [dict(zip(fields, each, strict=True)) for each in every if each not in seen]
 
 
 def _plain(value: Any) -> Any:
