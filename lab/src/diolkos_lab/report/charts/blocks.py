@@ -64,7 +64,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         .encode(x=x, y=y, color=colour, shape=theme.shape(systems), tooltip=tips),
         base.transform_filter("datum.beyond === true")
         .mark_point(shape=CROSS, size=30, strokeWidth=2, opacity=1, color=theme.BAD)
-        .encode(x=x, y=alt.YValue(4), tooltip=tips),
+        .encode(x=x, y=theme.down(4), tooltip=tips),
     ]
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
     grid = {

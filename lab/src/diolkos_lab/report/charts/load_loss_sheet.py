@@ -127,14 +127,14 @@ def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str)
     base = _chart([*({**line} for line in lines)])
     heads = alt.Chart(theme.data([head]))
     marks = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=alt.XValue(10), y=y, color=theme.colour(systems), shape=theme.shape(systems)
+        x=theme.across(10), y=y, color=theme.colour(systems), shape=theme.shape(systems)
     )
     layers = [marks]
     for field, at in AT.items():
         align: theme.Align = "right" if field == "firm" else "left"
-        layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=alt.XValue(at), y=y, text=f"{field}:N"))
+        layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=theme.across(at), y=y, text=f"{field}:N"))
         words = base.mark_text(align=align, fontWeight="bold" if field == "verdict" else "normal")
-        words = words.encode(x=alt.XValue(at), y=y, text=f"{field}:N")
+        words = words.encode(x=theme.across(at), y=y, text=f"{field}:N")
         layers.append(words.encode(color=alt.Color("hue:N", scale=None, legend=None)) if field == "verdict" else words)
     keys = {"name": "table", "width": TABLE, "height": {"step": theme.ROW}}
     return theme.layer(*layers, **keys, resolve=theme.independent("color"))

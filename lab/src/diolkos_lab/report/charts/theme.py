@@ -192,6 +192,16 @@ def looks(cells: Iterable[Cell]) -> list[tuple[str, Look]]:
     return list({label(cell): look(cell) for cell in cells}.items())
 
 
+def across(place: float | str) -> alt.XValue:
+    """A place in pixels from the left of a panel; "width" is its right edge."""
+    return alt.XValue(place)  # type: ignore[no-untyped-call]
+
+
+def down(place: float) -> alt.YValue:
+    """The same from its top."""
+    return alt.YValue(place)  # type: ignore[no-untyped-call]
+
+
 def palette(systems: Sequence[tuple[str, Look]]) -> dict[str, Any]:
     return given(domain=[name for name, _ in systems], range=[each.light for _, each in systems])
 
