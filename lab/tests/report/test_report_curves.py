@@ -2,6 +2,7 @@
 """A run of load–loss curves: what is judged, what the summary says, and the page."""
 
 import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import synthetic_curves
+from rich.console import Console
 from synthetic_curves import PATHS
 
-from diolkos_lab import report, summary
+from diolkos_lab import report, screen, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
@@ -98,6 +100,32 @@ def test_the_page_has_every_curve_with_its_verdict(written: Path) -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(PATHS)
     assert {row["verdict_paper"] for row in rows} == {GOOD, BAD}
+
+
+def test_the_verdict_by_intervals_stands_beside_the_paper_s(written: Path) -> None:
+    """On the page, in each curve's picture, in the table and its file, and in the terminal."""
+    found = json.loads((written / "summary.json").read_text())
+    firm = [curve["firm"]["paper"] for curve in found["curves"]]
+    undecided = firm.count("undecided")
+    assert 0 < undecided < len(firm)
+    page = (written / "report.html").read_text()
+    assert re.search(rf"By their intervals, {undecided} of the \d are undecided", page)
+    with (written / "tables" / "curves.csv").open() as file:
+        assert sorted(row["firm_paper"] for row in csv.DictReader(file)) == sorted(firm)
+    drawn = [file.read_text() for file in (written / "pictures").glob("curve-*.svg")]
+    assert sum("by intervals: undecided" in each for each in drawn) == undecided
+    screen.results(Console(file=(terminal := io.StringIO()), width=160), found)
+    assert "by intervals" in terminal.getvalue() and terminal.getvalue().count("undecided") >= undecided
+
+
+def test_pdrs_are_at_a_glance_with_their_ratio_and_interval(written: Path) -> None:
+    rows = [row for row in json.loads((written / "summary.json").read_text())["rows"] if row["ratio"] and row["ratio_ci95"]]
+    picture = (written / "pictures" / "glance.svg").read_text()
+    compared = [row for row in rows if row["system"] == "tayga"]
+    assert compared
+    for row in compared:
+        assert f"{100 * row['ratio']:.1f}" in picture or f"{100 * row['ratio']:.2f}" in picture
+    assert (written / "pictures" / "blocks-pps-rate.svg").is_file()
 
 
 def test_curves_far_from_one_another_share_a_sheet_on_logarithmic_axes(tmp_path: Path) -> None:

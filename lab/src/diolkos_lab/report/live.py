@@ -14,14 +14,13 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping
-from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from diolkos_lab.report.charts import VEGA_LITE, helpers
+from diolkos_lab.report import helpers
 from diolkos_lab.report.charts.theme import COLOURS
 
 # What a JSON text in HTML must not hold as it is: ends of the element and of comments, and ends of lines of JavaScript.
@@ -42,15 +41,9 @@ def script() -> str:
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
-@cache
-def prepare() -> Future[Any]:
-    """Begin to make Vega's script, which takes a second, while others compute."""
-    return helpers.submit("javascript_bundle", vl_version=VEGA_LITE)
-
-
 def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, as vl-convert carries them."""
-    return str(prepare().result())
+    return str(helpers.bundle().result())
 
 
 @cache

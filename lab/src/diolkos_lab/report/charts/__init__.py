@@ -16,12 +16,12 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 
 from diolkos_lab.open_folder import OpenFolder
-from diolkos_lab.report.charts import helpers
+from diolkos_lab.report import helpers
 from diolkos_lab.report.charts.theme import COLOURS, Spec
+from diolkos_lab.report.helpers import VEGA_LITE
 
 PNG_SCALE = 2.0
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
-VEGA_LITE = "6.4"  # the version that the specifications are written for
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+VEGA_LITE = "6.4"  # the version that the specifications are written for
 MOST = 3
 # One request after the other: the name of a function of vl-convert, and what it is called with.
 PROGRAM = """
@@ -37,6 +38,12 @@ _own = threading.local()
 def submit(name: str, **arguments: Any) -> Future[Any]:
     """Let a helper call the function `name` of vl-convert."""
     return _threads().submit(_ask, name, arguments)
+
+
+@cache
+def bundle() -> Future[Any]:
+    """The script of Vega, Vega-Lite and Vega-Embed. It takes a second, so who needs it later asks for it early."""
+    return submit("javascript_bundle", vl_version=VEGA_LITE)
 
 
 @cache
