@@ -164,7 +164,10 @@ def test_the_page_fits_a_phone(page):
     page.set_window_size(500, 900)  # headless chromium takes no less
     page.refresh()
     try:
-        alive(page, "glance")
+        for name in ("glance", "published-rtt", "throughput-two-scales"):
+            figure = alive(page, name)
+            live = figure.find_element(By.CSS_SELECTOR, ".live")
+            assert live.size["width"] <= figure.size["width"], "what is wider scrolls by itself"
         widths = page.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert widths[0] <= widths[1], "nothing scrolls sideways but what scrolls by itself"
     finally:

@@ -72,7 +72,7 @@ def svg(specification: dict[str, Any]) -> str:
     drawn = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE)
     for number, name in enumerate(dict.fromkeys(re.findall(r'id="(clip\d+)"', drawn))):  # which Vega counts by the process
         drawn = drawn.replace(f'id="{name}"', f'id="c{number}"').replace(f"url(#{name})", f"url(#c{number})")
-    drawn = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*"|pointer-events="none")', "", drawn)
+    drawn = re.sub(r' (?:role="graphics-\w+"|aria-(?:roledescription|label)="[^"]*"|pointer-events="none")', "", drawn)
     return re.sub(r' (?:d|transform|x|y|x2|y2)="[^"]*"', lambda found: _NUMBER.sub(_short, found[0]), drawn)
 
 
