@@ -20,7 +20,7 @@ from diolkos_lab.report import helpers
 from diolkos_lab.report.charts.theme import COLOURS, Spec
 from diolkos_lab.report.helpers import VEGA_LITE
 
-PNG_SCALE = 1.5  # what a screen shows well; papers take the PDF
+PNG_SCALE = 2.0
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
