@@ -2,22 +2,25 @@
 """A run of load–loss curves: what is judged, what the summary says, and the page."""
 
 import csv
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import synthetic_curves
+from rich.console import Console
 from synthetic_curves import PATHS
 
-from diolkos_lab import report, summary
+from diolkos_lab import report, screen, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
 from diolkos_lab.experiment.loads import Seating
-from diolkos_lab.report.pictures import load_loss_sheet
-from diolkos_lab.report.pictures.style import NARROW, WIDE, Layout
+from diolkos_lab.report import charts
+from diolkos_lab.report.charts import load_loss_sheet
 from diolkos_lab.report.systems import LOOKS
 from diolkos_lab.samples import folder
 
@@ -99,17 +102,42 @@ def test_the_page_has_every_curve_with_its_verdict(written: Path) -> None:
     assert {row["verdict_paper"] for row in rows} == {GOOD, BAD}
 
 
-@pytest.mark.parametrize("layout", [WIDE, NARROW])
-def test_curves_far_from_one_another_share_a_sheet_on_logarithmic_axes(tmp_path: Path, layout: Layout) -> None:
+def test_the_verdict_by_intervals_stands_beside_the_paper_s(written: Path) -> None:
+    """On the page, in each curve's picture, in the table and its file, and in the terminal."""
+    found = json.loads((written / "summary.json").read_text())
+    firm = [curve["firm"]["paper"] for curve in found["curves"]]
+    undecided = firm.count("undecided")
+    assert 0 < undecided < len(firm)
+    page = (written / "report.html").read_text()
+    assert re.search(rf"By their intervals, {undecided} of the \d are undecided", page)
+    with (written / "tables" / "curves.csv").open() as file:
+        assert sorted(row["firm_paper"] for row in csv.DictReader(file)) == sorted(firm)
+    drawn = [file.read_text() for file in (written / "pictures").glob("curve-*.svg")]
+    assert sum("by intervals: undecided" in each for each in drawn) == undecided
+    screen.results(Console(file=(terminal := io.StringIO()), width=160), found)
+    assert "by intervals" in terminal.getvalue() and terminal.getvalue().count("undecided") >= undecided
+
+
+def test_pdrs_are_at_a_glance_with_their_ratio_and_interval(written: Path) -> None:
+    rows = [row for row in json.loads((written / "summary.json").read_text())["rows"] if row["ratio"] and row["ratio_ci95"]]
+    picture = (written / "pictures" / "glance.svg").read_text()
+    compared = [row for row in rows if row["system"] == "tayga"]
+    assert compared
+    for row in compared:
+        assert f"{100 * row['ratio']:.1f}" in picture or f"{100 * row['ratio']:.2f}" in picture
+    assert (written / "pictures" / "blocks-pps-rate.svg").is_file()
+
+
+def test_curves_far_from_one_another_share_a_sheet_on_logarithmic_axes(tmp_path: Path) -> None:
     curve = next(iter(_curves(tmp_path / "r").values()))
     slow = judge(measure(curve.found.curve.rates / 20, *_counts(curve)))
     for others, scale in ((curve.found, "linear"), (slow, "log")):
         entries = [load_loss_sheet.Entry("a", curve.found, LOOKS[0]), load_loss_sheet.Entry("b", others, LOOKS[1], False)]
-        drawn = load_loss_sheet.draw(entries, "paper", layout)
-        drawn.draw_without_rendering()
-        loss, throughput, table = drawn.axes
-        assert loss.get_xscale() == throughput.get_xscale() == throughput.get_yscale() == scale
-        words = [text.get_text() for text in table.texts]
+        drawn = load_loss_sheet.draw(entries, "paper")
+        loss, throughput = drawn["vconcat"][0]["hconcat"]
+        channels = [throughput["layer"][2]["encoding"][axis] for axis in ("x", "y")] + [loss["layer"][2]["encoding"]["x"]]
+        assert {channel["scale"]["type"] for channel in channels} == {scale}
+        words = re.findall(r"<text[^>]*>([^<]*)<", charts.svg(drawn))
         assert curve.found.verdict["paper"] in words, "trusted"
         assert f"({others.verdict['paper']})" in words, "not trusted"
 
@@ -127,3 +155,9 @@ def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: Seati
         (path / name).write_text((path / name).read_text().replace('"one-cpu"', f'"{placement}"'))
     summary.write(folder.read(path))
     assert report.write(path).read_text()
+
+
+def test_curves_of_the_same_name_keep_apart_on_a_sheet(tmp_path: Path) -> None:
+    curve = next(iter(_curves(tmp_path / "r").values()))
+    drawn = load_loss_sheet.draw([load_loss_sheet.Entry("a", curve.found, look) for look in LOOKS[:2]], "paper")
+    assert [system["name"] for system in drawn["usermeta"]["systems"]] == ["a (1)", "a (2)"]

@@ -9,22 +9,34 @@ A folder measured years ago, or by a run that was interrupted, gives a report of
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from diolkos_lab.report import curve_page, page, session_page
-from diolkos_lab.report.read import UnreadableFolder, read
+from diolkos_lab.report import helpers
 
 __all__ = ["UnreadableFolder", "write"]
 
 
 def write(result_dir: Path) -> Path:
-    """Write report.html, pictures/*.png, pictures/*.svg and tables/*.csv into `result_dir`; return the page's path.
+    """Write report.html, pictures/ and tables/*.csv into `result_dir`; return the page's path.
 
     Reads study.toml, host.json, samples.jsonl and summary.json there. Raises UnreadableFolder (one sentence) when none
     of the last two is there, or when a file has an unknown format.
     """
+    helpers.bundle()  # is made while the rest of the report is loaded, which takes as long
+    from diolkos_lab.report import curve_page, page, session_page  # noqa: PLC0415
+    from diolkos_lab.report.read import read  # noqa: PLC0415
+
     results = read(Path(result_dir))
     if curve_page.concerns(results):
         return curve_page.write(results)
     if session_page.concerns(results):
         return session_page.write(results)
     return page.write(results)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "UnreadableFolder":
+        from diolkos_lab.report.read import UnreadableFolder  # noqa: PLC0415
+
+        return UnreadableFolder
+    raise AttributeError(name)
