@@ -112,19 +112,11 @@ def analyze(
 @app.command()
 def compare(first: ResultFolder, second: ResultFolder) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
-    from diolkos_lab import screen
-    from diolkos_lab.procedures import in_their_place
+    from diolkos_lab import comparing, screen
     from diolkos_lab.samples import folder as samples_folder
-    from diolkos_lab.stats import comparison
-    from diolkos_lab.stats.pairing import Samples
 
     a, b = samples_folder.read(first), samples_folder.read(second)
-    if a.study.name != b.study.name:
-        raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
-    baselines = {subject.key: subject.baseline_key for subject in a.study.system}
-    before, after = (Samples(in_their_place(each.trials)) for each in (a, b))
-    changes = comparison.compare(before, after, baselines)
-    screen.changes(console, changes, samples_folder.differing_facts(a, b))
+    screen.changes(console, comparing.compare(a, b), samples_folder.differing_facts(a, b))
 
 
 @app.command()
