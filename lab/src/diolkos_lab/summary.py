@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from diolkos_lab import curves, open_folder, procedures
+from diolkos_lab.experiment.definition import Study
 from diolkos_lab.samples import folder
 from diolkos_lab.samples.contents import FORMAT
 from diolkos_lab.stats import rows, untrusted
@@ -42,8 +43,12 @@ def sampled(result: folder.Result, found: Sequence[curves.Measured]) -> Samples:
 
 def gathered(result: folder.Result) -> list[curves.Measured]:
     """The load–loss curves of a run, in the order of the study's systems."""
-    order = {subject.key: number for number, subject in enumerate(result.study.system)}
-    found = curves.gather(result.trials, result.host.get("generator") or [])
+    return in_order(curves.gather(result.trials, result.host.get("generator") or []), result.study)
+
+
+def in_order(found: Sequence[curves.Measured], study: Study) -> list[curves.Measured]:
+    """Curves in the order of the study's systems."""
+    order = {subject.key: number for number, subject in enumerate(study.system)}
     return sorted(found, key=lambda curve: (order.get(curve.setting.subject, len(order)), curve.setting.replica))
 
 

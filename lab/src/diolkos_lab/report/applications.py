@@ -6,8 +6,9 @@ from __future__ import annotations
 import functools
 
 from diolkos_lab.metric import RowMetric
+from diolkos_lab.report import by_block
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.pictures import Picture, levels, rtt
+from diolkos_lab.report.charts import Picture, distribution as strips, levels
 from diolkos_lab.report.quantities import listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label, short_label, variant
@@ -17,9 +18,9 @@ METRICS: tuple[RowMetric, ...] = ("latency", "lookup", "rate", "cpu_answer", "bu
 ALL_BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 HTTP, DNS = ("http",), ("dns",)
 POINTS = "Point: median of the trials; bar: 95 % interval; hollow: too few trials for one."
-HILLS = (
-    "Hill: how often it took that long, each system to its own height. Big point: median. Thick line: up to the 95th "
-    "percentile. Stroke: 99th percentile. Small point: the longest. These are single readings of all trials, thinned evenly."
+STRIPS = (
+    "Strip: where single readings lie; the darker, the more of them. Point: median. Strokes: 95th and 99th percentile. Small "
+    "point: the longest. These are single readings of all trials, thinned evenly."
 )
 
 HTTP_WORDS = (
@@ -52,7 +53,8 @@ def of_http(results: Results) -> Chapter:
     rates = levels.Shown("throughput", "rate of a fetch", HTTP)
     pictures = _levels(results, "http-latency", "Time to fetch a small object", times)
     pictures += _levels(results, "http-throughput", "Rate of fetching a large object", rates)
-    pictures += _hills(results, "http", "time of a fetch")
+    pictures += _strips(results, "http", "time of a fetch")
+    pictures += [*by_block.pictures(results, "latency", HTTP), *by_block.pictures(results, "throughput", HTTP)]
     tables = [
         ratios(
             results, "latency", "Time of a fetch: median of the trials' medians, and its ratio to native", HTTP, "http-latency"
@@ -74,7 +76,8 @@ def of_dns(results: Results) -> Chapter:
     pictures = _levels(results, "dns-latency", "Time of an answer", times)
     pictures += _levels(results, "dns-rate", "Answers per second", rates)
     pictures += _levels(results, "dns-cpu", "CPU time of the resolver per answer", levels.Shown("cpu_answer", "CPU time", DNS))
-    pictures += _hills(results, "dns", "time of an answer")
+    pictures += _strips(results, "dns", "time of an answer")
+    pictures += [each for metric in ("latency", "rate", "cpu_answer") for each in by_block.pictures(results, metric, DNS)]
     tables = [
         ratios(
             results, "latency", "Time of an answer: median of the trials' medians, and its ratio to native", DNS, "dns-latency"
@@ -111,22 +114,22 @@ def _lower_bounds(results: Results) -> list[str]:
 def _levels(results: Results, name: str, title: str, what: levels.Shown) -> list[Picture]:
     if not levels.measured(results, what):
         return []
-    return [Picture(name, title, POINTS, levels.alt(results, what), lambda layout: levels.draw(results, layout, what))]
+    return [Picture(name, title, POINTS, levels.alt(results, what), functools.partial(levels.draw, results, what))]
 
 
-def _hills(results: Results, base: str, axis: str) -> list[Picture]:
+def _strips(results: Results, base: str, axis: str) -> list[Picture]:
     """A distribution for each variant of the load that has single readings."""
     pictures = []
     for number, load in enumerate(results.loads(base), start=1):
-        if found := rtt.singles(results, load, "latency"):
+        if found := strips.singles(results, load, "latency"):
             title = f"Distribution, {load_label(load)}"
             pictures.append(
                 Picture(
                     f"{base}-distribution-{number}",
                     title,
-                    HILLS,
-                    rtt.alt_of(found, axis.capitalize()),
-                    functools.partial(rtt.draw_distribution, found, axis=axis),
+                    STRIPS,
+                    strips.alt_text(found, axis.capitalize()),
+                    functools.partial(strips.draw, found, axis),
                 )
             )
     return pictures
@@ -137,5 +140,5 @@ def _readings(results: Results, base: str, what: str) -> list[Table | None]:
     return [
         distribution(results, load, "latency", f"{load_label(load)}: {what}", name(load.replace(" ", "-").replace("=", "-")))
         for load in results.loads(base)
-        if rtt.singles(results, load, "latency")
+        if strips.singles(results, load, "latency")
     ]

@@ -7,12 +7,14 @@ to repeat it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from diolkos_lab.report import facts, rejected
-from diolkos_lab.report.pictures import Picture, glance
+from diolkos_lab.report import by_block, facts, rejected
+from diolkos_lab.report.charts import Picture, glance
 from diolkos_lab.report.quantities import count, digits, listing
 from diolkos_lab.report.read import Results, interval, number
 from diolkos_lab.report.systems import label, load_label, missing_label
@@ -70,15 +72,29 @@ def at_a_glance(results: Results) -> Chapter:
     """All systems in one picture."""
     if not glance.panels(results):
         return Chapter("glance", "At a glance", ["No ratio to native can be drawn from this folder."])
-    picture = Picture(
-        "glance",
-        "Ratio to native, all systems",
-        "Point: median of the ratio to native. Bar: its 95 % interval; a hollow point has none. Black line: native. "
-        "Grey band: noise floor, where it was measured." + " Grey ring, in brackets: not trusted." * bool(results.untrusted),
-        glance.alt(results),
-        lambda layout: glance.draw(results, layout),
+    every = [row for panel in glance.panels(results) for row in glance.rows(results, *panel)]
+    open_ended = any(row.ratio is None and row.ratio_bounds for row in every) or any(
+        row.ratio_ci95 and math.isinf(row.ratio_ci95[1]) for row in every
     )
+    caption = "Point: median of the ratio to native. Bar: its 95 % interval; a hollow point has none. Black line: native."
+    caption += " Grey band: noise floor, where it was measured."
+    caption += " Grey ring, in brackets: not trusted." * bool(results.untrusted)
+    caption += " Arrow: the value or its interval has no upper end." * open_ended
+    caption += " Cross: trials failed; each counts as the worst that there is." * any(map(glance.failures, every))
+    picture = Picture("glance", "Ratio to native, all systems", caption, glance.alt(results), partial(glance.draw, results))
     return Chapter("glance", "At a glance", pictures=[picture])
+
+
+def glance_with_blocks(results: Results) -> Chapter:
+    """The same for a page that has no chapter for each metric; empty where there is nothing to compare."""
+    panels = glance.panels(results)
+    if not panels:
+        return Chapter("glance", "At a glance")
+    found = at_a_glance(results)
+    for metric in dict.fromkeys(metric for _, metric in panels):
+        bases = tuple(dict.fromkeys(load.split(" ", maxsplit=1)[0] for load, m in panels if m == metric))
+        found.pictures.extend(by_block.pictures(results, metric, bases))
+    return found
 
 
 # ---- last
@@ -152,5 +168,5 @@ def repeat(results: Results) -> Chapter:
     ]
     if seed is not None:
         text.append(f"The order of the trials in each block was drawn with seed {seed}.")
-    text.append("Pictures are in pictures/ (PNG and SVG), all tables with raw values in tables/ (CSV).")
+    text.append("Pictures are in pictures/ (PNG, SVG and PDF), all tables with raw values in tables/ (CSV).")
     return Chapter("repeat", "How to repeat it", text, code="\n".join(lines))

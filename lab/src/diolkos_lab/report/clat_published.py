@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from diolkos_lab.report import published
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.facts import clocksource
-from diolkos_lab.report.pictures import Picture, beside_published
-from diolkos_lab.report.pictures.beside_published import Point
-from diolkos_lab.report.pictures.style import Draw
+from diolkos_lab.report.charts import Picture, beside_published
+from diolkos_lab.report.charts.beside_published import Point
 from diolkos_lab.report.quantities import NONE, THIN, listing
 from diolkos_lab.report.read import Cell, Interval, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, order, short_label
@@ -43,7 +43,7 @@ def chapter(results: Results) -> Chapter:
                 "with 95 % interval."
                 + (" Dotted: the thesis has two native means for this cell." if quantity == "throughput" else ""),
                 beside_published.alt(points),
-                _bind(points, f"{axis}, native = 1 (log scale)"),
+                partial(beside_published.draw, points, f"{axis}, native = 1 (log scale)"),
             )
         )
         tables.append(table)
@@ -129,10 +129,6 @@ def _published_cell(tool: str) -> Cell:
 
 def _where(environment: published.Environment) -> str:
     return f"{environment.name}, {environment.clocksource}" + (" (link full)" if environment.line_rate else "")
-
-
-def _bind(points: list[Point], axis: str) -> Draw:
-    return lambda layout: beside_published.draw(points, layout, axis)
 
 
 # ---- tables

@@ -13,7 +13,7 @@ from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import Measured, Setting
 from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.pictures import Picture, load_loss, load_loss_sheet
+from diolkos_lab.report.charts import Picture, load_loss, load_loss_sheet
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import LOOKS, Look, look, short_label
 from diolkos_lab.report.tables import Table
@@ -112,7 +112,7 @@ def _sheet(file: str, title: str, entries: Sequence[load_loss_sheet.Entry], mine
         f"{entry.name}: PDR {pdr_text(curve)}, {curve.found.verdict[DEFAULT_RULE]}"
         for entry, curve in zip(entries, mine, strict=True)
     )
-    return Picture(file, title, HOW, alt + ".", lambda layout: load_loss_sheet.draw(entries, DEFAULT_RULE, layout))
+    return Picture(file, title, HOW, alt + ".", functools.partial(load_loss_sheet.draw, entries, DEFAULT_RULE))
 
 
 def _factors(varied: Sequence[Measured], main: Sequence[Measured]) -> Chapter:

@@ -43,7 +43,7 @@ def concerns(results: Results) -> bool:
 
 def write(results: Results) -> Path:
     result = samples_folder.whole(results.contents)
-    curves, found = summary.gathered(result), summary.gathered_procedures(result)
+    curves, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
     own = [
         *procedure_chapters.chapters(found),
         *(curve_chapters.chapters(results, curves) if curves or not found else []),

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from matplotlib.figure import Figure
-
-from diolkos_lab.report import applications, blind_spots
+from diolkos_lab.metric import RowMetric
+from diolkos_lab.report import applications, blind_spots, by_block
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.pictures import Picture, levels, rtt, throughput
-from diolkos_lab.report.pictures.style import Draw, Layout
+from diolkos_lab.report.charts import Picture, distribution, levels, over_time
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import WORDS
-from diolkos_lab.report.tables import Table, distribution, ratios
+from diolkos_lab.report.tables import Table, ratios
+from diolkos_lab.report.tables import distribution as readings
 
 HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS)
 BANDS = (
@@ -22,6 +21,11 @@ BANDS = (
 )
 CPU = levels.Shown("cpu", "CPU time", unit="s per GB")
 STREAMS = ("tcp-upload", "tcp-download")
+STRIPS = (
+    "Strip: where single echoes lie; the darker, the more of them. Point: median. Strokes: 95th and 99th percentile. Small "
+    "point: the longest echo. Words at the right: median / 95th / 99th percentile. These are all echoes of all trials, not an "
+    "interval."
+)
 LEAVES = " A spike may leave the frame; the logarithmic picture shows it whole."
 
 
@@ -44,24 +48,20 @@ def cannot_see(results: Results, more: str | None = None) -> Chapter:
 
 def of_throughput(results: Results, form: str) -> Chapter:
     pictures = []
-    if throughput.measured(results):
-        alt = throughput.alt(results)
-        for name, log in (("linear", False), ("log", True)):
-            title = f"Throughput over time, one scale, {'logarithmic' if log else 'linear'}"
-            caption = BANDS if not log else "The same on a logarithmic scale: equal distances are equal ratios. " + BANDS
-            pictures.append(Picture(f"throughput-{name}", title, caption, alt, _bind(throughput.draw, results, log)))
-        if throughput.two_scales(results):
-            share = f"{100 * throughput.NEAR_NATIVE:.0f} %"
-            pictures.append(
-                Picture(
-                    "throughput-two-scales",
-                    "Throughput over time, two scales",
-                    f"Two scales, so heights must not be compared across them. Left: native, and every system that "
-                    f"reaches {share} of it. Right: the others. Bands as above.",
-                    alt,
-                    lambda layout: throughput.draw_two_scales(results, layout),
-                )
+    if over_time.measured(results, "throughput"):
+        alt = over_time.alt_text(results, "throughput")
+        pictures += _over_time(results, "throughput", "Throughput over time, one scale", BANDS)
+        if over_time.two_scales(results):
+            share = f"{100 * over_time.NEAR_NATIVE:.0f} %"
+            caption = (
+                f"Two scales, so heights must not be compared across them. Left: native, and every system that reaches {share} "
+                "of it. Right: the others. Bands as above."
             )
+            for name, log in (("", False), ("-log", True)):
+                title = f"Throughput over time, two scales, {'logarithmic' if log else 'linear'}"
+                draw = partial(over_time.draw_two_scales, results, log)
+                pictures.append(Picture(f"throughput-two-scales{name}", title, caption, alt, draw))
+    pictures += by_block.pictures(results, "throughput", STREAMS)
     tables = [
         ratios(results, "throughput", "Throughput: median of the trials, and its share of native of the same hops", STREAMS)
     ]
@@ -72,26 +72,14 @@ def of_throughput(results: Results, form: str) -> Chapter:
 
 def of_rtt(results: Results, form: str) -> Chapter:
     pictures = []
-    if rtt.measured(results):
-        alt = rtt.alt(results)
-        for name, log in (("linear", False), ("log", True)):
-            title = f"Round-trip time over time, {'logarithmic' if log else 'linear'}"
-            caption = "Each point of a line stands for the median echo of a short span. " + BANDS + LEAVES
-            if log:
-                caption = "The same on a logarithmic scale. Bands as above."
-            pictures.append(Picture(f"rtt-{name}", title, caption, alt, _bind(rtt.draw, results, log)))
-    if rtt.echoes(results):
-        pictures.append(
-            Picture(
-                "rtt-distribution",
-                "Distribution of round-trip times",
-                "Hill: how often an echo took that long, each system to its own height. Big point: median. Thick line: "
-                "up to the 95th percentile. Stroke: 99th percentile. Small point: the longest echo. Numbers at the right: "
-                "median / 95th / 99th percentile. These are all echoes of all trials, not an interval.",
-                rtt.alt(results),
-                lambda layout: rtt.draw_distribution(rtt.echoes(results), layout),
-            )
-        )
+    if over_time.measured(results, "rtt"):
+        said = "Each point of a line stands for the median echo of a short span. " + BANDS + LEAVES
+        pictures += _over_time(results, "rtt", "Round-trip time over time", said)
+    if found := distribution.echoes(results):
+        alt = distribution.alt_text(found)
+        draw = partial(distribution.draw, found)
+        pictures.append(Picture("rtt-distribution", "Distribution of round-trip times", STRIPS, alt, draw))
+    pictures += by_block.pictures(results, "rtt")
     tables = [
         ratios(results, "rtt", "Round-trip time: median of the trials' medians, and its ratio to native of the same hops")
     ]
@@ -108,18 +96,21 @@ def of_cpu(results: Results) -> Chapter:
         "CPU time of the whole host (generator, translator, server, kernel) per gigabyte that arrived. Point: median; "
         "bar: 95 % interval.",
         levels.alt(results, CPU),
-        lambda layout: levels.draw(results, layout, CPU),
+        partial(levels.draw, results, CPU),
     )
     table = ratios(results, "cpu", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops")
-    return Chapter("cpu", "CPU cost", pictures=[picture], tables=[table] if table else [])
+    pictures = [picture, *by_block.pictures(results, "cpu")]
+    return Chapter("cpu", "CPU cost", pictures=pictures, tables=[table] if table else [])
 
 
 def of_others(results: Results) -> list[Chapter]:
     """A table for each metric that has no chapter above; losses only where there are some."""
     metrics = dict.fromkeys(r.metric for r in results.rows if r.metric not in HAVE_CHAPTERS)
     lossless = {"loss"} if not any(r.median for r in results.rows if r.metric == "loss") else set()
-    tables = [ratios(results, m, f"{m.capitalize()}, median of the valid trials") for m in metrics if m not in lossless]
-    return [Chapter(t.name, t.name.capitalize(), tables=[t]) for t in tables if t]
+    tables = {m: ratios(results, m, f"{m.capitalize()}, median of the valid trials") for m in metrics if m not in lossless}
+    return [
+        Chapter(t.name, t.name.capitalize(), pictures=by_block.pictures(results, m), tables=[t]) for m, t in tables.items() if t
+    ]
 
 
 # ---- parts
@@ -130,8 +121,14 @@ def _readings(results: Results, load: str, quantity: str, what: str) -> Table | 
     name = f"{quantity}-{load.replace(' ', '-').replace('=', '-')}-readings"
     base, *variant = load.split(" ")
     title = ", ".join([WORDS.get(base, base), *variant])
-    return distribution(results, load, quantity, f"{title[:1].upper()}{title[1:]}: {what}", name)
+    return readings(results, load, quantity, f"{title[:1].upper()}{title[1:]}: {what}", name)
 
 
-def _bind(draw: Callable[[Results, Layout, bool], Figure], results: Results, log: bool) -> Draw:
-    return lambda layout: draw(results, layout, log)
+def _over_time(results: Results, quantity: RowMetric, title: str, caption: str) -> list[Picture]:
+    """Linear and logarithmic."""
+    alt, found = over_time.alt_text(results, quantity), []
+    for name, log in (("linear", False), ("log", True)):
+        said = caption if not log else f"The same on a logarithmic scale: equal distances are equal ratios. {BANDS}"
+        draw = partial(over_time.draw, results, quantity, log)
+        found.append(Picture(f"{quantity}-{name}", f"{title}, {'logarithmic' if log else 'linear'}", said, alt, draw))
+    return found

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diolkos_lab import open_folder
-from diolkos_lab.open_folder import OpenFolder
-from diolkos_lab.report import facts
+from diolkos_lab.report import charts, facts, live, trials
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.pictures import COLOURS, Inline, save
+from diolkos_lab.report.charts import Still
+from diolkos_lab.report.charts.theme import COLOURS
 from diolkos_lab.report.read import Results
+
+MOST = 1_950_000  # bytes of a page
 
 
 def publish(
@@ -27,34 +29,46 @@ def publish(
     what else it names.
     """
     chapters = [chapter for chapter in chapters if not chapter.empty]
+    every = [*ahead, *chapters]
     with open_folder.to_write(results.folder) as folder:
-        inline = _exhibits([*ahead, *chapters], folder)
-        text = _text(results, template, chapters, inline, content)
-        return folder.write("report.html", text)
+        with folder.inside("pictures") as pictures, folder.inside("tables") as tables:
+            stills = charts.save((picture for chapter in every for picture in chapter.pictures), pictures)
+            shown = [table for chapter in every for table in chapter.tables]
+            for table in shown:
+                table.write(tables)
+        files = {f"tables/{table.name}.csv": table.csv for table in shown}
+        if results.trials:
+            files["trials.csv"] = trials.as_csv(results)
+        content |= {"results": results, "machine": facts.machine(results.host), "chapters": chapters}
+        return folder.write("report.html", page("diolkos_lab.report", template, stills, files, content))
 
 
-def _text(
-    results: Results, template: str, chapters: Sequence[Chapter], inline: Mapping[str, Inline], content: Mapping[str, object]
+def page(
+    package: str, template: str, stills: Mapping[str, Still], files: Mapping[str, str | bytes], content: Mapping[str, object]
 ) -> str:
-    return (
-        environment("diolkos_lab.report")
-        .get_template(template)
-        .render(
-            results=results,
-            machine=facts.machine(results.host),
-            chapters=chapters,
-            inline=inline,
-            style=Markup(style()),
-            Markup=Markup,
-            **content,
-        )
-    )
+    """The page as text. PDFs are in it as far as there is room, the smallest first; the page links to the file of any other."""
+    found = environment(package).get_template(template)
+    specs = {name: still.spec for name, still in stills.items()}
+    parts = {"stills": stills, "style": Markup(style()), "policy": live.policy(), "script": Markup(live.script()), **content}
+
+    def made(carried: Mapping[str, str | bytes]) -> str:
+        data = [live.specifications(specs), live.listed(carried), live.downloads(carried), live.library()]
+        return found.render(data=Markup("\n").join(data), Markup=Markup, **parts)
+
+    text = made(files)
+    room = MOST - len(text.encode())
+    carried = dict(files)
+    for name, still in sorted(stills.items(), key=lambda each: len(each[1].pdf)):
+        room -= 4 * len(still.pdf) // 3  # base64 inside of base64, and compressed in between, ends at about this
+        if room > 0:
+            carried[f"pictures/{name}.pdf"] = still.pdf
+    return made(carried) if len(carried) > len(files) else text
 
 
 def environment(package: str) -> Environment:
     """The templates in the folder of a package."""
     found = Environment(
-        loader=PackageLoader(package, "."),
+        loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader("diolkos_lab.report", ".")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -70,16 +84,6 @@ def style() -> str:
     light = " ".join(f"--{name}: {light};" for name, light, _ in COLOURS)
     dark = " ".join(f"--{name}: {dark};" for name, _, dark in COLOURS)
     return sheet.replace("/*light*/", light).replace("/*dark*/", dark)
-
-
-def _exhibits(chapters: Sequence[Chapter], folder: OpenFolder) -> dict[str, Inline]:
-    """Write what the chapters show; the pictures, by name, as the page takes them."""
-    with folder.inside("pictures") as pictures, folder.inside("tables") as tables:
-        inline = {p.name: save(p, pictures) for chapter in chapters for p in chapter.pictures}
-        for chapter in chapters:
-            for table in chapter.tables:
-                table.write(tables)
-    return inline
 
 
 def _code(text: str) -> Markup:

@@ -14,15 +14,19 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from diolkos_lab import curves, procedures
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.metric import named
 from diolkos_lab.report.factors import Factors
 from diolkos_lab.samples import contents
 from diolkos_lab.samples.contents import FORMAT, Contents, FileName
+from diolkos_lab.stats.pairing import Samples
 
 Interval = tuple[float, float]
 Ends = tuple[float, float]  # equal ones are a number; either may be infinite
@@ -184,6 +188,28 @@ class Results:
     @property
     def blocks(self) -> int:
         return len({t.block for t in self.measured})
+
+    @cached_property
+    def curves(self) -> list[curves.Measured]:
+        """The load–loss curves, judged once."""
+        return curves.gather(self.contents.trials, self.host.get("generator") or [])
+
+    @cached_property
+    def samples(self) -> Samples:
+        """All figures by cell and block, as the statistics take them."""
+        trials = procedures.in_their_place(self.contents.trials)
+        return Samples((trial for trial in trials if trial["load"] != curves.LOAD), self.curves)
+
+    def by_block(self, row: Row) -> dict[int, Ends]:
+        """What each block says of a row's ratio; equal ends are a number."""
+        raw, metric = row.raw, named(row.metric)
+        subject = f"{raw.get('system')}/{raw.get('datapath')}/{raw.get('family')}/{raw.get('hops')}"
+        for key in self.samples.cells():
+            same = (key.subject, key.load, key.replica) == (subject, raw.get("load"), 1)
+            if metric and row.baseline and same and all(raw.get(name) == value for name, value in key.factors):
+                found = self.samples.ratio(key, replace(key, subject=row.baseline), metric.name)
+                return {block: (each.low, each.high) for block, each in found.by_block.items()} if found else {}
+        return {}
 
 
 def read(folder: Path) -> Results:

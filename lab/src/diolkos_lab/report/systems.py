@@ -23,35 +23,35 @@ class Look:
     name: str  # of the CSS variable
     light: str
     dark: str
-    marker: str
+    marker: str  # a symbol of Vega
 
 
 _LOOKS = {
-    ("native", "ipv6"): Look("native6", INK, "#f2f2ee", "D"),
-    ("native", "ipv4"): Look("native4", "#6f6f6c", "#a9a9a4", "d"),
-    ("diolkos", "tc"): Look("diolkos-tc", "#0067a5", "#58b0ee", "o"),
-    ("diolkos", "tun"): Look("diolkos-tun", "#3f9bd8", "#93d0f7", "s"),
-    ("diolkos", "xdp"): Look("diolkos-xdp", "#003f73", "#2f8fe0", "P"),
-    ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "8"),
-    ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "X"),
-    ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", ">"),
-    ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "H"),
-    ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "D"),
-    ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "<"),
-    ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "v"),
-    ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "^"),
-    ("jool", ""): Look("jool", "#008a63", "#35c79b", "p"),
-    ("jool64", ""): Look("jool64", "#00664a", "#6bd6b0", "*"),
-    ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "P"),
-    ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "s"),
-    ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "X"),
+    ("native", "ipv6"): Look("native6", INK, "#f2f2ee", "diamond"),
+    ("native", "ipv4"): Look("native4", "#6f6f6c", "#a9a9a4", "diamond"),
+    ("diolkos", "tc"): Look("diolkos-tc", "#0067a5", "#58b0ee", "circle"),
+    ("diolkos", "tun"): Look("diolkos-tun", "#3f9bd8", "#93d0f7", "square"),
+    ("diolkos", "xdp"): Look("diolkos-xdp", "#003f73", "#2f8fe0", "cross"),
+    ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "triangle-right"),
+    ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "cross"),
+    ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", "triangle-right"),
+    ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "square"),
+    ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "diamond"),
+    ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "triangle-left"),
+    ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "triangle-down"),
+    ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "triangle-up"),
+    ("jool", ""): Look("jool", "#008a63", "#35c79b", "triangle-up"),
+    ("jool64", ""): Look("jool64", "#00664a", "#6bd6b0", "circle"),
+    ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "cross"),
+    ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "square"),
+    ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "cross"),
 }
 # For systems that are measured by path and unknown here; taken in turn, in order of their names.
 _SPARE = [
-    Look("spare1", "#7a5195", "#c39bdc", "h"),
-    Look("spare2", "#6b6b00", "#cfcf4d", "<"),
-    Look("spare3", "#8a4b2f", "#d99a7c", "x"),
-    Look("spare4", "#5f6b73", "#aab7bf", "*"),
+    Look("spare1", "#7a5195", "#c39bdc", "square"),
+    Look("spare2", "#6b6b00", "#cfcf4d", "triangle-left"),
+    Look("spare3", "#8a4b2f", "#d99a7c", "cross"),
+    Look("spare4", "#5f6b73", "#aab7bf", "circle"),
 ]
 LOOKS = [*_LOOKS.values(), *_SPARE]
 

@@ -37,12 +37,16 @@ class Table:
     text_columns: frozenset[int] = frozenset({0})  # set left; all others are numbers, set right
     strong: frozenset[int] = frozenset()  # lines that stand out
 
-    def write(self, folder: OpenFolder) -> Path:
+    @property
+    def csv(self) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.raw_heads)
         writer.writerows(["" if v is None else v for v in line] for line in self.raw_lines)
-        return folder.write(f"{self.name}.csv", text.getvalue())
+        return text.getvalue()
+
+    def write(self, folder: OpenFolder) -> Path:
+        return folder.write(f"{self.name}.csv", self.csv)
 
 
 # ---- what summary.json says, one line for each cell and load

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""All systems at a glance: the ratio to native with its 95 % interval, one panel for each load."""
+
+from __future__ import annotations
+
+from diolkos_lab.load.registry import LOADS
+from diolkos_lab.report.charts import rows as lines
+from diolkos_lab.report.charts.rows import Mark, Panel
+from diolkos_lab.report.charts.theme import Drawn
+from diolkos_lab.report.quantities import NONE, count, limits, percent, ratio_of
+from diolkos_lab.report.read import Cell, Results, Row
+from diolkos_lab.report.systems import baseline_label, label, load_label, look, order
+
+# The loads that are shown, each by its main metric: packets, then the rates and capacities that searches and curves find.
+SHOWN = ("tcp-upload", "tcp-download", "ping", "pps", "mlrsearch", "rfc8219", "new-flows", "capacity")
+HEADLINE = tuple((load, LOADS[load].main({})) for load in SHOWN)  # type: ignore[index]
+
+
+def panels(results: Results) -> list[tuple[str, str]]:
+    """(load, metric) of every panel that has a ratio to show."""
+    every = [(load, metric) for base, metric in HEADLINE for load in results.loads(base)]
+    return [p for p in every if any(compares(r) for r in rows(results, *p))]
+
+
+def rows(results: Results, load: str, metric: str) -> list[Row]:
+    """The rows of a panel; what they lack is taken from distrusted trials."""
+    cells = [r.cell for r in results.rows if (r.load, r.metric) == (load, metric)]
+    return [row for cell in cells if (row := results.shown(cell, load, metric))]
+
+
+def compares(row: Row) -> bool:
+    return row.ratio is not None or row.ratio_bounds is not None
+
+
+def compared(results: Results) -> list[Cell]:
+    """Cells that have a ratio somewhere, and translated ones that should have had one."""
+    with_ratio = {r.cell for panel in panels(results) for r in rows(results, *panel) if compares(r)}
+    bases = {load.split(" ", maxsplit=1)[0] for load, _ in panels(results)}
+    tried = {t.cell for t in results.trials if t.load.split(" ", maxsplit=1)[0] in bases} | {
+        r.cell for r in results.rows if r.load.split(" ", maxsplit=1)[0] in bases
+    }
+    return sorted((c for c in tried if c in with_ratio or not c.native), key=order)
+
+
+def draw(results: Results) -> Drawn:
+    cells = compared(results)
+    return lines.draw([_panel(results, cells, *panel) for panel in panels(results)])
+
+
+def _panel(results: Results, cells: list[Cell], load: str, metric: str) -> Panel:
+    found = {r.cell: r for r in rows(results, load, metric)}
+    more = ratio_of(metric) is percent
+    noise = max((f.deviation for f in results.noise_floor if (f.load, f.metric) == (load, metric)), default=0)
+    said = load_label(load)
+    return Panel(
+        said[:1].upper() + said[1:],
+        "share of native, more is better" if more else "times native, less is better",
+        [mark(cell, found.get(cell)) for cell in cells],
+        percent=more,
+        reference=1,
+        band=(1 - noise, 1 + noise) if noise else None,
+        worst_is_high=not more,
+    )
+
+
+def mark(cell: Cell, row: Row | None) -> Mark:
+    """A ratio as its line of the picture."""
+    if row is None or not compares(row):
+        return Mark(label(cell), look(cell), None, None, "no usable figure" if row else "not measured", trusted=False)
+    trusted = "ratio" not in row.distrusted
+    failed = failures(row)
+    said = text(row) + (f", {failed} of {row.trials} failed" if failed else "")
+    return Mark(
+        label(cell),
+        look(cell),
+        row.ratio,
+        row.ratio_ci95 if row.ratio_ci95 and trusted else row.ratio_bounds if row.ratio is None else None,
+        said,
+        tips(row),
+        trusted,
+        bool(failed),
+        ranged=row.ratio is None,
+    )
+
+
+def tips(row: Row) -> dict[str, str]:
+    """What a pointer shows of a ratio."""
+    share = ratio_of(row.metric)
+    interval = share(row.ratio_ci95[0]).removesuffix("\u202f%") if row.ratio_ci95 else NONE
+    return {
+        "ratio": text(row).partition(" [")[0],
+        "95 % interval": f"{interval} to {share(row.ratio_ci95[1])}" if row.ratio_ci95 else "too few blocks for one",
+        "against": baseline_label(row.baseline),
+        "trials": f"{row.valid_trials} of {row.trials} count" + (f", {failures(row)} failed" if failures(row) else ""),
+    }
+
+
+def failures(row: Row) -> int:
+    return int(row.raw.get("failed_trials") or 0)
+
+
+def text(row: Row) -> str:
+    """The ratio as its axis counts: per cent of a throughput, times of a time; in brackets when it is not trusted."""
+    share = ratio_of(row.metric)
+    if row.ratio is None:
+        return NONE if row.ratio_bounds is None else limits(row.ratio_bounds, share)
+    said = share(row.ratio, row.ratio_ci95)
+    return f"({said})" if "ratio" in row.distrusted else said
+
+
+def alt(results: Results) -> str:
+    parts = []
+    for load, metric in panels(results):
+        read_out = "; ".join(f"{label(r.cell)} {text(r)}" for r in rows(results, load, metric) if compares(r))
+        parts.append(f"{load_label(load)}, ratio to native: {read_out}.")
+    return " ".join(parts)

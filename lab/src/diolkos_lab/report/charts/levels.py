@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Medians of one metric, all systems, with 95 % intervals; a panel for each load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diolkos_lab.metric import RowMetric
+from diolkos_lab.report.charts import rows as lines
+from diolkos_lab.report.charts.rows import Mark, Panel
+from diolkos_lab.report.charts.theme import Drawn
+from diolkos_lab.report.quantities import Ends, Scale, scale, with_interval
+from diolkos_lab.report.read import Results, Row
+from diolkos_lab.report.systems import label, load_label, load_order, look, order
+
+# Beyond this span a linear axis shows the highest value and nothing else.
+LOG_FROM = 10
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is drawn: the metric, the loads it is taken from (all where none are named), and the axis."""
+
+    metric: RowMetric
+    axis: str  # "CPU time", "time of a fetch"
+    bases: tuple[str, ...] = ()
+    unit: str = ""  # where the usual one would not do
+
+
+def measured(results: Results, shown: Shown) -> dict[str, list[Row]]:
+    rows = [r for r in results.rows if r.metric == shown.metric and r.median is not None and r.median > 0]
+    rows = [r for r in rows if not shown.bases or r.load.split(" ", maxsplit=1)[0] in shown.bases]
+    loads = sorted({r.load for r in rows}, key=load_order)
+    return {load: [r for r in rows if r.load == load] for load in loads}
+
+
+def draw(results: Results, what: Shown) -> Drawn:
+    shown, unit = measured(results, what), _unit(results, what)
+    medians = [r.median for rows in shown.values() for r in rows if r.median is not None]
+    log = max(medians) / min(medians) > LOG_FROM
+    axis = f"{what.axis}, {what.unit or unit.unit}" + (" (log scale)" if log else "")
+    return lines.draw(
+        [
+            Panel(load_label(load), axis, [_mark(r, unit) for r in sorted(rows, key=lambda r: order(r.cell))], log)
+            for load, rows in shown.items()
+        ],
+        shared=True,
+    )
+
+
+def _mark(row: Row, unit: Scale) -> Mark:
+    ends: Ends | None = row.ci95 and (row.ci95[0] * unit.factor, row.ci95[1] * unit.factor)
+    said = with_interval(row.median, row.ci95, unit)
+    value = None if row.median is None else row.median * unit.factor
+    tips = {"median, interval": f"{said} {unit.unit}", "trials": f"{row.valid_trials} of {row.trials} count"}
+    return Mark(label(row.cell), look(row.cell), value, ends, said, tips)
+
+
+def _unit(results: Results, what: Shown) -> Scale:
+    rows = [row for rows in measured(results, what).values() for row in rows]
+    return scale(what.metric, [row.median for row in rows], rows[0].unit)
+
+
+def alt(results: Results, what: Shown) -> str:
+    unit, parts = _unit(results, what), []
+    for load, rows in measured(results, what).items():
+        read = (f"{label(r.cell)} {with_interval(r.median, r.ci95, unit)}" for r in sorted(rows, key=lambda r: order(r.cell)))
+        parts.append(f"{load_label(load)}, {what.axis}, {what.unit or unit.unit}: {'; '.join(read)}.")
+    return " ".join(parts)

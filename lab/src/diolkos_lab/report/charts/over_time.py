@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Throughput and round-trip time over the time of a trial: all systems on one scale, linear or logarithmic, or on two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+
+from diolkos_lab.metric import METRICS, RowMetric
+from diolkos_lab.report.charts import theme
+from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.over_time import Line, Panel, panels
+from diolkos_lab.report.quantities import NONE, Scale, scale
+from diolkos_lab.report.read import Results
+from diolkos_lab.report.systems import label, short_label
+
+LOADS: dict[RowMetric, list[str]] = {"throughput": ["tcp-upload", "tcp-download"], "rtt": ["ping"]}
+# A system this close to native shares its axis; only those far below need one of their own.
+NEAR_NATIVE = 0.5
+HEIGHT = 190  # pixels
+
+
+def measured(results: Results, quantity: RowMetric) -> list[Panel]:
+    return panels(results, LOADS[quantity], quantity)
+
+
+def draw(results: Results, quantity: RowMetric, log: bool) -> Drawn:
+    """All systems on one scale."""
+    shown = measured(results, quantity)
+    unit = _unit(shown, quantity)
+    axis = f"{METRICS[quantity].axis}, {unit.unit}" + (" (log scale)" if log else "")
+    each = [_panel(panel, panel.lines, unit, axis, log, _domain(panel.lines, unit, log), number)
+            for number, panel in enumerate(shown)]  # fmt: skip
+    return _together(each, shown)
+
+
+def split(each: Sequence[Line]) -> tuple[list[Line], list[Line]]:
+    """Native and what comes near it; what stays far below. Without native nothing is near."""
+    natives = [line.level for line in each if line.cell.native]
+    near = NEAR_NATIVE * max(natives) if natives else float("inf")
+    left = [line for line in each if line.cell.native or line.level >= near]
+    return left, [line for line in each if line not in left]
+
+
+def two_scales(results: Results) -> list[Panel]:
+    """The panels that have something for either axis."""
+    return [panel for panel in measured(results, "throughput") if all(split(panel.lines))]
+
+
+def draw_two_scales(results: Results, log: bool = False) -> Drawn:
+    """Baseline and its like on the left axis, the slow translators on the right one."""
+    shown = two_scales(results)
+    unit = _unit(shown, "throughput")
+    each = []
+    for number, panel in enumerate(shown):
+        sides = []
+        for group, side in zip(split(panel.lines), ("left", "right"), strict=True):
+            axis = f"{side} scale, {unit.unit}" + (" (log)" if log else "")
+            drawn = _panel(panel, group, unit, axis, log, _domain(group, unit, log), number, side)
+            sides.append(drawn)
+        each.append(alt.layer(*sides).resolve_scale(y="independent").properties(title=panel.title))
+    return _together(each, shown)
+
+
+def _together(each: Sequence[alt.LayerChart], shown: Sequence[Panel]) -> Drawn:
+    systems = theme.looks(line.cell for panel in shown for line in panel.lines)
+    columns = 2 if len(each) > 1 else 1
+    chart = alt.concat(*each, columns=columns).add_params(theme.hideable())
+    return theme.themed(chart.resolve_scale(color="shared", strokeDash="shared"), systems, zoom=True)
+
+
+def _panel(
+    panel: Panel, each: Sequence[Line], unit: Scale, title: str, log: bool, domain: tuple[float, float], number: int,
+    side: str = "",
+) -> alt.LayerChart:  # fmt: skip
+    cells = [line.cell for line in panel.lines]
+    systems = theme.looks(cells)
+    base = alt.Chart(theme.data(record for line in each for record in _records(line, unit, domain[0])))
+    base = base.transform_filter(theme.SHOWN)
+    times = alt.Scale(domain=[panel.start, panel.end], nice=False)
+    x = alt.X("t:Q", scale=times, axis=alt.Axis(title="time in the trial, s", tickCount=6, format="~g"))
+    up = alt.Scale(type="log" if log else "linear", domain=list(domain), nice=False)
+    orient = "right" if side == "right" else "left"
+    axis = alt.Axis(title=title, orient=orient, grid=side != "right", tickCount=6, format="~g")  # type: ignore[arg-type]
+    y = alt.Y("mean:Q", scale=up, axis=axis)
+    band = base.mark_area(opacity=0.18, clip=True).encode(
+        x=x, y=alt.Y("low:Q", scale=up, axis=axis), y2="high:Q", color=theme.colour(systems, legend=True)
+    )
+    tips = theme.tooltip(path="system", at="time", text="mean", interval="95 % interval", trials="trials")
+    line = base.mark_line(clip=True, interpolate="linear").encode(
+        x=x, y=y, color=theme.colour(systems, legend=True), strokeDash=theme.dash(systems, theme.dashed(cells)), tooltip=tips
+    )
+    hover = base.mark_point(size=90, opacity=0, filled=True, clip=True).encode(x=x, y=y, tooltip=tips)
+    hover = hover.add_params(theme.zooming(f"zoom{number}{side}"))
+    return alt.layer(band, line, hover).properties(title=panel.title, width=_width(panel, side), height=HEIGHT)
+
+
+def _width(panel: Panel, side: str) -> int:
+    return 240 if side else 290
+
+
+def _records(line: Line, unit: Scale, least: float) -> list[Record]:
+    found = []
+    for t, mean, low, high in zip(line.t, *(v * unit.factor for v in (line.mean, line.low, line.high)), strict=True):
+        known = np.isfinite(low)
+        found.append(
+            {
+                "path": label(line.cell), "t": t, "mean": mean,
+                # An interval that reaches below zero has no end on a logarithmic axis.
+                "low": max(low, least) if known else None, "high": high if known else None,
+                "at": f"{t:.3g} s", "text": f"{mean:.4g} {unit.unit}",
+                "interval": f"{low:.4g} to {high:.4g}" if known else NONE, "trials": line.trials,
+            }
+        )  # fmt: skip
+    return found
+
+
+def _domain(each: Sequence[Line], unit: Scale, log: bool) -> tuple[float, float]:
+    """A linear axis ends above the 95th percentile of every line, so that one spike does not flatten all."""
+    if log:
+        values = np.concatenate([line.mean for line in each]) * unit.factor
+        return float(values[values > 0].min()) / 1.4, float(values.max()) * 1.4
+    return 0.0, 1.25 * max(float(np.percentile(line.mean, 95)) for line in each) * unit.factor
+
+
+def _unit(shown: Sequence[Panel], quantity: RowMetric) -> Scale:
+    levels = [line.level for panel in shown for line in panel.lines]
+    # Of times that of the middle value: one slow system does not decide how the others read.
+    return scale(quantity, [float(np.median(levels))] if quantity == "rtt" else levels)
+
+
+def alt_text(results: Results, quantity: RowMetric) -> str:
+    parts = []
+    shown = measured(results, quantity)
+    unit = _unit(shown, quantity)
+    for panel in shown:
+        means = "; ".join(f"{short_label(line.cell)} {unit.text(line.level)}" for line in panel.lines)
+        parts.append(f"{panel.title}, mean over time in {unit.unit}: {means}.")
+    return " ".join(parts)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Figures of systems, one below the other: a point, its interval, and the same in words at the right; a panel each load.
+
+An end that is infinite is an arrow to the edge. A crossed mark says that trials failed, at the end where these count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import altair as alt
+
+from diolkos_lab.report.charts import theme
+from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.quantities import Ends, Interval
+from diolkos_lab.report.systems import INK, Look
+
+CROSS = "M-1,-1L1,1M1,-1L-1,1"
+TEXT_WIDTH = 190  # pixels of the words at the right
+LETTER = 6.1  # pixels, about, of a letter of a name
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One line of a panel. Without a value and without ends there is only its text."""
+
+    path: str
+    look: Look
+    value: float | None
+    ends: Ends | None  # 95 % interval, or what the figure lies between; an end may be infinite
+    text: str  # at the right
+    tips: dict[str, str] = field(default_factory=dict)  # what a pointer shows, by its name
+    trusted: bool = True
+    failed: bool = False  # some trials did
+    ranged: bool = False  # the ends are no interval: the figure itself is a range
+    hollow: bool = False  # the point, though it has ends
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    axis: str
+    marks: Sequence[Mark]
+    log: bool = False
+    percent: bool = False
+    reference: float | None = None  # a line
+    band: Interval | None = None  # the noise floor
+    worst_is_high: bool = False  # failed trials took for ever; otherwise they brought nothing
+
+
+def draw(panels: Sequence[Panel], shared: bool = False) -> Drawn:
+    """`shared` gives all panels one axis."""
+    systems = list({mark.path: mark.look for panel in panels for mark in panel.marks}.items())
+    extent = min(max(len(name) for name, _ in systems) * LETTER + 8, 240)
+    spans = [_span(panel) for panel in panels]
+    if shared:
+        spans = [(min(low for low, _ in spans), max(high for _, high in spans))] * len(spans)
+    width = theme.WIDTH - extent - TEXT_WIDTH
+    drawn = [_panel(*each, systems, extent, width, number) for number, each in enumerate(zip(panels, spans, strict=True))]
+    chart = alt.concat(*drawn, columns=1).add_params(theme.hideable()).resolve_scale(color="shared", shape="shared")
+    return theme.themed(chart, systems, zoom=True, beside=extent + TEXT_WIDTH)
+
+
+def _span(panel: Panel) -> Interval:
+    """The ends of the axis."""
+    ends = [e for mark in panel.marks for e in (mark.value, *(mark.ends or ())) if e is not None and math.isfinite(e)]
+    if panel.log:
+        ends = [e for e in ends if e > 0] or [1.0]
+        return min(ends) / 1.3, max([*ends, panel.reference or 0]) * 1.3
+    return 0.0, 1.08 * max([*ends, panel.reference or 0]) or 1.0
+
+
+def _panel(
+    panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int
+) -> alt.LayerChart:
+    low, high = span
+    names = [mark.path for mark in panel.marks]
+    scale = alt.Scale(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
+    axis = alt.Axis(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else "~g", grid=False)
+    across = alt.X("value:Q", scale=scale, axis=axis)
+    sort: list[str] = names
+    beside = alt.Y(f"{theme.PATH}:N", sort=sort, axis=alt.Axis(title=None, minExtent=extent, grid=True))
+    coloured = theme.colour(systems)
+    tips = theme.tooltip(path="system", **{f"tip{i}": name for i, name in enumerate(_tip_names(panel))})
+    base = alt.Chart(theme.data(_record(mark, panel, span) for mark in panel.marks)).transform_filter(theme.SHOWN)
+
+    layers: list[alt.Chart] = []
+    if panel.band:
+        ends = {"from": max(panel.band[0], low), "to": min(panel.band[1], high)}
+        shaded = alt.Chart(theme.data([ends])).mark_rect(color=theme.SHADE)
+        layers.append(shaded.encode(x=alt.X("from:Q", scale=scale, axis=axis), x2="to:Q"))
+    if panel.reference is not None:
+        line = alt.Chart(theme.data([{"value": panel.reference}])).mark_rule(color=INK, strokeWidth=1.2)
+        layers.append(line.encode(x=across))
+    bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2.6, clip=True)
+    layers.append(bars.encode(x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", y=beside, color=coloured, tooltip=tips))
+    points = base.transform_filter("isValid(datum.value)").mark_point(size=55, strokeWidth=1.5, opacity=1, clip=True)
+    points = points.encode(
+        x=across,
+        y=beside,
+        shape=theme.shape(systems),
+        tooltip=tips,
+        color=alt.condition("datum.trusted", coloured, alt.value(theme.SOFT)),
+        fill=alt.condition("datum.solid", coloured, alt.value(theme.GROUND)),
+    )
+    if number == 0 or True:
+        points = points.add_params(theme.zooming(f"zoom{number}", ["x"]))
+    layers.append(points)
+    arrows = base.transform_filter("datum.open").mark_point(shape="triangle-right", filled=True, size=80, opacity=1, clip=False)
+    layers.append(arrows.encode(x=alt.value("width"), y=beside, color=coloured, tooltip=tips))
+    crosses = base.transform_filter("datum.failed").mark_point(
+        shape=CROSS, size=40, strokeWidth=2, color=theme.BAD, opacity=1, clip=False, xOffset=9 if panel.worst_is_high else 5
+    )
+    layers.append(crosses.encode(x=alt.value("width" if panel.worst_is_high else 0), y=beside, tooltip=tips))
+    words = base.mark_text(align="left", clip=False, dx=18)
+    layers.append(
+        words.encode(
+            x=alt.value("width"),
+            y=beside,
+            text="text:N",
+            tooltip=tips,
+            color=alt.condition("datum.trusted", alt.value(INK), alt.value(theme.SOFT)),
+        )
+    )
+    return alt.layer(*layers).properties(width=width, height=alt.Step(theme.ROW), title=panel.title)
+
+
+def _tip_names(panel: Panel) -> list[str]:
+    return list(dict.fromkeys(name for mark in panel.marks for name in mark.tips))
+
+
+def _record(mark: Mark, panel: Panel, span: Interval) -> Record:
+    low, high = span
+    ends = mark.ends if mark.ends and math.isfinite(mark.ends[0]) else None
+    open_end = bool(mark.ends) and not all(map(math.isfinite, mark.ends or ()))
+    tips = {f"tip{i}": mark.tips.get(name, "–") for i, name in enumerate(_tip_names(panel))}
+    return {
+        "path": mark.path,
+        "value": None if mark.value is None or not math.isfinite(mark.value) else mark.value,
+        "low": max(ends[0], low) if ends else None,
+        "high": min(ends[1], high) if ends else None,
+        "open": open_end,
+        "text": mark.text,
+        "trusted": mark.trusted,
+        "solid": mark.trusted and bool(mark.ends) and not mark.ranged and not mark.hollow,
+        "failed": mark.failed,
+        **tips,
+    }

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""How every chart looks: colours by day and by night, type, axes, and what the page's buttons act upon.
+
+Colours stand in the specifications as they are by day. The page replaces each by its second value in the dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import altair as alt
+
+from diolkos_lab.report.read import Cell
+from diolkos_lab.report.systems import INK, LOOKS, Look, label, look
+
+Drawn: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.ConcatChart | alt.HConcatChart | alt.FacetChart
+Record: TypeAlias = dict[str, Any]
+
+SOFT = "#62625e"  # second-rank text
+RULE = "#d4d4cf"  # grid
+SHADE = "#ebebe6"  # noise floor
+GROUND = "#ffffff"
+GOOD, BAD, BLUE, ORANGE = "#008a63", "#d04f00", "#0067a5", "#b97e00"
+# Name of the CSS variable, by day, by night: every colour that a chart may use.
+COLOURS = [
+    *((each.name, each.light, each.dark) for each in LOOKS if each.light != INK),
+    ("ink", INK, "#f2f2ee"),
+    ("soft", SOFT, "#a9a9a4"),
+    ("rule", RULE, "#3c3c39"),
+    ("shade", SHADE, "#2c2c2a"),
+    ("ground", GROUND, "#171716"),
+]
+FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
+WIDTH = 700  # pixels of a whole chart, about
+ROW = 19  # pixels of a line that is one system
+DASHED = [6, 3]
+PATH = "path"  # the field that names a system, which the page's buttons hide
+HIDDEN = "hidden"  # the parameter that holds the hidden ones
+ZOOM = "zoom"
+
+CONFIG: dict[str, Any] = {
+    "aria": False,  # the page gives each picture a text of its own
+    "background": GROUND,
+    "padding": 4,
+    "font": FONT,
+    "view": {"stroke": None},
+    "concat": {"spacing": 26},
+    "facet": {"spacing": 12},
+    "title": {"anchor": "start", "fontSize": 12.5, "fontWeight": "bold", "color": INK, "offset": 6, "frame": "group"},
+    "axis": {
+        "labelColor": INK,
+        "labelFontSize": 11,
+        "labelLimit": 230,
+        "titleColor": INK,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "domainColor": SOFT,
+        "tickColor": SOFT,
+        "gridColor": RULE,
+        "gridWidth": 0.6,
+        "tickSize": 4,
+    },
+    "axisX": {"grid": False, "titleAnchor": "start"},
+    "axisBand": {"grid": True, "domain": False, "ticks": False, "gridColor": SHADE, "labelPadding": 6},
+    "legend": {
+        "labelColor": INK,
+        "labelFontSize": 11,
+        "labelLimit": 230,
+        "symbolSize": 60,
+        "symbolStrokeWidth": 1.8,
+        "title": None,
+        "orient": "bottom",
+        "columns": 4,
+        "offset": 12,
+    },
+    "header": {"labelColor": INK, "labelFontSize": 11, "titleColor": INK, "labelLimit": 230},
+    "text": {"color": INK, "fontSize": 11},
+    "line": {"strokeWidth": 1.8},
+}
+
+
+def themed(chart: Drawn, systems: Sequence[tuple[str, Look]] = (), zoom: bool = False, beside: float = 120) -> Drawn:
+    """The chart with the look of all, and with what the page needs to know of it.
+
+    That is: its systems, whether it zooms, its width, and how much of the width is `beside` the panels and does not shrink.
+    """
+    named = [{"name": name, "colour": each.light} for name, each in systems]
+    meta = {"systems": named, "zoom": zoom, "width": WIDTH, "beside": round(beside)}
+    return chart.configure(**CONFIG).properties(usermeta=meta)
+
+
+def data(records: Iterable[Record]) -> alt.Data:
+    """Records as JSON can hold them: numbers that are none become null."""
+    return alt.Data(values=[{key: _plain(value) for key, value in record.items()} for record in records])
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, bool, list)):
+        return value
+    number = float(value)
+    return float(f"{number:.6g}") if math.isfinite(number) else None
+
+
+def hideable() -> Any:
+    """The parameter that the buttons set; once for each chart, at its top."""
+    return alt.param(name=HIDDEN, value=[])
+
+
+SHOWN = f"indexof({HIDDEN}, datum.{PATH}) < 0"  # a filter
+
+
+def zooming(name: str = ZOOM, encodings: Sequence[str] = ("x", "y")) -> Any:
+    """Pan by dragging, zoom by Ctrl and the wheel, which alone scrolls the page; a double click puts all back."""
+    return alt.selection_interval(name=name, bind="scales", encodings=list(encodings), zoom="wheel![event.ctrlKey]")  # type: ignore[arg-type]
+
+
+def looks(cells: Iterable[Cell]) -> list[tuple[str, Look]]:
+    """Each cell's name with its look, once."""
+    return list({label(cell): look(cell) for cell in cells}.items())
+
+
+def colour(systems: Sequence[tuple[str, Look]], legend: bool = False) -> alt.Color:
+    scale = alt.Scale(domain=[name for name, _ in systems], range=[each.light for _, each in systems])
+    return alt.Color(f"{PATH}:N", scale=scale, title=None) if legend else alt.Color(f"{PATH}:N", scale=scale, legend=None)
+
+
+def shape(systems: Sequence[tuple[str, Look]], legend: bool = False) -> alt.Shape:
+    scale = alt.Scale(domain=[name for name, _ in systems], range=[each.marker for _, each in systems])
+    return alt.Shape(f"{PATH}:N", scale=scale, title=None) if legend else alt.Shape(f"{PATH}:N", scale=scale, legend=None)
+
+
+def dash(systems: Sequence[tuple[str, Look]], dashed: Iterable[str]) -> alt.StrokeDash:
+    marked = set(dashed)
+    scale = alt.Scale(
+        domain=[name for name, _ in systems], range=[DASHED if name in marked else [1, 0] for name, _ in systems]
+    )
+    return alt.StrokeDash(f"{PATH}:N", scale=scale, title=None)
+
+
+def dashed(cells: Iterable[Cell]) -> list[str]:
+    """The names of those that are set dashed: two hops, where not all paths have them."""
+    return [label(cell) for cell in cells if not (cell.hops == 1 or cell.alike)]
+
+
+def tooltip(**fields: str) -> list[alt.Tooltip]:
+    """Fields of the records with what they are called."""
+    return [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
+
+
+def rows_axis() -> alt.Axis:
+    """Names of systems beside their lines."""
+    return alt.Axis(title=None, grid=True, domain=False, ticks=False)
