@@ -28,5 +28,5 @@ def test_runs_of_two_studies_are_not_compared(tmp_path: Path) -> None:
     folders = [synthetic_curves.folder(tmp_path / name) for name in ("one", "two")]
     text = (folders[1] / "study.toml").read_text()
     (folders[1] / "study.toml").write_text(text.replace('"router-accuracy"', '"siit"', 1))
-    with pytest.raises(UsageFault, match="holds the study router-accuracy, .* the study siit: they cannot be compared"):
+    with pytest.raises(UsageFault, match=r"holds the study router-accuracy, .* the study siit: they cannot be compared"):
         comparing.compare(*map(samples_folder.read, folders))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: `diolkos-lab list | run | report | analyze | compare | doctor | clean`.
+"""The command line: `diolkos-lab list | run | report | analyze | compare | serve | export | doctor | clean`.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
 143 SIGTERM. A fault is one sentence on standard error, never a traceback.
@@ -117,6 +117,20 @@ def compare(first: ResultFolder, second: ResultFolder) -> None:
 
     a, b = samples_folder.read(first), samples_folder.read(second)
     screen.changes(console, comparing.compare(a, b), samples_folder.differing_facts(a, b))
+
+
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds result folders.")],
+    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8642,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than your own machine's can read the results.")
+    ] = "127.0.0.1",
+) -> None:
+    """Show the runs of a folder in the browser: filters, trends, comparisons and reports."""
+    from diolkos_lab.serve import conduct
+
+    conduct.serve(folder, host, port, lambda text: console.print(text, soft_wrap=True, markup=False))
 
 
 @app.command()

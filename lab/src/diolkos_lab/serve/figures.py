@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from diolkos_lab.metric import named
+from diolkos_lab.metric import ROW_METRICS, named
 from diolkos_lab.report.read import Cell, natural
-from diolkos_lab.report.systems import FAMILIES, load_label, load_order, order, short_label
+from diolkos_lab.report.systems import load_label, load_order, order, short_label
 from diolkos_lab.samples.json_text import shown
 
 MOST_ROWS = 5000  # of a summary
@@ -46,17 +45,35 @@ class FigureName:
 
     @property
     def sort_key(self) -> tuple[Any, ...]:
-        return load_order(self.load), self.metric, order(self.cell), natural(self.factors)
+        return self.kind.sort_key, order(self.cell), natural(self.factors)
 
-    def in_words(self, varying: frozenset[str]) -> str:
-        """"TCP upload, throughput: diolkos siit-tc, IPv4, 2 hops", with those factors that tell it from others."""
+    def who(self, varying: frozenset[str] = frozenset()) -> str:
+        """ "diolkos siit-tc, 2 hops", with those factors that tell it from others."""
+        return short_label(self.cell) + "".join(f", {name} {value}" for name, value in self.factors if name in varying)
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.load, self.metric, self.unit)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What figures of several systems have in common: the load and what was measured."""
+
+    load: str
+    metric: str
+    unit: str
+
+    @property
+    def in_words(self) -> str:
         known = named(self.metric)
-        what = known.words if known else self.metric
-        who = short_label(self.cell)
-        if self.system != "native":
-            who += f", {FAMILIES.get(self.family, self.family)}"
-        levels = "".join(f", {name} {value}" for name, value in self.factors if name in varying)
-        return f"{load_label(self.load)}, {what}: {who}{levels}"
+        return f"{load_label(self.load)}, {known.words if known else self.metric}"
+
+    @property
+    def sort_key(self) -> tuple[Any, ...]:
+        row_metrics = [str(name) for name in ROW_METRICS]
+        place = row_metrics.index(self.metric) if self.metric in row_metrics else len(row_metrics)
+        return load_order(self.load), place, self.metric, self.unit
 
 
 @dataclass(frozen=True)
@@ -137,12 +154,6 @@ def _reading(value: float | None, bounds: Ends | None, ci95: Ends | None) -> Rea
     if low is not None and (low or high is None):
         return Reading(low, limit="≥")
     return Reading(high, limit="≤") if high is not None and math.isfinite(high) else None
-
-
-def ordered(names: Iterable[FigureName]) -> list[FigureName]:
-    """Those that most runs have come first, then as a report has them."""
-    counted = Counter(names)
-    return sorted(counted, key=lambda name: (-counted[name], name.sort_key))
 
 
 def varying(names: Iterable[FigureName]) -> frozenset[str]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from diolkos_lab import open_folder
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
-from diolkos_lab.serve import reading, walk
+from diolkos_lab.serve import figures, reading, walk
+from diolkos_lab.serve.figures import Figure
 from diolkos_lab.serve.reading import Run
 from diolkos_lab.serve.walk import Found, Place, Signature
 
@@ -42,6 +43,7 @@ class Index:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[Signature, Run]] = {}
         self._places: dict[str, tuple[int, Place]] = {}  # where the folder of each run is
+        self._figures: dict[str, tuple[Run, tuple[Figure, ...]]] = {}
 
     def __enter__(self) -> Index:
         return self
@@ -52,7 +54,8 @@ class Index:
     def listing(self) -> Listing:
         """Searches the folders again, and reads what is new or has changed."""
         with self._lock:
-            runs, remarks = [], []
+            runs: list[Run] = []
+            remarks: list[str] = []
             known: dict[str, tuple[Signature, Run]] = {}
             places: dict[str, tuple[int, Place]] = {}
             for number, root in enumerate(self._roots):
@@ -68,6 +71,7 @@ class Index:
                     known[key], places[key] = (found.signature, run), (number, found.place)
                     runs.append(run)
             self._known, self._places = known, places
+            self._figures = {key: kept for key, kept in self._figures.items() if key in known}
         return Listing(tuple(sorted(runs, key=lambda run: (run.started, run.place), reverse=True)), tuple(remarks))
 
     def run(self, key: str) -> Run | None:
@@ -76,10 +80,25 @@ class Index:
             found = self._known.get(key)
         return found[1] if found else None
 
+    def figures(self, run: Run) -> tuple[Figure, ...]:
+        """What its summary.json says; nothing where it is not there or damaged, which the list says."""
+        kept = self._figures.get(run.key)
+        if kept and kept[0] is run:
+            return kept[1]
+        try:
+            with self.folder(run) as folder:
+                found = figures.read(folder.read("summary.json", reading.MOST_BYTES) or b"")
+        except UsageFault:
+            found = ()
+        self._figures[run.key] = run, found
+        return found
+
     @contextmanager
     def folder(self, run: Run) -> Iterator[OpenFolder]:
         """Its folder, open. Raises UsageFault when it is gone, or a link stands in its place."""
         with self._lock:
+            if run.key not in self._places:
+                raise UsageFault(f"{run.place}: is not there any more")
             number, place = self._places[run.key]
         with ExitStack() as stack:
             opened = self._roots[number]

@@ -7,7 +7,7 @@ Samples are not read: a thousand runs have to be listed within a second. What is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
@@ -22,7 +22,14 @@ MOST_BYTES = 16 * 1024 * 1024  # of a file that the list reads
 LONGEST_LINE = 64 * 1024  # of the header of samples.jsonl
 LONGEST_TEXT = 120  # characters of a text in the list
 
-Text = Annotated[str, AfterValidator(lambda text: short(text))]
+
+def short(text: str) -> str:
+    """Without what moves a cursor, and not too long for a list."""
+    text = shown(text)
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+
+
+Text = Annotated[str, AfterValidator(short)]
 
 
 class _Lenient(BaseModel):
@@ -94,8 +101,8 @@ def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
     damages: list[str] = []
     header = _part(opened, "samples.jsonl", _Header, damages)
     whole = header is not None
-    host = _part(opened, "host.json", _Host, damages, format_needed=False) or _Host()
     summary = _part(opened, "summary.json", _Summary, damages)
+    host = _part(opened, "host.json", _Host, damages, format_needed=False) or _Host()
     outcomes = [verdict.outcome for verdict in summary.verdicts] if summary else []
     rows = summary.rows if summary else []
     trials = sum(row.trials for row in rows)
@@ -123,19 +130,11 @@ def _shaped(content: bytes, shape: type[Shape]) -> Shape:
     except ValidationError:
         value = from_json(content, allow_inf_nan=False)
         if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
-            return shape.model_construct(format=value["format"])
+            return cast(Shape, shape.model_construct(format=value["format"]))
         raise
 
 
-def short(text: str) -> str:
-    """Without what moves a cursor, and not too long for a list."""
-    text = shown(text)
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
-
-
-def _part(
-    opened: OpenFolder, name: str, shape: type[Shape], damages: list[str], *, format_needed: bool = True
-) -> Shape | None:
+def _part(opened: OpenFolder, name: str, shape: type[Shape], damages: list[str], *, format_needed: bool = True) -> Shape | None:
     """One file in its shape; None, and a sentence in `damages`, where that cannot be."""
     try:
         content = opened.first_line(name, LONGEST_LINE) if name == "samples.jsonl" else opened.read(name, MOST_BYTES)
