@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diolkos_lab.report import curve_page, page, session_page
+from diolkos_lab.report import curve_page, live, page, session_page
 from diolkos_lab.report.read import UnreadableFolder, read
 
 __all__ = ["UnreadableFolder", "write"]
@@ -22,6 +22,7 @@ def write(result_dir: Path) -> Path:
     Reads study.toml, host.json, samples.jsonl and summary.json there. Raises UnreadableFolder (one sentence) when none
     of the last two is there, or when a file has an unknown format.
     """
+    live.prepare()
     results = read(Path(result_dir))
     if curve_page.concerns(results):
         return curve_page.write(results)

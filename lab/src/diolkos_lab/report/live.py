@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import vl_convert
 from markupsafe import Markup
 
-from diolkos_lab.report.charts import VEGA_LITE
+from diolkos_lab.report.charts import VEGA_LITE, helpers
 from diolkos_lab.report.charts.theme import COLOURS
 
 # What a JSON text in HTML must not hold as it is: ends of the element and of comments, and ends of lines of JavaScript.
@@ -43,9 +44,14 @@ def script() -> str:
 
 
 @cache
+def prepare() -> Future[str]:
+    """Begin to make Vega's script, which takes a second, while others compute."""
+    return helpers.submit(vl_convert.javascript_bundle, vl_version=VEGA_LITE)
+
+
 def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, as vl-convert carries them."""
-    return vl_convert.javascript_bundle(vl_version=VEGA_LITE)
+    return prepare().result()
 
 
 def specifications(specs: Mapping[str, dict[str, Any]]) -> Markup:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report import applications, blind_spots, by_block
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, distribution, levels, over_time
+from diolkos_lab.report.over_time import Panel
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import WORDS
 from diolkos_lab.report.tables import Table, ratios
@@ -48,10 +50,10 @@ def cannot_see(results: Results, more: str | None = None) -> Chapter:
 
 def of_throughput(results: Results, form: str) -> Chapter:
     pictures = []
-    if over_time.measured(results, "throughput"):
-        alt = over_time.alt_text(results, "throughput")
-        pictures += _over_time(results, "throughput", "Throughput over time, one scale", BANDS)
-        if over_time.two_scales(results):
+    if shown := over_time.measured(results, "throughput"):
+        pictures += _over_time(shown, "throughput", "Throughput over time, one scale", BANDS)
+        if both := over_time.two_scales(shown):
+            alt = over_time.alt_text(both, "throughput")
             share = f"{100 * over_time.NEAR_NATIVE:.0f} %"
             caption = (
                 f"Two scales, so heights must not be compared across them. Left: native, and every system that reaches {share} "
@@ -59,7 +61,7 @@ def of_throughput(results: Results, form: str) -> Chapter:
             )
             for name, log in (("", False), ("-log", True)):
                 title = f"Throughput over time, two scales, {'logarithmic' if log else 'linear'}"
-                draw = partial(over_time.draw_two_scales, results, log)
+                draw = partial(over_time.draw_two_scales, both, log)
                 pictures.append(Picture(f"throughput-two-scales{name}", title, caption, alt, draw))
     pictures += by_block.pictures(results, "throughput", STREAMS)
     tables = [
@@ -72,9 +74,9 @@ def of_throughput(results: Results, form: str) -> Chapter:
 
 def of_rtt(results: Results, form: str) -> Chapter:
     pictures = []
-    if over_time.measured(results, "rtt"):
+    if shown := over_time.measured(results, "rtt"):
         said = "Each point of a line stands for the median echo of a short span. " + BANDS + LEAVES
-        pictures += _over_time(results, "rtt", "Round-trip time over time", said)
+        pictures += _over_time(shown, "rtt", "Round-trip time over time", said)
     if found := distribution.echoes(results):
         alt = distribution.alt_text(found)
         draw = partial(distribution.draw, found)
@@ -124,11 +126,11 @@ def _readings(results: Results, load: str, quantity: str, what: str) -> Table | 
     return readings(results, load, quantity, f"{title[:1].upper()}{title[1:]}: {what}", name)
 
 
-def _over_time(results: Results, quantity: RowMetric, title: str, caption: str) -> list[Picture]:
+def _over_time(shown: Sequence[Panel], quantity: RowMetric, title: str, caption: str) -> list[Picture]:
     """Linear and logarithmic."""
-    alt, found = over_time.alt_text(results, quantity), []
+    alt, found = over_time.alt_text(shown, quantity), []
     for name, log in (("linear", False), ("log", True)):
         said = caption if not log else f"The same on a logarithmic scale: equal distances are equal ratios. {BANDS}"
-        draw = partial(over_time.draw, results, quantity, log)
+        draw = partial(over_time.draw, shown, quantity, log)
         found.append(Picture(f"{quantity}-{name}", f"{title}, {'logarithmic' if log else 'linear'}", said, alt, draw))
     return found

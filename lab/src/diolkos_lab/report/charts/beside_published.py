@@ -9,7 +9,7 @@ from itertools import groupby
 
 from diolkos_lab.report.charts import rows
 from diolkos_lab.report.charts.rows import Mark, Panel
-from diolkos_lab.report.charts.theme import Drawn
+from diolkos_lab.report.charts.theme import Spec
 from diolkos_lab.report.quantities import percent, ratio_of
 from diolkos_lab.report.read import Cell, Interval
 from diolkos_lab.report.systems import label, look, title
@@ -27,7 +27,7 @@ class Point:
     metric: str  # "throughput" or "rtt"
 
 
-def draw(points: Sequence[Point], axis: str) -> Drawn:
+def draw(points: Sequence[Point], axis: str) -> Spec:
     """Points in the order given, under the name of their tool."""
     groups = [(system, list(each)) for system, each in groupby(points, key=lambda point: point.cell.system)]
     panels = [

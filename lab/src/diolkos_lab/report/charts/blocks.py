@@ -12,7 +12,7 @@ import altair as alt
 
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.rows import CROSS
-from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.quantities import percent, ratio_of
 from diolkos_lab.report.read import Results, Row
 from diolkos_lab.report.systems import label, load_label, load_order, order
@@ -29,7 +29,7 @@ def measured(results: Results, metric: str, bases: tuple[str, ...] = ()) -> list
     return [(row, blocks) for row, blocks in found if len(blocks) > 1]
 
 
-def draw(results: Results, metric: str, loads: list[str]) -> Drawn:
+def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     """Of at most MOST_ACROSS loads."""
     found = [(row, blocks) for row, blocks in measured(results, metric) if row.load in loads]
     cells = sorted({row.cell for row, _ in found}, key=order)
@@ -41,10 +41,10 @@ def draw(results: Results, metric: str, loads: list[str]) -> Drawn:
     names = [load_label(load) for load in loads]
     records = [record for row, blocks in found for record in _records(row, blocks, last)]
     share = ratio_of(metric) is percent
-    axis = alt.Axis(title=None, tickCount=3, format=".0%" if share else "~g")
-    up = alt.Scale(zero=False, nice=False, padding=6)
+    axis = theme.given(title=None, tickCount=3, format=".0%" if share else "~g")
+    up = theme.given(zero=False, nice=False, padding=6)
     y = alt.Y("ratio:Q", scale=up, axis=axis)
-    x = alt.X("block:Q", scale=alt.Scale(domain=[0.5, last + 0.5], nice=False), axis=alt.Axis(title="block", tickCount=6, format="d"))
+    x = alt.X("block:Q", scale=theme.given(domain=[0.5, last + 0.5], nice=False), axis=theme.given(title="block", tickCount=6, format="d"))
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
     base = alt.Chart().transform_filter(theme.SHOWN)
     first = base.transform_filter("datum.block == datum.first")
@@ -60,17 +60,19 @@ def draw(results: Results, metric: str, loads: list[str]) -> Drawn:
         .mark_point(shape=CROSS, size=30, strokeWidth=2, opacity=1, color=theme.BAD)
         .encode(x=x, y=alt.value(4), tooltip=tips),
     ]
-    grid = (
-        alt.layer(*layers, data=theme.data(records))
-        .properties(width=width, height=TALL)
-        .facet(
-            row=alt.Row("path:N", sort=[name for name, _ in systems], title=None,
-                        header=alt.Header(labelAngle=0, labelAlign="left", labelPadding=4)),
-            column=alt.Column("load:N", sort=names, title=None, header=alt.Header(labelAnchor="start", labelFontWeight="bold")),
-        )
-        .resolve_scale(y="independent")
-        .add_params(theme.hideable())
-    )  # fmt: skip
+    header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
+    grid = {
+        "data": {"name": theme.data(records).values},
+        "facet": {
+            "row": {"field": "path", "type": "nominal", "sort": [name for name, _ in systems], "title": None, "header": header},
+            "column": {
+                "field": "load", "type": "nominal", "sort": names, "title": None,
+                "header": {"labelAnchor": "start", "labelFontWeight": "bold"},
+            },
+        },
+        "spec": theme.layer(*layers, width=width, height=TALL),
+        "resolve": theme.independent("y"),
+    }  # fmt: skip
     return theme.themed(grid, systems, beside=extent + 46 * across)
 
 

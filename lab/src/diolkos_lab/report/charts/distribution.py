@@ -10,7 +10,7 @@ import numpy as np
 
 from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.quantities import Scale, scale
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import label, order
@@ -37,7 +37,7 @@ def singles(results: Results, load: str, quantity: str) -> Singles:
     return [(cell, values[values > 0]) for cell, values in found if (values > 0).any()]
 
 
-def draw(found: Singles, axis: str = AXIS) -> Drawn:
+def draw(found: Singles, axis: str = AXIS) -> Spec:
     systems = theme.looks(cell for cell, _ in found)
     unit = _unit(found)
     low = min(float(v.min()) for _, v in found) * unit.factor / 1.1
@@ -46,9 +46,9 @@ def draw(found: Singles, axis: str = AXIS) -> Drawn:
     width = theme.WIDTH - extent - TEXT_WIDTH
     edges = np.geomspace(low, high, BINS + 1)
     strips = [record for cell, v in found for record in _strip(cell, v * unit.factor, edges, unit)]
-    across = alt.Scale(type="log", domain=[low, high], nice=False)
-    axes = alt.Axis(title=f"{axis}, {unit.unit} (log scale)", tickCount=8, format="~g", grid=True)
-    y = alt.Y("path:N", sort=[name for name, _ in systems], axis=alt.Axis(title=None, grid=False))
+    across = theme.given(type="log", domain=[low, high], nice=False)
+    axes = theme.given(title=f"{axis}, {unit.unit} (log scale)", tickCount=8, format="~g", grid=True)
+    y = alt.Y("path:N", sort=[name for name, _ in systems], axis=theme.given(title=None, grid=False))
     colour = theme.colour(systems)
 
     tips = theme.tooltip(path="system", between="between", share="of all readings")
@@ -75,8 +75,8 @@ def draw(found: Singles, axis: str = AXIS) -> Drawn:
         .add_params(theme.zooming(encodings=["x"])),
         base.mark_text(align="left", clip=False, dx=8).encode(x=alt.value("width"), y=y, text="text:N"),
     ]  # fmt: skip
-    title = alt.TitleParams("median / P95 / P99", anchor="end", fontWeight="normal", fontSize=11, color=theme.SOFT, offset=2)
-    drawn = alt.layer(*layers).properties(width=width, height=alt.Step(ROW), title=title).add_params(theme.hideable())
+    title = {"text": "median / P95 / P99", "anchor": "end", "fontWeight": "normal", "fontSize": 11, "color": theme.SOFT, "dx": 84}
+    drawn = theme.layer(*layers, width=width, height={"step": ROW}, title=title)
     return theme.themed(drawn, systems, zoom=True, beside=extent + TEXT_WIDTH)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.charts import rows as lines
 from diolkos_lab.report.charts.rows import Mark, Panel
-from diolkos_lab.report.charts.theme import Drawn
+from diolkos_lab.report.charts.theme import Spec
 from diolkos_lab.report.quantities import NONE, count, limits, percent, ratio_of
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, load_label, look, order
@@ -42,7 +42,7 @@ def compared(results: Results) -> list[Cell]:
     return sorted((c for c in tried if c in with_ratio or not c.native), key=order)
 
 
-def draw(results: Results) -> Drawn:
+def draw(results: Results) -> Spec:
     cells = compared(results)
     return lines.draw([_panel(results, cells, *panel) for panel in panels(results)])
 

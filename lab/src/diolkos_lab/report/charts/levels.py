@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.charts import rows as lines
 from diolkos_lab.report.charts.rows import Mark, Panel
-from diolkos_lab.report.charts.theme import Drawn
+from diolkos_lab.report.charts.theme import Spec
 from diolkos_lab.report.quantities import Ends, Scale, scale, with_interval
 from diolkos_lab.report.read import Results, Row
 from diolkos_lab.report.systems import label, load_label, load_order, look, order
@@ -34,7 +34,7 @@ def measured(results: Results, shown: Shown) -> dict[str, list[Row]]:
     return {load: [r for r in rows if r.load == load] for load in loads}
 
 
-def draw(results: Results, what: Shown) -> Drawn:
+def draw(results: Results, what: Shown) -> Spec:
     shown, unit = measured(results, what), _unit(results, what)
     medians = [r.median for rows in shown.values() for r in rows if r.median is not None]
     log = max(medians) / min(medians) > LOG_FROM

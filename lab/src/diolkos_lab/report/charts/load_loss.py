@@ -18,7 +18,7 @@ from diolkos_lab.curve.crossing import PDR
 from diolkos_lab.curve.judge import GOOD, Judgement, rate_text, reason
 from diolkos_lab.curve.saturation import ETA, RULES
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.theme import BLUE, ORANGE, SHADE, SOFT, Drawn, Record
+from diolkos_lab.report.charts.theme import BLUE, ORANGE, SHADE, SOFT, Spec, Record
 
 GREEN, RED = theme.GOOD, theme.BAD
 FLOOR = 1e-6  # no trial of reasonable length tells smaller ratios apart
@@ -32,7 +32,7 @@ LEFT, RIGHT, TALL = 270, 270, 300  # pixels
 LOADS = "offered load, Mpps"
 
 
-def draw(found: Judgement, title: str, rule: str) -> Drawn:
+def draw(found: Judgement, title: str, rule: str) -> Spec:
     """`title` names the experiment; `rule` is the one whose verdict stands at the top."""
     mega = found.curve.rates / 1e6
     room = 0.04 * max(float(np.ptp(mega)), 0.1 * float(mega[-1]))
@@ -40,14 +40,12 @@ def draw(found: Judgement, title: str, rule: str) -> Drawn:
     saturated = found.saturation[rule]
     marks = [*_saturated(mega, saturated, span), *_pdr(found, span)]
     half = (TALL - 58) / 2
-    loss = alt.layer(*marks, *_loss(found, span), *_width(found, span)).resolve_scale(y="independent")
-    delivery = alt.layer(*marks, *_delivery(found, span)).properties(width=RIGHT, height=half)
-    increase = alt.layer(*marks, *_increase(found, span)).properties(width=RIGHT, height=half)
-    chart = alt.hconcat(loss.properties(width=LEFT, height=TALL), alt.vconcat(delivery, increase, spacing=14))
-    head = alt.TitleParams(
-        wrap(title, COLUMNS), subtitle=_head(found, rule), subtitleColor=SOFT, subtitleFontSize=11, subtitlePadding=5, offset=12
-    )
-    return theme.themed(chart.properties(title=head), zoom=True)
+    loss = theme.layer(*marks, _loss(found, span), _width(found, span), resolve=theme.independent("y"), width=LEFT, height=TALL)
+    delivery = theme.layer(*marks, *_delivery(found, span), width=RIGHT, height=half)
+    increase = theme.layer(*marks, *_increase(found, span), width=RIGHT, height=half)
+    head = {"text": wrap(title, COLUMNS), "subtitle": _head(found, rule), "subtitleColor": SOFT, "subtitleFontSize": 11,
+            "subtitlePadding": 5, "offset": 12}  # fmt: skip
+    return theme.themed(theme.beside(loss, theme.stacked(delivery, increase, spacing=14), title=head), zoom=True, beside=200)
 
 
 def verdict_words(found: Judgement, rule: str) -> str:
@@ -70,16 +68,16 @@ def _head(found: Judgement, rule: str) -> list[str]:
 
 def loads_axis(span: tuple[float, float], log: bool = False) -> dict[str, Any]:
     """The horizontal axis of every panel; a field is given with it."""
-    scale = alt.Scale(domain=list(span), type="log" if log else "linear", nice=False)
-    return {"scale": scale, "axis": alt.Axis(title=LOADS, tickCount=6, format="~g")}
+    scale = theme.given(domain=list(span), type="log" if log else "linear", nice=False)
+    return {"scale": scale, "axis": theme.given(title=LOADS, tickCount=6, format="~g")}
 
 
 def loss_scale() -> dict[str, Any]:
     """The logarithmic axis of a loss ratio, whose lowest mark stands for all that lies below it."""
     labels = "datum.value <= 1.5e-6 ? '≤ 10⁻⁶' : datum.value < 0.0099 ? format(datum.value, '.0e') : format(datum.value, '~g')"
     return {
-        "scale": alt.Scale(type="log", domain=[LOWEST, 1], nice=False),
-        "axis": alt.Axis(title="packet loss ratio", values=[10.0**power for power in range(-6, 1)], labelExpr=labels),
+        "scale": theme.given(type="log", domain=[LOWEST, 1], nice=False),
+        "axis": theme.given(title="packet loss ratio", values=[10.0**power for power in range(-6, 1)], labelExpr=labels),
     }
 
 
@@ -163,9 +161,9 @@ def _level(field: str, value: float, said: str, colour: str, scale: dict[str, An
     return [base.mark_rule(color=colour, strokeDash=[5, 3]).encode(y=y), words.encode(x=x, y=y, text="text:N")]
 
 
-def _loss(found: Judgement, span: tuple[float, float]) -> list[Any]:
+def _loss(found: Judgement, span: tuple[float, float]) -> Spec:
     scale = loss_scale()
-    scale["axis"] = alt.Axis(**{**scale["axis"].to_dict(), "titleColor": BLUE})
+    scale["axis"] |= {"titleColor": BLUE}
     along, line, edge = along_the_loads(found)
     curve = _chart([{"load": a, "plr": p, "edge": e} for a, p, e in zip(along, line, edge, strict=True)])
     y = alt.Y("plr:Q", **scale)
@@ -174,10 +172,10 @@ def _loss(found: Judgement, span: tuple[float, float]) -> list[Any]:
     dots = dots.encode(x=_x(span), y=y, tooltip=theme.tooltip(**TIPS)).add_params(theme.zooming("zoom_loss"))
     said = "PDR@0.5 % is not bracketed" if found.pdr.rate is None else "0.5 %"
     lines = curve.mark_line(color=BLUE, clip=True).encode(x=_x(span), y=y)
-    return [alt.layer(*_level("plr", PDR, said, GREEN, scale), band, lines, dots)]
+    return theme.layer(*_level("plr", PDR, said, GREEN, scale), band, lines, dots)
 
 
-def _width(found: Judgement, span: tuple[float, float]) -> list[Any]:
+def _width(found: Judgement, span: tuple[float, float]) -> Spec:
     """The normalised interval, on the axis beside the loss; a triangle where it is wider than the axis."""
     widths = found.curve.delta_ucl95
     records = [
@@ -185,32 +183,32 @@ def _width(found: Judgement, span: tuple[float, float]) -> list[Any]:
         for load, width in zip(found.curve.rates, widths, strict=True)
         if np.isfinite(width)
     ]
-    axis = alt.Axis(title="ΔUCL95 = (UCL95 − PLR) / PLR", titleColor=ORANGE, orient="right", grid=False, values=[0, 0.5, 1, 1.5, 2])
-    y = alt.Y("width:Q", scale=alt.Scale(domain=[0, WIDEST], nice=False), axis=axis)
+    axis = theme.given(title="ΔUCL95 = (UCL95 − PLR) / PLR", titleColor=ORANGE, orient="right", grid=False, values=[0, 0.5, 1, 1.5, 2])
+    y = alt.Y("width:Q", scale=theme.given(domain=[0, WIDEST], nice=False), axis=axis)
     base = _chart(records).encode(x=_x(span), y=y, tooltip=theme.tooltip(text="ΔUCL95"))
-    shape = alt.condition("datum.beyond", alt.value("triangle-up"), alt.value("circle"))
+    shape = alt.ShapeValue("circle", condition={"test": "datum.beyond", "value": "triangle-up"})
     dots = base.mark_point(color=ORANGE, filled=True, size=22, opacity=1).encode(shape=shape)
-    return [alt.layer(base.mark_line(color=ORANGE, strokeDash=[3, 2], strokeWidth=1), dots)]
+    return theme.layer(base.mark_line(color=ORANGE, strokeDash=[3, 2], strokeWidth=1), dots)
 
 
 def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
-    scale = {"scale": alt.Scale(domain=list(DELIVERY), nice=False, clamp=True), "axis": alt.Axis(title="delivery ratio", tickCount=5)}
+    scale = {"scale": theme.given(domain=list(DELIVERY), nice=False, clamp=True), "axis": theme.given(title="delivery ratio", tickCount=5)}
     curve = found.curve
     records = [
         {**record, "ratio": ratio, "low": 1 - high, "high": 1 - low, "below": bool(ratio < DELIVERY[0])}
         for record, ratio, low, high in zip(points(found), curve.delivery_ratio, curve.lcl95, curve.ucl95, strict=True)
     ]
     base = _chart(records)
-    x = alt.X("load:Q", scale=loads_axis(span)["scale"], axis=alt.Axis(title=None, labels=False, tickCount=6))
+    x = alt.X("load:Q", scale=loads_axis(span)["scale"], axis=theme.given(title=None, labels=False, tickCount=6))
     y = alt.Y("ratio:Q", **scale)
-    shape = alt.condition("datum.below", alt.value("triangle-down"), alt.value("circle"))
+    shape = alt.ShapeValue("circle", condition={"test": "datum.below", "value": "triangle-down"})
     dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(x=x, y=y, shape=shape, tooltip=theme.tooltip(**TIPS))
     band = base.mark_area(color=BLUE, opacity=0.2).encode(x=x, y=alt.Y("low:Q", **scale), y2="high:Q")
     return [*_level("ratio", 1 - PDR, "", GREEN, scale), band, base.mark_line(color=BLUE).encode(x=x, y=y), dots]
 
 
 def _increase(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
-    scale = {"scale": alt.Scale(domain=list(INCREASE), nice=False, clamp=True), "axis": alt.Axis(title="TIR", tickCount=5)}
+    scale = {"scale": theme.given(domain=list(INCREASE), nice=False, clamp=True), "axis": theme.given(title="TIR", tickCount=5)}
     records = [
         {
             "load": load / 1e6, "tir": tir, "low": low, "high": high, "tip": rate_text(load), "text": f"{tir:.2f}",
@@ -224,7 +222,7 @@ def _increase(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     y = alt.Y("tir:Q", **scale)
     tips = theme.tooltip(tip="offered", text="TIR", interval="95 % interval")
     shape = alt.Shape(
-        "beyond:N", scale=alt.Scale(domain=["", "up", "down"], range=["circle", "triangle-up", "triangle-down"]), legend=None
+        "beyond:N", scale=theme.given(domain=["", "up", "down"], range=["circle", "triangle-up", "triangle-down"]), legend=None
     )
     dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(x=_x(span), y=y, shape=shape, tooltip=tips)
     bars = base.transform_filter("isValid(datum.low)").mark_rule(color=BLUE)

@@ -13,7 +13,7 @@ from diolkos_lab.curve.crossing import PDR
 from diolkos_lab.curve.judge import Judgement, rate_text
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.load_loss import TIPS, along_the_loads, loads_axis, loss_scale, points, verdict_colour
-from diolkos_lab.report.charts.theme import SOFT, Drawn, Record
+from diolkos_lab.report.charts.theme import SOFT, Spec, Record
 from diolkos_lab.report.systems import INK, Look
 
 FAR = 5.0  # times the lowest load that the highest is, from which on loads are drawn on a logarithmic axis
@@ -32,22 +32,22 @@ class Entry:
     trusted: bool = True  # guards object to none of what it rests on
 
 
-def draw(entries: Sequence[Entry], rule: str) -> Drawn:
+def draw(entries: Sequence[Entry], rule: str) -> Spec:
     systems = [(entry.name, entry.look) for entry in entries]
     ends = [float(end) for entry in entries for end in entry.found.curve.rates[[0, -1]] / 1e6]
     far = max(ends) > FAR * min(ends)
     room = 0.03 * (max(ends) - min(ends)) or 0.05 * max(ends)
     span = (min(ends) / 1.1, max(ends) * 1.1) if far else (min(ends) - room, max(ends) + room)
     panels = [_loss(entries, systems, span, far), _delivered(entries, systems, span, far)]
-    sheet = alt.vconcat(alt.hconcat(*panels, spacing=36), _table(entries, systems, rule), spacing=18)
-    return theme.themed(sheet.add_params(theme.hideable()), systems, zoom=True)
+    sheet = theme.stacked(theme.beside(*panels, spacing=36), _table(entries, systems, rule), spacing=18)
+    return theme.themed(sheet, systems, zoom=True)
 
 
 def _chart(records: list[Record]) -> alt.Chart:
     return alt.Chart(theme.data(records)).transform_filter(theme.SHOWN)
 
 
-def _loss(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple[float, float], far: bool) -> alt.LayerChart:
+def _loss(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple[float, float], far: bool) -> Spec:
     lines, dots, strokes = [], [], []
     for entry in entries:
         along = zip(*along_the_loads(entry.found), strict=True)
@@ -59,7 +59,7 @@ def _loss(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple
     limit = alt.Chart(theme.data([{"plr": PDR}])).mark_rule(color=INK, strokeDash=[5, 3]).encode(y=y)
     stroke = _chart(strokes).mark_tick(orient="vertical", thickness=2.4, size=22, clip=True, opacity=1)
     tips = theme.tooltip(path="system", **TIPS)
-    return alt.layer(
+    return theme.layer(
         limit,
         _chart(lines).mark_area(opacity=0.18, clip=True).encode(x=x, y=y, y2="edge:Q", color=colour),
         _chart(lines).mark_line(clip=True).encode(x=x, y=y, color=colour),
@@ -68,10 +68,12 @@ def _loss(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple
         .encode(x=x, y=y, color=colour, shape=theme.shape(systems), tooltip=tips)
         .add_params(theme.zooming("zoom_loss")),
         stroke.encode(x=x, y=y, color=colour, tooltip=theme.tooltip(path="system", text="PDR@0.5 %")),
-    ).properties(width=PANEL, height=TALL)
+        width=PANEL,
+        height=TALL,
+    )
 
 
-def _delivered(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple[float, float], far: bool) -> alt.LayerChart:
+def _delivered(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple[float, float], far: bool) -> Spec:
     records = []
     for entry in entries:
         half = np.nan_to_num(entry.found.curve.half_width) * entry.found.curve.rates / 1e6
@@ -81,11 +83,11 @@ def _delivered(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: 
         ]
     values = [record["delivered"] for record in records]
     domain = [min(values) / 1.3, 1.3 * max(values)] if far else [0, 1.08 * max(values)]
-    scale = alt.Scale(domain=domain, type="log" if far else "linear", nice=False)
-    axis = alt.Axis(title="delivered, Mpps", tickCount=6, format="~g")
+    scale = theme.given(domain=domain, type="log" if far else "linear", nice=False)
+    axis = theme.given(title="delivered, Mpps", tickCount=6, format="~g")
     x, y, colour = alt.X("load:Q", **loads_axis(span, far)), alt.Y("delivered:Q", scale=scale, axis=axis), theme.colour(systems)
     lossless = alt.Chart(theme.data([{"load": end, "delivered": end} for end in span]))
-    return alt.layer(
+    return theme.layer(
         lossless.mark_line(color=SOFT, strokeWidth=1, strokeDash=[1, 3], clip=True).encode(x=x, y=y),
         _chart(records)
         .mark_area(opacity=0.18, clip=True)
@@ -95,10 +97,12 @@ def _delivered(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: 
         .mark_point(filled=True, size=36, opacity=1, clip=True)
         .encode(x=x, y=y, color=colour, shape=theme.shape(systems), tooltip=theme.tooltip(path="system", **TIPS))
         .add_params(theme.zooming("zoom_delivered")),
-    ).properties(width=PANEL, height=TALL)
+        width=PANEL,
+        height=TALL,
+    )
 
 
-def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str) -> alt.LayerChart:
+def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str) -> Spec:
     """One line per curve: its mark, its name, PDR with interval, the paper's verdict, and how sure that is."""
     head = {"path": " ", "name": "", "pdr": "PDR@0.5 % (95 % interval)", "verdict": f"rule {rule}", "firm": "by intervals"}
     lines = [
@@ -125,8 +129,8 @@ def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str)
         words = base.mark_text(align=align, fontWeight="bold" if field == "verdict" else "normal")
         words = words.encode(x=alt.value(at), y=y, text=f"{field}:N")
         layers.append(words.encode(color=alt.Color("hue:N", scale=None)) if field == "verdict" else words)
-    table = alt.layer(*layers).properties(name="table", width=TABLE, height=alt.Step(theme.ROW))
-    return table.resolve_scale(color="independent")
+    keys = {"name": "table", "width": TABLE, "height": {"step": theme.ROW}}
+    return theme.layer(*layers, **keys, resolve=theme.independent("color"))
 
 
 def _bracketed(text: str, trusted: bool) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.over_time import Line, Panel, panels
 from diolkos_lab.report.quantities import NONE, Scale, scale
 from diolkos_lab.report.read import Results
@@ -20,18 +20,18 @@ LOADS: dict[RowMetric, list[str]] = {"throughput": ["tcp-upload", "tcp-download"
 # A system this close to native shares its axis; only those far below need one of their own.
 NEAR_NATIVE = 0.5
 HEIGHT = 190  # pixels
+MARKS = 6  # on each line, so that it is known by more than its colour
 
 
 def measured(results: Results, quantity: RowMetric) -> list[Panel]:
     return panels(results, LOADS[quantity], quantity)
 
 
-def draw(results: Results, quantity: RowMetric, log: bool) -> Drawn:
+def draw(shown: Sequence[Panel], quantity: RowMetric, log: bool) -> Spec:
     """All systems on one scale."""
-    shown = measured(results, quantity)
     unit = _unit(shown, quantity)
     axis = f"{METRICS[quantity].axis}, {unit.unit}" + (" (log scale)" if log else "")
-    each = [_panel(panel, panel.lines, unit, axis, log, _domain(panel.lines, unit, log), number)
+    each = [_panel(panel, panel.lines, unit, axis, log, _domain(panel.lines, unit, log), number, _width(shown))
             for number, panel in enumerate(shown)]  # fmt: skip
     return _together(each, shown)
 
@@ -44,46 +44,47 @@ def split(each: Sequence[Line]) -> tuple[list[Line], list[Line]]:
     return left, [line for line in each if line not in left]
 
 
-def two_scales(results: Results) -> list[Panel]:
+def two_scales(shown: Sequence[Panel]) -> list[Panel]:
     """The panels that have something for either axis."""
-    return [panel for panel in measured(results, "throughput") if all(split(panel.lines))]
+    return [panel for panel in shown if all(split(panel.lines))]
 
 
-def draw_two_scales(results: Results, log: bool = False) -> Drawn:
+def draw_two_scales(shown: Sequence[Panel], log: bool) -> Spec:
     """Baseline and its like on the left axis, the slow translators on the right one."""
-    shown = two_scales(results)
     unit = _unit(shown, "throughput")
     each = []
     for number, panel in enumerate(shown):
         sides = []
         for group, side in zip(split(panel.lines), ("left", "right"), strict=True):
             axis = f"{side} scale, {unit.unit}" + (" (log)" if log else "")
-            drawn = _panel(panel, group, unit, axis, log, _domain(group, unit, log), number, side)
+            drawn = _panel(panel, group, unit, axis, log, _domain(group, unit, log), number, _width(shown) - 50, side)
             sides.append(drawn)
-        each.append(alt.layer(*sides).resolve_scale(y="independent").properties(title=panel.title))
+        shared = {key: sides[0].pop(key) for key in ("title", "width", "height")}
+        sides[1] = {"layer": sides[1]["layer"]}
+        each.append(theme.layer(*sides, resolve=theme.independent("y"), **shared))
     return _together(each, shown)
 
 
-def _together(each: Sequence[alt.LayerChart], shown: Sequence[Panel]) -> Drawn:
+def _together(each: Sequence[Spec], shown: Sequence[Panel]) -> Spec:
     systems = theme.looks(line.cell for panel in shown for line in panel.lines)
     columns = 2 if len(each) > 1 else 1
-    chart = alt.concat(*each, columns=columns).add_params(theme.hideable())
-    return theme.themed(chart.resolve_scale(color="shared", strokeDash="shared"), systems, zoom=True)
+    shared = {"scale": dict.fromkeys(("color", "strokeDash", "shape"), "shared")}
+    return theme.themed(theme.grid(*each, columns=columns, resolve=shared), systems, zoom=True)
 
 
 def _panel(
     panel: Panel, each: Sequence[Line], unit: Scale, title: str, log: bool, domain: tuple[float, float], number: int,
-    side: str = "",
-) -> alt.LayerChart:  # fmt: skip
+    width: int, side: str = "",
+) -> Spec:  # fmt: skip
     cells = [line.cell for line in panel.lines]
     systems = theme.looks(cells)
-    base = alt.Chart(theme.data(record for line in each for record in _records(line, unit, domain[0])))
+    base = alt.Chart(theme.data(record for n, line in enumerate(each) for record in _records(line, unit, domain[0], n)))
     base = base.transform_filter(theme.SHOWN)
-    times = alt.Scale(domain=[panel.start, panel.end], nice=False)
-    x = alt.X("t:Q", scale=times, axis=alt.Axis(title="time in the trial, s", tickCount=6, format="~g"))
-    up = alt.Scale(type="log" if log else "linear", domain=list(domain), nice=False)
+    times = theme.given(domain=[panel.start, panel.end], nice=False)
+    x = alt.X("t:Q", scale=times, axis=theme.given(title="time in the trial, s", tickCount=6, format="~g"))
+    up = theme.given(type="log" if log else "linear", domain=list(domain), nice=False)
     orient = "right" if side == "right" else "left"
-    axis = alt.Axis(title=title, orient=orient, grid=side != "right", tickCount=6, format="~g")  # type: ignore[arg-type]
+    axis = theme.given(title=title, orient=orient, grid=side != "right", tickCount=6, format="~g")  # type: ignore[arg-type]
     y = alt.Y("mean:Q", scale=up, axis=axis)
     band = base.mark_area(opacity=0.18, clip=True).encode(
         x=x, y=alt.Y("low:Q", scale=up, axis=axis), y2="high:Q", color=theme.colour(systems, legend=True)
@@ -92,22 +93,27 @@ def _panel(
     line = base.mark_line(clip=True, interpolate="linear").encode(
         x=x, y=y, color=theme.colour(systems, legend=True), strokeDash=theme.dash(systems, theme.dashed(cells)), tooltip=tips
     )
+    marked = base.transform_filter("datum.marked").mark_point(size=32, filled=True, clip=True, opacity=1).encode(
+        x=x, y=y, color=theme.colour(systems, legend=True), shape=theme.shape(systems, legend=True)
+    )
     hover = base.mark_point(size=90, opacity=0, filled=True, clip=True).encode(x=x, y=y, tooltip=tips)
     hover = hover.add_params(theme.zooming(f"zoom{number}{side}"))
-    return alt.layer(band, line, hover).properties(title=panel.title, width=_width(panel, side), height=HEIGHT)
+    return theme.layer(band, line, marked, hover, title=panel.title, width=width, height=HEIGHT)
 
 
-def _width(panel: Panel, side: str) -> int:
-    return 240 if side else 290
+def _width(shown: Sequence[Panel]) -> int:
+    return 620 if len(shown) == 1 else 290
 
 
-def _records(line: Line, unit: Scale, least: float) -> list[Record]:
+def _records(line: Line, unit: Scale, least: float, shift: int) -> list[Record]:
     found = []
-    for t, mean, low, high in zip(line.t, *(v * unit.factor for v in (line.mean, line.low, line.high)), strict=True):
+    apart = max(len(line.t) // MARKS, 1)
+    values = zip(line.t, *(v * unit.factor for v in (line.mean, line.low, line.high)), strict=True)
+    for place, (t, mean, low, high) in enumerate(values):
         known = np.isfinite(low)
         found.append(
             {
-                "path": label(line.cell), "t": t, "mean": mean,
+                "path": label(line.cell), "t": t, "mean": mean, "marked": (place + shift) % apart == 0,
                 # An interval that reaches below zero has no end on a logarithmic axis.
                 "low": max(low, least) if known else None, "high": high if known else None,
                 "at": f"{t:.3g} s", "text": f"{mean:.4g} {unit.unit}",
@@ -131,9 +137,8 @@ def _unit(shown: Sequence[Panel], quantity: RowMetric) -> Scale:
     return scale(quantity, [float(np.median(levels))] if quantity == "rtt" else levels)
 
 
-def alt_text(results: Results, quantity: RowMetric) -> str:
+def alt_text(shown: Sequence[Panel], quantity: RowMetric) -> str:
     parts = []
-    shown = measured(results, quantity)
     unit = _unit(shown, quantity)
     for panel in shown:
         means = "; ".join(f"{short_label(line.cell)} {unit.text(line.level)}" for line in panel.lines)

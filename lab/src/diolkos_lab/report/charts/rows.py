@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import altair as alt
 
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.quantities import Ends, Interval
 from diolkos_lab.report.systems import INK, Look
 
@@ -50,7 +50,7 @@ class Panel:
     worst_is_high: bool = False  # failed trials took for ever; otherwise they brought nothing
 
 
-def draw(panels: Sequence[Panel], shared: bool = False) -> Drawn:
+def draw(panels: Sequence[Panel], shared: bool = False) -> Spec:
     """`shared` gives all panels one axis."""
     systems = list({mark.path: mark.look for panel in panels for mark in panel.marks}.items())
     extent = min(max(len(name) for name, _ in systems) * LETTER + 8, 240)
@@ -59,8 +59,7 @@ def draw(panels: Sequence[Panel], shared: bool = False) -> Drawn:
         spans = [(min(low for low, _ in spans), max(high for _, high in spans))] * len(spans)
     width = theme.WIDTH - extent - TEXT_WIDTH
     drawn = [_panel(*each, systems, extent, width, number) for number, each in enumerate(zip(panels, spans, strict=True))]
-    chart = alt.concat(*drawn, columns=1).add_params(theme.hideable()).resolve_scale(color="shared", shape="shared")
-    return theme.themed(chart, systems, zoom=True, beside=extent + TEXT_WIDTH)
+    return theme.themed(theme.grid(*drawn), systems, zoom=True, beside=extent + TEXT_WIDTH)
 
 
 def _span(panel: Panel) -> Interval:
@@ -74,14 +73,14 @@ def _span(panel: Panel) -> Interval:
 
 def _panel(
     panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int
-) -> alt.LayerChart:
+) -> Spec:
     low, high = span
     names = [mark.path for mark in panel.marks]
-    scale = alt.Scale(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
-    axis = alt.Axis(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else "~g", grid=False)
+    scale = theme.given(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
+    axis = theme.given(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else "~g", grid=False)
     across = alt.X("value:Q", scale=scale, axis=axis)
     sort: list[str] = names
-    beside = alt.Y(f"{theme.PATH}:N", sort=sort, axis=alt.Axis(title=None, minExtent=extent, grid=True))
+    beside = alt.Y(f"{theme.PATH}:N", sort=sort, axis=theme.given(title=None, minExtent=extent, grid=True))
     coloured = theme.colour(systems)
     tips = theme.tooltip(path="system", **{f"tip{i}": name for i, name in enumerate(_tip_names(panel))})
     base = alt.Chart(theme.data(_record(mark, panel, span) for mark in panel.marks)).transform_filter(theme.SHOWN)
@@ -102,11 +101,12 @@ def _panel(
         y=beside,
         shape=theme.shape(systems),
         tooltip=tips,
-        color=alt.condition("datum.trusted", coloured, alt.value(theme.SOFT)),
-        fill=alt.condition("datum.solid", coloured, alt.value(theme.GROUND)),
+        color=theme.colour(systems, unless=("!datum.trusted", theme.SOFT)),
+        fill=alt.Fill(
+            "path:N", scale=theme.palette(systems), legend=None, condition={"test": "!datum.solid", "value": theme.GROUND}
+        ),
     )
-    if number == 0 or True:
-        points = points.add_params(theme.zooming(f"zoom{number}", ["x"]))
+    points = points.add_params(theme.zooming(f"zoom{number}", ["x"]))
     layers.append(points)
     arrows = base.transform_filter("datum.open").mark_point(shape="triangle-right", filled=True, size=80, opacity=1, clip=False)
     layers.append(arrows.encode(x=alt.value("width"), y=beside, color=coloured, tooltip=tips))
@@ -121,10 +121,10 @@ def _panel(
             y=beside,
             text="text:N",
             tooltip=tips,
-            color=alt.condition("datum.trusted", alt.value(INK), alt.value(theme.SOFT)),
+            color=alt.ColorValue(INK, condition={"test": "!datum.trusted", "value": theme.SOFT}),
         )
     )
-    return alt.layer(*layers).properties(width=width, height=alt.Step(theme.ROW), title=panel.title)
+    return theme.layer(*layers, width=width, height={"step": theme.ROW}, title=panel.title)
 
 
 def _tip_names(panel: Panel) -> list[str]:

@@ -15,7 +15,7 @@ import altair as alt
 from diolkos_lab.report.read import Cell
 from diolkos_lab.report.systems import INK, LOOKS, Look, label, look
 
-Drawn: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.ConcatChart | alt.HConcatChart | alt.FacetChart
+Spec: TypeAlias = dict[str, Any]  # of Vega-Lite
 Record: TypeAlias = dict[str, Any]
 
 SOFT = "#62625e"  # second-rank text
@@ -69,6 +69,7 @@ CONFIG: dict[str, Any] = {
         "labelFontSize": 11,
         "labelLimit": 230,
         "symbolSize": 60,
+        "symbolOpacity": 1,
         "symbolStrokeWidth": 1.8,
         "title": None,
         "orient": "bottom",
@@ -81,19 +82,76 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def themed(chart: Drawn, systems: Sequence[tuple[str, Look]] = (), zoom: bool = False, beside: float = 120) -> Drawn:
-    """The chart with the look of all, and with what the page needs to know of it.
+def themed(chart: Spec, systems: Sequence[tuple[str, Look]] = (), zoom: bool = False, beside: float = 120) -> Spec:
+    """A whole specification: the chart with the look of all, and with what the page needs to know of it.
 
     That is: its systems, whether it zooms, its width, and how much of the width is `beside` the panels and does not shrink.
     """
     named = [{"name": name, "colour": each.light} for name, each in systems]
-    meta = {"systems": named, "zoom": zoom, "width": WIDTH, "beside": round(beside)}
-    return chart.configure(**CONFIG).properties(usermeta=meta)
+    datasets: dict[int, tuple[str, Rows]] = {}
+    return {
+        "$schema": alt.SCHEMA_URL,
+        "config": CONFIG,
+        "usermeta": {"systems": named, "zoom": zoom, "width": WIDTH, "beside": round(beside)},
+        **_gathered(chart, datasets),
+        "params": [{"name": HIDDEN, "value": []}],
+        "datasets": {name: list(rows) for name, rows in datasets.values()},
+    }
+
+
+def _gathered(part: Any, datasets: dict[int, tuple[str, Rows]]) -> Any:
+    """The same with records in one place, so that parts share them."""
+    if isinstance(part, Rows):
+        return datasets.setdefault(id(part), (f"data-{len(datasets)}", part))[0]
+    if isinstance(part, dict):
+        return {key: _gathered(value, datasets) for key, value in part.items()}
+    return [_gathered(each, datasets) for each in part] if isinstance(part, list) else part
+
+
+# ---- charts made of others. Altair's own ways copy all of a chart with every step, which takes seconds
+
+
+def layer(*units: alt.Chart | Spec, **keys: Any) -> Spec:
+    return {"layer": [_part(unit) for unit in units], **keys}
+
+
+def grid(*units: alt.Chart | Spec, columns: int = 1, **keys: Any) -> Spec:
+    return {"concat": [_part(unit) for unit in units], "columns": columns, **keys}
+
+
+def beside(*units: alt.Chart | Spec, **keys: Any) -> Spec:
+    return {"hconcat": [_part(unit) for unit in units], **keys}
+
+
+def stacked(*units: alt.Chart | Spec, **keys: Any) -> Spec:
+    return {"vconcat": [_part(unit) for unit in units], **keys}
+
+
+def independent(*channels: str) -> Spec:
+    """Scales that the parts do not share."""
+    return {"scale": dict.fromkeys(channels, "independent")}
+
+
+def _part(unit: alt.Chart | Spec) -> Spec:
+    if isinstance(unit, dict):
+        return unit
+    rows = unit.data.values if isinstance(unit.data, alt.Data) else None
+    unit.data = alt.Undefined
+    found: Spec = unit.to_dict(validate=False, context={"top_level": False, "datasets": {}})
+    found.pop("data", None)
+    found.pop("name", None)
+    for param in found.get("params", []):
+        param.pop("views", None)
+    return found if rows is None else {"data": {"name": rows}, **found}
+
+
+class Rows(tuple[Record, ...]):
+    """Records of one or more parts of a chart."""
 
 
 def data(records: Iterable[Record]) -> alt.Data:
     """Records as JSON can hold them: numbers that are none become null."""
-    return alt.Data(values=[{key: _plain(value) for key, value in record.items()} for record in records])
+    return alt.Data(values=Rows({key: _plain(value) for key, value in record.items()} for record in records))
 
 
 def _plain(value: Any) -> Any:
@@ -103,9 +161,9 @@ def _plain(value: Any) -> Any:
     return float(f"{number:.6g}") if math.isfinite(number) else None
 
 
-def hideable() -> Any:
-    """The parameter that the buttons set; once for each chart, at its top."""
-    return alt.param(name=HIDDEN, value=[])
+def given(**keys: Any) -> dict[str, Any]:
+    """Keys of an axis or a scale. Altair's own classes for them have some eighty, and are copied again and again."""
+    return keys
 
 
 SHOWN = f"indexof({HIDDEN}, datum.{PATH}) < 0"  # a filter
@@ -121,19 +179,26 @@ def looks(cells: Iterable[Cell]) -> list[tuple[str, Look]]:
     return list({label(cell): look(cell) for cell in cells}.items())
 
 
-def colour(systems: Sequence[tuple[str, Look]], legend: bool = False) -> alt.Color:
-    scale = alt.Scale(domain=[name for name, _ in systems], range=[each.light for _, each in systems])
-    return alt.Color(f"{PATH}:N", scale=scale, title=None) if legend else alt.Color(f"{PATH}:N", scale=scale, legend=None)
+def palette(systems: Sequence[tuple[str, Look]]) -> dict[str, Any]:
+    return given(domain=[name for name, _ in systems], range=[each.light for _, each in systems])
+
+
+def colour(systems: Sequence[tuple[str, Look]], legend: bool = False, unless: tuple[str, str] | None = None) -> alt.Color:
+    """A system's colour; `unless` is a test with the colour that counts where it holds."""
+    more: dict[str, Any] = {} if legend else {"legend": None}
+    if unless:
+        more["condition"] = {"test": unless[0], "value": unless[1]}
+    return alt.Color(f"{PATH}:N", scale=palette(systems), title=None, **more)
 
 
 def shape(systems: Sequence[tuple[str, Look]], legend: bool = False) -> alt.Shape:
-    scale = alt.Scale(domain=[name for name, _ in systems], range=[each.marker for _, each in systems])
+    scale = given(domain=[name for name, _ in systems], range=[each.marker for _, each in systems])
     return alt.Shape(f"{PATH}:N", scale=scale, title=None) if legend else alt.Shape(f"{PATH}:N", scale=scale, legend=None)
 
 
 def dash(systems: Sequence[tuple[str, Look]], dashed: Iterable[str]) -> alt.StrokeDash:
     marked = set(dashed)
-    scale = alt.Scale(
+    scale = given(
         domain=[name for name, _ in systems], range=[DASHED if name in marked else [1, 0] for name, _ in systems]
     )
     return alt.StrokeDash(f"{PATH}:N", scale=scale, title=None)
@@ -147,8 +212,3 @@ def dashed(cells: Iterable[Cell]) -> list[str]:
 def tooltip(**fields: str) -> list[alt.Tooltip]:
     """Fields of the records with what they are called."""
     return [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
-
-
-def rows_axis() -> alt.Axis:
-    """Names of systems beside their lines."""
-    return alt.Axis(title=None, grid=True, domain=False, ticks=False)
