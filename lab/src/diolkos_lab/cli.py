@@ -134,6 +134,22 @@ def serve(
 
 
 @app.command()
+def export(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR|FOLDER…", help="One result folder, or folders that hold result folders.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="OUT", help="An empty folder, or that of an earlier export.")],
+    pairs: Annotated[int, typer.Option(help="Comparisons of a site, of neighbours in time first.", min=0, max=5000)] = 50,
+    reports: Annotated[int, typer.Option(help="Reports of a site, of the newest runs.", min=0, max=5000)] = 20,
+) -> None:
+    """Write one run as tables (LaTeX, CSV) and a paragraph of method, or many runs as a site of files."""
+    from diolkos_lab.export import conduct
+
+    order = conduct.Order(tuple(folders), out, pairs, reports)
+    console.print(conduct.export(order, lambda text: console.print(text, soft_wrap=True, markup=False)), markup=False)
+
+
+@app.command()
 def doctor() -> None:
     """Is this host fit to measure?"""
     from diolkos_lab import doctor as examination

@@ -133,6 +133,13 @@ class OpenFolder:
                 os.unlink(draft, dir_fd=self._descriptor)
             raise
 
+    def remove(self, name: str) -> None:
+        """Remove a file, or a link itself. Raises UsageFault when it cannot be removed."""
+        try:
+            os.unlink(name, dir_fd=self._descriptor)
+        except OSError as error:
+            raise UsageFault(f"{self.path / name}: cannot be removed: {error.strerror}") from error
+
     def create(self, name: str) -> TextIO:
         """A new file that grows while it is written. Raises OSError when the name is taken."""
         with _named(self.path / name):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diolkos_lab.faults import Interrupted
+from diolkos_lab.report import live
 from diolkos_lab.serve.http import Server
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.site import Site
@@ -21,6 +22,7 @@ def serve(folder: Path, host: str, port: int, say: Callable[[str], None]) -> Non
     with Index([folder]) as index:
         site = Site(f"Runs in {folder.resolve().name or folder}", index)
         found = index.listing()
+        live.prepare()  # makes the processes that draw, while there are neither threads nor a socket to inherit
         with Server(site, host, port) as server:
             if not server.loopback:
                 say("Everybody who reaches this address can read the results.")

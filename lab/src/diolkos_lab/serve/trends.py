@@ -11,7 +11,7 @@ import altair as alt
 
 from diolkos_lab.metric import named
 from diolkos_lab.report.charts import Picture, theme
-from diolkos_lab.report.charts.theme import Drawn, Record
+from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.quantities import NONE, digits, scale
 from diolkos_lab.report.systems import Look, look
 from diolkos_lab.report.tables import Table
@@ -110,51 +110,52 @@ def _record(point: Point, reading: Reading, found: Trend, factor: float) -> Reco
     }
 
 
-def _draw(records: Sequence[Record], axis: str, systems: Sequence[tuple[str, Look]]) -> Drawn:
+def _draw(records: Sequence[Record], axis: str, systems: Sequence[tuple[str, Look]]) -> Spec:
     base = alt.Chart(theme.data(records)).transform_filter(theme.SHOWN)
-    for name in _chosen(records):
+    choices = _choices(records)
+    for name in (choice["name"] for choice in choices):
         base = base.transform_filter(f"{name} == null || datum.{name} == {name}")
-    axis_of_dates = alt.Axis(title="start of the run, UTC", tickCount=7, format=_format(records), labelOverlap=True)
-    dates = alt.X("started:T", axis=axis_of_dates, scale=alt.Scale(type="utc", padding=16))
+    days = {record["started"][:10] for record in records}
+    dates = alt.X(
+        "started:T",
+        axis=theme.given(
+            title="start of the run, UTC",
+            tickCount=7,
+            labelOverlap=True,
+            format="%b %d, %H:%M" if len(days) < 5 else "%Y-%m-%d",
+        ),
+        scale=theme.given(type="utc", padding=16),
+    )
     tips = theme.tooltip(
         path="system", text="median", interval="95 % interval", started="start", host="host", kernel="kernel",
         version="versions", run="folder",
     )  # fmt: skip
-    scale = alt.Scale(zero=False, nice=True)
-    y = alt.Y("value:Q", axis=alt.Axis(title=axis, tickCount=6, format="~g"), scale=scale)
-    line = base.transform_filter("datum.limit == 'median'").mark_line(strokeWidth=0.8, opacity=0.5)
-    line = line.encode(x=dates, y=y, color=theme.colour(systems), detail="host:N")
+    scale = theme.given(zero=False, nice=True)
+    y = alt.Y("value:Q", axis=theme.given(title=axis, tickCount=6, format="~g"), scale=scale)
+    colour = theme.colour(systems)
+    line = base.transform_filter("datum.limit == 'median'").mark_line(strokeWidth=0.8, opacity=0.5, clip=True)
+    line = line.encode(x=dates, y=y, color=colour, detail="host:N")
     bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(
         strokeWidth=1.6, opacity=0.55, clip=True
     )
-    bars = bars.encode(x=dates, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=theme.colour(systems), tooltip=tips)
-    shapes = alt.Shape(
-        "limit:N", legend=None, scale=alt.Scale(domain=["median", "≥", "≤"], range=["circle", "triangle-up", "triangle-down"])
-    )
+    bars = bars.encode(x=dates, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour, tooltip=tips)
+    shapes = theme.given(domain=["median", "≥", "≤"], range=["circle", "triangle-up", "triangle-down"])
     points = base.mark_point(filled=True, size=42, opacity=1, clip=True)
-    points = points.encode(x=dates, y=y, color=theme.colour(systems), shape=shapes, tooltip=tips).add_params(theme.zooming())
-    chart = alt.layer(bars, line, points).properties(width=theme.WIDTH - 60, height=HEIGHT)
-    return theme.themed(chart.add_params(theme.hideable(), *_choices(records)), systems, zoom=True, beside=60)
+    points = points.encode(x=dates, y=y, color=colour, shape=alt.Shape("limit:N", legend=None, scale=shapes), tooltip=tips)
+    points = points.add_params(theme.zooming())
+    spec = theme.themed(theme.layer(bars, line, points, width=theme.WIDTH - 60, height=HEIGHT), systems, zoom=True, beside=60)
+    spec["params"] = [*spec["params"], *choices]
+    return spec
 
 
-def _format(records: Sequence[Record]) -> str:
-    """Of the dates: with the time where all runs are of a few days."""
-    days = {record["started"][:10] for record in records}
-    return "%b %d, %H:%M" if len(days) < 5 else "%Y-%m-%d"
-
-
-def _chosen(records: Sequence[Record]) -> list[str]:
-    """The properties in which the runs differ."""
-    return [name for name in FILTERS if len({record[name] for record in records}) > 1]
-
-
-def _choices(records: Sequence[Record]) -> list[Any]:
-    """A list to choose from below the chart for each of them."""
+def _choices(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """A list to choose from below the chart for each property in which the runs differ."""
     found = []
-    for name in _chosen(records):
+    for name, title in FILTERS.items():
         values = sorted({record[name] for record in records})[:MOST_CHOICES]
-        bind = alt.binding_select(options=[None, *values], labels=["all", *values], name=f"{FILTERS[name]} ")
-        found.append(alt.param(name=name, value=None, bind=bind))
+        if len(values) > 1:
+            bind = {"input": "select", "options": [None, *values], "labels": ["all", *values], "name": f"{title} "}
+            found.append({"name": name, "value": None, "bind": bind})
     return found
 
 
