@@ -276,7 +276,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
 def _curves(curves: Sequence[Mapping[str, Any]]) -> Table:
     """One line per load–loss curve; the report has the reasons."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False, caption="kpps; in brackets: not trusted")
-    for heading in ("path", "setting", "verdict"):
+    for heading in ("path", "setting", "verdict", "by intervals"):
         table.add_column(heading)
     table.add_column("PDR@0.5 %", justify="right", no_wrap=True)
     for curve in curves:
@@ -285,7 +285,8 @@ def _curves(curves: Sequence[Mapping[str, Any]]) -> Table:
         text = f"{pdr / 1e3:.4g}" if pdr else f"< {above / 1e3:.4g}" if above else f"> {below / 1e3:.4g}"
         setting = f"{curve['placement']}, {curve['size']} B, {curve['seconds']:g} s"
         name = ", ".join(_path(curve)) + (" (twin)" if curve["replica"] != 1 else "")
-        table.add_row(name, setting, verdict if curve["trusted"] else f"[dim]({verdict})[/]", text)
+        said = [verdict, curve["firm"][curve["rule"]]]
+        table.add_row(name, setting, *(each if curve["trusted"] else f"[dim]({each})[/]" for each in said), text)
     return table
 
 

@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import synthetic
 
 from diolkos_lab import report
+from diolkos_lab.report import charts
+from diolkos_lab.report.charts import Still
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,13 @@ def whole(tmp_path_factory):
     folder = synthetic.folder(tmp_path_factory.mktemp("whole") / "result")
     report.write(folder)
     return folder
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Each picture is specified and not drawn: for tests that look at the page, not at its pictures."""
+
+    def sketch(pictures, folder):
+        return {picture.name: Still(charts.spec(picture), "", b"") for picture in pictures}
+
+    monkeypatch.setattr(charts, "save", sketch)

@@ -2,7 +2,6 @@
 """Tables against values computed by hand, and readings that must not be counted."""
 
 import csv
-import itertools
 import json
 
 import numpy as np
@@ -12,7 +11,6 @@ import synthetic
 from diolkos_lab.report import over_time, published, tables
 from diolkos_lab.report.clat_published import throughput_table
 from diolkos_lab.report.costs import table as costs
-from diolkos_lab.report.pictures.style import spread
 from diolkos_lab.report.read import read
 
 HEADER = {"format": 1, "study": "clat", "quick": True}
@@ -120,13 +118,6 @@ def test_long_trials_are_drawn_in_few_steps(tmp_path):
     (line,) = over_time.panels(run, ["ping"], "rtt")[0].lines
     assert len(line.mean) <= over_time.MOST_STEPS["rtt"] + 1
     assert np.all(np.diff(line.mean) > 0)
-
-
-def test_labels_are_spread_in_order_and_within_the_height():
-    places = spread([1, 1, 2, 50, 99, 99.5], gap=10, height=100)
-    assert all(b - a >= 10 - 1e-9 for a, b in itertools.pairwise(places))
-    assert places[0] >= 0 and places[-1] <= 100
-    assert spread([50], gap=10, height=100) == [50]
 
 
 def test_doubtful_trials_are_all_in_the_csv_and_the_first_on_the_page(tmp_path):

@@ -30,7 +30,6 @@ from diolkos_lab.open_folder import OpenFolder
 SETS = {"both": ("paper", "notebook"), "all": tuple(RULES)}  # names on the command line for several rules
 WORTH_A_PROCESS = 8  # files
 FEW = 6  # files whose curves fit on one sheet, which has as many colours
-PNG_DPI = 150
 LONGEST_NAME = 240  # bytes, of the 255 that a file system allows
 
 
@@ -117,9 +116,10 @@ def run(order: Order) -> Iterator[Done]:
     if processes < 2:
         yield from map(_one, tasks)
         return
-    from diolkos_lab.report.pictures import load_loss  # noqa: F401, PLC0415  loaded once, before the processes part
-
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"))
+    # Not copies of this process: once vl-convert has worked here, it has threads, which a copy would lack.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "diolkos_lab.report.charts.load_loss"])
+    pool = ProcessPoolExecutor(processes, context)
     try:
         yield from pool.map(_one, tasks, chunksize=2)
     finally:
@@ -144,30 +144,25 @@ def _one(task: tuple[Path, Order, str | None]) -> Done:
 
 
 def _draw(analysis: results.Analysis, rule: str, folder: OpenFolder, name: str) -> None:
-    from matplotlib import rc_context  # noqa: PLC0415  a second, which who asks for no pictures need not wait
+    from diolkos_lab.report import charts  # noqa: PLC0415  a second, which who asks for no pictures need not wait
+    from diolkos_lab.report.charts import load_loss  # noqa: PLC0415
 
-    from diolkos_lab.report.pictures import load_loss, style  # noqa: PLC0415
-
-    with rc_context(style.rc()):
-        drawn = load_loss.draw(analysis.found, analysis.title, rule, style.WIDE)
-        with folder.draft(f"{name}.png") as file:
-            fast = {"compress_level": 1}
-            drawn.savefig(file, format="png", dpi=PNG_DPI, pil_kwargs=fast, metadata={"Software": "diolkos-lab"})
-        with folder.draft(f"{name}.svg") as file:
-            drawn.savefig(file, format="svg", metadata={"Date": None, "Creator": "diolkos-lab", "Title": analysis.title})
+    drawn = charts.svg(load_loss.draw(analysis.found, analysis.title, rule))
+    folder.write(f"{name}.svg", drawn)
+    folder.write(f"{name}.png", charts.png(drawn))
 
 
 def _report(order: Order, out: Path, lines: Sequence[Line], few: Sequence[results.Analysis]) -> Path:
     """The table, the pictures of all files together, and the page; those of each are drawn already."""
     from diolkos_lab.analyze import overview, page  # noqa: PLC0415
-    from diolkos_lab.report import pictures  # noqa: PLC0415
+    from diolkos_lab.report import charts  # noqa: PLC0415
 
     together = [overview.sheet(few, order.rule)] if len(few) > 1 else []
     together.append(overview.picture(lines, order.rule))
     with open_folder.to_write(out) as opened, opened.inside(output.PICTURES) as folder:
         output.table(opened, lines, order.rule)
-        inline = [pictures.save(picture, folder) for picture in together]
-        return page.write(opened, lines, order.rule, inline, order.seed)
+        stills = charts.save(together, folder)
+        return page.write(opened, lines, order.rule, together, stills, order.seed)
 
 
 def _picture_name(order: Order, number: int, file: Path) -> str | None:

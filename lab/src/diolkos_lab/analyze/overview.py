@@ -2,31 +2,28 @@
 """Pictures of all experiments together: a few as curves on one sheet, any number as tiles.
 
 The tiles show the verdict by function, environment and kernel (down), ring size and pinning (across). Each experiment is a
-tile with its PDR@0.5% in Mpps: full for GOOD, empty for BAD. A tile with a corner of the other kind is one whose verdict
-depends on the rule.
+tile with its PDR@0.5% in Mpps: full for GOOD, empty for BAD. A tile with a star is one whose verdict depends on the rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Polygon
+import altair as alt
 
 from diolkos_lab.analyze import names, results
 from diolkos_lab.analyze.names import ONE_CPU, TWO_CPUS, UNPINNED
 from diolkos_lab.analyze.results import Analysis, Line
 from diolkos_lab.curve.judge import GOOD
-from diolkos_lab.report.pictures import Picture, load_loss_sheet
-from diolkos_lab.report.pictures.load_loss import GREEN, RED
-from diolkos_lab.report.pictures.style import GROUND, RULE, SOFT, Layout
-from diolkos_lab.report.systems import INK, LOOKS
+from diolkos_lab.report.charts import Picture, load_loss_sheet, theme
+from diolkos_lab.report.charts.theme import BAD, GROUND, Record, Spec
+from diolkos_lab.report.charts.theme import GOOD as GREEN
+from diolkos_lab.report.systems import LOOKS
 
-TILE = 0.165  # inches, height of a tile with its gap
-LEAST = 0.42  # inches, width below which a tile cannot hold its number
+TILE, TALL = 44, 17  # pixels of a tile that holds its number
+LEFT = 190  # pixels, about, of the names of the rows
 PINNING = (UNPINNED, ONE_CPU, TWO_CPUS, None)
 UNSAID = "not said"
 DISTINCT = [look for look in LOOKS if look.name in {"native6", "diolkos-tc", "tayga", "tundra", "jool", "nat44"}]
@@ -47,10 +44,10 @@ def picture(lines: Sequence[Line], rule: str) -> Picture:
     return Picture(
         "overview",
         "Verdict by kernel, pinning and ring size",
-        f"Each tile is one experiment with its PDR@0.5 % in Mpps; rule {rule}. < or > stands where the PDR is not bracketed by "
-        "the measured loads.",
+        f"Each tile is one experiment with its PDR@0.5 % in Mpps; rule {rule}. Full: GOOD. Empty: BAD. A star: the "
+        "verdict depends on the rule. < or > stands where the PDR is not bracketed by the measured loads.",
         f"{good} of {len(lines)} experiments are GOOD by the rule {rule}. " + "; ".join(words) + ".",
-        lambda layout: draw(lines, rule, layout),
+        partial(draw, lines, rule),
     )
 
 
@@ -70,7 +67,7 @@ def sheet(analyses: Sequence[Analysis], rule: str) -> Picture:
         "Left what is lost, with its upper confidence band and a stroke at the PDR; right what is delivered, where the dotted "
         "line is a router that loses nothing.",
         "; ".join(pdrs) + ".",
-        lambda layout: load_loss_sheet.draw(entries, rule, layout),
+        partial(load_loss_sheet.draw, entries, rule),
     )
 
 
@@ -97,93 +94,63 @@ def _kernel_order(kernel: str) -> tuple[int, ...]:
     return tuple(int(part) for part in kernel.split(".")) if kernel != UNSAID else (10**9,)
 
 
-def draw(lines: Sequence[Line], rule: str, layout: Layout) -> Figure:
+def draw(lines: Sequence[Line], rule: str) -> Spec:
     grid = arrange(lines)
-    left, right = (1.0, 0.08) if layout.wide else (0.62, 0.05)
-    width = (layout.width - left - right) / len(grid.columns)
-    across = max(1, int((width - 0.06) / LEAST))
-    tall = [
-        max(-(-len(grid.cells.get((row, col), ())) // across) for col in range(len(grid.columns)))
-        for row in range(len(grid.rows))
+    across = max(1, (theme.WIDTH - LEFT) // len(grid.columns) // TILE)
+    across = min(across, max(len(each) for each in grid.cells.values()))
+    rows, columns = [_row_name(*row) for row in grid.rows], [_column_name(*column) for column in grid.columns]
+    records = [
+        _record(line, rule, rows[row], columns[column], place, across)
+        for (row, column), each in grid.cells.items()
+        for place, line in enumerate(each)
     ]
-    # A group of rows has a heading line of its own.
-    headed = [row == 0 or grid.rows[row][0] != grid.rows[row - 1][0] for row in range(len(grid.rows))]
-    head, foot = 0.62, 0.5 if layout.wide else 0.62
-    body = sum(TILE * n + 0.09 for n in tall) + 0.24 * sum(headed)
-    height = head + body + foot
-    drawn = Figure(figsize=(layout.width, height))
-    FigureCanvasAgg(drawn)
-    ax = drawn.add_axes((0, 0, 1, 1))  # in inches, from the upper left corner
-    ax.set_xlim(0, layout.width)
-    ax.set_ylim(height, 0)
-    ax.axis("off")
-    _heads(ax, grid, left, width, head, layout)
-    y = head
-    for row, (what, kernel) in enumerate(grid.rows):
-        if headed[row]:
-            ax.text(0.06, y + 0.13, what, fontsize=8.5, fontweight="bold", va="center")
-            y += 0.24
-        ax.text(0.06, y + TILE / 2 + 0.03, f"{'kernel ' if layout.wide else ''}{kernel}", fontsize=8, va="center")
-        for col in range(len(grid.columns)):
-            tile = min((width - 0.06) / across, 0.6)
-            for number, line in enumerate(grid.cells.get((row, col), ())):
-                x = left + col * width + (number % across) * tile
-                _tile(ax, line, rule, x, y + 0.03 + (number // across) * TILE, tile - 0.05)
-        y += TILE * tall[row] + 0.09
-        ax.plot((0.06, layout.width - right), (y, y), color=RULE, linewidth=0.5)
-    _legend(ax, lines, rule, y + 0.2, layout)
-    return drawn
-
-
-def _heads(ax: Axes, grid: Grid, left: float, width: float, head: float, layout: Layout) -> None:
-    """Ring size over the pinning."""
-    for col, (buffer, pinning) in enumerate(grid.columns):
-        x = left + col * width
-        if col == 0 or grid.columns[col - 1][0] != buffer:
-            text = (f"ring of {buffer} packets" if layout.wide else f"ring {buffer}") if buffer else f"ring {UNSAID}"
-            ax.text(x, 0.2, text, fontsize=8.5, fontweight="bold", va="center")
-            alike = sum(other == buffer for other, _ in grid.columns)
-            ax.plot((x, x + alike * width - 0.08), (0.32, 0.32), color=SOFT, linewidth=0.6)
-        pinned = f"pinned to {pinning}" if layout.wide and pinning in (ONE_CPU, TWO_CPUS) else pinning
-        ax.text(x, head - 0.17, pinned or f"pinning {UNSAID}", fontsize=8, va="center", color=INK)
-
-
-def _tile(ax: Axes, line: Line, rule: str, x: float, y: float, width: float) -> None:
-    good = line.verdict[rule] == GOOD
-    _box(ax, x, y, width, good, line.depends_on_rule)
-    ax.text(
-        x + width / 2 - (0.03 if line.depends_on_rule else 0),
-        y + (TILE - 0.035) / 2 + 0.005,
-        line.pdr_text.replace(" ", ""),
-        fontsize=6.6,
-        ha="center",
-        va="center",
-        color=GROUND if good else RED,
+    x = alt.X("at:O", axis=None, scale=theme.given(domain=list(range(across)), paddingInner=0.08))
+    y = alt.Y("line:O", axis=None, scale=theme.given(paddingInner=0.12))
+    tips = theme.tooltip(title="experiment", verdict="verdict", pdr="PDR@0.5 %, Mpps", reason="why")
+    colour = alt.ColorValue(BAD, condition={"test": "datum.good", "value": GREEN})
+    fill = alt.FillValue(GROUND, condition={"test": "datum.good", "value": GREEN})
+    tile = alt.Chart().mark_rect(strokeWidth=1).encode(x=x, y=y, stroke=colour, fill=fill, tooltip=tips)
+    words = (
+        alt.Chart()
+        .mark_text(fontSize=9.5)
+        .encode(
+            x=x, y=y, text="text:N", tooltip=tips, color=alt.ColorValue(BAD, condition={"test": "datum.good", "value": GROUND})
+        )
     )
+    header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
+    facet = {
+        "row": {"field": "row", "type": "nominal", "sort": rows, "title": None, "header": header},
+        "column": {"field": "column", "type": "nominal", "sort": columns, "title": None, "header": {"labelAnchor": "start"}},
+    }
+    chart = {
+        "data": {"name": theme.data(records).values},
+        "facet": facet,
+        "spec": theme.layer(tile, words, width={"step": TILE}, height={"step": TALL}),
+        "resolve": theme.independent("y"),
+    }
+    return theme.themed(chart)
 
 
-def _box(ax: Axes, x: float, y: float, width: float, good: bool, depends: bool) -> None:
-    tall, colour = TILE - 0.035, GREEN if good else RED
-    inside = colour if good else "none"
-    box = FancyBboxPatch((x, y), width, tall, boxstyle="square,pad=0", linewidth=0.8, edgecolor=colour, facecolor=inside)
-    ax.add_patch(box)
-    if depends:
-        corner = [(x + width, y), (x + width, y + tall), (x + width - 0.11, y)]
-        ax.add_patch(Polygon(corner, facecolor=GROUND if good else RED, edgecolor=colour, linewidth=0.8))
+def _record(line: Line, rule: str, row: str, column: str, place: int, across: int) -> Record:
+    return {
+        "row": row,
+        "column": column,
+        "at": place % across,
+        "line": place // across,
+        "good": line.verdict[rule] == GOOD,
+        "text": line.pdr_text.replace(" ", "") + "*" * line.depends_on_rule,
+        "title": line.title,
+        "verdict": line.verdict[rule],
+        "pdr": line.pdr_text,
+        "reason": line.reason,
+    }
 
 
-def _legend(ax: Axes, lines: Sequence[Line], rule: str, y: float, layout: Layout) -> None:
-    good = sum(line.verdict[rule] == GOOD for line in lines)
-    depends = sum(line.depends_on_rule for line in lines)
-    entries = [
-        (True, False, f"GOOD: {good}"),
-        (False, False, f"BAD: {len(lines) - good}"),
-        (False, True, f"depends on the rule: {depends}"),
-    ]
-    x = 0.06
-    for full, corner, text in entries:
-        _box(ax, x, y - TILE / 2, 0.3, full, corner)
-        ax.text(x + 0.36, y, text, fontsize=7.6, va="center")
-        x += 0.5 + 0.062 * len(text)
-    note = f"Rule {rule}. In the tiles: PDR@0.5 % in Mpps."
-    ax.text(*((x, y) if layout.wide else (0.06, y + 0.2)), note, fontsize=7.6, va="center", color=SOFT)
+def _row_name(what: str, kernel: str) -> str:
+    return f"{what}, kernel {kernel}"
+
+
+def _column_name(buffer: int | None, pinning: str | None) -> str:
+    ring = f"ring of {buffer}" if buffer else f"ring {UNSAID}"
+    pinned = f"pinned to {pinning}" if pinning in (ONE_CPU, TWO_CPUS) else pinning or f"pinning {UNSAID}"
+    return f"{ring}, {pinned}"

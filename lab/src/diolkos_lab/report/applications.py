@@ -8,7 +8,8 @@ import functools
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report import by_block
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.charts import Picture, distribution as strips, levels
+from diolkos_lab.report.charts import Picture, levels
+from diolkos_lab.report.charts import distribution as strips
 from diolkos_lab.report.quantities import listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label, short_label, variant

@@ -9,9 +9,9 @@ from typing import Any
 
 from diolkos_lab.report import published
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.facts import clocksource
 from diolkos_lab.report.charts import Picture, beside_published
 from diolkos_lab.report.charts.beside_published import Point
+from diolkos_lab.report.facts import clocksource
 from diolkos_lab.report.quantities import NONE, THIN, listing
 from diolkos_lab.report.read import Cell, Interval, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, order, short_label

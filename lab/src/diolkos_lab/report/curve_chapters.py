@@ -109,7 +109,7 @@ def _marked(curve: Measured) -> str:
 
 def _sheet(file: str, title: str, entries: Sequence[load_loss_sheet.Entry], mine: Sequence[Measured]) -> Picture:
     alt = "; ".join(
-        f"{entry.name}: PDR {pdr_text(curve)}, {curve.found.verdict[DEFAULT_RULE]}"
+        f"{entry.name}: PDR {pdr_text(curve)}, {load_loss.verdict_words(curve.found, DEFAULT_RULE)}"
         for entry, curve in zip(entries, mine, strict=True)
     )
     return Picture(file, title, HOW, alt + ".", functools.partial(load_loss_sheet.draw, entries, DEFAULT_RULE))
@@ -182,7 +182,7 @@ def _raw_key(setting: Setting) -> list[Any]:
 
 
 def _all(curves: Sequence[Measured]) -> Chapter:
-    heads = ["path", "setting", "verdict", "PDR@0.5 %", "latency, µs", "worst, µs", "trusted trials"]
+    heads = ["path", "setting", "verdict", "by intervals", "PDR@0.5 %", "latency, µs", "worst, µs", "trusted trials"]
     settings = [curve.setting for curve in curves]
     lines, raw = [], []
     for curve in curves:
@@ -195,12 +195,14 @@ def _all(curves: Sequence[Measured]) -> Chapter:
         elif found.depends_on_rule:
             verdict += " *"
         words = setting_words(curve.setting, settings)
-        lines.append([name(curve.setting), words, verdict, pdr_text(curve), *shown, trusted])
+        firm = found.firm[DEFAULT_RULE] if curve.trusted else f"({found.firm[DEFAULT_RULE]})"
+        lines.append([name(curve.setting), words, verdict, firm, pdr_text(curve), *shown, trusted])
         ends = found.pdr_ci95 or (None, None)
         raw.append(
             [
                 *_raw_key(curve.setting),
                 *(found.verdict[rule] for rule in RULES),
+                *(found.firm[rule] for rule in RULES),
                 found.pdr.rate,
                 *ends,
                 *(latency or (None, None)),
@@ -208,13 +210,21 @@ def _all(curves: Sequence[Measured]) -> Chapter:
                 curve.trials - curve.distrusted,
             ]
         )
-    raw_heads = [*_RAW_KEY, *(f"verdict_{rule}" for rule in RULES), "pdr_pps", "pdr_low_pps", "pdr_high_pps"]
+    raw_heads = [
+        *_RAW_KEY,
+        *(f"verdict_{rule}" for rule in RULES),
+        *(f"firm_{rule}" for rule in RULES),
+        "pdr_pps",
+        "pdr_low_pps",
+        "pdr_high_pps",
+    ]
     raw_heads += ["latency_s", "latency_worst_s", "trials", "trusted_trials"]
     caption = (
-        f"Verdict by the rule {DEFAULT_RULE}; * depends on the rule; in brackets: not trusted. Latency at half of the PDR, "
+        f"Verdict by the rule {DEFAULT_RULE}, as the paper gives it; * depends on the rule; in brackets: not trusted. By "
+        "intervals: GOOD or BAD where chance cannot have made it, undecided otherwise. Latency at half of the PDR, "
         "median and 99.9th percentile. < or >: the PDR is not bracketed by the measured rates."
     )
-    table = Table("curves", caption, heads, lines, raw_heads, raw, frozenset({0, 1, 2}))
+    table = Table("curves", caption, heads, lines, raw_heads, raw, frozenset({0, 1, 2, 3}))
     return Chapter("all", "All curves", tables=[table] if lines else [])
 
 
@@ -223,7 +233,11 @@ def _each(curves: Sequence[Measured]) -> Chapter:
     pictures = []
     for number, curve in enumerate(curves, start=1):
         title = f"{name(curve.setting)}; {setting_words(curve.setting, settings)}"
-        said = [judge.reason(curve.found, RULES[DEFAULT_RULE]), *(_sentence(remark) for remark in curve.remarks)]
+        verdict = load_loss.verdict_words(curve.found, DEFAULT_RULE)
+        said = [
+            f"{verdict}. {judge.reason(curve.found, RULES[DEFAULT_RULE])}",
+            *(_sentence(remark) for remark in curve.remarks),
+        ]
         pictures.append(
             Picture(
                 f"curve-{number:02}-{curve.setting.subject.replace('/', '-')}",

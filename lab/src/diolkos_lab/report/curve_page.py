@@ -8,10 +8,10 @@ from pathlib import Path
 
 from diolkos_lab import procedures, summary
 from diolkos_lab.curve import judge
-from diolkos_lab.curve.judge import BAD, GOOD
+from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, UNDECIDED
 from diolkos_lab.curves import LOAD, Measured
 from diolkos_lab.procedures import Found
-from diolkos_lab.report import curve_chapters, procedure_chapters, short_page
+from diolkos_lab.report import chapters, curve_chapters, procedure_chapters, short_page
 from diolkos_lab.report.read import Results
 from diolkos_lab.samples import folder as samples_folder
 
@@ -27,6 +27,10 @@ WORDS = (
     ("forwarded", "conditional throughput: what gets through at the lower bound of a rate that MLRsearch found"),
     ("TIR", "throughput increase ratio: the share of the load added since the rate before that gets through"),
     ("GOOD", "saturation (TIR below 0.1) sets in at the first rate after 0.5 % is exceeded, and holds at every later one"),
+    (
+        "by intervals",
+        "GOOD or BAD where the 95 % intervals of TIR say so together; undecided where chance can have made the paper's word",
+    ),
     ("generator-bound", "generator and sink alone do not reach twice the highest rate, so they may be what was measured"),
     (
         "distrusted",
@@ -45,6 +49,7 @@ def write(results: Results) -> Path:
     result = samples_folder.whole(results.contents)
     curves, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
     own = [
+        chapters.glance_with_blocks(results),
         *procedure_chapters.chapters(found),
         *(curve_chapters.chapters(results, curves) if curves or not found else []),
     ]
@@ -66,6 +71,9 @@ def lead(curves: Sequence[Measured]) -> str:
     )
     if count[BAD]:
         answer += f" {count[BAD]} are BAD: the path carries more beyond that rate, or its end was not reached."
+    undecided = sum(curve.found.firm[DEFAULT_RULE] == UNDECIDED for curve in curves if curve.trusted)
+    if undecided:
+        answer += f" By their intervals, {undecided} of the {firm} {'is' if undecided == 1 else 'are'} undecided."
     if count["not trusted"]:
         answer += f" {count['not trusted']} more were measured, but are not trusted."
     return answer

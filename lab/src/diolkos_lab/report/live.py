@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import vl_convert
 from markupsafe import Markup
 
 from diolkos_lab.report.charts import VEGA_LITE, helpers
@@ -44,14 +43,14 @@ def script() -> str:
 
 
 @cache
-def prepare() -> Future[str]:
+def prepare() -> Future[Any]:
     """Begin to make Vega's script, which takes a second, while others compute."""
-    return helpers.submit(vl_convert.javascript_bundle, vl_version=VEGA_LITE)
+    return helpers.submit("javascript_bundle", vl_version=VEGA_LITE)
 
 
 def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, as vl-convert carries them."""
-    return prepare().result()
+    return str(prepare().result())
 
 
 def specifications(specs: Mapping[str, dict[str, Any]]) -> Markup:
@@ -70,9 +69,9 @@ def listed(files: Mapping[str, str | bytes]) -> Markup:
 
 
 def downloads(files: Mapping[str, str | bytes]) -> Markup:
-    """A data block with files by their names; bytes are kept in base64."""
-    plain = {name: each if isinstance(each, str) else {"base64": _base64(each)} for name, each in files.items()}
-    return _packed("files", json.dumps(plain).encode())
+    """A data block with files by their names; bytes are kept as letters of the same numbers, which compress well."""
+    plain = {name: each if isinstance(each, str) else {"bytes": each.decode("latin-1")} for name, each in files.items()}
+    return _packed("files", json.dumps(plain, ensure_ascii=False).encode())
 
 
 def _json(name: str, value: object) -> Markup:

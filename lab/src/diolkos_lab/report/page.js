@@ -44,7 +44,7 @@
   const TYPES = { csv: "text/csv", pdf: "application/pdf", svg: "image/svg+xml" };
   const download = async (name) => {
     const file = (await files())[name];
-    const content = file.base64 ? Uint8Array.from(atob(file.base64), (letter) => letter.charCodeAt(0)) : file;
+    const content = file.bytes === undefined ? file : Uint8Array.from(file.bytes, (letter) => letter.charCodeAt(0));
     save(name.split("/").pop(), content, TYPES[name.split(".").pop()] ?? "application/octet-stream");
   };
 

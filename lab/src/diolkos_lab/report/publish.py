@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -59,7 +60,7 @@ def page(
     room = MOST - len(text.encode())
     carried = dict(files)
     for name, still in sorted(stills.items(), key=lambda each: len(each[1].pdf)):
-        room -= 4 * len(still.pdf) // 3  # base64 inside of base64, and compressed in between, ends at about this
+        room -= 4 * len(gzip.compress(still.pdf)) // 3  # in base64
         if room > 0:
             carried[f"pictures/{name}.pdf"] = still.pdf
     return made(carried) if len(carried) > len(files) else text

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from diolkos_lab.report import capacity_chapter, session_chapters, short_page
+from diolkos_lab.report import capacity_chapter, chapters, session_chapters, short_page
 from diolkos_lab.report.quantities import count, listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.words import outcome, trial_counts
@@ -34,7 +34,11 @@ def write(results: Results) -> Path:
     trials = results.contents.trials
     new_flows, capacities = (Samples(t for t in trials if t["load"] == load) for load in (NEW_FLOWS, CAPACITY))
     asked = _loads(results)
-    body = [*session_chapters.chapters(results, new_flows), capacity_chapter.chapter(capacities)]
+    body = [
+        chapters.glance_with_blocks(results),
+        *session_chapters.chapters(results, new_flows),
+        capacity_chapter.chapter(capacities),
+    ]
     claims = [lead(results)] if NEW_FLOWS in asked or results.verdicts else []
     answer = [*claims, *([capacity_chapter.lead(capacities)] if CAPACITY in asked else [])]
     return short_page.write(results, body, " ".join(answer), trust(results), WORDS)

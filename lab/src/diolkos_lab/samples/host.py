@@ -14,7 +14,7 @@ from diolkos_lab.topology.precedence import slice_ns
 
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
-PACKAGES = ("diolkos-lab", "jinja2", "matplotlib", "numpy", "pydantic", "pyroute2", "rich", "scipy", "typer")
+PACKAGES = ("altair", "diolkos-lab", "jinja2", "numpy", "pydantic", "pyroute2", "rich", "scipy", "typer", "vl-convert-python")
 TOOLS = {
     "iperf3": ["iperf3", "--version"],
     "diolkos-pktgen": ["diolkos-pktgen", "--version"],

@@ -7,6 +7,7 @@ One module for each chart; `theme` has what all share.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,11 @@ def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, Still]:
     Vega draws one picture after the other; meanwhile helpers make the rest of its SVG.
     """
     specs = {picture.name: spec(picture) for picture in pictures}
-    drawn = {name: (text := svg(found), helpers.submit(png, text), helpers.submit(pdf, text)) for name, found in specs.items()}
+    drawn = {}
+    for name, found in specs.items():
+        text = svg(found)
+        waiting = helpers.submit("svg_to_png", svg=text, scale=PNG_SCALE), helpers.submit("svg_to_pdf", svg=text)
+        drawn[name] = (text, *waiting)
     stills = {}
     for name, (text, image, document) in drawn.items():
         folder.write(f"{name}.svg", text)
@@ -63,7 +68,10 @@ def spec(picture: Picture) -> dict[str, Any]:
 
 
 def svg(specification: dict[str, Any]) -> str:
-    return vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE)
+    drawn = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE)
+    for number, name in enumerate(dict.fromkeys(re.findall(r'id="(clip\d+)"', drawn))):  # which Vega counts by the process
+        drawn = drawn.replace(f'id="{name}"', f'id="c{number}"').replace(f"url(#{name})", f"url(#c{number})")
+    return drawn
 
 
 def png(drawn: str, scale: float = PNG_SCALE) -> bytes:
@@ -79,6 +87,8 @@ def pdf(drawn: str) -> bytes:
 def inline(drawn: str, prefix: str) -> str:
     """An SVG made fit to stand in a page: own ids, and colours by CSS variable, so that it follows a dark page."""
     text = drawn[drawn.index("<svg") :].replace("url(#", f"url(#{prefix}-").replace(' id="', f' id="{prefix}-')
+    for name in ("", ":xlink"):
+        text = re.sub(f' xmlns{name}="[^"]*"', "", text, count=1)
     for name, light, _ in COLOURS:
         text = text.replace(f'"{light}"', f'"var(--{name})"')
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)

@@ -41,14 +41,18 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     names = [load_label(load) for load in loads]
     records = [record for row, blocks in found for record in _records(row, blocks, last)]
     share = ratio_of(metric) is percent
-    axis = theme.given(title=None, tickCount=3, format=".0%" if share else "~g")
+    axis = theme.given(title=None, tickCount=3, format=".0%" if share else ".5~g")
     up = theme.given(zero=False, nice=False, padding=6)
     y = alt.Y("ratio:Q", scale=up, axis=axis)
-    x = alt.X("block:Q", scale=theme.given(domain=[0.5, last + 0.5], nice=False), axis=theme.given(title="block", tickCount=6, format="d"))
+    x = alt.X(
+        "block:Q",
+        scale=theme.given(domain=[0.5, last + 0.5], nice=False),
+        axis=theme.given(title="block", tickCount=6, format="d"),
+    )
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
     base = alt.Chart().transform_filter(theme.SHOWN)
     first = base.transform_filter("datum.block == datum.first")
-    band = first.transform_filter("isValid(datum.low)").mark_rect(opacity=0.16)
+    band = first.transform_filter("isValid(datum.low)").mark_rect(fillOpacity=0.16)
     colour = theme.colour(systems)
     layers = [
         band.encode(y=alt.Y("low:Q", scale=up, axis=axis), y2="high:Q", color=colour),
@@ -111,5 +115,3 @@ def alt_text(results: Results, metric: str, loads: list[str]) -> str:
             where = f"{label(row.cell)}, {load_label(row.load)}"
             parts.append(f"{where}: {len(blocks)} blocks between {share(low)} and {share(high)}")
     return "Ratio to native of each block. " + "; ".join(parts) + "."
-
-

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import altair as alt
 import numpy as np
 
@@ -47,7 +45,7 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
     edges = np.geomspace(low, high, BINS + 1)
     strips = [record for cell, v in found for record in _strip(cell, v * unit.factor, edges, unit)]
     across = theme.given(type="log", domain=[low, high], nice=False)
-    axes = theme.given(title=f"{axis}, {unit.unit} (log scale)", tickCount=8, format="~g", grid=True)
+    axes = theme.given(title=f"{axis}, {unit.unit} (log scale)", tickCount=8, format=".5~g", grid=True)
     y = alt.Y("path:N", sort=[name for name, _ in systems], axis=theme.given(title=None, grid=False))
     colour = theme.colour(systems)
 
@@ -56,7 +54,7 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
     layers = [
         strip.mark_rect(clip=True, height={"band": 0.82}).encode(
             x=alt.X("from:Q", scale=across, axis=axes), x2="to:Q", y=y, color=colour, tooltip=tips,
-            opacity=alt.Opacity("depth:Q", scale=None),
+            fillOpacity=alt.FillOpacity("depth:Q", scale=None),
         )
     ]  # fmt: skip
     base = alt.Chart(theme.data(_percentiles(cell, v, unit) for cell, v in found)).transform_filter(theme.SHOWN)
@@ -75,7 +73,14 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
         .add_params(theme.zooming(encodings=["x"])),
         base.mark_text(align="left", clip=False, dx=8).encode(x=alt.value("width"), y=y, text="text:N"),
     ]  # fmt: skip
-    title = {"text": "median / P95 / P99", "anchor": "end", "fontWeight": "normal", "fontSize": 11, "color": theme.SOFT, "dx": 84}
+    title = {
+        "text": "median / P95 / P99",
+        "anchor": "end",
+        "fontWeight": "normal",
+        "fontSize": 11,
+        "color": theme.SOFT,
+        "dx": 84,
+    }
     drawn = theme.layer(*layers, width=width, height={"step": ROW}, title=title)
     return theme.themed(drawn, systems, zoom=True, beside=extent + TEXT_WIDTH)
 

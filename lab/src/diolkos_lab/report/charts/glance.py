@@ -70,6 +70,8 @@ def mark(cell: Cell, row: Row | None) -> Mark:
     trusted = "ratio" not in row.distrusted
     failed = failures(row)
     said = text(row) + (f", {failed} of {row.trials} failed" if failed else "")
+    if failed == row.trials:
+        said = f"all {count(failed, 'trial')} failed"
     return Mark(
         label(cell),
         look(cell),

@@ -1,27 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Processes that convert while this one computes: vl-convert keeps the interpreter to itself as long as it works."""
+"""Processes that convert while this one computes: vl-convert keeps the interpreter to itself as long as it works.
+
+They are programs of their own, not copies of this process, whose threads a copy would lack. They end with it.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+import pickle
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import ParamSpec, TypeVar
+from typing import Any
 
-P = ParamSpec("P")
-R = TypeVar("R")
 MOST = 3
+# One request after the other: the name of a function of vl-convert, and what it is called with.
+PROGRAM = """
+import pickle, sys, vl_convert
+while True:
+    try:
+        name, arguments = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
+    try:
+        answer = getattr(vl_convert, name)(**arguments), None
+    except Exception as problem:
+        answer = None, str(problem)
+    pickle.dump(answer, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+"""
+_own = threading.local()
 
 
-def submit(work: Callable[P, R], *arguments: P.args, **keys: P.kwargs) -> Future[R]:
-    """Let a helper do it. The first call makes the helpers, as copies of this process; they end with it."""
-    return _pool(os.getpid()).submit(work, *arguments, **keys)
+def submit(name: str, **arguments: Any) -> Future[Any]:
+    """Let a helper call the function `name` of vl-convert."""
+    return _threads().submit(_ask, name, arguments)
 
 
 @cache
-def _pool(_process: int) -> ProcessPoolExecutor:
-    """One for each process, since a copy of one has no helpers."""
-    processes = max(1, min(len(os.sched_getaffinity(0)) - 1, MOST))
-    return ProcessPoolExecutor(processes, multiprocessing.get_context("fork"))
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, min(len(os.sched_getaffinity(0)) - 1, MOST)))
+
+
+def _ask(name: str, arguments: dict[str, Any]) -> Any:
+    if not hasattr(_own, "helper"):
+        command = [sys.executable, "-P", "-c", PROGRAM]  # -P: nothing is imported from the working directory
+        _own.helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+    pickle.dump((name, arguments), _own.helper.stdin)
+    _own.helper.stdin.flush()
+    value, problem = pickle.load(_own.helper.stdout)
+    if problem:
+        raise ValueError(problem)
+    return value

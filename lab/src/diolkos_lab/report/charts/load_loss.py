@@ -18,7 +18,7 @@ from diolkos_lab.curve.crossing import PDR
 from diolkos_lab.curve.judge import GOOD, Judgement, rate_text, reason
 from diolkos_lab.curve.saturation import ETA, RULES
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.theme import BLUE, ORANGE, SHADE, SOFT, Spec, Record
+from diolkos_lab.report.charts.theme import BLUE, ORANGE, SHADE, SOFT, Record, Spec
 
 GREEN, RED = theme.GOOD, theme.BAD
 FLOOR = 1e-6  # no trial of reasonable length tells smaller ratios apart
@@ -40,7 +40,15 @@ def draw(found: Judgement, title: str, rule: str) -> Spec:
     saturated = found.saturation[rule]
     marks = [*_saturated(mega, saturated, span), *_pdr(found, span)]
     half = (TALL - 58) / 2
-    loss = theme.layer(*marks, _loss(found, span), _width(found, span), resolve=theme.independent("y"), width=LEFT, height=TALL)
+    loss = theme.layer(
+        *marks,
+        *_pdr_name(found, span),
+        _loss(found, span),
+        _width(found, span),
+        resolve=theme.independent("y"),
+        width=LEFT,
+        height=TALL,
+    )
     delivery = theme.layer(*marks, *_delivery(found, span), width=RIGHT, height=half)
     increase = theme.layer(*marks, *_increase(found, span), width=RIGHT, height=half)
     head = {"text": wrap(title, COLUMNS), "subtitle": _head(found, rule), "subtitleColor": SOFT, "subtitleFontSize": 11,
@@ -69,7 +77,7 @@ def _head(found: Judgement, rule: str) -> list[str]:
 def loads_axis(span: tuple[float, float], log: bool = False) -> dict[str, Any]:
     """The horizontal axis of every panel; a field is given with it."""
     scale = theme.given(domain=list(span), type="log" if log else "linear", nice=False)
-    return {"scale": scale, "axis": theme.given(title=LOADS, tickCount=6, format="~g")}
+    return {"scale": scale, "axis": theme.given(title=LOADS, tickCount=6, format=".5~g")}
 
 
 def loss_scale() -> dict[str, Any]:
@@ -147,9 +155,22 @@ def _pdr(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     if found.pdr_ci95 and np.isfinite(found.pdr_ci95).all():
         text += f" ({rate_text(*found.pdr_ci95)})"
         ends = {"load": found.pdr_ci95[0] / 1e6, "to": found.pdr_ci95[1] / 1e6}
-        marks.append(_chart([ends]).mark_rect(color=GREEN, opacity=0.13, clip=True).encode(x=_x(span), x2="to:Q"))
+        marks.append(_chart([ends]).mark_rect(color=GREEN, fillOpacity=0.13, clip=True).encode(x=_x(span), x2="to:Q"))
     line = _chart([{"load": found.pdr.rate / 1e6, "text": text}]).mark_rule(color=GREEN, strokeWidth=1.4, clip=True)
     return [*marks, line.encode(x=_x(span), tooltip=theme.tooltip(text="PDR@0.5 %"))]
+
+
+def _pdr_name(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
+    """Beside the stroke at the top of the first panel, on the side that has room."""
+    if found.pdr.rate is None:
+        return []
+    at = found.pdr.rate / 1e6
+    left = at > (span[0] + span[1]) / 2
+    words = ["PDR@0.5 %", rate_text(found.pdr.rate)]
+    text = _chart([{"load": at, "text": words}]).mark_text(
+        align="right" if left else "left", baseline="top", dx=-4 if left else 4, dy=4, color=GREEN, fontSize=10, clip=False
+    )
+    return [text.encode(x=_x(span), y=alt.value(0), text="text:N")]
 
 
 def _level(field: str, value: float, said: str, colour: str, scale: dict[str, Any], align: str = "right") -> list[alt.Chart]:
@@ -167,7 +188,7 @@ def _loss(found: Judgement, span: tuple[float, float]) -> Spec:
     along, line, edge = along_the_loads(found)
     curve = _chart([{"load": a, "plr": p, "edge": e} for a, p, e in zip(along, line, edge, strict=True)])
     y = alt.Y("plr:Q", **scale)
-    band = curve.mark_area(color=BLUE, opacity=0.2, clip=True).encode(x=_x(span), y=y, y2="edge:Q")
+    band = curve.mark_area(color=BLUE, fillOpacity=0.2, clip=True).encode(x=_x(span), y=y, y2="edge:Q")
     dots = _chart(points(found)).mark_point(color=BLUE, filled=True, size=45, opacity=1, clip=True)
     dots = dots.encode(x=_x(span), y=y, tooltip=theme.tooltip(**TIPS)).add_params(theme.zooming("zoom_loss"))
     said = "PDR@0.5 % is not bracketed" if found.pdr.rate is None else "0.5 %"
@@ -183,7 +204,9 @@ def _width(found: Judgement, span: tuple[float, float]) -> Spec:
         for load, width in zip(found.curve.rates, widths, strict=True)
         if np.isfinite(width)
     ]
-    axis = theme.given(title="ΔUCL95 = (UCL95 − PLR) / PLR", titleColor=ORANGE, orient="right", grid=False, values=[0, 0.5, 1, 1.5, 2])
+    axis = theme.given(
+        title="ΔUCL95 = (UCL95 − PLR) / PLR", titleColor=ORANGE, orient="right", grid=False, values=[0, 0.5, 1, 1.5, 2]
+    )
     y = alt.Y("width:Q", scale=theme.given(domain=[0, WIDEST], nice=False), axis=axis)
     base = _chart(records).encode(x=_x(span), y=y, tooltip=theme.tooltip(text="ΔUCL95"))
     shape = alt.ShapeValue("circle", condition={"test": "datum.beyond", "value": "triangle-up"})
@@ -192,7 +215,10 @@ def _width(found: Judgement, span: tuple[float, float]) -> Spec:
 
 
 def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
-    scale = {"scale": theme.given(domain=list(DELIVERY), nice=False, clamp=True), "axis": theme.given(title="delivery ratio", tickCount=5)}
+    scale = {
+        "scale": theme.given(domain=list(DELIVERY), nice=False, clamp=True),
+        "axis": theme.given(title="delivery ratio", tickCount=5),
+    }
     curve = found.curve
     records = [
         {**record, "ratio": ratio, "low": 1 - high, "high": 1 - low, "below": bool(ratio < DELIVERY[0])}
@@ -202,8 +228,10 @@ def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     x = alt.X("load:Q", scale=loads_axis(span)["scale"], axis=theme.given(title=None, labels=False, tickCount=6))
     y = alt.Y("ratio:Q", **scale)
     shape = alt.ShapeValue("circle", condition={"test": "datum.below", "value": "triangle-down"})
-    dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(x=x, y=y, shape=shape, tooltip=theme.tooltip(**TIPS))
-    band = base.mark_area(color=BLUE, opacity=0.2).encode(x=x, y=alt.Y("low:Q", **scale), y2="high:Q")
+    dots = base.mark_point(color=BLUE, filled=True, size=40, opacity=1).encode(
+        x=x, y=y, shape=shape, tooltip=theme.tooltip(**TIPS)
+    )
+    band = base.mark_area(color=BLUE, fillOpacity=0.2).encode(x=x, y=alt.Y("low:Q", **scale), y2="high:Q")
     return [*_level("ratio", 1 - PDR, "", GREEN, scale), band, base.mark_line(color=BLUE).encode(x=x, y=y), dots]
 
 
@@ -229,5 +257,3 @@ def _increase(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     bars = bars.encode(x=_x(span), y=alt.Y("low:Q", **scale), y2="high:Q")
     across = _level("tir", ETA, f"η = {ETA}", RED, scale, "left")
     return [*across, bars, base.mark_line(color=BLUE).encode(x=_x(span), y=y), dots]
-
-

@@ -13,13 +13,13 @@ from diolkos_lab.curve.crossing import PDR
 from diolkos_lab.curve.judge import Judgement, rate_text
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.load_loss import TIPS, along_the_loads, loads_axis, loss_scale, points, verdict_colour
-from diolkos_lab.report.charts.theme import SOFT, Spec, Record
+from diolkos_lab.report.charts.theme import SOFT, Record, Spec
 from diolkos_lab.report.systems import INK, Look
 
 FAR = 5.0  # times the lowest load that the highest is, from which on loads are drawn on a logarithmic axis
 PANEL, TALL = 300, 250  # pixels
 TABLE = 700
-AT = {"name": 26, "pdr": 400, "verdict": 575, "firm": TABLE}  # pixels of the columns
+AT = {"name": 26, "pdr": 385, "verdict": 580, "firm": TABLE}  # pixels of the columns
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _loss(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: tuple
     tips = theme.tooltip(path="system", **TIPS)
     return theme.layer(
         limit,
-        _chart(lines).mark_area(opacity=0.18, clip=True).encode(x=x, y=y, y2="edge:Q", color=colour),
+        _chart(lines).mark_area(fillOpacity=0.18, clip=True).encode(x=x, y=y, y2="edge:Q", color=colour),
         _chart(lines).mark_line(clip=True).encode(x=x, y=y, color=colour),
         _chart(dots)
         .mark_point(filled=True, size=36, opacity=1, clip=True)
@@ -84,13 +84,13 @@ def _delivered(entries: Sequence[Entry], systems: list[tuple[str, Look]], span: 
     values = [record["delivered"] for record in records]
     domain = [min(values) / 1.3, 1.3 * max(values)] if far else [0, 1.08 * max(values)]
     scale = theme.given(domain=domain, type="log" if far else "linear", nice=False)
-    axis = theme.given(title="delivered, Mpps", tickCount=6, format="~g")
+    axis = theme.given(title="delivered, Mpps", tickCount=6, format=".5~g")
     x, y, colour = alt.X("load:Q", **loads_axis(span, far)), alt.Y("delivered:Q", scale=scale, axis=axis), theme.colour(systems)
     lossless = alt.Chart(theme.data([{"load": end, "delivered": end} for end in span]))
     return theme.layer(
         lossless.mark_line(color=SOFT, strokeWidth=1, strokeDash=[1, 3], clip=True).encode(x=x, y=y),
         _chart(records)
-        .mark_area(opacity=0.18, clip=True)
+        .mark_area(fillOpacity=0.18, clip=True)
         .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=colour),
         _chart(records).mark_line(clip=True).encode(x=x, y=y, color=colour),
         _chart(records)
@@ -128,7 +128,7 @@ def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str)
         layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=alt.value(at), y=y, text=f"{field}:N"))
         words = base.mark_text(align=align, fontWeight="bold" if field == "verdict" else "normal")
         words = words.encode(x=alt.value(at), y=y, text=f"{field}:N")
-        layers.append(words.encode(color=alt.Color("hue:N", scale=None)) if field == "verdict" else words)
+        layers.append(words.encode(color=alt.Color("hue:N", scale=None, legend=None)) if field == "verdict" else words)
     keys = {"name": "table", "width": TABLE, "height": {"step": theme.ROW}}
     return theme.layer(*layers, **keys, resolve=theme.independent("color"))
 

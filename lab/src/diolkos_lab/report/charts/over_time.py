@@ -13,8 +13,8 @@ from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.over_time import Line, Panel, panels
 from diolkos_lab.report.quantities import NONE, Scale, scale
-from diolkos_lab.report.read import Results
-from diolkos_lab.report.systems import label, short_label
+from diolkos_lab.report.read import Cell, Results
+from diolkos_lab.report.systems import label, order, short_label
 
 LOADS: dict[RowMetric, list[str]] = {"throughput": ["tcp-upload", "tcp-download"], "rtt": ["ping"]}
 # A system this close to native shares its axis; only those far below need one of their own.
@@ -31,8 +31,8 @@ def draw(shown: Sequence[Panel], quantity: RowMetric, log: bool) -> Spec:
     """All systems on one scale."""
     unit = _unit(shown, quantity)
     axis = f"{METRICS[quantity].axis}, {unit.unit}" + (" (log scale)" if log else "")
-    each = [_panel(panel, panel.lines, unit, axis, log, _domain(panel.lines, unit, log), number, _width(shown))
-            for number, panel in enumerate(shown)]  # fmt: skip
+    cells = _cells(shown)
+    each = [_panel(panel, panel.lines, cells, unit, axis, log, number, _width(shown)) for number, panel in enumerate(shown)]
     return _together(each, shown)
 
 
@@ -57,7 +57,7 @@ def draw_two_scales(shown: Sequence[Panel], log: bool) -> Spec:
         sides = []
         for group, side in zip(split(panel.lines), ("left", "right"), strict=True):
             axis = f"{side} scale, {unit.unit}" + (" (log)" if log else "")
-            drawn = _panel(panel, group, unit, axis, log, _domain(group, unit, log), number, _width(shown) - 50, side)
+            drawn = _panel(panel, group, _cells(shown), unit, axis, log, number, _width(shown) - 50, side)
             sides.append(drawn)
         shared = {key: sides[0].pop(key) for key in ("title", "width", "height")}
         sides[1] = {"layer": sides[1]["layer"]}
@@ -66,39 +66,45 @@ def draw_two_scales(shown: Sequence[Panel], log: bool) -> Spec:
 
 
 def _together(each: Sequence[Spec], shown: Sequence[Panel]) -> Spec:
-    systems = theme.looks(line.cell for panel in shown for line in panel.lines)
+    systems = theme.looks(_cells(shown))
     columns = 2 if len(each) > 1 else 1
     shared = {"scale": dict.fromkeys(("color", "strokeDash", "shape"), "shared")}
     return theme.themed(theme.grid(*each, columns=columns, resolve=shared), systems, zoom=True)
 
 
 def _panel(
-    panel: Panel, each: Sequence[Line], unit: Scale, title: str, log: bool, domain: tuple[float, float], number: int,
-    width: int, side: str = "",
+    panel: Panel, each: Sequence[Line], cells: Sequence[Cell], unit: Scale, title: str, log: bool, number: int, width: int,
+    side: str = "",
 ) -> Spec:  # fmt: skip
-    cells = [line.cell for line in panel.lines]
-    systems = theme.looks(cells)
+    """`cells` are those of all panels, so that a system has one colour in all."""
+    systems, domain = theme.looks(cells), _domain(each, unit, log)
     base = alt.Chart(theme.data(record for n, line in enumerate(each) for record in _records(line, unit, domain[0], n)))
     base = base.transform_filter(theme.SHOWN)
     times = theme.given(domain=[panel.start, panel.end], nice=False)
-    x = alt.X("t:Q", scale=times, axis=theme.given(title="time in the trial, s", tickCount=6, format="~g"))
+    x = alt.X("t:Q", scale=times, axis=theme.given(title="time in the trial, s", tickCount=6, format=".5~g"))
     up = theme.given(type="log" if log else "linear", domain=list(domain), nice=False)
     orient = "right" if side == "right" else "left"
-    axis = theme.given(title=title, orient=orient, grid=side != "right", tickCount=6, format="~g")  # type: ignore[arg-type]
+    axis = theme.given(title=title, orient=orient, grid=side != "right", tickCount=6, format=".5~g")  # type: ignore[arg-type]
     y = alt.Y("mean:Q", scale=up, axis=axis)
-    band = base.mark_area(opacity=0.18, clip=True).encode(
+    band = base.mark_area(fillOpacity=0.18, clip=True).encode(
         x=x, y=alt.Y("low:Q", scale=up, axis=axis), y2="high:Q", color=theme.colour(systems, legend=True)
     )
     tips = theme.tooltip(path="system", at="time", text="mean", interval="95 % interval", trials="trials")
     line = base.mark_line(clip=True, interpolate="linear").encode(
         x=x, y=y, color=theme.colour(systems, legend=True), strokeDash=theme.dash(systems, theme.dashed(cells)), tooltip=tips
     )
-    marked = base.transform_filter("datum.marked").mark_point(size=32, filled=True, clip=True, opacity=1).encode(
-        x=x, y=y, color=theme.colour(systems, legend=True), shape=theme.shape(systems, legend=True)
+    marked = (
+        base.transform_filter("datum.marked")
+        .mark_point(size=32, filled=True, clip=True, opacity=1)
+        .encode(x=x, y=y, color=theme.colour(systems, legend=True), shape=theme.shape(systems, legend=True))
     )
-    hover = base.mark_point(size=90, opacity=0, filled=True, clip=True).encode(x=x, y=y, tooltip=tips)
+    hover = base.mark_point(size=90, fillOpacity=0, filled=True, clip=True).encode(x=x, y=y, tooltip=tips)
     hover = hover.add_params(theme.zooming(f"zoom{number}{side}"))
     return theme.layer(band, line, marked, hover, title=panel.title, width=width, height=HEIGHT)
+
+
+def _cells(shown: Sequence[Panel]) -> list[Cell]:
+    return sorted({line.cell for panel in shown for line in panel.lines}, key=order)
 
 
 def _width(shown: Sequence[Panel]) -> int:

@@ -71,13 +71,11 @@ def _span(panel: Panel) -> Interval:
     return 0.0, 1.08 * max([*ends, panel.reference or 0]) or 1.0
 
 
-def _panel(
-    panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int
-) -> Spec:
+def _panel(panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int) -> Spec:
     low, high = span
     names = [mark.path for mark in panel.marks]
     scale = theme.given(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
-    axis = theme.given(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else "~g", grid=False)
+    axis = theme.given(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else ".5~g", grid=False)
     across = alt.X("value:Q", scale=scale, axis=axis)
     sort: list[str] = names
     beside = alt.Y(f"{theme.PATH}:N", sort=sort, axis=theme.given(title=None, minExtent=extent, grid=True))

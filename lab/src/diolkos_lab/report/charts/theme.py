@@ -79,6 +79,7 @@ CONFIG: dict[str, Any] = {
     "header": {"labelColor": INK, "labelFontSize": 11, "titleColor": INK, "labelLimit": 230},
     "text": {"color": INK, "fontSize": 11},
     "line": {"strokeWidth": 1.8},
+    "mark": {"color": INK},
 }
 
 
@@ -90,7 +91,6 @@ def themed(chart: Spec, systems: Sequence[tuple[str, Look]] = (), zoom: bool = F
     named = [{"name": name, "colour": each.light} for name, each in systems]
     datasets: dict[int, tuple[str, Rows]] = {}
     return {
-        "$schema": alt.SCHEMA_URL,
         "config": CONFIG,
         "usermeta": {"systems": named, "zoom": zoom, "width": WIDTH, "beside": round(beside)},
         **_gathered(chart, datasets),
@@ -198,9 +198,7 @@ def shape(systems: Sequence[tuple[str, Look]], legend: bool = False) -> alt.Shap
 
 def dash(systems: Sequence[tuple[str, Look]], dashed: Iterable[str]) -> alt.StrokeDash:
     marked = set(dashed)
-    scale = given(
-        domain=[name for name, _ in systems], range=[DASHED if name in marked else [1, 0] for name, _ in systems]
-    )
+    scale = given(domain=[name for name, _ in systems], range=[DASHED if name in marked else [1, 0] for name, _ in systems])
     return alt.StrokeDash(f"{PATH}:N", scale=scale, title=None)
 
 
