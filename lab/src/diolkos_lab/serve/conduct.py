@@ -22,7 +22,7 @@ def serve(folder: Path, host: str, port: int, say: Callable[[str], None]) -> Non
     with Index([folder]) as index:
         site = Site(f"Runs in {folder.resolve().name or folder}", index)
         found = index.listing()
-        live.prepare()  # makes the processes that draw, while there are neither threads nor a socket to inherit
+        live.prepare()  # takes a second, in a process beside this one
         with Server(site, host, port) as server:
             if not server.loopback:
                 say("Everybody who reaches this address can read the results.")
