@@ -74,6 +74,7 @@ wanted_to_run() {
 	want "curl" "command -v curl" "curl"
 	want "dnsperf" "command -v dnsperf" "dnsperf"
 	want "traceroute" "command -v traceroute" "traceroute"
+	want "chromium, for tests of the page" "command -v chromium && command -v chromedriver" "chromium chromium-driver"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
 }
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from diolkos_lab.report.quantities import MINUS, THIN, factor, listing, percent, times
+import math
+
+from diolkos_lab.report.quantities import ENDLESS, MINUS, THIN, factor, listing, percent, times
 from diolkos_lab.report.read import Interval, Row
 from diolkos_lab.report.systems import baseline_label
 
@@ -34,6 +36,8 @@ def longer(ratio: float, ci: Interval | None) -> str:
 
 
 def _signed(ratio: float) -> str:
+    if math.isinf(ratio):
+        return f"+{ENDLESS}"
     change = 100 * (ratio - 1)
     decimals = 0 if abs(change) >= 1 else 1
     return f"{change:+.{decimals}f}{THIN}%".replace("-", MINUS)

@@ -14,8 +14,9 @@ LARGEST = 1e30  # of a number, so that squares and quotients stay finite
 SMALLEST = 1e-30  # likewise; what is nearer to zero is taken for zero
 DEEPEST = 32  # levels of objects and lists in each other
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # save tab and newline; a terminal obeys the others
-_MAY_HAVE_CONTROL = re.compile(r"\\u00|\\[bfr]|[\x7f-\x9f]")
+# Save tab and newline; a terminal obeys the others. The last two end a line in JavaScript, of which charts are made.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_MAY_HAVE_CONTROL = re.compile(r"\\u00|\\u202|\\[bfr]|[\x7f-\x9f\u2028\u2029]")
 
 
 def read_object(text: str) -> dict[str, Any]:

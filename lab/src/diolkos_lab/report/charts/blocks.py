@@ -50,8 +50,12 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         axis=theme.given(title="block", tickCount=6, format="d"),
     )
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
-    base = alt.Chart().transform_filter(theme.SHOWN)
-    first = base.transform_filter("datum.block == datum.first")
+    # A cell without records would let the cells behind it move into its place.
+    seen = {(record["path"], record["load"]) for record in records}
+    empty = [(name, load) for name, _ in systems for load in names if (name, load) not in seen]
+    records += [{"path": name, "load": load, "beyond": False} for name, load in empty]
+    base = alt.Chart()
+    first = base.transform_filter("isValid(datum.block) && datum.block == datum.first")
     band = first.transform_filter("isValid(datum.low)").mark_rect(fillOpacity=0.16)
     colour = theme.colour(systems)
     layers = [
@@ -67,6 +71,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
     grid = {
         "data": {"name": theme.data(records).values},
+        "transform": [{"filter": theme.SHOWN}],
         "facet": {
             "row": {"field": "path", "type": "nominal", "sort": [name for name, _ in systems], "title": None, "header": header},
             "column": {

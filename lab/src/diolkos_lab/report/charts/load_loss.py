@@ -173,7 +173,9 @@ def _pdr_name(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     return [text.encode(x=_x(span), y=alt.value(0), text="text:N")]
 
 
-def _level(field: str, value: float, said: str, colour: str, scale: dict[str, Any], align: str = "right") -> list[alt.Chart]:
+def _level(
+    field: str, value: float, said: str, colour: str, scale: dict[str, Any], align: theme.Align = "right"
+) -> list[alt.Chart]:
     """A dashed line across, with its name at one end."""
     base = _chart([{field: value, "text": said}])
     y = alt.Y(f"{field}:Q", **scale)
@@ -215,7 +217,7 @@ def _width(found: Judgement, span: tuple[float, float]) -> Spec:
 
 
 def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
-    scale = {
+    scale: dict[str, Any] = {
         "scale": theme.given(domain=list(DELIVERY), nice=False, clamp=True),
         "axis": theme.given(title="delivery ratio", tickCount=5),
     }
@@ -236,7 +238,10 @@ def _delivery(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
 
 
 def _increase(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
-    scale = {"scale": theme.given(domain=list(INCREASE), nice=False, clamp=True), "axis": theme.given(title="TIR", tickCount=5)}
+    scale: dict[str, Any] = {
+        "scale": theme.given(domain=list(INCREASE), nice=False, clamp=True),
+        "axis": theme.given(title="TIR", tickCount=5),
+    }
     records = [
         {
             "load": load / 1e6, "tir": tir, "low": low, "high": high, "tip": rate_text(load), "text": f"{tir:.2f}",

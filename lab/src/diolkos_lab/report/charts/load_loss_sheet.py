@@ -124,7 +124,7 @@ def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str)
     )
     layers = [marks]
     for field, at in AT.items():
-        align = "right" if field == "firm" else "left"
+        align: theme.Align = "right" if field == "firm" else "left"
         layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=alt.value(at), y=y, text=f"{field}:N"))
         words = base.mark_text(align=align, fontWeight="bold" if field == "verdict" else "normal")
         words = words.encode(x=alt.value(at), y=y, text=f"{field}:N")

@@ -84,7 +84,7 @@ def _panel(
     x = alt.X("t:Q", scale=times, axis=theme.given(title="time in the trial, s", tickCount=6, format=".5~g"))
     up = theme.given(type="log" if log else "linear", domain=list(domain), nice=False)
     orient = "right" if side == "right" else "left"
-    axis = theme.given(title=title, orient=orient, grid=side != "right", tickCount=6, format=".5~g")  # type: ignore[arg-type]
+    axis = theme.given(title=title, orient=orient, grid=side != "right", tickCount=6, format=".5~g")
     y = alt.Y("mean:Q", scale=up, axis=axis)
     band = base.mark_area(fillOpacity=0.18, clip=True).encode(
         x=x, y=alt.Y("low:Q", scale=up, axis=axis), y2="high:Q", color=theme.colour(systems, legend=True)

@@ -14,7 +14,7 @@ import altair as alt
 
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.theme import Record, Spec
-from diolkos_lab.report.quantities import Ends, Interval
+from diolkos_lab.report.read import Ends, Interval
 from diolkos_lab.report.systems import INK, Look
 
 CROSS = "M-1,-1L1,1M1,-1L-1,1"

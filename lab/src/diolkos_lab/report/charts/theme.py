@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 
@@ -17,6 +17,7 @@ from diolkos_lab.report.systems import INK, LOOKS, Look, label, look
 
 Spec: TypeAlias = dict[str, Any]  # of Vega-Lite
 Record: TypeAlias = dict[str, Any]
+Align: TypeAlias = Literal["left", "right"]
 
 SOFT = "#62625e"  # second-rank text
 RULE = "#d4d4cf"  # grid
@@ -151,7 +152,8 @@ class Rows(tuple[Record, ...]):
 
 def data(records: Iterable[Record]) -> alt.Data:
     """Records as JSON can hold them: numbers that are none become null."""
-    return alt.Data(values=Rows({key: _plain(value) for key, value in record.items()} for record in records))
+    rows = Rows({key: _plain(value) for key, value in record.items()} for record in records)
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]  # Altair has no types for it
 
 
 def _plain(value: Any) -> Any:
