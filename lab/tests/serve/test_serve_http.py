@@ -77,7 +77,7 @@ def test_the_list_leads_to_trends_comparisons_and_reports(serve, few: Path) -> N
     status, text, headers = browser.get("/")
     assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
     assert "6 runs." in text and text.count("data-key=") == 6
-    addresses = dict((study, address) for address, study in re.findall(r'class="trend" href="([^"]+)">([^<]+)<', text))
+    addresses = {study: address for address, study in re.findall(r'class="trend" href="([^"]+)">([^<]+)<', text)}
     assert set(addresses) == {"small", "another"}
     status, text, _ = browser.get(f"/{addresses['small']}")
     assert status == 200 and "TCP upload, throughput over the runs" in text
@@ -146,7 +146,7 @@ PATHS = [
     "/trend/0000000000000000.html",
     "//etc/passwd",
     "/etc/passwd",
-    "/index.html%0d%0aX: y",
+    "/index.html%0d%0aX:%20y",
     "/%ff%fe",
     "http://elsewhere.example/etc/passwd",
 ]
@@ -240,7 +240,9 @@ def test_connections_that_say_nothing_are_bounded(serve, few: Path) -> None:
 
 
 def test_names_of_folders_and_hosts_are_never_markup(serve, tmp_path: Path) -> None:
-    folder = runs.write(tmp_path / "results" / "<img src=x onerror=alert(1)>", host=MARKUP, kernel='" onload="x', version=MARKUP)
+    folder = runs.write(
+        tmp_path / "results" / "<img src=x onerror=alert(1)>", host=MARKUP, kernel='" onload="x', version=MARKUP
+    )
     text = (folder / "summary.json").read_text().replace('"tc"', json.dumps(MARKUP))
     (folder / "summary.json").write_text(text)
     runs.write(tmp_path / "results" / "plain", 2, host=MARKUP)

@@ -82,7 +82,7 @@ def _newer(text: str) -> str:
         ("summary.json", lambda text: text[: len(text) // 2], "summary.json is damaged"),
         ("summary.json", lambda text: "[" * 100_000, "summary.json is damaged"),
         ("summary.json", lambda text: "[1]", "summary.json is damaged"),
-        ("summary.json", lambda text: text.replace('"rows": [', '"rows": [5, '), "summary.json is damaged: rows.0"),
+        ("summary.json", lambda text: text.replace('\n "rows": [', '\n "rows": [5, '), "summary.json is damaged: rows.0"),
         ("summary.json", _newer, "summary.json has format 2; this diolkos-lab reads format 1"),
         ("summary.json", lambda text: '{"format": 2, "rows": "of another shape"}', "summary.json has format 2"),
         ("samples.jsonl", None, "It has no samples.jsonl"),
