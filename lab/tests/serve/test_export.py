@@ -23,7 +23,6 @@ from diolkos_lab.serve.index import Index
 HOSTILE = (
     "\\input{/etc/passwd} $x^2$ 50 % & #1 _a_ ~ {b} -- [c] \u202f\u2265 \u221e \u00b5s \u4e2d \u00e9 \x1b[2J \"q\" <<d>> 'e'`"
 )
-COMMANDS = {value for value in latex.SPECIAL.values() if value.startswith("\\")}
 
 
 def _export(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -56,12 +55,12 @@ def test_a_run_becomes_tables_a_paragraph_and_checksums(one: Path, tmp_path: Pat
         assert part in text
     assert r"rejected 0.0 \% of the trials." in (out / "method.tex").read_text()
     table = (out / "tables" / "throughput.tex").read_text()
-    assert r"\toprule" in table and r"diolkos tc & TCP upload & 8." in table
+    assert r"\toprule" in table and re.search(r"^diolkos tc & TCP upload & [89]\.\d+ \[[89]\.\d+--[89]\.\d+\] & ", table, re.M)
     with (out / "tables" / "throughput.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [line["system"] for line in lines] == ["native", "diolkos"]
     assert 0.85 < float(lines[1]["ratio"]) < 0.95
-    assert "at least 0.5 & met & 0.9" in (out / "tables" / "verdicts.tex").read_text()
+    assert re.search(r"at least 0\.5 & met & 0\.[89]", (out / "tables" / "verdicts.tex").read_text())
     assert {file.name: file.read_bytes() for file in one.iterdir()} == before, "the run's folder stays as it is"
 
 
@@ -74,7 +73,7 @@ def test_rejected_and_failed_trials_stand_in_the_paragraph(one: Path, tmp_path: 
         line["build"] = line["block"] // 2
     (one / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     text = " ".join(conduct.one.files(one)["method.txt"].split())
-    assert "rejected 6.2 % of the trials: steal (1). 1 trial failed and count" in text.replace("counts", "count")
+    assert "rejected 6.2 % of the trials: steal (1). 1 trial failed; a failure counts as the worst value" in text
     assert "Tayga was not measured: it is not installed." in text
     assert "from a bootstrap of builds and their blocks" in text
 
@@ -91,9 +90,8 @@ def _braces(text: str) -> int:
 @given(st.text())
 def test_no_text_is_a_command(text: str) -> None:
     found = latex.escaped(text)
-    assert set(re.findall(r"\\(?:[A-Za-z]+(?:\{\})?|.)", found.replace("$", ""))) <= {
-        each.strip("$") for each in latex.SPECIAL.values()
-    }
+    plain = found.replace(r"\$", "").replace("$", " ")
+    assert set(re.findall(r"\\(?:[A-Za-z]+(?:\{\})?|.)", plain)) <= {each.strip("$") for each in latex.SPECIAL.values()}
     assert _braces(found) == 0
     outside = re.sub(r"\\[$%&#_{}]|\$[^$]*\$", "", found)
     assert not re.search(r"[$%&#_^]", outside)
@@ -140,6 +138,13 @@ def test_runs_become_a_site_whose_links_lead_somewhere(few: Path, tmp_path: Path
             for link in re.findall(r'href="([^"#]+)"', page.read_text()):
                 assert (page.parent / link).resolve().is_file(), f"{page}: {link}"
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text), "nothing is loaded from elsewhere"
+
+
+def test_a_site_beside_the_runs_is_no_run(one: Path) -> None:
+    conduct.export(conduct.Order([one.parent], one.parent / "site", pairs=0), lambda _: None)
+    assert list((one.parent / "site").rglob("samples.jsonl")), "the site has copies"
+    with Index([one.parent]) as index:
+        assert [run.place for run in index.listing().runs] == ["one"]
 
 
 def test_neighbours_in_time_are_compared_first(few: Path) -> None:

@@ -144,6 +144,7 @@ PATHS = [
     "/run/0000000000000000/report.html",
     "/compare/{key}-0000000000000000.html",
     "/trend/0000000000000000.html",
+    "/trend/0000000000000000-0000000000000000.html",
     "//etc/passwd",
     "/etc/passwd",
     "/index.html%0d%0aX:%20y",

@@ -53,7 +53,10 @@ SPECIAL = {
     "\u2717": r"$\times$",
 }
 LIGATURES = "-,"  # two of them would become another character
-ACCENTED = range(0xC0, 0x180)  # letters that inputenc and T1 know
+# Letters that the encoding T1 has beside ASCII.
+ACCENTED = frozenset(
+    "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿĂăĄąĆćČčĎďĐđĘęĚěĞğİıĹĺĽľŁłŃńŇňŐőŒœŔŕŘřŚśŞşŠšŢţŤťŮůŰűŸŹźŻżŽž"
+)
 HEAD = r"""% Made by diolkos-lab export.
 \documentclass{article}
 \usepackage[T1]{fontenc}
@@ -78,7 +81,7 @@ def escaped(text: str) -> str:
 def _letter(letter: str) -> str:
     if letter in SPECIAL:
         return SPECIAL[letter]
-    if " " <= letter <= "~" or (ord(letter) in ACCENTED and letter.isalpha() and letter not in "ŉſ"):
+    if " " <= letter <= "~" or letter in ACCENTED:
         return letter
     return " " if unicodedata.category(letter)[0] in "CZ" else f"(U+{ord(letter):04X})"
 

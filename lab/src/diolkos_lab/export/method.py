@@ -117,5 +117,5 @@ def _guards(result: Result) -> list[str]:
     sentence = f"Guards, which look at the host and not at the outcome, rejected {share} of the trials"
     found = [f"{sentence}: {why}." if why else f"{sentence}."]
     if failed:
-        found.append(f"{count(failed, 'trial')} failed and count as the worst value that there is.")
+        found.append(f"{count(failed, 'trial')} failed; a failure counts as the worst value that there is.")
     return found

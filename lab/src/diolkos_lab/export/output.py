@@ -12,8 +12,9 @@ from diolkos_lab import open_folder
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.samples import json_text
+from diolkos_lab.serve.walk import EXPORT
 
-MARK = "export.json"
+MARK = EXPORT
 FORMAT = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}(?:/[A-Za-z0-9][A-Za-z0-9._+-]{0,200}){0,3}")
 

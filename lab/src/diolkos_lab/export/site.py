@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.report.quantities import count
 from diolkos_lab.serve.index import Index, Listing
 from diolkos_lab.serve.pages import Extent
 from diolkos_lab.serve.reading import Run
@@ -90,7 +91,7 @@ def _note(found: Listing, compared: int, reported: int) -> str:
     possible = len(nearest(found.runs, 10**9)) if len(found.runs) <= 1000 else None
     said = []
     if possible is None or compared < possible:
-        said.append(f"{compared} comparisons are in these files, of runs that are near in time.")
+        said.append(f"{count(compared, 'comparison is', 'comparisons are')} in these files, of runs that are near in time.")
     if reported < len(found.runs):
-        said.append(f"{reported} runs have a report here.")
+        said.append(f"{count(reported, 'run has', 'runs have')} a report here.")
     return " ".join(said)

@@ -24,7 +24,7 @@ from diolkos_lab.serve.reports import Reports
 Status = Literal[200, 404, 422]
 KEY = rf"[0-9a-f]{{{KEY_LENGTH}}}"
 COMPARE = re.compile(rf"compare/({KEY})-({KEY})\.html")
-TREND = re.compile(rf"trend/({KEY})\.html")
+TREND = re.compile(rf"trend/({KEY})(?:-({KEY}))?\.html")
 RUN = re.compile(rf"run/({KEY})/(.{{1,200}})")
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -61,7 +61,6 @@ class Site:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._reports = Reports(self.index)
-        self._studies: dict[str, tuple[str, Kind]] = {}  # key of a trend's page to what it is about
 
     def page(self, path: str) -> Page:
         """Never raises for what a request or a folder holds: then the page is one sentence."""
@@ -77,7 +76,7 @@ class Site:
         if found := COMPARE.fullmatch(path):
             return self._compare(found[1], found[2], path)
         if found := TREND.fullmatch(path):
-            return self._trend(found[1], path)
+            return self._trend(path)
         if (found := RUN.fullmatch(path)) and (run := self._run(found[1])):
             content = self._reports.file(run, found[2])
             if content is not None:
@@ -98,21 +97,20 @@ class Site:
         found = changes.compare(self.index, runs[0], runs[1])
         return _html(pages.comparison(found, root(path), self.extent))
 
-    def _trend(self, key: str, path: str) -> Page:
+    def _trend(self, path: str) -> Page:
+        """Of the figure that the path names, or of the first one of its study."""
         found = self.index.listing()
-        for study in _studies(found):
-            runs = [run for run in found.runs if run.study == study][: trends.MOST_RUNS]
-            if key != trend_key(study, None) and self._studies.get(key, ("", None))[0] not in ("", study):
-                continue
-            kinds = self.kinds(runs)
-            kind = next((each for each in kinds if trend_key(study, each) == key), None)
-            if kind is None and key == trend_key(study, None) and kinds:
-                kind = kinds[0]
-            if kind:
-                addresses = [(each, trend_path(study, each)) for each in kinds]
-                self._studies |= {trend_key(study, each): (study, each) for each in kinds}
-                return _html(pages.trend(study, trends.trend(kind, runs, self.index.figures), addresses, root(path)))
-        return _message("Not found", NOT_FOUND, path, 404)
+        study = next((each for each in _studies(found) if path.startswith(_trend_stem(each))), None)
+        runs = [run for run in found.runs if run.study == study][: trends.MOST_RUNS]
+        kinds = self.kinds(runs)
+        if study is None or not kinds:
+            return _message("Not found", NOT_FOUND, path, 404)
+        addresses = [(each, trend_path(study, each)) for each in kinds]
+        first = trend_path(study, None)
+        kind = next((each for each, address in addresses if path in (address, first)), None)
+        if kind is None:
+            return _message("Not found", NOT_FOUND, path, 404)
+        return _html(pages.trend(study, trends.trend(kind, runs, self.index.figures), addresses, root(path)))
 
     def kinds(self, runs: Sequence[Run]) -> list[Kind]:
         """What there are trends of."""
@@ -131,14 +129,17 @@ def compare_path(first: Run, second: Run) -> str:
     return f"compare/{first.key}-{second.key}.html"
 
 
-def trend_key(study: str, kind: Kind | None) -> str:
-    """Of the page of one figure of a study; without a figure of its first one."""
-    named = "\0".join([study, *((kind.load, kind.metric, kind.unit) if kind else ())])
-    return hashlib.sha256(named.encode()).hexdigest()[:KEY_LENGTH]
-
-
 def trend_path(study: str, kind: Kind | None) -> str:
-    return f"trend/{trend_key(study, kind)}.html"
+    """Of the page of one figure of a study; without a figure that of its first one."""
+    return _trend_stem(study) + (f"-{_key(kind.load, kind.metric, kind.unit)}" if kind else "") + ".html"
+
+
+def _trend_stem(study: str) -> str:
+    return f"trend/{_key(study)}"
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:KEY_LENGTH]
 
 
 def root(path: str) -> str:

@@ -16,6 +16,7 @@ MOST_REMARKS = 20
 MARKS = ("samples.jsonl", "summary.json")  # a folder that has one of them holds a run
 READ = ("host.json", *MARKS)  # what the list is made of
 REPORT = "report.html"
+EXPORT = "export.json"  # marks what `export` has written, which holds copies of samples
 
 Place = tuple[str, ...]  # names of folders, from the root on
 Signature = tuple[tuple[int, int, int], ...]  # of each file: inode, size and time of the last change
@@ -61,6 +62,8 @@ def _search(folder: OpenFolder, place: Place, walk: Walk) -> None:
     walk.folders += 1
     try:
         entries = {entry.name: entry for entry in folder.entries()}
+        if EXPORT in entries:
+            return
         if any(name in entries for name in MARKS):
             signature = tuple(_signs(entries[name]) for name in READ if name in entries)
             walk.found.append(Found(place, signature, REPORT in entries))
