@@ -13,9 +13,6 @@ from diolkos_lab.serve.http import Server
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.site import Site
 
-PORT = 8642
-HOST = "127.0.0.1"
-
 
 def serve(folder: Path, host: str, port: int, say: Callable[[str], None]) -> None:
     """Returns when a signal asks for the end. Raises UsageFault when folder or address cannot be used."""

@@ -69,7 +69,7 @@
   const wanted = new URLSearchParams(location.hash.slice(1));
   for (const field of fields) {
     field.value = wanted.get(field.name) ?? "";
-    field.addEventListener("input", filter);
+    field.addEventListener(field.tagName === "SELECT" ? "change" : "input", filter);
   }
   for (const bar of document.querySelectorAll(".bar")) bar.hidden = false;
   for (const row of rows) if (row.querySelector("input")?.checked) tick(row, true); // the browser may have kept ticks
