@@ -53,6 +53,7 @@ INSIDE_CRATES = {"libbpf-sys": "LGPL-2.1-only OR BSD-2-Clause"}  # libbpf
 # those stand here for the member that asks most.
 CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
+    "BSD": "BSD-3-Clause",
     "BSD License": "BSD-3-Clause",
     "ISC License (ISCL)": "ISC",
     "MIT License": "MIT",

@@ -127,3 +127,9 @@ def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: Seati
         (path / name).write_text((path / name).read_text().replace('"one-cpu"', f'"{placement}"'))
     summary.write(folder.read(path))
     assert report.write(path).read_text()
+
+
+def test_curves_of_the_same_name_keep_apart_on_a_sheet(tmp_path: Path) -> None:
+    curve = next(iter(_curves(tmp_path / "r").values()))
+    drawn = load_loss_sheet.draw([load_loss_sheet.Entry("a", curve.found, look) for look in LOOKS[:2]], "paper")
+    assert [system["name"] for system in drawn["usermeta"]["systems"]] == ["a (1)", "a (2)"]

@@ -104,18 +104,16 @@ def draw(lines: Sequence[Line], rule: str) -> Spec:
         for (row, column), each in grid.cells.items()
         for place, line in enumerate(each)
     ]
+    records += theme.blanks(records, {"row": rows, "column": columns})
     x = alt.X("at:O", axis=None, scale=theme.given(domain=list(range(across)), paddingInner=0.08))
     y = alt.Y("line:O", axis=None, scale=theme.given(paddingInner=0.12))
     tips = theme.tooltip(title="experiment", verdict="verdict", pdr="PDR@0.5 %, Mpps", reason="why")
     colour = alt.ColorValue(BAD, condition={"test": "datum.good", "value": GREEN})
     fill = alt.FillValue(GROUND, condition={"test": "datum.good", "value": GREEN})
-    tile = alt.Chart().mark_rect(strokeWidth=1).encode(x=x, y=y, stroke=colour, fill=fill, tooltip=tips)
-    words = (
-        alt.Chart()
-        .mark_text(fontSize=9.5)
-        .encode(
-            x=x, y=y, text="text:N", tooltip=tips, color=alt.ColorValue(BAD, condition={"test": "datum.good", "value": GROUND})
-        )
+    base = alt.Chart().transform_filter("isValid(datum.at)")
+    tile = base.mark_rect(strokeWidth=1).encode(x=x, y=y, stroke=colour, fill=fill, tooltip=tips)
+    words = base.mark_text(fontSize=9.5).encode(
+        x=x, y=y, text="text:N", tooltip=tips, color=alt.ColorValue(BAD, condition={"test": "datum.good", "value": GROUND})
     )
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
     facet = {

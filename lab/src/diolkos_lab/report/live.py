@@ -53,14 +53,15 @@ def vega() -> str:
     return str(prepare().result())
 
 
-def specifications(specs: Mapping[str, dict[str, Any]]) -> Markup:
-    """A data block with the colours by day and by night, and each picture's specification by its name."""
-    return _json("charts", {"colours": {light: dark for _, light, dark in COLOURS}, "specs": specs})
-
-
 @cache
 def library() -> Markup:
     return _packed("vega", vega().encode())
+
+
+def specifications(specs: Mapping[str, dict[str, Any]]) -> Markup:
+    """A data block with the colours by day and by night, and each picture's specification by its name."""
+    content = {"colours": {light: dark for _, light, dark in COLOURS}, "specs": specs}
+    return _packed("charts", json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
 
 
 def listed(files: Mapping[str, str | bytes]) -> Markup:

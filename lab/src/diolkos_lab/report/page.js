@@ -76,7 +76,7 @@
 
   // ---- pictures
 
-  const { colours, specs } = JSON.parse($("#charts").textContent);
+  let colours, specs;
   const drawn = new Map(); // figure: what is known of its picture
   const COARSE = window.matchMedia("(pointer: coarse)").matches;
 
@@ -258,7 +258,10 @@
 
   theme();
   const carried = new Set(JSON.parse($("#carried").textContent));
-  figures(carried);
   tables(carried);
   raw(carried);
+  unpacked("charts").then((text) => {
+    ({ colours, specs } = JSON.parse(text));
+    figures(carried);
+  });
 })();

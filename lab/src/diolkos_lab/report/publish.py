@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,9 +59,10 @@ def page(
     room = MOST - len(text.encode())
     carried = dict(files)
     for name, still in sorted(stills.items(), key=lambda each: len(each[1].pdf)):
-        room -= 4 * len(gzip.compress(still.pdf)) // 3  # in base64
+        file = {f"pictures/{name}.pdf": still.pdf}
+        room -= len(live.downloads(file))
         if room > 0:
-            carried[f"pictures/{name}.pdf"] = still.pdf
+            carried |= file
     return made(carried) if len(carried) > len(files) else text
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from diolkos_lab import curves, procedures
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.metric import named
 from diolkos_lab.report.factors import Factors
 from diolkos_lab.samples import contents
 from diolkos_lab.samples.contents import FORMAT, Contents, FileName
@@ -199,17 +198,6 @@ class Results:
         """All figures by cell and block, as the statistics take them."""
         trials = procedures.in_their_place(self.contents.trials)
         return Samples((trial for trial in trials if trial["load"] != curves.LOAD), self.curves)
-
-    def by_block(self, row: Row) -> dict[int, Ends]:
-        """What each block says of a row's ratio; equal ends are a number."""
-        raw, metric = row.raw, named(row.metric)
-        subject = f"{raw.get('system')}/{raw.get('datapath')}/{raw.get('family')}/{raw.get('hops')}"
-        for key in self.samples.cells():
-            same = (key.subject, key.load, key.replica) == (subject, raw.get("load"), 1)
-            if metric and row.baseline and same and all(raw.get(name) == value for name, value in key.factors):
-                found = self.samples.ratio(key, replace(key, subject=row.baseline), metric.name)
-                return {block: (each.low, each.high) for block, each in found.by_block.items()} if found else {}
-        return {}
 
 
 def read(folder: Path) -> Results:

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from diolkos_lab.report import capacity_chapter, chapters, session_chapters, short_page
+from diolkos_lab.report.charts import Picture, levels
 from diolkos_lab.report.quantities import count, listing, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.words import outcome, trial_counts
 from diolkos_lab.stats.pairing import Samples
 
 NEW_FLOWS, CAPACITY = "new-flows", "capacity"
+HELD = levels.Shown("capacity", "sessions held", (CAPACITY,))
+POINTS = "Point: median of the blocks; bar: 95 % interval. Arrow: at least so many, because the search met its limit."
 FEW_TRUSTED = 0.5  # share of the trials, below which nothing is sure
 WORDS = (
     ("session", "what the translator remembers of one 4-tuple: addresses and ports of both ends"),
@@ -39,6 +43,10 @@ def write(results: Results) -> Path:
         *session_chapters.chapters(results, new_flows),
         capacity_chapter.chapter(capacities),
     ]
+    if levels.measured(results, HELD):
+        alt = levels.alt(results, HELD)
+        picture = Picture("capacity", "Sessions held at once", POINTS, alt, partial(levels.draw, results, HELD))
+        body[-1].pictures.append(picture)
     claims = [lead(results)] if NEW_FLOWS in asked or results.verdicts else []
     answer = [*claims, *([capacity_chapter.lead(capacities)] if CAPACITY in asked else [])]
     return short_page.write(results, body, " ".join(answer), trust(results), WORDS)

@@ -20,6 +20,7 @@ from diolkos_lab.report.charts import helpers
 from diolkos_lab.report.charts.theme import COLOURS, Spec
 
 PNG_SCALE = 2.0
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 VEGA_LITE = "6.4"  # the version that the specifications are written for
 
 
@@ -71,7 +72,13 @@ def svg(specification: dict[str, Any]) -> str:
     drawn = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE)
     for number, name in enumerate(dict.fromkeys(re.findall(r'id="(clip\d+)"', drawn))):  # which Vega counts by the process
         drawn = drawn.replace(f'id="{name}"', f'id="c{number}"').replace(f"url(#{name})", f"url(#c{number})")
-    return drawn
+    drawn = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*"|pointer-events="none")', "", drawn)
+    return re.sub(r' (?:d|transform|x|y|x2|y2)="[^"]*"', lambda found: _NUMBER.sub(_short, found[0]), drawn)
+
+
+def _short(found: re.Match[str]) -> str:
+    """A coordinate to a hundredth of a pixel."""
+    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def png(drawn: str, scale: float = PNG_SCALE) -> bytes:

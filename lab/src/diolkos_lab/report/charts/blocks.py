@@ -10,6 +10,7 @@ import math
 
 import altair as alt
 
+from diolkos_lab.report.block_ratios import by_block
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.rows import CROSS
 from diolkos_lab.report.charts.theme import Record, Spec
@@ -25,7 +26,7 @@ def measured(results: Results, metric: str, bases: tuple[str, ...] = ()) -> list
     """Rows with a ratio, each with the ends of what its blocks say; those of one block only are not worth a picture."""
     rows = [r for r in results.rows if r.metric == metric and (r.ratio is not None or r.ratio_bounds is not None)]
     rows = [r for r in rows if not bases or r.load.split(" ", maxsplit=1)[0] in bases]
-    found = [(row, results.by_block(row)) for row in rows]
+    found = [(row, by_block(results, row)) for row in rows]
     return [(row, blocks) for row, blocks in found if len(blocks) > 1]
 
 
@@ -41,7 +42,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
     names = [load_label(load) for load in loads]
     records = [record for row, blocks in found for record in _records(row, blocks, last)]
     share = ratio_of(metric) is percent
-    axis = theme.given(title=None, tickCount=3, format=".0%" if share else ".5~g")
+    axis = theme.given(title=None, tickCount=3, format=".2~%" if share else ".5~g")
     up = theme.given(zero=False, nice=False, padding=6)
     y = alt.Y("ratio:Q", scale=up, axis=axis)
     x = alt.X(
@@ -50,10 +51,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         axis=theme.given(title="block", tickCount=6, format="d"),
     )
     tips = theme.tooltip(path="system", load="load", at="block", text="ratio", all="median, 95 % interval", n="blocks")
-    # A cell without records would let the cells behind it move into its place.
-    seen = {(record["path"], record["load"]) for record in records}
-    empty = [(name, load) for name, _ in systems for load in names if (name, load) not in seen]
-    records += [{"path": name, "load": load, "beyond": False} for name, load in empty]
+    records += theme.blanks(records, {"path": [name for name, _ in systems], "load": names})
     base = alt.Chart()
     first = base.transform_filter("isValid(datum.block) && datum.block == datum.first")
     band = first.transform_filter("isValid(datum.low)").mark_rect(fillOpacity=0.16)
@@ -64,9 +62,9 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         base.transform_filter("isValid(datum.ratio) && !datum.beyond")
         .mark_point(filled=True, size=26, opacity=1)
         .encode(x=x, y=y, color=colour, shape=theme.shape(systems), tooltip=tips),
-        base.transform_filter("datum.beyond")
+        base.transform_filter("datum.beyond === true")
         .mark_point(shape=CROSS, size=30, strokeWidth=2, opacity=1, color=theme.BAD)
-        .encode(x=x, y=alt.value(4), tooltip=tips),
+        .encode(x=x, y=theme.down(4), tooltip=tips),
     ]
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}
     grid = {

@@ -71,7 +71,7 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
         base.mark_point(size=16, filled=True, opacity=1, clip=True).encode(x=at("most"), y=y, color=colour, tooltip=tips),
         median.encode(x=at("median"), y=y, color=colour, shape=theme.shape(systems), tooltip=tips)
         .add_params(theme.zooming(encodings=["x"])),
-        base.mark_text(align="left", clip=False, dx=8).encode(x=alt.value("width"), y=y, text="text:N"),
+        base.mark_text(align="left", clip=False, dx=8).encode(x=theme.across("width"), y=y, text="text:N"),
     ]  # fmt: skip
     title = {
         "text": "median / P95 / P99",

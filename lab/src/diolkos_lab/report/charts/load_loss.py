@@ -170,7 +170,7 @@ def _pdr_name(found: Judgement, span: tuple[float, float]) -> list[alt.Chart]:
     text = _chart([{"load": at, "text": words}]).mark_text(
         align="right" if left else "left", baseline="top", dx=-4 if left else 4, dy=4, color=GREEN, fontSize=10, clip=False
     )
-    return [text.encode(x=_x(span), y=alt.value(0), text="text:N")]
+    return [text.encode(x=_x(span), y=theme.down(0), text="text:N")]
 
 
 def _level(
@@ -180,7 +180,7 @@ def _level(
     base = _chart([{field: value, "text": said}])
     y = alt.Y(f"{field}:Q", **scale)
     words = base.mark_text(align=align, baseline="bottom", dx=-3 if align == "right" else 3, dy=-2, color=colour, fontSize=10)
-    x = alt.value("width") if align == "right" else alt.value(0)
+    x = theme.across("width" if align == "right" else 0)
     return [base.mark_rule(color=colour, strokeDash=[5, 3]).encode(y=y), words.encode(x=x, y=y, text="text:N")]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import altair as alt
 import numpy as np
@@ -33,6 +33,7 @@ class Entry:
 
 
 def draw(entries: Sequence[Entry], rule: str) -> Spec:
+    entries = [replace(entry, name=name) for entry, name in zip(entries, _distinct(entries), strict=True)]
     systems = [(entry.name, entry.look) for entry in entries]
     ends = [float(end) for entry in entries for end in entry.found.curve.rates[[0, -1]] / 1e6]
     far = max(ends) > FAR * min(ends)
@@ -41,6 +42,12 @@ def draw(entries: Sequence[Entry], rule: str) -> Spec:
     panels = [_loss(entries, systems, span, far), _delivered(entries, systems, span, far)]
     sheet = theme.stacked(theme.beside(*panels, spacing=36), _table(entries, systems, rule), spacing=18)
     return theme.themed(sheet, systems, zoom=True)
+
+
+def _distinct(entries: Sequence[Entry]) -> list[str]:
+    """Names, numbered where several curves have the same."""
+    names = [entry.name for entry in entries]
+    return [name if names.count(name) == 1 else f"{name} ({names[:at].count(name) + 1})" for at, name in enumerate(names)]
 
 
 def _chart(records: list[Record]) -> alt.Chart:
@@ -120,14 +127,14 @@ def _table(entries: Sequence[Entry], systems: list[tuple[str, Look]], rule: str)
     base = _chart([*({**line} for line in lines)])
     heads = alt.Chart(theme.data([head]))
     marks = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=alt.value(10), y=y, color=theme.colour(systems), shape=theme.shape(systems)
+        x=theme.across(10), y=y, color=theme.colour(systems), shape=theme.shape(systems)
     )
     layers = [marks]
     for field, at in AT.items():
         align: theme.Align = "right" if field == "firm" else "left"
-        layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=alt.value(at), y=y, text=f"{field}:N"))
+        layers.append(heads.mark_text(align=align, color=SOFT, fontSize=10).encode(x=theme.across(at), y=y, text=f"{field}:N"))
         words = base.mark_text(align=align, fontWeight="bold" if field == "verdict" else "normal")
-        words = words.encode(x=alt.value(at), y=y, text=f"{field}:N")
+        words = words.encode(x=theme.across(at), y=y, text=f"{field}:N")
         layers.append(words.encode(color=alt.Color("hue:N", scale=None, legend=None)) if field == "verdict" else words)
     keys = {"name": "table", "width": TABLE, "height": {"step": theme.ROW}}
     return theme.layer(*layers, **keys, resolve=theme.independent("color"))

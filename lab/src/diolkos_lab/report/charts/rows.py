@@ -107,15 +107,15 @@ def _panel(panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], ex
     points = points.add_params(theme.zooming(f"zoom{number}", ["x"]))
     layers.append(points)
     arrows = base.transform_filter("datum.open").mark_point(shape="triangle-right", filled=True, size=80, opacity=1, clip=False)
-    layers.append(arrows.encode(x=alt.value("width"), y=beside, color=coloured, tooltip=tips))
+    layers.append(arrows.encode(x=theme.across("width"), y=beside, color=coloured, tooltip=tips))
     crosses = base.transform_filter("datum.failed").mark_point(
         shape=CROSS, size=40, strokeWidth=2, color=theme.BAD, opacity=1, clip=False, xOffset=9 if panel.worst_is_high else 5
     )
-    layers.append(crosses.encode(x=alt.value("width" if panel.worst_is_high else 0), y=beside, tooltip=tips))
+    layers.append(crosses.encode(x=theme.across("width" if panel.worst_is_high else 0), y=beside, tooltip=tips))
     words = base.mark_text(align="left", clip=False, dx=18)
     layers.append(
         words.encode(
-            x=alt.value("width"),
+            x=theme.across("width"),
             y=beside,
             text="text:N",
             tooltip=tips,

@@ -6,8 +6,9 @@ Colours stand in the specifications as they are by day. The page replaces each b
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import altair as alt
@@ -156,6 +157,16 @@ def data(records: Iterable[Record]) -> alt.Data:
     return alt.Data(values=rows)  # type: ignore[no-untyped-call]  # Altair has no types for it
 
 
+def blanks(records: Sequence[Record], fields: Mapping[str, Sequence[str]]) -> list[Record]:
+    """A record without figures for each combination of the fields that has none.
+
+    In a grid of facets, a cell without records lets the cells behind it move into its place.
+    """
+    seen = {tuple(record[field] for field in fields) for record in records}
+    every = itertools.product(*fields.values())
+    return [dict(zip(fields, each, strict=True)) for each in every if each not in seen]
+
+
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, list)):
         return value
@@ -179,6 +190,16 @@ def zooming(name: str = ZOOM, encodings: Sequence[str] = ("x", "y")) -> Any:
 def looks(cells: Iterable[Cell]) -> list[tuple[str, Look]]:
     """Each cell's name with its look, once."""
     return list({label(cell): look(cell) for cell in cells}.items())
+
+
+def across(place: float | str) -> alt.XValue:
+    """A place in pixels from the left of a panel; "width" is its right edge."""
+    return alt.XValue(place)  # type: ignore[no-untyped-call]
+
+
+def down(place: float) -> alt.YValue:
+    """The same from its top."""
+    return alt.YValue(place)  # type: ignore[no-untyped-call]
 
 
 def palette(systems: Sequence[tuple[str, Look]]) -> dict[str, Any]:
