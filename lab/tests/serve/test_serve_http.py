@@ -17,6 +17,7 @@ import pytest
 import runs
 
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.serve import trends
 from diolkos_lab.serve.http import Server
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.site import Site
@@ -91,6 +92,15 @@ def test_the_list_leads_to_trends_comparisons_and_reports(serve, few: Path) -> N
         assert status == 200 and "SYNTHETIC" in text
         assert headers["Content-Security-Policy"].startswith("sandbox allow-scripts"), "anybody may have made the folder"
     assert sorted(str(file) for file in few.rglob("*")) == before, "nothing is written into the folder"
+
+
+def test_a_trend_has_the_newest_runs_and_says_so(serve, few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trends, "MOST_RUNS", 2)
+    browser = serve(few)
+    [address] = re.findall(r'class="trend" href="([^"]+)">small<', browser.get("/")[1])
+    text = browser.get(f"/{address}")[1]
+    assert "The newest runs are shown; 3 older ones are left out." in text
+    assert "<td>beta/fourth</td>" in text and "<td>beta/third</td>" not in text, "`stopped` is the newest, and has no figures"
 
 
 def test_a_report_that_is_there_is_served_with_what_it_links_to(serve, own: Path) -> None:

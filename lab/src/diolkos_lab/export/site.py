@@ -16,6 +16,7 @@ from diolkos_lab.serve.pages import Extent
 from diolkos_lab.serve.reading import Run
 from diolkos_lab.serve.reports import PAGE, SAMPLES, Reports
 from diolkos_lab.serve.site import Site, compare_path, trend_path
+from diolkos_lab.serve.trends import MOST_RUNS
 
 MOST_TRENDS = 300
 Write = Callable[[str, bytes], None]
@@ -78,7 +79,7 @@ def nearest(runs: Sequence[Run], most: int) -> list[tuple[Run, Run]]:
 def _trends(site: Site, found: Listing, write: Write, say: Say) -> None:
     paths: dict[str, None] = {}
     for study in sorted({run.study for run in found.runs}):
-        runs = [run for run in found.runs if run.study == study]
+        runs = [run for run in found.runs if run.study == study][:MOST_RUNS]
         paths |= dict.fromkeys([trend_path(study, None), *(trend_path(study, kind) for kind in site.kinds(runs))])
     for number, path in enumerate(list(paths)[:MOST_TRENDS], start=1):
         say(f"Trend {number} of {min(len(paths), MOST_TRENDS)}")

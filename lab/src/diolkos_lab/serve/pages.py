@@ -24,7 +24,7 @@ from diolkos_lab.serve.changes import picture as picture_of_changes
 from diolkos_lab.serve.changes import table as table_of_changes
 from diolkos_lab.serve.figures import Kind
 from diolkos_lab.serve.index import Listing
-from diolkos_lab.serve.trends import MOST_RUNS, Trend, pictures
+from diolkos_lab.serve.trends import Trend, pictures
 from diolkos_lab.serve.trends import table as table_of_trend
 
 PACKAGE = "diolkos_lab.serve"
@@ -60,7 +60,7 @@ def listing(title: str, found: Listing, trends: Mapping[str, str], extent: Exten
 def trend(study: str, found: Trend, kinds: Sequence[tuple[Kind, str]], root: str) -> str:
     """One figure over the runs. `kinds` are all figures with the addresses of their pages."""
     shown = pictures(found)
-    left_out = f"The newest {MOST_RUNS} runs are shown; {found.left_out} older ones are not." if found.left_out else ""
+    left_out = f"The newest runs are shown; {found.left_out} older ones are left out." if found.left_out else ""
     return _with_charts(
         "trend.html.j2", shown, [table_of_trend(found)], study=study, kind=found.kind, kinds=kinds, root=root, left_out=left_out
     )

@@ -101,8 +101,8 @@ class Site:
         """Of the figure that the path names, or of the first one of its study."""
         found = self.index.listing()
         study = next((each for each in _studies(found) if path.startswith(_trend_stem(each))), None)
-        runs = [run for run in found.runs if run.study == study][: trends.MOST_RUNS]
-        kinds = self.kinds(runs)
+        runs = [run for run in found.runs if run.study == study]
+        kinds = self.kinds(runs[: trends.MOST_RUNS])
         if study is None or not kinds:
             return _message("Not found", NOT_FOUND, path, 404)
         addresses = [(each, trend_path(study, each)) for each in kinds]

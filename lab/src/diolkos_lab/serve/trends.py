@@ -19,7 +19,7 @@ from diolkos_lab.serve import figures
 from diolkos_lab.serve.figures import Figure, FigureName, Kind, Reading
 from diolkos_lab.serve.reading import Run
 
-MOST_RUNS = 1000  # of a trend, the newest
+MOST_RUNS = 200  # of a trend, the newest; their chart takes some seconds
 MOST_LINES = 400  # of the table on the page; the CSV has all
 MOST_CHOICES = 50  # of a filter
 HEIGHT = 260  # pixels
