@@ -74,9 +74,9 @@ def test_the_report_opens_each_file_once(made: Path, monkeypatch: pytest.MonkeyP
     opened: list[str] = []
     read = OpenFolder.read
 
-    def counted(self: OpenFolder, name: str) -> bytes | None:
+    def counted(self: OpenFolder, name: str, most: int | None = None) -> bytes | None:
         opened.append(name)
-        return read(self, name)
+        return read(self, name, most)
 
     monkeypatch.setattr(open_folder.OpenFolder, "read", counted)
     report.write(made)

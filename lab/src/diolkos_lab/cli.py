@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: `diolkos-lab list | run | report | analyze | compare | doctor | clean | schema | completion`.
+"""The command line: list, run, report, analyze, compare, serve, export, doctor, clean, schema and completion.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
 143 SIGTERM. A fault is one sentence on standard error, never a traceback.
@@ -140,23 +140,45 @@ def analyze(
 @app.command()
 def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
-    from diolkos_lab import json_output, screen
-    from diolkos_lab.procedures import in_their_place
+    from diolkos_lab import comparing, json_output, screen
     from diolkos_lab.samples import folder as samples_folder
-    from diolkos_lab.stats import comparison
-    from diolkos_lab.stats.pairing import Samples
 
     a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
-    if a.study.name != b.study.name:
-        raise UsageFault(f"{first} holds the study {a.study.name}, {second} the study {b.study.name}: they cannot be compared")
-    baselines = {subject.key: subject.baseline_key for subject in a.study.system}
-    before, after = (Samples(in_their_place(each.trials)) for each in (a, b))
-    changes = comparison.compare(before, after, baselines)
-    facts = samples_folder.differing_facts(a, b)
+    changes, facts = comparing.compare(a, b), samples_folder.differing_facts(a, b)
     if json:
         print(json_output.text(json_output.comparison(a.study.name, (first, second), changes, facts)))
     else:
         screen.changes(console, changes, facts)
+
+
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds result folders.")],
+    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8642,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than your own machine's can read the results.")
+    ] = "127.0.0.1",
+) -> None:
+    """Show the runs of a folder in the browser: filters, trends, comparisons and reports."""
+    from diolkos_lab.serve import conduct
+
+    conduct.serve(folder, host, port, lambda text: console.print(text, soft_wrap=True, markup=False))
+
+
+@app.command()
+def export(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR|FOLDER…", help="One result folder, or folders that hold result folders.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="OUT", help="An empty folder, or that of an earlier export.")],
+    pairs: Annotated[int, typer.Option(help="Comparisons of a site, of neighbours in time first.", min=0, max=5000)] = 50,
+    reports: Annotated[int, typer.Option(help="Reports of a site, of the newest runs.", min=0, max=5000)] = 20,
+) -> None:
+    """Write one run as tables (LaTeX, CSV) and a paragraph of method, or many runs as a site of files."""
+    from diolkos_lab.export import conduct
+
+    order = conduct.Order(tuple(folders), out, pairs, reports)
+    console.print(conduct.export(order, lambda text: console.print(text, soft_wrap=True, markup=False)), markup=False)
 
 
 @app.command()

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -225,6 +226,7 @@ def _missing_rows(study: Study, missing: Sequence[lookup.Missing]) -> list[dict[
 
 def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, order: Order) -> dict[str, Any]:
     return {
+        "run": str(uuid.uuid4()),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
         "command_line": sys.argv,

@@ -44,23 +44,62 @@ class OpenFolder:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def read(self, name: str) -> bytes | None:
-        """The content of a file; None when there is none. Raises UsageFault for a link, a pipe, or what cannot be read."""
+    def read(self, name: str, most: int | None = None) -> bytes | None:
+        """The content of a file; None when there is none. Raises UsageFault for a link, a pipe, what cannot be read, and a
+        file of more than `most` bytes."""
+        with self._stream(name) as stream:
+            if stream is None:
+                return None
+            size = os.fstat(stream.fileno()).st_size
+            if most is not None and size > most:
+                raise UsageFault(f"{self.path / name}: has {size} bytes; {most} are read at most")
+            try:
+                return stream.read() if most is None else stream.read(most)
+            except OSError as error:
+                raise UsageFault(f"{self.path / name}: {_unreadable(error)}") from error
+
+    def first_line(self, name: str, most: int) -> bytes | None:
+        """The first line of a file, or as many bytes of it as `most`. None and faults as of `read`."""
+        with self._stream(name) as stream:
+            if stream is None:
+                return None
+            try:
+                return stream.readline(most)
+            except OSError as error:
+                raise UsageFault(f"{self.path / name}: {_unreadable(error)}") from error
+
+    @contextmanager
+    def _stream(self, name: str) -> Iterator[BinaryIO | None]:
+        """None where there is no such file."""
         file = self.path / name
         try:
             descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
         except FileNotFoundError:
-            return None
+            yield None
+            return
         except OSError as error:
             raise UsageFault(f"{file}: {_unreadable(error)}") from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise UsageFault(f"{file}: is not a regular file; put the file itself in its place")
         with open(descriptor, "rb") as stream:
-            try:
-                return stream.read()
-            except OSError as error:
-                raise UsageFault(f"{file}: {_unreadable(error)}") from error
+            yield stream
+
+    def entries(self) -> list[os.DirEntry[str]]:
+        """What stands in it, by name. Raises UsageFault when it cannot be listed."""
+        try:
+            with os.scandir(self._descriptor) as found:
+                return sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            raise UsageFault(f"{self.path}: {_unreadable(error)}") from error
+
+    def within(self, name: str) -> OpenFolder:
+        """A folder in this one, to read. Raises UsageFault for a link and where there is no folder."""
+        try:
+            descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self._descriptor)
+        except OSError as error:
+            raise UsageFault(f"{self.path / name}: {_unreadable(error)}") from error
+        return OpenFolder(self.path / name, descriptor)
 
     def text(self, name: str) -> str | None:
         """The same as text. Raises UsageFault with the line that is not UTF-8."""
@@ -93,6 +132,13 @@ class OpenFolder:
             with contextlib.suppress(OSError):
                 os.unlink(draft, dir_fd=self._descriptor)
             raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a link itself. Raises UsageFault when it cannot be removed."""
+        try:
+            os.unlink(name, dir_fd=self._descriptor)
+        except OSError as error:
+            raise UsageFault(f"{self.path / name}: cannot be removed: {error.strerror}") from error
 
     def create(self, name: str) -> TextIO:
         """A new file that grows while it is written. Raises OSError when the name is taken."""

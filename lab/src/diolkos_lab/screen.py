@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
 from diolkos_lab.experiment.cells import expected_of_form_s
 from diolkos_lab.experiment.definition import PACKETS, FormName, Study
@@ -189,8 +190,7 @@ def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple
             style=style,
         )
     console.print(table)
-    significant = sum(change.significant for change in found)
-    console.print(f"{significant} of {len(found)} figures changed by more than chance explains (5 % level).")
+    console.print(comparing.in_words(found))
 
 
 def _trials(entry: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab import open_folder
+from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.samples import json_text, records
 
 FORMAT = 1
@@ -59,12 +60,18 @@ def load(folder: Path, *, with_summary: bool = True) -> Contents:
 
     Who makes summary.json leaves the old one alone.
     """
+    with open_folder.to_read(folder) as opened:
+        return read(opened, with_summary=with_summary)
+
+
+def read(opened: OpenFolder, *, with_summary: bool = True, most: int | None = None) -> Contents:
+    """The same of a folder that is open. Raises UsageFault for a file of more than `most` bytes, too."""
+    folder = opened.path
     reading = _Reading(folder)
     text: dict[FileName, str | None] = dict.fromkeys(reading.damages)
-    with open_folder.to_read(folder) as opened:
-        for name in reading.damages:
-            if with_summary or name != "summary.json":
-                text[name] = reading.text(name, opened.read(name))
+    for name in reading.damages:
+        if with_summary or name != "summary.json":
+            text[name] = reading.text(name, opened.read(name, most))
     header, trials = reading.lines(text["samples.jsonl"])
     return Contents(
         folder=folder,

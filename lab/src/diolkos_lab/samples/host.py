@@ -31,6 +31,7 @@ def facts() -> dict[str, Any]:
     """Everything that holds for the whole run."""
     cores = sorted(os.sched_getaffinity(0))
     return {
+        "hostname": platform.node() or None,
         "kernel": platform.release(),
         "kernel_build": platform.version(),
         "architecture": platform.machine(),

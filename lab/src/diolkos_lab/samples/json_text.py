@@ -36,6 +36,11 @@ def read_object(text: str) -> dict[str, Any]:
     return _shown(value) if _MAY_HAVE_CONTROL.search(text) else value
 
 
+def shown(text: str) -> str:
+    """The text without control characters."""
+    return _CONTROL.sub(" ", text)
+
+
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
@@ -72,4 +77,4 @@ def _shown(value: Any) -> Any:
         return {_shown(key): _shown(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_shown(inner) for inner in value]
-    return _CONTROL.sub(" ", value) if isinstance(value, str) else value
+    return shown(value) if isinstance(value, str) else value

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""How a run measured, in a paragraph fit for a paper: made from the files of its folder alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from diolkos_lab import __version__
+from diolkos_lab.report import facts
+from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.systems import title
+from diolkos_lab.samples.folder import Result
+from diolkos_lab.stats.pairing import WARM_UP, build_of
+
+NATIVE = "native"
+UNKNOWN = "unknown"
+
+
+def sentences(result: Result, checksums: Mapping[str, str]) -> list[str]:
+    """One after the other they are the paragraph. `checksums` are those of the files by name, as hexadecimal digits."""
+    return [
+        _study(result),
+        *_systems(result),
+        *_trials(result),
+        *_statistics(result),
+        *_guards(result),
+        f"The samples have the SHA-256 checksum {checksums['samples.jsonl']}; diolkos-lab {__version__} evaluated them.",
+    ]
+
+
+def _study(result: Result) -> str:
+    study, host = result.study, result.host
+    form = "quick" if result.header.get("quick") else "full"
+    name = host.get("hostname")
+    machine = f"{name} ({facts.machine(host)})" if name else facts.machine(host)
+    return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} on one host, {machine}."
+
+
+def _date(result: Result) -> str:
+    text = str(result.header.get("started") or result.host.get("date") or "")
+    try:
+        return f" on {datetime.fromisoformat(text):%Y-%m-%d}"
+    except ValueError:
+        return ""
+
+
+def _systems(result: Result) -> list[str]:
+    measured = {trial["system"] for trial in result.trials}
+    versions = result.host.get("systems") if isinstance(result.host.get("systems"), dict) else {}
+    paths: dict[str, list[str]] = {}
+    for subject in result.study.system:
+        if subject.system in measured and subject.system != NATIVE:
+            datapaths = paths.setdefault(subject.system, [])
+            if subject.datapath not in datapaths:
+                datapaths.append(subject.datapath)
+    named = [f"{_versioned(system, versions or {})} ({', '.join(datapaths)})" for system, datapaths in paths.items()]
+    found = [
+        f"Systems under test: {'; '.join(named) or 'none'}. Each had a path of its own, of network namespaces joined by veth "
+        "pairs, beside the kernel's native forwarding over as many hops."
+    ]
+    missing = {str(entry.get("system")): str(entry.get("reason")) for entry in result.header.get("missing") or []}
+    found += [f"{title(system)} was not measured: {reason.rstrip('.')}." for system, reason in missing.items()]
+    return found
+
+
+def _versioned(system: str, versions: Mapping[str, Any]) -> str:
+    entry = versions.get(system)
+    version = entry.get("version") if isinstance(entry, dict) else None
+    if not version:
+        return f"{title(system)} of unknown version"
+    return str(version) if str(version).casefold().startswith(system.casefold()) else f"{title(system)} {version}"
+
+
+def _measured(result: Result) -> list[dict[str, Any]]:
+    return [trial for trial in result.trials if trial["block"] != WARM_UP]
+
+
+def _trials(result: Result) -> list[str]:
+    measured = _measured(result)
+    blocks = len({trial["block"] for trial in measured})
+    seed = result.header.get("seed", result.host.get("seed", UNKNOWN))
+    return [
+        f"The run has {count(len(measured), 'trial')} in {count(blocks, 'block')}, after a warm-up that is not counted.",
+        f"A block holds every load on every path, in an order drawn at random (seed {seed}); trials that were rejected were "
+        "repeated as far as there was time.",
+    ]
+
+
+def _statistics(result: Result) -> list[str]:
+    measured = _measured(result)
+    builds = {trial["block"]: build_of(trial) for trial in measured}
+    if not any("build" in trial for trial in measured):
+        built = "All paths were built once, so the intervals leave out how builds differ."
+    else:
+        built = f"The paths were built {count(len(set(builds.values())), 'time')}."
+    if len(set(builds.values())) == len(builds):
+        interval = "of order statistics over the blocks"
+    else:
+        interval = "from a bootstrap of builds and their blocks"
+    return [
+        built,
+        "A figure is the median over the blocks; a ratio to the native path is taken within each block first.",
+        f"Intervals are 95 % intervals {interval}. A rule is met, or not met, where its whole interval lies on one side.",
+    ]
+
+
+def _guards(result: Result) -> list[str]:
+    measured = _measured(result)
+    rejected = [trial for trial in measured if trial["distrust"]]
+    failed = sum(trial["error"] is not None for trial in measured)
+    share = f"{100 * len(rejected) / len(measured):.1f} %" if measured else "none"
+    named = Counter(guard for trial in rejected for guard in {each["guard"] for each in trial["distrust"]})
+    why = listing([f"{guard} ({number})" for guard, number in named.most_common()])
+    sentence = f"Guards, which look at the host and not at the outcome, rejected {share} of the trials"
+    found = [f"{sentence}: {why}." if why else f"{sentence}."]
+    if failed:
+        found.append(f"{count(failed, 'trial')} failed; a failure counts as the worst value that there is.")
+    return found

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The runs of a folder as pages: a list, trends, comparisons and reports. Nothing is written into the folder.
+
+Stages:
+    walk ─► reading ─► index ─► filters, figures ─► trends, changes, reports ─► pages ─► site ─► http
+`site` knows every page by its path; `http` serves it, and `export` writes it into files.
+"""

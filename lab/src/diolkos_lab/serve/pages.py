@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The pages as text. All that comes from folders is escaped by the templates; only scripts of ours run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from diolkos_lab.report import charts, live
+from diolkos_lab.report.charts import Picture, Still
+from diolkos_lab.report.publish import environment, page, style
+from diolkos_lab.report.tables import Table
+from diolkos_lab.serve import filters
+from diolkos_lab.serve.changes import Comparison
+from diolkos_lab.serve.changes import picture as picture_of_changes
+from diolkos_lab.serve.changes import table as table_of_changes
+from diolkos_lab.serve.figures import Kind
+from diolkos_lab.serve.index import Listing
+from diolkos_lab.serve.trends import Trend, pictures
+from diolkos_lab.serve.trends import table as table_of_trend
+
+PACKAGE = "diolkos_lab.serve"
+NOTHING: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a site has a page for. None: for all."""
+
+    pairs: frozenset[str] | None = None  # of the names of comparisons
+    reports: frozenset[str] | None = None  # of the keys of runs
+    note: str = ""  # what is said of it, above the list
+
+
+def listing(title: str, found: Listing, trends: Mapping[str, str], extent: Extent) -> str:
+    """All runs. `trends` leads from a study to its page."""
+    about = {"pairs": None if extent.pairs is None else sorted(extent.pairs)}
+    return _plain(
+        "list.html.j2",
+        title=title,
+        runs=found.runs,
+        remarks=found.remarks,
+        filters=filters.of_runs(found.runs),
+        trends=trends,
+        reports=extent.reports,
+        note=extent.note,
+        zip=zip,
+        about=Markup(json.dumps(about).translate(live.ESCAPES)),
+    )
+
+
+def trend(study: str, found: Trend, kinds: Sequence[tuple[Kind, str]], root: str) -> str:
+    """One figure over the runs. `kinds` are all figures with the addresses of their pages."""
+    shown = pictures(found)
+    left_out = f"The newest runs are shown; {found.left_out} older ones are left out." if found.left_out else ""
+    return _with_charts(
+        "trend.html.j2", shown, [table_of_trend(found)], study=study, kind=found.kind, kinds=kinds, root=root, left_out=left_out
+    )
+
+
+def comparison(found: Comparison, root: str, extent: Extent) -> str:
+    shown = [picture_of_changes(found)] if found.changes else []
+    tables = [table_of_changes(found)] if found.changes else []
+    return _with_charts("compare.html.j2", shown, tables, found=found, root=root, reports=extent.reports)
+
+
+def message(title: str, sentence: str, root: str) -> str:
+    """A page with one sentence."""
+    return _plain("message.html.j2", title=title, sentence=sentence, root=root)
+
+
+def _with_charts(template: str, shown: Sequence[Picture], tables: Sequence[Table], **content: Any) -> str:
+    files = {f"tables/{table.name}.csv": table.csv for table in tables}
+    stills = {picture.name: _still(picture) for picture in shown}
+    return page(PACKAGE, template, stills, files, {"pictures": shown, "tables": tables, "style": _style(), **content})
+
+
+def _still(picture: Picture) -> Still:
+    spec = charts.spec(picture)
+    drawn = charts.svg(spec)
+    return Still(spec, charts.inline(drawn, picture.name), charts.pdf(drawn))
+
+
+def _plain(template: str, **content: Any) -> str:
+    """A page without charts, which need not carry Vega."""
+    data = [live.specifications(NOTHING), live.listed(NOTHING)]
+    found = environment(PACKAGE).get_template(template)
+    parts = {"style": _style(), "script": Markup(_script()), "policy": policy(), "Markup": Markup}
+    return found.render(data=Markup("\n").join(data), **parts, **content)
+
+
+@cache
+def policy() -> str:
+    """Nothing is loaded from anywhere, and nothing runs but the script of these pages."""
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _script() -> str:
+    return live.script() + _own("site.js")
+
+
+def _style() -> Markup:
+    return Markup(style() + _own("site.css"))
+
+
+def _own(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The pages in a real browser, served and as files: what a reader clicks, and what happens then."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from diolkos_lab.export import conduct
+from diolkos_lab.serve.http import Server
+from diolkos_lab.serve.index import Index
+from diolkos_lab.serve.site import Site
+
+PATIENCE = 60  # s; a page is ready in one or two
+
+
+def found(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        pytest.fail(f"{program} is missing, so the pages cannot be tested; to install it: sudo packaging/setup.sh run")
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    chosen = webdriver.ChromeOptions()
+    chosen.binary_location = found("chromium")
+    # Root may not use the sandbox; /dev/shm is small in containers; nothing is asked of the network.
+    resolver = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", resolver):
+        chosen.add_argument(argument)
+    chosen.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=chosen, service=webdriver.ChromeService(found("chromedriver")))
+    driver.set_window_size(1300, 1000)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def served(few: Path):
+    with Index([few]) as index:
+        server = Server(Site("Runs", index), "127.0.0.1", 0)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.url
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def exported(few: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("exported") / "site"
+    conduct.export(conduct.Order([few], out, pairs=2, reports=1), lambda _: None)
+    return f"{out.as_uri()}/"
+
+
+@pytest.fixture(params=["served", "exported"])
+def site(request: pytest.FixtureRequest, chromium: webdriver.Chrome):
+    """The list of runs, from the server and from a file; nothing may complain."""
+    address = request.getfixturevalue(request.param)
+    chromium.get_log("browser")
+    chromium.get("about:blank")  # what stands behind # in the same address is not forgotten otherwise
+    chromium.get(f"{address}index.html")
+    yield chromium
+    assert [entry["message"] for entry in chromium.get_log("browser") if "favicon" not in entry["message"]] == []
+
+
+def wait(driver: webdriver.Chrome, holds):
+    return WebDriverWait(driver, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
+
+
+def places(driver: webdriver.Chrome) -> list[str]:
+    """The folders of the runs that are shown, in their order."""
+    rows = driver.find_elements(By.CSS_SELECTOR, "#runs tbody tr")
+    return [row.find_element(By.CSS_SELECTOR, ".place").text for row in rows if row.is_displayed()]
+
+
+def choose(driver: webdriver.Chrome, name: str, value: str) -> None:
+    Select(driver.find_element(By.CSS_SELECTOR, f"#filters [name={name}]")).select_by_value(value)
+
+
+def tick(driver: webdriver.Chrome, place: str) -> None:
+    driver.find_element(By.CSS_SELECTOR, f"input[aria-label='Compare {place}']").click()
+
+
+def alive(driver: webdriver.Chrome, name: str):
+    """The figure, with its live picture drawn."""
+    figure = driver.find_element(By.ID, f"picture-{name}")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    wait(
+        driver, lambda: "alive" in (figure.get_attribute("class") or "") and figure.find_elements(By.CSS_SELECTOR, ".live svg")
+    )
+    return figure
+
+
+def points(figure) -> int:
+    return len(figure.find_elements(By.CSS_SELECTOR, ".live .mark-symbol path"))
+
+
+def test_filters_leave_the_runs_that_have_what_is_chosen(site: webdriver.Chrome) -> None:
+    assert len(places(site)) == 6
+    choose(site, "study", "small")
+    choose(site, "host", "beta")
+    assert places(site) == ["beta/fourth", "beta/third"]
+    choose(site, "version", "diolkos 0.2.0")
+    assert places(site) == ["beta/fourth"]
+    assert site.find_element(By.ID, "shown").text == "1 of 6 runs"
+    site.refresh()
+    assert places(site) == ["beta/fourth"], "the choice stands in the address"
+    for name in ("study", "host", "version"):
+        choose(site, name, "")
+    choose(site, "kernel", "6.18.2")
+    assert places(site) == ["beta/fourth", "beta/third"]
+    choose(site, "kernel", "")
+    site.find_element(By.CSS_SELECTOR, "#filters [name=text]").send_keys("ALPHA sec")
+    assert places(site) == ["alpha/second"]
+
+
+def test_a_click_on_a_head_sorts(site: webdriver.Chrome) -> None:
+    newest = places(site)
+    heads = {head.text.strip(" ↕↑↓"): head for head in site.find_elements(By.CSS_SELECTOR, "#runs th[data-sort] button")}
+    heads["Start"].click()
+    assert places(site) == newest[::-1]
+    heads["Start"].click()
+    assert places(site) == newest
+    heads["Folder"].click()
+    assert places(site) == sorted(newest)
+    heads["Rules"].click()
+    assert places(site)[0] == "stopped", "it has no verdicts"
+
+
+def test_two_ticks_and_a_click_compare(site: webdriver.Chrome) -> None:
+    button, said = site.find_element(By.ID, "compare"), site.find_element(By.ID, "chosen")
+    assert not button.is_enabled()
+    tick(site, "beta/fourth")
+    assert not button.is_enabled() and said.text == "Tick one more run."
+    tick(site, "other")
+    assert not button.is_enabled() and said.text == "These runs are of different studies: they cannot be compared."
+    tick(site, "beta/third")  # the first tick goes
+    tick(site, "beta/fourth")  # and now that of `other`
+    assert button.is_enabled() and said.text in ("beta/fourth and beta/third", "beta/third and beta/fourth")
+    button.click()
+    wait(site, lambda: "more than chance explains" in site.find_element(By.TAG_NAME, "h1").text)
+    first, second = (row.text for row in site.find_elements(By.CSS_SELECTOR, "header dd"))
+    assert first.startswith("beta/third") and second.startswith("beta/fourth"), "the older one first"
+    assert "diolkos tc" in alive(site, "changes").text
+    lines = site.find_elements(By.CSS_SELECTOR, "[data-table=changes] tbody tr")
+    assert [line.find_elements(By.TAG_NAME, "td")[-1].text for line in lines] == ["no", "yes"]
+    site.back()
+    wait(site, lambda: site.find_elements(By.ID, "runs"))
+
+
+def test_a_trend_is_drawn_and_filtered(site: webdriver.Chrome) -> None:
+    site.find_element(By.LINK_TEXT, "small").click()
+    wait(site, lambda: "over the runs" in site.find_element(By.TAG_NAME, "h1").text)
+    figure = alive(site, "trend-value")
+    assert points(figure) == 8, "two systems in four runs"
+    select = next(each for each in figure.find_elements(By.CSS_SELECTOR, ".vega-bind select") if "beta" in each.text)
+    Select(select).select_by_visible_text("beta")
+    wait(site, lambda: points(figure) == 4)
+    figure.find_element(By.CSS_SELECTOR, ".legend button").click()
+    wait(site, lambda: points(figure) == 2)
+    assert points(alive(site, "trend-ratio")) == 4, "native has no ratio"
+    assert len(site.find_elements(By.CSS_SELECTOR, "[data-table=trend] tbody tr")) == 8
+
+
+def test_a_report_opens(site: webdriver.Chrome) -> None:
+    site.find_element(By.LINK_TEXT, "stopped").click()
+    wait(site, lambda: "run" in site.current_url and site.find_elements(By.ID, "theme"))
+    assert "SYNTHETIC" in site.find_element(By.TAG_NAME, "body").text
+
+
+def test_a_comparison_that_files_do_not_hold_is_said(chromium: webdriver.Chrome, exported: str) -> None:
+    chromium.get(f"{exported}index.html")
+    tick(chromium, "alpha/first")
+    tick(chromium, "beta/fourth")
+    assert not chromium.find_element(By.ID, "compare").is_enabled()
+    assert chromium.find_element(By.ID, "chosen").text.startswith("These files do not hold this comparison.")
