@@ -44,6 +44,14 @@ def test_every_picture_is_a_valid_specification(results):
         valid(charts.spec(picture))
 
 
+def test_in_a_page_stands_what_can_be_seen():
+    """Marks that only catch the pointer are not drawn, those with an outline are."""
+    seen = '<path d="M0,1" fill="red" fill-opacity="0" stroke="red"/>'
+    unseen = '<path transform="translate(1,2)" d="M0,0" fill="red" fill-opacity="0" stroke-width="2"/>'
+    drawn = f'<svg class="marks" xmlns="x"><g class="mark-group" aria-hidden="true">{seen}{unseen}</g></svg>'
+    assert charts.inline(drawn, "p") == f'<svg aria-hidden="true" focusable="false" class="marks"><g>{seen}</g></svg>'
+
+
 def mark(name, value, ends, **more):
     return rows.Mark(name, LOOKS[2], value, ends, f"text of {name}", **more)
 

@@ -22,6 +22,8 @@ from diolkos_lab.report.helpers import VEGA_LITE
 
 PNG_SCALE = 2.0
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_UNSEEN = re.compile(r'<path (?:(?! stroke=")[^>])*fill-opacity="0"(?:(?! stroke=")[^>])*/>')
+_REPEATED = re.compile(r' (?:class|font-family|aria-hidden)="[^"]*"')
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,13 @@ def pdf(drawn: str) -> bytes:
 
 
 def inline(drawn: str, prefix: str) -> str:
-    """An SVG made fit to stand in a page: own ids, and colours by CSS variable, so that it follows a dark page."""
+    """An SVG made fit to stand in a page: own ids, and colours by CSS variable, so that it follows a dark page. What nobody
+    sees is left out, a third of it: marks that only catch the pointer, and attributes that the style sheet has once."""
     text = drawn[drawn.index("<svg") :].replace("url(#", f"url(#{prefix}-").replace(' id="', f' id="{prefix}-')
     for name in ("", ":xlink"):
         text = re.sub(f' xmlns{name}="[^"]*"', "", text, count=1)
     for name, light, _ in COLOURS:
         text = text.replace(f'"{light}"', f'"var(--{name})"')
-    return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+    head, rest = text.split(">", 1)
+    rest = _REPEATED.sub("", _UNSEEN.sub("", rest))
+    return f"{head}>{rest}".replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
