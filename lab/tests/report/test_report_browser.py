@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import synthetic
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -80,7 +81,9 @@ def opened(chromium, folder):
 
 
 def wait(driver, holds):
-    return WebDriverWait(driver, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
+    """Until it holds. A picture that is drawn meanwhile takes its elements away from whoever looks at them."""
+    waiting = WebDriverWait(driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=[StaleElementReferenceException])
+    return waiting.until(lambda _: holds())
 
 
 def alive(driver, name):
@@ -94,8 +97,10 @@ def alive(driver, name):
 
 
 def words(figure):
-    """All texts of the live picture."""
-    return [text.get_property("textContent") for text in figure.find_elements(By.CSS_SELECTOR, ".live svg text")]
+    """All texts of the live picture, as they are at one moment."""
+    return figure.parent.execute_script(
+        "return [...arguments[0].querySelectorAll('.live svg text')].map((text) => text.textContent)", figure
+    )
 
 
 def complaints(driver):
@@ -137,12 +142,16 @@ def test_a_click_in_the_legend_hides_a_system_and_another_shows_it(page):
 
 def test_a_pointer_over_a_point_shows_value_interval_and_number_of_trials(page):
     figure = alive(page, "glance")
-    point = figure.find_element(By.CSS_SELECTOR, ".live .mark-symbol path")
-    ActionChains(page).move_to_element(point).perform()
-    tooltip = wait(page, lambda: next(iter(page.find_elements(By.CSS_SELECTOR, "#vg-tooltip-element.visible")), None))
+
+    def tooltip():
+        """A neighbour that comes alive may move the point away from below the pointer."""
+        ActionChains(page).move_to_element(figure.find_element(By.CSS_SELECTOR, ".live .mark-symbol path")).perform()
+        return page.execute_script("return document.querySelector('#vg-tooltip-element.visible')?.innerText")
+
+    shown = wait(page, tooltip)
     for part in ("system", "ratio", "95 % interval", "trials"):
-        assert part in tooltip.text
-    assert re.search(r"\d+ of \d+ count", tooltip.text)
+        assert part in shown
+    assert re.search(r"\d+ of \d+ count", shown)
 
 
 def test_ctrl_and_the_wheel_zoom_and_reset_puts_back(page):
@@ -188,8 +197,8 @@ def test_dark_is_chosen_remembered_and_reaches_the_pictures(page):
     assert ground(page) == "rgb(23, 23, 22)"
 
     def colours():
-        figure = page.find_element(By.ID, "picture-throughput-linear")
-        return {each.get_attribute("fill") for each in figure.find_elements(By.CSS_SELECTOR, ".live svg text")}
+        texts = "document.querySelectorAll('#picture-throughput-linear .live svg text')"
+        return set(page.execute_script(f"return [...{texts}].map((text) => text.getAttribute('fill'))"))
 
     wait(page, lambda: colours() == {"#f2f2ee"})
     page.refresh()
@@ -197,6 +206,29 @@ def test_dark_is_chosen_remembered_and_reaches_the_pictures(page):
     assert Select(page.find_element(By.ID, "theme")).first_selected_option.get_attribute("value") == "dark"
     alive(page, "throughput-linear")
     assert colours() == {"#f2f2ee"}
+
+
+def test_colours_that_are_chosen_while_a_picture_is_drawn_reach_it(chromium, whole):
+    """The choice falls right after the place of the picture is made, before Vega has drawn into it."""
+    source = """new MutationObserver((_, watch) => {
+        const list = document.querySelector("#theme"), place = document.querySelector(".live");
+        if (!list || !place) return;
+        watch.disconnect();
+        place.closest("figure").dataset.first = "yes";
+        list.value = "dark";
+        list.dispatchEvent(new Event("change"));
+    }).observe(document, {childList: true, subtree: true})"""
+    added = chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    try:
+        page = opened(chromium, whole)
+    finally:
+        chromium.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    first = wait(page, lambda: page.execute_script("return document.querySelector('[data-first]')?.dataset.chart"))
+    figure = alive(page, first)
+    texts = "[...document.querySelectorAll('[data-first] .live svg text')].map((text) => text.getAttribute('fill'))"
+    assert "#f2f2ee" in page.execute_script(f"return {texts}")
+    assert len(figure.find_elements(By.CSS_SELECTOR, ".live")) == 1
+    assert complaints(page) == []
 
 
 def test_auto_follows_the_system(page):
@@ -286,6 +318,7 @@ def test_names_that_are_markup_are_shown_and_not_run(chromium, hostile):
     next(each for each in buttons if "<img src=x" in each.text).click()
     wait(page, lambda: not any("<img src=x" in text for text in words(figure)))
     alive(page, "throughput-linear")
+    alive(page, "glance")
     for point in figure.find_elements(By.CSS_SELECTOR, ".live .mark-symbol path")[:3]:
         ActionChains(page).move_to_element(point).perform()
     assert page.title != "run"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -69,7 +70,9 @@ def site(request: pytest.FixtureRequest, chromium: webdriver.Chrome):
 
 
 def wait(driver: webdriver.Chrome, holds):
-    return WebDriverWait(driver, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
+    """Until it holds. A page that is left meanwhile takes its elements away from whoever looks at them."""
+    waiting = WebDriverWait(driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=[StaleElementReferenceException])
+    return waiting.until(lambda _: holds())
 
 
 def places(driver: webdriver.Chrome) -> list[str]:
@@ -169,7 +172,7 @@ def test_a_trend_is_drawn_and_filtered(site: webdriver.Chrome) -> None:
 
 def test_a_report_opens(site: webdriver.Chrome) -> None:
     site.find_element(By.LINK_TEXT, "stopped").click()
-    wait(site, lambda: "run" in site.current_url and site.find_elements(By.ID, "theme"))
+    wait(site, lambda: "/run/" in site.current_url and site.find_elements(By.ID, "theme"))
     assert "SYNTHETIC" in site.find_element(By.TAG_NAME, "body").text
 
 

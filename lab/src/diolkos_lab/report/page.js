@@ -122,28 +122,31 @@
     (await (await vega())(place, spec, { mode: "vega-lite", actions: false, renderer: "svg", ast: true, logLevel: 1 })).view;
 
   const draw = async (figure) => {
-    const state = drawn.get(figure);
+    const state = drawn.get(figure), turn = ++state.turn;
     const place = make("div", { class: "live", role: "img", "aria-label": $(".drawn", figure).getAttribute("aria-label") });
     state.view?.finalize();
+    state.view = null;
     $(".live", figure)?.remove();
     $(".drawn", figure).after(place);
     try {
-      state.view = await embed(place, fitted(state.name, figure.clientWidth));
-      if (state.hidden.size) await state.view.signal("hidden", [...state.hidden]).runAsync();
+      const view = await embed(place, fitted(state.name, figure.clientWidth));
+      if (turn !== state.turn) return view.finalize(); // drawn again meanwhile, by another choice
+      state.view = view;
+      if (state.hidden.size) await view.signal("hidden", [...state.hidden]).runAsync();
       figure.classList.add("alive");
     } catch (problem) { // the still picture stays
       place.remove();
       console.error(problem);
     }
   };
-  const redraw = () => { for (const [figure, state] of drawn) if (state.view) draw(figure); };
+  const redraw = () => { for (const [figure, state] of drawn) if (state.turn) draw(figure); };
 
   const hide = async (figure, name, button) => {
     const state = drawn.get(figure);
     if (!state.hidden.delete(name)) state.hidden.add(name);
     button.setAttribute("aria-pressed", String(!state.hidden.has(name)));
-    if (!state.view) await draw(figure);
-    await state.view.signal("hidden", [...state.hidden]).runAsync();
+    if (state.view) await state.view.signal("hidden", [...state.hidden]).runAsync();
+    else await draw(figure);
   };
 
   // By day and in full width, as the still picture is, with the systems that are shown.
@@ -169,7 +172,7 @@
     }, { rootMargin: "400px" });
     for (const figure of $$("figure[data-chart]")) {
       const name = figure.dataset.chart, spec = specs[name];
-      drawn.set(figure, { name, hidden: new Set(), view: null });
+      drawn.set(figure, { name, hidden: new Set(), view: null, turn: 0 });
       const { systems, zoom } = spec.usermeta;
       const legend = systems.map(({ name: system, colour }) => {
         const swatch = make("span", { class: "swatch", "aria-hidden": "true" });

@@ -26,10 +26,11 @@ def serve(folder: Path, host: str, port: int, say: Callable[[str], None]) -> Non
             runs = f"{len(found.runs)} run" + "s" * (len(found.runs) != 1)
             say(f"{runs} in {folder}: {server.url} (Ctrl-C ends it)")
             thread = threading.Thread(target=server.serve_forever, daemon=True)
-            thread.start()
             try:
+                thread.start()  # from now on somebody may have an answer, and send a signal
                 thread.join()
             except (Interrupted, KeyboardInterrupt):
                 say("Ended.")
             finally:
-                server.shutdown()
+                if thread.is_alive():
+                    server.shutdown()

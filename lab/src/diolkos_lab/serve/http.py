@@ -21,7 +21,8 @@ from diolkos_lab.serve.site import Page, Site
 
 LONGEST = 1000  # bytes of an address
 MOST_AT_ONCE = 16  # connections
-PATIENCE_S = 10  # for a request that does not come to its end, and for a browser that does not read
+PATIENCE_S = 10  # for a request that does not come to its end, and for a browser that does not read on
+PART = 64 * 1024  # bytes that a browser has to read in that time
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 
 # Pages of ours say in themselves, too, what may run. A report may come from anybody: it runs without an origin, so that it
@@ -118,7 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, page: Page) -> None:
         self._begin(page.status, page.type, len(page.content), FOREIGN if page.foreign else OURS)
-        self.wfile.write(page.content)
+        content = memoryview(page.content)
+        for start in range(0, len(content), PART):  # one write would have its patience for all of it
+            self.wfile.write(content[start : start + PART])
 
     def _refuse(self, status: int, sentence: str) -> None:
         content = f"{sentence}\n".encode()
