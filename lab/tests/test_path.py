@@ -21,6 +21,7 @@ PATH = [
     "verdict",
     "curves",
     "procedures",
+    "calibration",
     "summary",
     "comparing",
     "report",
