@@ -2,7 +2,7 @@
 """The command line: list, run, report, analyze, compare, serve, export, doctor, clean, schema and completion.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
-143 SIGTERM. A fault is one sentence on standard error, never a traceback.
+143 SIGTERM (0 for `serve`, which a signal ends). A fault is one sentence on standard error, never a traceback.
 """
 
 import io
