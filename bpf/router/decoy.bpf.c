@@ -2,8 +2,8 @@
 /*
  * decoy.bpf.c - in front of a token bucket, at tc egress: makes the bucket hold each ICMPv6 echo request up for a known time.
  *
- *   echo request ─► a copy of it, for nobody ─► token bucket, full: passes at once
- *                └► itself                   ─► token bucket, empty: waits until the tokens are there
+ *   echo request ─► decoy, a copy of it  ─► token bucket, full: passes at once
+ *                └► the request itself   ─► token bucket, empty: waits until the tokens are there
  *
  * A token bucket delays nothing while its tokens last. So a decoy of the same length goes before each request and takes them.
  * With a rate of R bytes/s, a bucket of B bytes and frames of L bytes, L <= B < 2 L, a request waits (2 L - B)/R seconds. The
@@ -41,7 +41,7 @@ int decoy(struct __sk_buff *skb)
 	if (bpf_skb_store_bytes(skb, LAST_OCTET, &other, 1, 0))
 		return TC_ACT_SHOT;
 	skb->mark = DECOY;
-	/* Without its decoy a request would pass too early, which nobody would see. Lost, it is seen. */
+	/* A request without its decoy would pass too early and spoil the figure unseen. A lost one is counted. */
 	if (bpf_clone_redirect(skb, skb->ifindex, 0))
 		return TC_ACT_SHOT;
 	skb->mark = 0;

@@ -6,7 +6,7 @@
 Stages: one run with a twin of the native path → its blocks in groups → the ratio of each group → how many leave out 1.
 
 A group is what a short study has. Nothing is left out: what guards object to counts too, since a machine that they object to
-is where false alarms would come from. Such a trial is made again in its block, as in every run; the first one counts.
+is where false alarms would come from. The lab makes such a trial again in its block, as in every run; here the first counts.
 
 The exit code is 1 when there are more false alarms than chance explains: a lab whose 95 % intervals are right fails once in a
 hundred times (`diolkos_lab/calibration/limits.py`).

@@ -56,7 +56,7 @@ fn sent(verdict: Verdict, counter: &str) -> Vec<usize> {
     lens
 }
 
-/// Nobody sees an ICMP error whose packet is not counted yet.
+/// The counters know the cause of an ICMP error before the error is sent.
 #[test]
 fn what_is_originated_leaves_once_its_cause_is_counted() {
     let refused = Verdict::Drop(Reason::SessionLimit);

@@ -11,8 +11,8 @@ use super::offload;
 use crate::counters::Tally;
 use crate::events::{Events, Line};
 
-/// For one packet, or for one round of the sweeper. What it is given waits until [`Writer::send`]: whoever calls it has
-/// counted by then what became of the packet, so nobody sees an ICMP error that the counters do not know.
+/// For one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The caller counts
+/// what became of the packet first, so the counters know the cause of an ICMP error before the error is sent.
 pub struct Writer<'a> {
     queue: &'a Queue,
     tally: &'a Tally,

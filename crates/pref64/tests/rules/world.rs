@@ -112,8 +112,8 @@ impl World {
         self.discovery.pass_over(at(self.now), net(prefix), how);
     }
 
-    /// Until then a resolver gives this answer to each question, and whoever is in force is looked at. How often it was
-    /// asked, and routers were solicited.
+    /// Lets time pass. A resolver gives this answer to each question, and each step asks which prefix is in force. Returns
+    /// how many questions and solicitations there were.
     pub fn pass(&mut self, second: u64, answer: Option<&str>) -> (usize, usize) {
         let (mut asked, mut solicited) = (0, 0);
         loop {
