@@ -3,7 +3,7 @@
 # Looks for inputs that break what reads bytes of others, with libFuzzer and the stable toolchain.
 #
 #   fuzz/run.sh build                     the targets, and their seeds
-#   fuzz/run.sh SECONDS [TARGET...]       each target, or these, for so long
+#   fuzz/run.sh SECONDS [TARGET...]       each target, or these, for so long; FUZZ_SEED=N: from the same draw each time
 #
 #   targets with coverage ─► seeds, fuzz/corpus, what earlier runs reached ─► run ─► an input that breaks it
 #
@@ -47,7 +47,7 @@ run() { # SECONDS TARGET
 	local log=$work/$2.log inputs
 	mapfile -t inputs < <(folders "$2")
 	printf '== Fuzzing %s for %s s ... ' "$2" "$1"
-	if ! "$programs/$2" "${limits[@]}" -max_total_time="$1" -print_final_stats=1 \
+	if ! "$programs/$2" "${limits[@]}" -max_total_time="$1" -seed="${FUZZ_SEED:-0}" -print_final_stats=1 \
 		-artifact_prefix="$work/broken/$2/" "${inputs[@]}" >"$log" 2>&1 </dev/null; then
 		printf 'broken\n'
 		grep -a -A 4 'panicked at\|ERROR: libFuzzer' "$log" || tail -n 40 "$log"

@@ -18,11 +18,15 @@ pub struct Received {
 
 /// Reads the header in front of `packet`, and finishes in `packet` what the translator would not understand.
 ///
-/// `None` for a kind of super-packet that the device was not asked for.
+/// `None` for a kind of super-packet that the device was not asked for, and for a checksum that belongs behind the end of
+/// the packet.
 pub fn read(front: &[u8; VNET], packet: &mut [u8]) -> Option<Received> {
     let mut header = Header::parse(front)?;
     if let Some(place) = vnet::checksum_place(front) {
-        header.partial_checksum = !finish(packet, place);
+        header.partial_checksum = is_transports(packet, place);
+        if !header.partial_checksum {
+            finish(packet, place)?;
+        }
     }
     Some(Received {
         offload: offload(&header),
@@ -35,29 +39,24 @@ pub fn write(offload: Offload, ecn: bool, packet: &[u8]) -> [u8; VNET] {
     header_of(offload, ecn).emit(&shape(packet))
 }
 
-/// The checksum of TCP or UDP is left to the next device, with the sum of the other pseudo-header. Any other one is
-/// finished here, for the header cannot say it of the translated packet: that of a packet in a tunnel, whose own is whole,
-/// and one that a virtual machine asks for, of ICMP say. False if it is left.
-fn finish(packet: &mut [u8], place: ChecksumPlace) -> bool {
-    let start = usize::from(place.start);
-    let at = start + usize::from(place.offset);
-    if is_transports(packet, place) || at + 2 > packet.len() {
-        return false;
-    }
-    let sum = match !csum::sum(&packet[start..]).fold() {
-        0 => 0xffff,
-        sum => sum,
-    };
-    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    true
-}
-
-/// Whether it is the checksum of TCP or UDP of this packet.
+/// Whether it is the checksum of TCP or UDP of this packet. That one is left to the next device, with the sum of the other
+/// pseudo-header. Any other one is finished here, for the header cannot say it of the translated packet: that of a packet
+/// in a tunnel, whose own is whole, and one that a virtual machine asks for, of ICMP say.
 fn is_transports(packet: &[u8], place: ChecksumPlace) -> bool {
     let shape = shape(packet);
     let protocol = packet.get(if shape.ipv6 { 6 } else { 9 });
     matches!(protocol, Some(6 | 17))
         && (place.start, place.offset) == (shape.l4_offset, shape.checksum_offset)
+}
+
+/// Writes the checksum that the device was asked for; `None` if its place is not in the packet.
+fn finish(packet: &mut [u8], place: ChecksumPlace) -> Option<()> {
+    let start = usize::from(place.start);
+    let at = start + usize::from(place.offset);
+    let sum = !csum::sum(packet.get(start..)?).fold();
+    let field = packet.get_mut(at..at + 2)?;
+    field.copy_from_slice(&if sum == 0 { 0xffff } else { sum }.to_be_bytes());
+    Some(())
 }
 
 fn offload(header: &Header) -> Offload {
@@ -131,19 +130,15 @@ mod tests {
             start: 20,
             offset: 6,
         };
-        assert!(!finish(&mut packet.clone(), outer));
+        assert!(is_transports(&packet, outer));
         let inner = ChecksumPlace {
             start: 28,
             offset: 6,
         };
-        assert!(finish(&mut packet, inner));
+        assert!(!is_transports(&packet, inner));
+        assert_eq!(finish(&mut packet, inner), Some(()));
         // 0x1234 + 0x0102 + 0x0304 = 0x163a
         assert_eq!(packet[34..36], (!0x163au16).to_be_bytes());
-        let beyond = ChecksumPlace {
-            start: 38,
-            offset: 1,
-        };
-        assert!(!finish(&mut packet, beyond));
     }
 
     #[test]
@@ -167,6 +162,29 @@ mod tests {
         // 0x8000 + 0x0046 + 0x0fa0 + 0x0007 + 0x0102 + 0x0304 = 0x93f3
         assert_eq!(packet[42..44], (!0x93f3u16).to_be_bytes());
         assert_eq!(packet[44..], [0x0f, 0xa0, 0, 7, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_checksum_that_belongs_behind_the_packet_is_refused() {
+        // 12 bytes of ICMPv6 behind the header: the field of the last two begins at 50.
+        let mut packet = vec![0; 40 + 12];
+        (packet[0], packet[6]) = (0x60, 58);
+        let place = |start: u16, offset: u16| {
+            let [[a, b], [c, d]] = [start.to_ne_bytes(), offset.to_ne_bytes()];
+            [1, 0, 0, 0, 0, 0, a, b, c, d]
+        };
+        assert!(read(&place(40, 10), &mut packet).is_some());
+        for (start, offset) in [
+            (40, 11),
+            (52, 0),
+            (53, 0),
+            (0, u16::MAX),
+            (u16::MAX, u16::MAX),
+        ] {
+            let before = packet.clone();
+            assert_eq!(read(&place(start, offset), &mut packet), None);
+            assert_eq!(packet, before);
+        }
     }
 
     #[test]
