@@ -68,14 +68,36 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)] = None,
     diolkos: Diolkos = None,
     path: Paths = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PACKAGE|PATH",
+            help="Run it in a guest with this kernel: a version (6.1), a package, a .deb file, or a folder.",
+        ),
+    ] = None,
+    count_instructions: Annotated[
+        bool, typer.Option("--count-instructions", help="With --kernel: count instructions per packet instead of time.")
+    ] = False,
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import conduct, screen
+    from diolkos_lab.guest import terminal
 
     order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path))
-    with screen.Screen(console) as witness:
-        result, summary = conduct.run(order, witness)
-    screen.results(console, summary)
+    if count_instructions and kernel is None:
+        raise UsageFault(
+            "--count-instructions: counts in a guest; say which kernel it boots with --kernel, such as --kernel 6.1"
+        )
+    if kernel is not None:
+        from diolkos_lab.guest import conduct as guests
+
+        result, summary = guests.run(
+            order, kernel, count_instructions, lambda text: console.print(printable(text), soft_wrap=True, markup=False)
+        )
+    else:
+        with screen.Screen(console) as witness:
+            result, summary = conduct.run(order, witness)
+    terminal.results(console, result, summary)
     _say_report(result.folder)
 
 
@@ -102,13 +124,14 @@ def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> No
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
-    from diolkos_lab import screen, summary
+    from diolkos_lab import summary
+    from diolkos_lab.guest import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     result = samples_folder.read(folder)
     if not result.trials:
         raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
-    screen.results(console, summary.write(result))
+    terminal.results(console, result, summary.write(result))
     _say_report(folder)
 
 

@@ -42,6 +42,8 @@ class Order:
     out: Path | None = None
     seed: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+    facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
+    reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
 
 
 class Witness(Protocol):
@@ -55,6 +57,12 @@ class Witness(Protocol):
 
 def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
+    result = folder.read(measure(order, witness))
+    return result, summary.write(result)
+
+
+def measure(order: Order, witness: Witness) -> Path:
+    """The same without its evaluation. Returns the result folder."""
     study = studies.load(order.study)
     found, missing = choose(study, order)
     study = limited(study, found, order.only)
@@ -72,7 +80,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     }
     begun = time.monotonic()
     writer = folder.Writer(out, study, _resolved(found | resolvers), header)
-    facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
+    facts = host.facts() | _facts_of_run(found | resolvers, seed, order) | dict(order.facts)
     writer.host(facts)
     with contextlib.closing(writer), Session(study, form, found, seed, resolvers) as session:
         try:
@@ -99,8 +107,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
             raise
         finally:
             writer.host(facts | {"duration_s": round(time.monotonic() - begun, 1)})
-    result = folder.read(out)
-    return result, summary.write(result)
+    return out
 
 
 def chosen_form(study: Study, order: Order) -> Form:
@@ -114,6 +121,26 @@ def chosen_form(study: Study, order: Order) -> Form:
 def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
     """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
     systems = definition.load_all()
+    require_names(study, order, systems)
+    found: dict[str, lookup.Found] = {}
+    missing: list[lookup.Missing] = []
+    for name in dict.fromkeys(subject.system for subject in study.system):
+        if order.only and name not in (*order.only, NATIVE):
+            continue
+        looked = lookup.find(systems[name], order.paths)
+        if isinstance(looked, lookup.Missing) and name in order.reasons:
+            looked = lookup.Missing(looked.system, order.reasons[name], looked.how)
+        if isinstance(looked, lookup.Found):
+            found[name] = looked
+        elif name in order.only:
+            raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
+        else:
+            missing.append(looked)
+    return found, missing
+
+
+def require_names(study: Study, order: Order, systems: Mapping[str, definition.System]) -> None:
+    """Raises UsageFault for a name that is not in the study, or has no definition."""
     named = list(dict.fromkeys(subject.system for subject in study.system))
     for name in order.only:
         if name not in named:
@@ -124,19 +151,6 @@ def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lo
     for subject in study.system:
         if subject.system not in systems or subject.datapath not in systems[subject.system].datapath:
             raise UsageFault(f"{order.study}: no definition of the system {subject.system} with datapath {subject.datapath}")
-    found: dict[str, lookup.Found] = {}
-    missing: list[lookup.Missing] = []
-    for name in named:
-        if order.only and name not in (*order.only, NATIVE):
-            continue
-        looked = lookup.find(systems[name], order.paths)
-        if isinstance(looked, lookup.Found):
-            found[name] = looked
-        elif name in order.only:
-            raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
-        else:
-            missing.append(looked)
-    return found, missing
 
 
 def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]) -> Study:

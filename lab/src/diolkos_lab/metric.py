@@ -22,6 +22,7 @@ RowMetric = Literal[
     "busy",
     "loss",
     "cpu",
+    "instructions",
 ]
 DetailMetric = Literal[
     "retransmits",
@@ -50,7 +51,7 @@ DetailMetric = Literal[
     "lost_of_too_many",
 ]
 MetricName = RowMetric | DetailMetric
-Unit = Literal["bit/s", "s", "1/s", "s/GB", "sessions", "ratio", "segments", "packets", "attempts"]
+Unit = Literal["bit/s", "s", "1/s", "s/GB", "instructions", "sessions", "ratio", "segments", "packets", "attempts"]
 Direction = Literal["higher", "lower"]
 ROW_METRICS: tuple[RowMetric, ...] = get_args(RowMetric)
 
@@ -194,6 +195,15 @@ _ALL = (
     Metric("busy", "share of the time that the resolver is busy", "ratio", None, _plain("ratio")),
     Metric("loss", "loss", "ratio", "lower", (Prefix(0, 100, "%"),), axis="loss"),
     Metric("cpu", "CPU time", "s/GB", "lower", _plain("s/GB"), axis="CPU time", compared=True),
+    Metric(
+        "instructions",
+        "instructions per packet",
+        "instructions",
+        "lower",
+        _plain("instructions"),
+        axis="instructions per packet",
+        compared=True,
+    ),
     _detail("slow_share", "share of the traffic that took the slow path", "ratio", None),
     _detail("retransmits", "retransmitted segments", "segments", "lower"),
     _detail("sent", "packets sent", "packets", None),

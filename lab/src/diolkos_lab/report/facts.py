@@ -50,8 +50,16 @@ def virtual(host: dict[str, Any]) -> str | None:
     return None if found in (None, "none") else str(found)
 
 
+def emulated(host: dict[str, Any]) -> bool:
+    """Was the processor emulated? Then no absolute figure says anything of a host."""
+    guest = host.get("guest")
+    return isinstance(guest, dict) and guest.get("acceleration") == "TCG"
+
+
 def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
+    if isinstance(host.get("guest"), dict):
+        return f"guest, {'emulated' if emulated(host) else 'KVM'}, {clocksource(host) or 'clock unknown'}"
     return f"one host, {clocksource(host) or 'clock unknown'}"
 
 
@@ -71,10 +79,13 @@ def command(host: dict[str, Any]) -> str | None:
 def machine(host: dict[str, Any]) -> str:
     """The machine in half a line: "Xeon Gold, 2 CPUs, KVM, Linux 6.18, tsc"."""
     n = cpus(host)
+    guest = host.get("guest") if isinstance(host.get("guest"), dict) else {}
     parts = [
-        cpu(host),
+        "an emulated processor (TCG)" if emulated(host) else cpu(host),
         f"{n} CPU{'s' if n != 1 else ''}" if n else None,
-        {None: None, "container": "in a container"}.get(virtual(host), f"a virtual machine ({virtual(host)})"),
+        f"a guest of {guest.get('emulator')}"
+        if guest
+        else {None: None, "container": "in a container"}.get(virtual(host), f"a virtual machine ({virtual(host)})"),
         f"Linux {kernel(host)}" if kernel(host) else None,
         f"clocksource {clocksource(host)}" if clocksource(host) else None,
     ]
