@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a guest is made of, without a guest: kernels in folders, modules in order, the archive, and what is done with one that does not boot."""
+"""Guests without a guest: kernels in folders, modules in order, the archive, and what is done with one that does not boot."""
 
 from __future__ import annotations
 

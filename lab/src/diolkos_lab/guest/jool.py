@@ -24,6 +24,7 @@ SUITES = ("stable", "testing")
 PARTS = {"common": "jool_common", "nat64": "jool", "siit": "jool_siit"}  # in the order in which they are loaded
 LIBRARIES = ("libnl-3-200", "libnl-genl-3-200", "libc6")
 LOADER = "ld-linux-x86-64.so.2"
+LOADED = re.compile(r"(lib(nl-|c\.so|m\.so|pthread|dl\.so)|ld-linux)")
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,7 @@ def _programs(tools: Path, libraries: list[Path], folder: Path) -> None:
         (folder / name).mkdir()
     for package in libraries:
         for file in package.glob("**/lib/x86_64-linux-gnu/*.so*"):
-            if file.parent.name == "x86_64-linux-gnu" and re.match(
-                r"(lib(nl-|c\.so|m\.so|pthread|dl\.so)|ld-linux)", file.name
-            ):
+            if file.parent.name == "x86_64-linux-gnu" and LOADED.match(file.name):
                 shutil.copy(file.resolve() if file.is_symlink() else file, folder / "lib" / file.name)
     for name in SYSTEMS.values():
         (program,) = (each for each in tools.rglob(name) if each.is_file() and each.parent.name == "bin")

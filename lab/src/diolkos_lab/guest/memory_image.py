@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Everything a counting guest needs, in one archive: Python, the lab, the systems' programs, modules. No disk, no network.
 
-Files keep the paths that they have on the host. Of Python's sources only the compiled form is there, so that nothing is compiled
-in the guest.
+Files keep the paths that they have on the host. Of Python's sources only the compiled form is there, so that the guest compiles
+nothing.
 """
 
 from __future__ import annotations
@@ -133,4 +133,4 @@ def _known(kernel: Kernel, names: Iterable[str]) -> list[str]:
 def _with_folders(files: dict[str, Entry]) -> dict[str, Entry]:
     """Every folder before what is in it."""
     names = {str(parent) for name in files for parent in Path(name).parents} - {"."} | set(FOLDERS)
-    return {**{name: (0o40755, b"") for name in sorted(names)}, **files}
+    return {**dict.fromkeys(sorted(names), (0o40755, b"")), **files}

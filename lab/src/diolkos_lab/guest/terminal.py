@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from diolkos_lab import instructions, screen
+from diolkos_lab import screen
 from diolkos_lab.experiment.definition import PACKETS
 from diolkos_lab.report import facts
 from diolkos_lab.samples import folder

@@ -24,8 +24,8 @@ WORDS = (
     ("native", "the kernel forwards what the client sends, over as many hops and without translation"),
 )
 UNSEEN = (
-    "Instructions are not time: caches, waiting for memory, system calls and work on several processors at once are not in them.",
-    "Super-packets are off, so each packet crosses the path by itself. With them on, translators that carry super-packets gain.",
+    "Instructions are not time: caches, waiting for memory, and work on several processors at once are not in them.",
+    "Super-packets are off, so each packet crosses the path by itself. With them on, who carries super-packets gains.",
     "All instructions of the guest are counted: those of both ends and of the kernel are in the native figure too.",
 )
 
@@ -42,9 +42,7 @@ def write(results: Results) -> Path:
         own = [of_instructions(results, entries), *own, Chapter("unseen", "What this count cannot see", bullets=list(UNSEEN))]
         return short_page.write(results, own, _lead_of_counts(entries), _trust_in_counts(results, entries), WORDS)
     own = [chapters.glance_with_blocks(results), *_ratios(results), *own]
-    lead = (
-        "Only ratios to native within this run are shown: an emulated processor has no absolute speed that would say anything."
-    )
+    lead = "Only ratios to native within this run are shown, since the absolute speed of an emulated processor says nothing."
     return short_page.write(results, own, lead, _trust(results), WORDS)
 
 
@@ -63,8 +61,8 @@ def of_instructions(results: Results, entries: list[dict[str, Any]]) -> Chapter:
         text_columns=frozenset({0, 5}),
     )
     said = (
-        "The processor's clock counts instructions: of everything in the guest, divided by the packets that arrived. Up is from "
-        "the client to the server."
+        "The processor's clock counts the instructions of everything in the guest. They are divided by the packets that arrived. "
+        "Up is from the client to the server."
     )
     return Chapter("instructions", "Instructions per packet", [said], tables=[table])
 
