@@ -61,7 +61,7 @@ def of_instructions(results: Results, entries: list[dict[str, Any]]) -> Chapter:
         text_columns=frozenset({0, 5}),
     )
     said = (
-        "The processor's clock counts the instructions of everything in the guest. They are divided by the packets that arrived. "
+        "The processor's clock counts the instructions of everything in the guest, divided by the packets that arrived. "
         "Up is from the client to the server."
     )
     return Chapter("instructions", "Instructions per packet", [said], tables=[table])
