@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The first process of a guest that counts instructions. Everything is in its memory: a disk would make the clock jump.
 # shellcheck shell=sh disable=SC1091,SC2154
-export PATH=/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
-/bin/busybox --install -s /bin
+# The host's own programs come first; busybox is for what they lack.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/applets
+/bin/busybox mkdir /applets
+/bin/busybox --install -s /applets
+[ -e /bin/sh ] || ln -s busybox /bin/sh
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
