@@ -26,11 +26,11 @@ class Archive:
 
     def newest(self, names: list[str]) -> tuple[str, str]:
         """Of packages that may not all be there, the one with the highest version, and that version."""
-        best = None
-        for name in names:
-            found = re.search(r"Candidate: (\d\S*)", output("apt-cache", *self.options, "policy", name))
-            if found and (not best or is_newer(found[1], best[1])):
-                best = (name, found[1])
+        best: tuple[str, str] | None = None
+        said = output("apt-cache", *self.options, "policy", *names)
+        for name, version in re.findall(r"^(\S+):\n(?:  .*\n)*?  Candidate: (\d\S*)", said, re.MULTILINE):
+            if not best or is_newer(version, best[1]):
+                best = (name, version)
         if not best:
             raise Unavailable(f"the distribution has no package {names[0] if len(names) == 1 else 'of it'}")
         return best

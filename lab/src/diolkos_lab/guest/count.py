@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from diolkos_lab import conduct
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, lane_cells
-from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.experiment.loads import TcpLoad, TcpName
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import memory_image
@@ -51,17 +51,19 @@ def count(prepared: Prepared, order: conduct.Order, say: Callable[[str], None]) 
 
 def counted(study: Study, quick: bool) -> Study:
     """The same systems under TCP alone, without super-packets: every packet crosses the path as one of 1500 bytes."""
-    names: tuple[TcpName, ...] = ("tcp-upload", "tcp-download")
+    form_name: FormName = "quick" if quick else "full"
+    offered = {load.name for load in study.form[form_name].load}
+    names = [name for name in get_args(TcpName) if name in offered]
+    if not names:
+        raise UsageFault(f"--count-instructions: the study {study.name} sends no TCP; clat, siit and nat64 do")
     loads = tuple(TcpLoad(name=name, seconds=1, offloads=("off",)) for name in names)
     subjects = tuple(
         subject.model_copy(update={"twin": False, "loads": mine})
         for subject in study.system
         if (mine := tuple(name for name in subject.loads if name in names))
     )
-    if not subjects:
-        raise UsageFault(f"--count-instructions: the study {study.name} sends no TCP over any path; clat, siit and nat64 do")
     form = Form(blocks=BLOCKS, build_blocks=0, load=loads)
-    return study.model_copy(update={"system": subjects, "form": {"quick" if quick else "full": form}, "claim": ()})
+    return study.model_copy(update={"system": subjects, "form": {form_name: form}, "claim": ()})
 
 
 def qemu(place: Path) -> list[str]:

@@ -86,13 +86,13 @@ def modules(kernel: Kernel, names: Iterable[str]) -> Iterator[Path]:
     built_in = {module_name(path) for path in (tree / "modules.builtin").read_text().split()}
     seen: set[str] = set()
     for name in names:
-        path = by_name.get(module_name(name))
-        if not path:
+        found = by_name.get(module_name(name))
+        if not found:
             if module_name(name) not in built_in:
                 raise Unavailable(f"Linux {kernel.release} has no module {name}, which a guest needs")
             continue
         # modules.dep names the nearest last.
-        for one in [*reversed(needs[path]), path]:
+        for one in [*reversed(needs[found]), found]:
             if one not in seen:
                 seen.add(one)
                 yield tree / one

@@ -56,7 +56,9 @@ class Jool:
     @property
     def files(self) -> list[Path]:
         """All that a guest needs."""
-        return [file for file in sorted(self.folder.rglob("*")) if file.is_file() and file.name != "log"]
+        return [
+            file for file in sorted(self.folder.rglob("*")) if file.is_file() and file.name not in ("log", "begun", "complete")
+        ]
 
 
 def obtain(kernel: Kernel, here: Archive) -> Jool:
@@ -95,8 +97,6 @@ def _obtain(kernel: Kernel, here: Archive, archive: Archive, version: str) -> Jo
     if (folder / "failed").exists():
         raise Unavailable((folder / "failed").read_text())
     if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         _build(kernel, [here.unpacked(*each) for each in headers], archive.unpacked("jool-dkms", version), folder)
         _programs(archive.unpacked("jool-tools", version), [archive.unpacked(*each) for each in mine[2:]], folder)
         (folder / "version").write_text(version)
@@ -114,9 +114,15 @@ def _headers(kernel: Kernel, here: Archive) -> Iterator[tuple[str, str]]:
 
 def _build(kernel: Kernel, headers: list[Path], dkms: Path, folder: Path) -> None:
     (source,) = dkms.glob("usr/src/jool*")
-    work = folder / "build"
-    shutil.copytree(source, work)
-    tree = kernel.built or _assembled(kernel, headers, folder / "headers")
+    work, begun = folder / "build", folder / "begun"
+    # A build that was stopped goes on where it was.
+    if not begun.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(source, work)
+        if not kernel.built:
+            _assemble(kernel, headers, folder / "headers")
+        begun.touch()
+    tree = kernel.built or folder / f"headers/usr/src/linux-headers-{kernel.release}"
     log = folder / "log"
     with log.open("w") as said:
         for part in PARTS:
@@ -132,11 +138,11 @@ def _build(kernel: Kernel, headers: list[Path], dkms: Path, folder: Path) -> Non
         raise Unavailable(reason)
     for part, name in PARTS.items():
         shutil.copy(work / f"src/mod/{part}/{name}.ko", folder)
-    shutil.rmtree(work)
-    shutil.rmtree(folder / "headers", ignore_errors=True)
+    for used in (work, folder / "headers"):
+        shutil.rmtree(used, ignore_errors=True)
 
 
-def _assembled(kernel: Kernel, headers: list[Path], folder: Path) -> Path:
+def _assemble(kernel: Kernel, headers: list[Path], folder: Path) -> None:
     """The packages over each other, as if they were installed; absolute paths lead there."""
     for package in headers:
         shutil.copytree(package, folder, symlinks=True, dirs_exist_ok=True)
@@ -144,13 +150,12 @@ def _assembled(kernel: Kernel, headers: list[Path], folder: Path) -> Path:
     for makefile in (tree / "Makefile", *tree.parent.glob("linux-headers-*-common/Makefile")):
         text = makefile.read_text()
         makefile.write_text(re.sub(r"(?<![\w)])/usr/(?=src/linux-|lib/linux-)", f"{folder}/usr/", text))
-    return tree
 
 
 def _programs(tools: Path, libraries: list[Path], folder: Path) -> None:
     """With their own C library: that of another release may be newer than this host's."""
     for name in ("bin", "lib", "programs"):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
     for package in libraries:
         for file in package.glob("**/lib/x86_64-linux-gnu/*.so*"):
             if file.parent.name == "x86_64-linux-gnu" and LOADED.match(file.name):

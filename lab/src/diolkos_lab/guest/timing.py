@@ -20,7 +20,7 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import Fault, Interrupted, MissingFault, UsageFault
 from diolkos_lab.guest.image import busybox
 from diolkos_lab.guest.inside import FAULT
-from diolkos_lab.guest.machine import Acceleration, Ended, Failed, Guest, watched
+from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, Ended, Failed, Guest, watched
 from diolkos_lab.guest.preparing import Prepared, cache, work_folder
 from diolkos_lab.samples import contents
 from diolkos_lab.sut.lookup import CLONE
@@ -63,10 +63,11 @@ def _run(guest: Guest, prepared: Prepared, say: Callable[[str], None]) -> None:
     how = "KVM" if guest.acceleration == "KVM" else "an emulated processor (TCG); only ratios say something"
     say(f"Linux {guest.kernel.release} boots on {how}")
     expected_s = expected_of_form_s(prepared.study, prepared.form)
-    boot = (1, KVM_BOOT_S) if guest.acceleration == "KVM" else ()
+    boots, patience = (1, KVM_BOOT_S) if guest.acceleration == "KVM" else (BOOTS, PATIENCE_BOOT)
+    limit = LIMIT * expected_s + LIMIT_S
     fault = ""
     try:
-        for line in watched(guest.qemu(), guest.folder / "console", LIMIT * expected_s + LIMIT_S, *boot):
+        for line in watched(guest.qemu(), guest.folder / "console", limit, boots, patience):
             if line.startswith(FAULT):
                 fault = line.removeprefix(FAULT)
             else:
