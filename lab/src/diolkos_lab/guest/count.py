@@ -124,11 +124,10 @@ def _read(prepared: Prepared, order: conduct.Order, study: Study, form: Form, pl
     number = 0
     try:
         for line in watched(qemu(place), place / "console", LIMIT_S):
-            if not line.startswith(RESULT):
+            found = _told(line)
+            if found is None:
                 say(line)
-                continue
-            found = json.loads(line.removeprefix(RESULT))
-            if "missing" in found:
+            elif "missing" in found:
                 missing += _missing(study, found)
                 say(f"  without {found['missing']}: {found['reason']}")
             elif "systems" in found:
@@ -144,6 +143,15 @@ def _read(prepared: Prepared, order: conduct.Order, study: Study, form: Form, pl
             writer.close()
     if writer is None or not number:
         raise Fault(f"the guest counted nothing; its last words are in {place / 'console'}")
+
+
+def _told(line: str) -> dict[str, Any] | None:
+    """What a line of the guest's program says; None for the kernel's lines, and for one that the kernel spoke into."""
+    try:
+        found: dict[str, Any] | None = json.loads(line.removeprefix(RESULT)) if line.startswith(RESULT) else None
+    except ValueError:
+        return None
+    return found
 
 
 def _writer(

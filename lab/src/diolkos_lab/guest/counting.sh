@@ -13,7 +13,8 @@ mount -t devtmpfs dev /dev
 mkdir -p /dev/shm /dev/pts /run /tmp
 mount -t tmpfs run /run
 mount -t tmpfs tmp /tmp
-mkdir -p /run/lock /run/netns
+mkdir -p /run/lock /run/netns /var
+ln -s /run /var/run
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t bpf bpf /sys/fs/bpf
 . /settings # command
