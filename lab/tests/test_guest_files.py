@@ -7,12 +7,13 @@ import gzip
 import lzma
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from diolkos_lab.faults import Fault, UsageFault
-from diolkos_lab.guest import image, package
+from diolkos_lab.guest import image, memory_image, package
 from diolkos_lab.guest.archive import Archive, Unavailable
 from diolkos_lab.guest.machine import Failed, Guest, watched
 
@@ -144,3 +145,26 @@ def test_a_folder_that_holds_no_kernel_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Fault, match=r"neither boot/vmlinuz-\* \(an unpacked package\) nor vmlinux") as found:
         package.find(str(tmp_path), Archive(tmp_path))
     assert found.value.exit_code == 3
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not shutil.which("cpio"), reason="cpio reads the archive")
+def test_a_counting_guest_has_all_that_its_program_imports(unpacked: Path, tmp_path: Path) -> None:
+    """In a folder that is all there is, as the guest's memory is."""
+    busybox = tmp_path / "busybox"
+    busybox.write_text("#!/bin/sh\n")
+    kernel = package.in_folder(unpacked)
+    made = memory_image.archive(kernel, busybox, [Path("/usr/bin/env")], [], [], [], "echo 'x'", b"{}")
+    out = tmp_path / "guest"
+    out.mkdir()
+    subprocess.run(["cpio", "-i", "--quiet"], input=made, cwd=out, check=True)
+    (out / "dev/null").touch()
+    packages = ":".join([str(memory_image.SOURCE), *(path for path in sys.path if "-packages" in path)])
+    program = (
+        "import diolkos_lab.guest.counting as c; from diolkos_lab.sut import definition; print(len(definition.load_all()))"
+    )
+    command = ["chroot", str(out), "/usr/bin/env", "-i", f"PYTHONPATH={packages}", str(memory_image.INTERPRETER), "-P", "-S"]
+    done = subprocess.run([*command, "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
+    assert not list(out.rglob("*.py"))

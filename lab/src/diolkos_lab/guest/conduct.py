@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from diolkos_lab import conduct, summary
+from diolkos_lab.faults import Interrupted
 from diolkos_lab.guest import count, timing
 from diolkos_lab.guest.preparing import prepare
 from diolkos_lab.samples import folder
@@ -24,9 +26,21 @@ def run(order: conduct.Order, kernel: str, counting: bool, say: Callable[[str], 
             count.count(prepared, order, say)
         else:
             timing.measure(prepared, order, say)
-    except BaseException:
-        with contextlib.suppress(OSError):  # what holds trials stays
-            prepared.out.rmdir()
+    except Interrupted as interrupted:
+        if kept := _trials(prepared.out):
+            again = f"`diolkos-lab report {prepared.out}` evaluates them"
+            interrupted.add_note(f"Stopped; {kept} trials are kept in {prepared.out} ({again}).")
         raise
+    finally:
+        with contextlib.suppress(OSError):  # what holds anything stays
+            prepared.out.rmdir()
     result = folder.read(prepared.out)
     return result, summary.write(result)
+
+
+def _trials(out: Path) -> int:
+    """How many are in a result folder, of whatever state: each line after the first."""
+    try:
+        return max(0, (out / "samples.jsonl").read_bytes().count(b"\n") - 1)
+    except OSError:
+        return 0

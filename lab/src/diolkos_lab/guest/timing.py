@@ -17,12 +17,11 @@ import diolkos_lab
 from diolkos_lab import conduct
 from diolkos_lab.experiment.cells import expected_of_form_s
 from diolkos_lab.experiment.definition import Study
-from diolkos_lab.faults import Fault, Interrupted, MissingFault, UsageFault
+from diolkos_lab.faults import Fault, MissingFault, UsageFault
 from diolkos_lab.guest.image import busybox
 from diolkos_lab.guest.inside import FAULT
 from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, Ended, Failed, Guest, watched
 from diolkos_lab.guest.preparing import Prepared, cache, work_folder
-from diolkos_lab.samples import contents
 from diolkos_lab.sut.lookup import CLONE
 
 SOURCE = Path(diolkos_lab.__file__).parents[1]
@@ -78,14 +77,6 @@ def _run(guest: Guest, prepared: Prepared, say: Callable[[str], None]) -> None:
     except Failed as failed:
         if guest.acceleration == "KVM" and "did not boot" in str(failed):
             raise Unbootable(str(failed)) from failed
-        raise
-    except Interrupted as interrupted:
-        kept = len(contents.load(prepared.out, with_summary=False).trials)
-        interrupted.add_note(
-            f"Stopped; {kept} trials are kept in {prepared.out} (`diolkos-lab report {prepared.out}` evaluates them)."
-            if kept
-            else "Stopped before the first trial."
-        )
         raise
 
 
