@@ -71,7 +71,7 @@ def main() -> int:
 
 def of_cell(cell: LaneCell, found: lookup.Found, topology: Topology, form: Form, folder: Path) -> None:
     """All trials of one system; it is alone in the guest."""
-    folder.mkdir()
+    (folder / "system").mkdir(parents=True)
     path = found.system.path(cell.subject.datapath)
     shape = Shape(
         hops=cell.subject.hops,
@@ -84,7 +84,7 @@ def of_cell(cell: LaneCell, found: lookup.Found, topology: Topology, form: Form,
     loads = [load for load in form.load if isinstance(load, TcpLoad) and cell.subject.gets(load)]
     windows: dict[str, Window] = {}
     with Lane(cell.name, shape) as lane:
-        system = RunningSystem(found, cell.subject, lane, folder)
+        system = RunningSystem(found, cell.subject, lane, folder / "system")
         try:
             windows = {role: Window(lane.namespace(role)) for role in ("client", "server")}
             system.start()

@@ -30,9 +30,10 @@ FOLDERS = ("proc", "sys", "dev", "run", "tmp", "bin", "modules")
 ETC = ("/etc/protocols", "/etc/services", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf")
 LEFT_OUT = re.compile(
     r"/(test|tests|idlelib|tkinter|turtledemo|lib2to3|ensurepip|site-packages|dist-packages|pydoc_data|config-[^/]*|__pycache__)/"
-    r"|/(_test|_ctypes_test|_tkinter|_sqlite3|_curses|_dbm|_gdbm|readline|xx)[^/]*\.so$"
+    r"|/(_test|_ctypes_test|_tkinter|xx)[^/]*\.so$"
 )
 MODULES = (
+    "crc32c_generic",  # for which others ask by another name
     *("veth", "tun", "nf_tables", "nf_conntrack", "nf_nat", "nft_ct", "nft_masq", "nft_chain_nat", "nf_conntrack_netlink"),
     *("sch_ingress", "cls_bpf", "act_bpf"),
 )
