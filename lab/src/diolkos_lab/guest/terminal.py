@@ -26,6 +26,8 @@ def results(console: Console, result: folder.Result, summary: Mapping[str, Any])
         return
     if counted:
         console.print(_counts(counted))
+    elif facts.counts_instructions(result.host):
+        console.print("No path was counted.")
     else:
         console.print(f"[yellow]{EMULATED}[/]")
         console.print(_ratios(summary["rows"]))

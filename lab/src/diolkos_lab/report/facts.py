@@ -56,6 +56,12 @@ def emulated(host: dict[str, Any]) -> bool:
     return isinstance(guest, dict) and guest.get("acceleration") == "TCG"
 
 
+def counts_instructions(host: dict[str, Any]) -> bool:
+    """Did the guest's clock count instructions?"""
+    guest = host.get("guest")
+    return isinstance(guest, dict) and guest.get("clock") == "instructions"
+
+
 def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
     if isinstance(host.get("guest"), dict):

@@ -38,6 +38,9 @@ def concerns(results: Results) -> bool:
 def write(results: Results) -> Path:
     entries = instructions.entries([row.raw for row in results.rows])
     own = [paths.chapter(results)]
+    if facts.counts_instructions(results.host) and not entries:
+        trust = ("poor", "No: every trial failed.", ["The chapter on failed trials says why."])
+        return short_page.write(results, own, "No path was counted.", trust, WORDS)
     if entries:
         own = [of_instructions(results, entries), *own, Chapter("unseen", "What this count cannot see", bullets=list(UNSEEN))]
         return short_page.write(results, own, _lead_of_counts(entries), _trust_in_counts(results, entries), WORDS)
