@@ -69,7 +69,7 @@ def _path(row: Mapping[str, Any]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "failed" if value is None else f"{value:.0f}"
+    return "–" if value is None else f"{value:.0f}"
 
 
 def _more(value: float | None) -> str:
