@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import expected_of_form_s
 from diolkos_lab.experiment.definition import FormName, Study
+from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing

@@ -17,8 +17,8 @@ from rich.table import Table
 
 from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import expected_of_form_s
 from diolkos_lab.experiment.definition import PACKETS, FormName, Study
+from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
@@ -93,10 +93,9 @@ class Screen:
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
-                self._task = self._bar.add_task("", total=session.form.blocks * session.block_trials, left=left)
+                self._task = self._bar.add_task("", total=session.planned_trials, left=left)
             block = f"block {trial.block}" if trial.block else "warm-up"
-            done = trial.block * session.block_trials + min(trial.order + 1, session.block_trials)
-            self._bar.update(self._task, description=f"{block}: {name}", completed=done, left=left, refresh=True)
+            self._bar.update(self._task, description=f"{block}: {name}", completed=session.trials_done, left=left, refresh=True)
         elif trial.block != self._block:
             self._block = trial.block
             self._console.print(f"{f'block {trial.block}' if trial.block else 'warm-up'}, {left}", highlight=False)

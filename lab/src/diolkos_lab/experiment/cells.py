@@ -70,18 +70,5 @@ def expected_s(cells: Collection[PlannedCell]) -> float:
     return sum(cell.load.expected_s * (cell.load.steps if isinstance(cell.load, PpsLoad) else 1) for cell in cells)
 
 
-def expected_of_run_s(blocks: int, cells: Collection[PlannedCell]) -> float:
-    """How long that many blocks should take; the first, which warms up, has no procedures."""
-    procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
-    return blocks * expected_s(cells) - expected_s(procedures)
-
-
-def expected_of_form_s(study: Study, form: Form) -> float:
-    """The same of a form with all systems of the study; at most its time budget."""
-    lanes = lane_cells(study, form, {subject.system for subject in study.system})
-    seconds = expected_of_run_s(form.blocks, trial_cells(form, lanes))
-    return min(seconds, form.time_budget_s or seconds)
-
-
 def _offload_levels(subject: Subject, form: Form) -> list[Switch]:
     return sorted({level for load in form.load if subject.gets(load) for level in load.offloads}, reverse=True)

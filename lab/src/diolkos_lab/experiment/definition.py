@@ -77,6 +77,9 @@ class Form(Strict):
         ge=0,
         description="Blocks that one build of the lanes lasts; the first has the warm-up too. 0: the lanes are built once.",
     )
+    claim_blocks: int = Field(
+        0, ge=0, description="Further blocks, which hold what claims compare and nothing else: their intervals are narrower."
+    )
     time_budget_s: float | None = Field(
         None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."
     )

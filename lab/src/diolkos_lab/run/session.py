@@ -2,8 +2,9 @@
 """A whole run: stations set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
 Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each load: trials →
-what guards objected to, again → … → blocks that make up for the rest → tear down. Block 0 also finds the rates of every
-load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it wants.
+what guards objected to, again → … → blocks of what claims compare → blocks that make up for the rest → tear down. Block 0
+also finds the rates of every load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it
+wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
 than in the next, and what is compared with each other is measured in the same one.
@@ -62,7 +63,7 @@ class Session(contextlib.ExitStack):
         self._random = random.Random(seed)
         self._repeats = random.Random(seed)  # of its own: a disturbance must not change the orders of later blocks
         self._begun: float | None = None
-        self._trials_done = 0
+        self.trials_done = 0
         self._doubtful: list[Doubt] = []  # of the block
         self._pairs = Pairs(study, self._cells)
 
@@ -83,6 +84,12 @@ class Session(contextlib.ExitStack):
     def block_trials(self) -> int:
         searched = sum(part.trials for _, _, part in self._procedures)
         return len(self._cells) + sum(sweep.trials for sweep in self._sweeps.values()) + searched
+
+    @property
+    def planned_trials(self) -> int:
+        """Of all blocks; the first, which warms up, has no procedures."""
+        whole = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
+        return whole + self.form.claim_blocks * len(self._pairs.needed)
 
     @property
     def seats(self) -> dict[str, dict[str, int | None]]:
@@ -106,8 +113,7 @@ class Session(contextlib.ExitStack):
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
-        planned = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
-        left = (planned - self._trials_done) * per_trial
+        left = (self.planned_trials - self.trials_done) * per_trial
         if self.form.time_budget_s is not None:
             elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
             left = min(left, self.form.time_budget_s - elapsed_s)
@@ -116,17 +122,23 @@ class Session(contextlib.ExitStack):
     def trials(self) -> Iterator[Trial]:
         """Every trial, block by block. Block 0 is the warm-up; the seed decides all orders.
 
-        After the blocks of the plan come those that make up for what guards objected to: a trial, and all that it is compared
-        with, until there are as many pairs as the plan wanted, or the time is over. What a trial brought is never asked.
+        After the blocks of the plan, first whole ones and then those of claims, come those that make up for what guards
+        objected to: a trial, and all that it is compared with, until there are as many pairs as the plan wanted, or the time is
+        over. What a trial brought is never asked.
         """
         self._begun = time.monotonic()
         for block in range(self.form.blocks):
             if block > 1 and self._would_exceed_budget():
                 return
             yield from self._block(block, self._cells, planned=True)
-        wanted = self.form.blocks - 1
-        for block in range(self.form.blocks, self.form.blocks + 2 * wanted):
-            lacking = self._pairs.lacking(wanted)
+        claims = self._pairs.needed
+        for block in range(self.form.blocks, self.form.blocks + self.form.claim_blocks):
+            if self._would_exceed_budget(len(claims) / self.block_trials):
+                return
+            yield from self._block(block, claims, planned=False)
+        planned, wanted = self.form.blocks + self.form.claim_blocks, self.form.blocks - 1
+        for block in range(planned, planned + 2 * (planned - 1)):
+            lacking = self._pairs.lacking(wanted, self.form.claim_blocks)
             if not lacking or self._would_exceed_budget(len(lacking) / self.block_trials):
                 return
             yield from self._block(block, lacking, planned=False)
@@ -162,10 +174,10 @@ class Session(contextlib.ExitStack):
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
                 cell = TrialCell(lane, probe)
-                trial = self._measure(cell, 0, self._trials_done)
+                trial = self._measure(cell, 0, self.trials_done)
                 sweep.tell(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
                 yield trial
-                self._trials_done += 1
+                self.trials_done += 1
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
@@ -175,7 +187,7 @@ class Session(contextlib.ExitStack):
         else:
             self._settle(trial, sweep)
         yield trial
-        self._trials_done += 1
+        self.trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         return replace(
@@ -221,7 +233,7 @@ class Session(contextlib.ExitStack):
 
         def measure(load: PacketTrial) -> Trial:
             time.sleep(rest_s)
-            self._trials_done += 1
+            self.trials_done += 1
             return self._measure(TrialCell(lane, load), block, next(order))
 
         if block == 0:
@@ -236,7 +248,9 @@ class Session(contextlib.ExitStack):
         if self.form.time_budget_s is None or self._begun is None:
             return True
         others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
-        left = (self.form.blocks - self.block - 1) * others
+        left = max(0, self.form.blocks - self.block - 1) * others
+        last = self.form.blocks + self.form.claim_blocks - 1
+        left += max(0, min(self.form.claim_blocks, last - self.block)) * len(self._pairs.needed)
         working = {lane for lane, station in self.stations.items() if not station.given_up}
         left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if lane in working)
         left_s = left * self._length_of_block() / self.block_trials
@@ -249,9 +263,9 @@ class Session(contextlib.ExitStack):
         return time.monotonic() - self._begun + share * self._length_of_block() > self.form.time_budget_s
 
     def _length_of_block(self) -> float:
-        if self._begun is None or self._trials_done < self.block_trials:
+        if self._begun is None or self.trials_done < self.block_trials:
             return expected_s(self._every)
-        return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
+        return (time.monotonic() - self._begun) / self.trials_done * self.block_trials
 
 
 Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
