@@ -267,7 +267,9 @@ class TcpLoad(Strict):
     """iperf3; the interval from `start_s` to the end counts, connection set-up and slow start do not."""
 
     name: TcpName
-    seconds: int = Field(ge=1, le=3600, description="Length of a trial, seconds.")
+    seconds: int | float = Field(
+        ge=0.2, le=3600, description="Length of a trial, seconds. Below 1: as many bytes as take that long, by earlier trials."
+    )
     streams: int = Field(1, ge=1, le=128, description="Parallel connections.")
     start_s: float = Field(0.3, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
     congestion_control: str = Field(
@@ -279,6 +281,8 @@ class TcpLoad(Strict):
     def _something_is_left(self) -> "TcpLoad":
         if self.start_s > self.seconds / 2:
             raise ValueError("start_s may cut off at most half of the trial")
+        if self.seconds >= 1 and self.seconds != int(self.seconds):
+            raise ValueError("seconds must be a whole number, or less than 1")
         return self
 
     @property

@@ -20,18 +20,23 @@ INTERVAL_S = 0.1
 LONG_INTERVAL_S = 1.0
 SERVER_COMMAND = ("iperf3", "--server", "--json", "--interval", str(INTERVAL_S))
 CONNECT_MS = 2000
+LEAST_BYTES = 1 << 20
 COMPLETE = 0.5  # of an interval's length; iperf3 ends with a sliver of a few milliseconds
 
 
-def client_command(load: TcpLoad, target: IPv4Address | IPv6Address) -> list[str]:
+def client_command(load: TcpLoad, target: IPv4Address | IPv6Address, fastest: float | None) -> list[str]:
+    """iperf3 knows whole seconds only. What shall be shorter is as many bytes as that takes at the `fastest` rate (bit/s) that
+    this path has shown, and a second where it has shown none yet."""
+    length = ["--time", str(max(1, int(load.seconds)))]
+    if load.seconds < 1 and fastest:
+        length = ["--bytes", str(max(LEAST_BYTES, round(fastest / 8 * load.seconds)))]
     return [
         "iperf3",
         "--client",
         str(target),
         "--json",
         "--get-server-output",
-        "--time",
-        str(load.seconds),
+        *length,
         "--interval",
         str(INTERVAL_S),
         "--parallel",
@@ -60,7 +65,8 @@ def parse(text: str, load: TcpLoad) -> Reading:
     times, rates = _course(intervals, load)
     counted = [(entry["bytes"], entry["seconds"]) for entry in intervals if entry["start"] >= load.start_s - INTERVAL_S / 2]
     seconds = sum(length for _, length in counted)
-    if seconds < (load.seconds - load.start_s) / 2:
+    wanted = load.seconds - load.start_s if load.seconds >= 1 else INTERVAL_S  # faster than ever, it ends earlier
+    if seconds < wanted / 2:
         raise LoadFault(f"iperf3: the receiver reported {seconds:.1f} s of {load.seconds - load.start_s:.1f} s")
     received = int(report["end"]["sum_received"]["bytes"])
     segment = int(report["start"].get("tcp_mss_default") or 1440)
@@ -104,7 +110,7 @@ class Tcp(Load[TcpLoad]):
         return f"this kernel has no TCP congestion control {name}: `modprobe tcp_{name}`"
 
     def command(self, section: TcpLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim.target)
+        return client_command(section, aim.target, aim.fastest)
 
     def read(self, text: str, section: TcpLoad) -> Reading:
         return parse(text, section)

@@ -53,6 +53,7 @@ class Surroundings:
     cpus: tuple[int, ...]
     softirq_threads: tuple[int, ...]
     calm: Calm = field(default_factory=Calm)
+    fastest: dict[TrialCell, float] = field(default_factory=dict)  # the greatest main figure of its trials
 
     @property
     def load_cpu(self) -> int | None:
@@ -196,7 +197,8 @@ class Station:
         load = registry.of(cell.load)
         load_cpu, cpus = self._seat(cell.load)
         ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
-        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends)
+        fastest = self._around.fastest.get(cell)
+        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends, fastest)
         self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
@@ -228,6 +230,7 @@ class Station:
             words = " ".join(client.last_words())
             raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {words}")
         reading = load.read(text, cell.load)
+        self._around.fastest[cell] = max(fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
         if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
