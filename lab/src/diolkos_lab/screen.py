@@ -70,7 +70,9 @@ class Screen:
             f"[bold]{escape(printable(study.title))}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}"
         )
         for entry in missing:
-            self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False, markup=False)
+            name = entry.system.title + (f" with {entry.factor} {entry.level}" if entry.factor else "")
+            how = f"; {entry.how}" if entry.how else ""
+            self._console.print(printable(f"  without {name}: {entry.reason}{how}"), highlight=False, markup=False)
 
     def disturbed(self, by: Disturbance) -> None:
         whose = f": {escape(by.whose)}" if by.whose else ""
@@ -217,10 +219,7 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
 
 
 def _expected(study: Study, name: FormName) -> str:
-    form = study.form.get(name)
-    if form is None:
-        return "–"
-    return _minutes(expected_of_form_s(study, form))
+    return _minutes(expected_of_form_s(study, name)) if name in study.form else "–"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:

@@ -8,6 +8,7 @@ dashed and markers differ, so that nothing hangs on colour alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,8 +148,10 @@ def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{key} {value}" for key, value in setting)
 
 
-def missing_label(system: str, datapath: str | None) -> str:
-    return label(Cell(system, datapath or "", "ipv4", 1))
+def missing_label(entry: Mapping[str, Any]) -> str:
+    """Of an entry of `missing`: a system, or a level of one of its factors."""
+    level = ((str(entry.get("factor")), str(entry["level"])),) if entry.get("level") else ()
+    return label(Cell(str(entry.get("system", "?")), str(entry.get("datapath") or ""), "ipv4", 1, level))
 
 
 def order(cell: Cell) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from diolkos_lab.experiment.cells import LaneCell, TrialCell
+from diolkos_lab.experiment.cells import TrialCell
 from diolkos_lab.experiment.definition import Study
 
 
@@ -15,7 +15,9 @@ class Pairs:
     def __init__(self, study: Study, cells: Iterable[TrialCell]) -> None:
         self._cells = list(cells)
         known = set(self._cells)
-        self._partners = {cell: [each for each in _compared_with(study, cell) if each in known] for cell in self._cells}
+        self._partners = {
+            cell: [each for each in _compared_with(study, cell, self._cells) if each in known] for cell in self._cells
+        }
         self._claimed = {cell for cell in self._cells if _is_claimed(study, cell)}
         self._needed = self._claimed.union(*(self._partners[cell] for cell in self._claimed))
         self._trusted: dict[TrialCell, set[int]] = defaultdict(set)
@@ -46,15 +48,28 @@ def _is_claimed(study: Study, cell: TrialCell) -> bool:
     return about and cell.lane.replica == 1
 
 
-def _compared_with(study: Study, cell: TrialCell) -> list[TrialCell]:
+def _compared_with(study: Study, cell: TrialCell, every: Iterable[TrialCell]) -> list[TrialCell]:
     lane, load = cell.lane, cell.load
-    subjects = {subject.key: subject for subject in study.system}
-    names = {f"{subject.system}/{subject.datapath}": subject for subject in study.system}
     if lane.replica != 1:
         return [TrialCell(replace(lane, replica=1), load)]
-    mine = [claim for claim in study.claim if names.get(f"{claim.system}/{claim.datapath}") == lane.subject]
-    others = [names[claim.against] for claim in mine if claim.against and load.name in claim.loads]
-    if baseline := lane.subject.baseline_key:
-        others.append(subjects[baseline])
-    found = [LaneCell(other, lane.offloads, 1) for other in others if other != lane.subject]
-    return [TrialCell(each, load) for each in dict.fromkeys(found)]
+    mine = [
+        claim
+        for claim in study.claim
+        if (claim.system, claim.datapath) == (lane.subject.system, lane.subject.datapath) and load.name in claim.loads
+    ]
+    names = {claim.against for claim in mine if claim.against}
+    others = {subject.key for subject in study.system if f"{subject.system}/{subject.datapath}" in names}
+    others.add(lane.subject.baseline_key or lane.subject.key)
+    itself = [{**dict(lane.levels), **claim.against_where} for claim in mine if claim.against_where]
+    return [
+        each
+        for each in every
+        if each.load == load
+        and (each.lane.replica, each.lane.offloads) == (1, lane.offloads)
+        and each.lane != lane
+        and (
+            # Of its factors it has the same levels.
+            (each.lane.subject.key in others and set(each.lane.levels) <= set(lane.levels))
+            or (each.lane.subject.key == lane.subject.key and dict(each.lane.levels) in itself)
+        )
+    ]

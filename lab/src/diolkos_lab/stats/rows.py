@@ -65,7 +65,7 @@ def _metrics(samples: Samples, key: CellKey) -> list[RowMetric]:
 def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any]:
     system, datapath, family, hops = key.subject.split("/")
     middle = samples.middle(key, metric)
-    ratio = samples.ratio(key, replace(key, subject=baseline), metric) if baseline else None
+    ratio = samples.ratio(key, samples.counterpart(key, baseline), metric) if baseline else None
     values = [each.low for each in middle.by_block.values() if each.number is not None] if middle else []
     trials = samples.trials(key)
     return {
