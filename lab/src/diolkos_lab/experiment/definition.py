@@ -73,6 +73,9 @@ class Subject(Strict):
                 raise ValueError(f"factors.{name}: {twice} is named twice")
         return self
 
+    def __hash__(self) -> int:
+        return hash((self.key, self.forms, *sorted(self.factors.items())))
+
     @property
     def key(self) -> str:
         """Names the subject in results: `diolkos/tc/ipv4/1`."""

@@ -39,6 +39,7 @@ PLACEHOLDERS = {
     "pool4_network": "the network around pool4, all of it routed to the router",
     "pool4_spare": "another network, to lend from instead",
     "plat6": "IPv6 address for a PLAT's own use, routed to the router",
+    "tunnel_socket": "the router's address on the access network with port 51820, as a URL has it",
     "resolver": "address on the router where the client asks for names",
     "resolver_socket": "the same with its port, as a URL has it",
     "authority": "address of the server that knows the names",
@@ -74,7 +75,7 @@ class Datapath(document.Strict):
     beside: tuple[str, ...] = ()  # datapaths of the same system that run at other places with it, started before it
     target: Literal["server", "alias"] = "server"  # whom the client talks to; rules make the server's address of the alias
     rules: Literal["dnat"] | None = None  # the lab makes a list of rules by the factors (`sut/rules.py`), in {rule_list}
-    factor: dict[FactorName, Factor] = {}  # each is a placeholder, too
+    factor: dict[FactorName, Factor] = Field({})  # each is a placeholder, too
     plat: str | None = None  # the datapath of the same system that makes IPv4 of it again, on the router
     resolver: str = PLAIN_RESOLVER  # `system/datapath` that serves names on this path, started for loads that ask for some
     forwarding: bool = False  # switch packet forwarding on where the system runs

@@ -67,5 +67,5 @@ def _nft(rules: Sequence[Rule], hook: str, version: int, *, as_map: bool) -> str
     else:
         targets, body = "", "\n".join(f"        {header} daddr {before} dnat to {after}" for before, after in rules)
     table = f"table {family} lab"
-    chain = f"    chain dnat {{\n        type nat hook {hook} priority -100;\n{body}\n    }}\n"
+    chain = f"    chain destinations {{\n        type nat hook {hook} priority -100;\n{body}\n    }}\n"
     return f"{table}\ndelete {table}\n{table} {{\n{targets}{chain}}}\n"

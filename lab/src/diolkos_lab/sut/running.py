@@ -168,6 +168,7 @@ class RunningSystem:
             "server_network": str(server_link[1].network),
             "alias": str(at.alias(version)),
             "iptables": "ip6tables" if version == 6 else "iptables",
+            "tunnel_socket": f"[{at.resolver(6)}]:51820" if version == 6 else f"{at.resolver(4)}:51820",
             "resolver": str(asked),
             "resolver_socket": f"{asked}:53" if asked.version == 4 else f"[{asked}]:53",
             "authority": str(at.server(4 if self.server_family == "ipv4" else 6)),
