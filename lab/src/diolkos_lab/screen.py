@@ -269,7 +269,8 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
             unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
             off = ", offloads off" if row.get("offloads") == "off" else ""
-            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
+            levels = "".join(f", {level}" for level in (row.get("levels") or {}).values())
+            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + levels + off, f"{value} {unit}", ratio)
     return table
 
 
@@ -337,7 +338,8 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
     streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    return (name, hops, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
+    levels = [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]
+    return (name, hops, *levels, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

@@ -41,7 +41,7 @@ def test_the_effects_found_are_those_that_were_made(quick: Path) -> None:
     assert not first.significant and first.ci95 and first.ci95[0] < 1 < first.ci95[1]
     assert not found["tcp-upload", "throughput", "position", ("top", "append"), ()].significant
     assert not found["ping", "rtt", "place", ("client", "router"), ()].significant
-    assert found["new-flows", "rate", "backend", ("nft-list", "nft-map"), ()].ratio.low > 5
+    assert found["new-flows", "rate", "backend", ("iptables-legacy", "nft-map"), ()].ratio.low > 5
 
 
 def test_the_page_says_it_in_words_and_has_the_published_pictures(quick: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_page_says_it_in_words_and_has_the_published_pictures(quick: Path) -
     assert "WireGuard" in page and "kernel" in page and "ip link add wg0" in page, "a level that is missing"
     with (quick / "tables" / "effects.csv").open() as file:
         raw = list(csv.DictReader(file))
-    assert {row["factor"] for row in raw} == {"rules", "position", "place", "backend"}
+    assert {row["factor"] for row in raw} == {"rules", "position", "place", "backend", "engine"}
 
 
 def test_the_full_form_has_all_pictures_but_those_of_udp(tmp_path: Path) -> None:

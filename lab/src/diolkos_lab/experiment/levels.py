@@ -68,6 +68,7 @@ TAKEN = frozenset(
         "host",
         "run",
         "rate",
+        "levels",
         "udp",
     ]
 )

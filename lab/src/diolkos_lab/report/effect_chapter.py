@@ -98,15 +98,14 @@ def _given(effect: Effect) -> str:
 def _table(every: Sequence[Effect]) -> Table:
     lines = [
         [
-            subject_label(effect.subject),
             f"{load_label(effect.load)}, {METRICS[effect.metric].words}",
             effect.factor,
             f"{effect.levels[0]} → {effect.levels[1]}",
             _given(effect) if effect.given else "all",
             _ratio(effect),
-            f"{effect.blocks} / {effect.pairs}",
             "–" if effect.p is None else _p(effect.p).removeprefix("= "),
             "yes" if effect.significant else "too few" if effect.p is None else "no",
+            subject_label(effect.subject),
         ]
         for effect in every
     ]
@@ -115,7 +114,7 @@ def _table(every: Sequence[Effect]) -> Table:
          effect.ratio.number, *(effect.ci95 or (None, None)), effect.blocks, effect.pairs, effect.p]
         for effect in every
     ]  # fmt: skip
-    heads = ["System", "Figure", "Factor", "From → to", "Where", "Effect [95 % interval]", "Blocks / pairs", "p", "Matters?"]
+    heads = ["Figure", "Factor", "From → to", "Where", "Effect [95 % interval]", "p", "Matters?", "System"]
     names = ["subject", "load", "metric", "factor", "from", "to", "where", "ratio", "ci95_low", "ci95_high"]
     return Table(
         "effects",
@@ -124,6 +123,6 @@ def _table(every: Sequence[Effect]) -> Table:
         lines,
         [*names, "blocks", "pairs", "p_corrected"],
         raw,
-        frozenset({0, 1, 2, 3, 4, 8}),
+        frozenset({0, 1, 2, 3, 6, 7}),
         frozenset(number for number, effect in enumerate(every) if effect.significant),
     )

@@ -66,6 +66,7 @@ def effects(
         for subject, names in factors.items()
         for load in dict.fromkeys(key.load for key in samples.cells() if key.subject == subject)
         for metric in metrics
+        if (load, metric) != ("http", "rate")  # the inverse of the time
         for name in names
         for effect in _of_factor(samples, subject, load, metric, name, within.get(name, ()), order)
     ]
