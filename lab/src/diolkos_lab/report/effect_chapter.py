@@ -54,7 +54,7 @@ def sentences(every: Sequence[Effect]) -> list[str]:
     groups: dict[tuple[str, ...], list[Effect]] = {}
     for effect in every:
         groups.setdefault((effect.subject, effect.factor, effect.load, effect.metric), []).append(effect)
-    for (subject, factor, load, metric), group in groups.items():
+    for (subject, factor, load, _), group in groups.items():
         last = group[-1].levels
         steps = [effect for effect in group if effect.levels == last]
         whole = next(effect for effect in steps if not effect.given)
@@ -62,7 +62,7 @@ def sentences(every: Sequence[Effect]) -> list[str]:
         conditions = conditions or [effect for effect in steps if effect.given and whole.significant and _differ(effect, whole)]
         parts = [f"{_in_words(effect)} where {_given(effect)}" for effect in conditions]
         more = f" By itself: {listing(parts)}." if parts else ""
-        what = f"{METRICS[metric].words} of {subject_label(subject)}, {load_label(load)}"
+        what = f"{METRICS[group[0].metric].words} of {subject_label(subject)}, {load_label(load)}"
         name = NAMES.get(factor, factor)
         if whole.p is None:
             verdict = f"whether {name} matters cannot be said, with {count(whole.pairs, 'pair')}"

@@ -10,6 +10,7 @@ from diolkos_lab.report import chapters, effect_chapter, measured, nat_rules, sh
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import count, listing
 from diolkos_lab.report.read import Results
+from diolkos_lab.report.systems import load_label
 from diolkos_lab.report.tables import ratios
 from diolkos_lab.stats.effects import Effect
 
@@ -58,8 +59,8 @@ def lead(results: Results, every: Sequence[Effect]) -> str:
     for name in dict.fromkeys(effect.factor for effect in every):
         mine = [effect for effect in every if effect.factor == name and effect.p is not None]
         figures = {each: any(e.significant for e in mine if e.load == each) for each in dict.fromkeys(e.load for e in mine)}
-        matters = [words.load_label(load) for load, yes in figures.items() if yes]
-        nowhere = [words.load_label(load) for load, yes in figures.items() if not yes]
+        matters = [load_label(load) for load, yes in figures.items() if yes]
+        nowhere = [load_label(load) for load, yes in figures.items() if not yes]
         what = effect_chapter.NAMES.get(name, f"the {name}")
         said = [f"matters for {listing(matters)}"] if matters else []
         said += [f"makes no difference that could be seen for {listing(nowhere)}"] if nowhere else []

@@ -93,7 +93,8 @@ class Datapath(document.Strict):
 
     @property
     def is_native(self) -> bool:
-        parts = [self, *(part for factor in self.factor.values() for part in factor.level.values())]
+        levels = [part for factor in self.factor.values() for part in factor.level.values()]
+        parts: list[Datapath | Part] = [self, *levels]
         return not (self.rules or any(part.command or part.prepare or part.nftables for part in parts))
 
     def at(self, levels: Mapping[str, Level]) -> "Datapath":

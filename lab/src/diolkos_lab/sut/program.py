@@ -14,7 +14,8 @@ from pathlib import Path
 from pyroute2.netlink.exceptions import NetlinkError
 
 from diolkos_lab.faults import Fault
-from diolkos_lab.sut.definition import Command, Datapath, fill
+from diolkos_lab.sut.definition import Datapath, fill
+from diolkos_lab.sut.factors import Command
 from diolkos_lab.sut.lookup import CLONE, Found, program
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace

@@ -32,8 +32,13 @@ def draw(found: Sequence[Series], across: str, axis: str, unit: Scale) -> Spec:
         }
         for series in found for x, row in series.points if row.median
     ]  # fmt: skip
-    x = alt.X("x:Q", scale=theme.given(type="log", padding=12), axis=theme.given(title=across, format="~s", grid=True))
-    scale = theme.given(type="log", padding=10)
+    seen = sorted({x for series in found for x, _ in series.points})
+    x = alt.X(
+        "x:Q",
+        scale=theme.given(type="log", padding=20, nice=False),
+        axis=theme.given(title=across, format="~s", grid=True, values=seen),
+    )
+    scale = theme.given(type="log", padding=14, nice=False)
     up = theme.given(title=f"{axis}, {unit.unit} (log scale)", format=".4~g", grid=True, tickCount=6)
     colour = theme.colour(systems, legend=True)
     tips = theme.tooltip(path="rules", x=across, text=f"median, 95 % interval, {unit.unit}", n="trials that count")
