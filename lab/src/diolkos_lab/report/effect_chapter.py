@@ -101,10 +101,10 @@ def _table(every: Sequence[Effect]) -> Table:
             f"{load_label(effect.load)}, {METRICS[effect.metric].words}",
             effect.factor,
             f"{effect.levels[0]} → {effect.levels[1]}",
-            _given(effect) if effect.given else "all",
             _ratio(effect),
             "–" if effect.p is None else _p(effect.p).removeprefix("= "),
             "yes" if effect.significant else "too few" if effect.p is None else "no",
+            _given(effect) if effect.given else "all",
             subject_label(effect.subject),
         ]
         for effect in every
@@ -114,7 +114,7 @@ def _table(every: Sequence[Effect]) -> Table:
          effect.ratio.number, *(effect.ci95 or (None, None)), effect.blocks, effect.pairs, effect.p]
         for effect in every
     ]  # fmt: skip
-    heads = ["Figure", "Factor", "From → to", "Where", "Effect [95 % interval]", "p", "Matters?", "System"]
+    heads = ["Figure", "Factor", "From → to", "Effect [95 % interval]", "p", "Matters?", "Where", "System"]
     names = ["subject", "load", "metric", "factor", "from", "to", "where", "ratio", "ci95_low", "ci95_high"]
     return Table(
         "effects",
@@ -123,6 +123,6 @@ def _table(every: Sequence[Effect]) -> Table:
         lines,
         [*names, "blocks", "pairs", "p_corrected"],
         raw,
-        frozenset({0, 1, 2, 3, 6, 7}),
+        frozenset({0, 1, 2, 5, 6, 7}),
         frozenset(number for number, effect in enumerate(every) if effect.significant),
     )
