@@ -25,7 +25,7 @@ from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host
-from diolkos_lab.sut import definition, lookup
+from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import leftovers
 
 NATIVE = "native"
@@ -56,12 +56,15 @@ class Witness(Protocol):
 def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
     study = studies.load(order.study)
-    found, missing = choose(study, order)
-    study = limited(study, found, order.only)
     form = chosen_form(study, order)
+    study = study.of_form("quick" if order.quick else "full")
+    found, missing = choose(study, order)
+    study = offer.settled(limited(study, found, order.only), definition.load_all())
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, order.paths)
     leftovers.clean()
+    study, levels = offer.offered(study, found)
+    missing += levels
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
     header = {
@@ -146,9 +149,7 @@ def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]
     chosen = [subject for subject in study.system if subject.system in only]
     hops = {subject.hops for subject in chosen}
     natives = [subject for subject in study.system if subject.system == NATIVE and subject.hops in hops]
-    left = {f"{subject.system}/{subject.datapath}" for subject in (*natives, *chosen)}
-    claims = [claim for claim in study.claim if {f"{claim.system}/{claim.datapath}", claim.against} <= {*left, None}]
-    return study.model_copy(update={"system": (*natives, *chosen), "claim": tuple(claims)})
+    return study.with_systems((*natives, *chosen))
 
 
 def find_resolvers(
@@ -217,11 +218,18 @@ def _resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
 
 def _missing_rows(study: Study, missing: Sequence[lookup.Missing]) -> list[dict[str, str]]:
     return [
-        {"system": subject.system, "datapath": subject.datapath, "reason": entry.reason, "how": entry.how}
+        {"system": entry.system.system, "datapath": datapath, "reason": entry.reason, "how": entry.how, **_level(entry)}
         for entry in missing
-        for subject in study.system
-        if subject.system == entry.system.system
+        for datapath in ([entry.datapath] if entry.datapath else _datapaths(study, entry.system.system))
     ]
+
+
+def _datapaths(study: Study, system: str) -> list[str]:
+    return list(dict.fromkeys(subject.datapath for subject in study.system if subject.system == system))
+
+
+def _level(entry: lookup.Missing) -> dict[str, str]:
+    return {"factor": entry.factor, "level": entry.level} if entry.factor and entry.level else {}
 
 
 def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, order: Order) -> dict[str, Any]:

@@ -67,8 +67,7 @@ def _study(study: Study) -> dict[str, Any]:
         "question": study.question,
         "systems": list(dict.fromkeys(subject.system for subject in study.system)),
         "expected_s": {
-            name: round(expected_of_form_s(study, study.form[name]), 1) if name in study.form else None
-            for name in get_args(FormName)
+            name: round(expected_of_form_s(study, name), 1) if name in study.form else None for name in get_args(FormName)
         },
     }
 

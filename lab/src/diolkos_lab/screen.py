@@ -70,7 +70,9 @@ class Screen:
             f"[bold]{escape(printable(study.title))}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}"
         )
         for entry in missing:
-            self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False, markup=False)
+            name = entry.system.title + (f" with {entry.factor} {entry.level}" if entry.factor else "")
+            how = f"; {entry.how}" if entry.how else ""
+            self._console.print(printable(f"  without {name}: {entry.reason}{how}"), highlight=False, markup=False)
 
     def disturbed(self, by: Disturbance) -> None:
         whose = f": {escape(by.whose)}" if by.whose else ""
@@ -216,10 +218,7 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
 
 
 def _expected(study: Study, name: FormName) -> str:
-    form = study.form.get(name)
-    if form is None:
-        return "–"
-    return _minutes(expected_of_form_s(study, form))
+    return _minutes(expected_of_form_s(study, name)) if name in study.form else "–"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:
@@ -269,7 +268,8 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
             unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
             off = ", offloads off" if row.get("offloads") == "off" else ""
-            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
+            levels = "".join(f", {level}" for level in (row.get("levels") or {}).values())
+            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + levels + off, f"{value} {unit}", ratio)
     return table
 
 
@@ -337,7 +337,8 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
     streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    return (name, hops, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
+    levels = [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]
+    return (name, hops, *levels, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

@@ -24,7 +24,9 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "study": result.study.name,
         "quick": result.header.get("quick", False),
         "generated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "verdicts": verdicts(result.study, samples, {entry["system"]: entry["reason"] for entry in missing}),
+        "verdicts": verdicts(
+            result.study, samples, {entry["system"]: entry["reason"] for entry in missing if "level" not in entry}
+        ),
         "noise_floor": rows.noise_floor(result.study, samples),
         "missing": missing,
         "failures": failures(result.trials),

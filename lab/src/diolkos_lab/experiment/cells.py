@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
+from diolkos_lab.experiment.levels import Chosen, combinations, words
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad, Switch
 from diolkos_lab.experiment.procedures import Procedure
 
@@ -16,13 +17,15 @@ class LaneCell:
     subject: Subject
     offloads: Switch
     replica: int
+    levels: Chosen = ()  # of the system's factors
 
     @property
     def name(self) -> str:
         """Short and unique; part of the names of the lane's namespaces."""
         off = "" if self.offloads == "on" else "-off"
         twin = "" if self.replica == 1 else f"-{self.replica}"
-        return f"{self.subject.key.replace('/', '_')}{off}{twin}"
+        levels = f"-{words(self.levels)}" if self.levels else ""
+        return f"{self.subject.key.replace('/', '_')}{levels}{off}{twin}"
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,16 @@ class TrialCell:
 
     @property
     def factors(self) -> dict[str, str | int | float]:
-        return {"offloads": self.lane.offloads, **self.load.factors}
+        return {"offloads": self.lane.offloads, **dict(self.lane.levels), **self.load.factors}
 
 
 def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneCell]:
     """Every lane the chosen systems need. The offload levels are those that some load of the subject asks for."""
     return [
-        LaneCell(subject, level, replica)
+        LaneCell(subject, level, replica, chosen)
         for subject in study.system
         if subject.system in systems
+        for chosen in combinations(subject.factors)
         for level in _offload_levels(subject, form)
         for replica in ((1, 2) if subject.twin else (1,))
     ]

@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combinations
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
 FormName = Literal["quick", "full"]
+ShapeName = Literal["benchmark", "nursery"]  # `topology.addresses` has the addresses of each
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
@@ -25,12 +27,18 @@ PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
 class Topology(Strict):
     """The ground of all lanes."""
 
+    shape: ShapeName = Field(
+        "benchmark", description="Addresses of the lanes. nursery: fd00::/64 at the server, fc00::/64 at the client, fe00::1."
+    )
     pref64: IPv6Network = Field(IPv6Network("64:ff9b::/96"), description="Translation prefix, of length 96.")
     mtu: int = Field(1500, ge=1280, le=65535, description="MTU of every link, bytes.")
     placement: Placement = Field(
         "load-on-one-cpu", description="CPUs of the two ends of the load; free: the scheduler chooses."
     )
     link_rate: float | None = Field(None, gt=0, description="Rate of the links, bit/s; a veth pair has none.")
+    empty_conntrack: bool = Field(
+        False, description="Forget all connections that the kernel tracks, in every namespace of the lane, before each trial."
+    )
 
     @model_validator(mode="after")
     def _prefix_has_length_96(self) -> "Topology":
@@ -51,6 +59,22 @@ class Subject(Strict):
     baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
     twin: bool = Field(False, description="Measure it twice in every block, for the noise floor.")
     loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1, description="Loads of the form that it gets.")
+    factors: dict[FactorName, Levels] = Field(
+        {}, description="Levels of the system's factors, one or a list; every combination is measured. Others have defaults."
+    )
+    forms: tuple[FormName, ...] = Field(("quick", "full"), min_length=1, description="Forms of the study that measure it.")
+
+    @model_validator(mode="after")
+    def _factors_can_be_told_apart(self) -> "Subject":
+        for name, levels in self.factors.items():
+            if name in TAKEN:
+                raise ValueError(f"a factor cannot be called {name}: results have a key of that name")
+            if twice := next((level for level in levels if levels.count(level) > 1), None):
+                raise ValueError(f"factors.{name}: {twice} is named twice")
+        return self
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.forms, *sorted(self.factors.items())))
 
     @property
     def key(self) -> str:
@@ -153,8 +177,7 @@ class Study(Strict):
     @model_validator(mode="after")
     def _holds_together(self) -> "Study":
         keys = [subject.key for subject in self.system]
-        if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise ValueError(f"the system {twice} is listed twice")
+        self._cells_are_named_once()
         for subject in self.system:
             if subject.baseline_key and subject.baseline_key not in keys:
                 raise ValueError(f"{subject.key} is compared with {subject.baseline_key}, which is not in the study")
@@ -172,6 +195,32 @@ class Study(Strict):
             if unknown := next((name for name in named if name not in known), None):
                 raise ValueError(f"a claim speaks of {unknown}, which is not in the study")
         return self
+
+    def _cells_are_named_once(self) -> None:
+        """A system may be listed again for other levels of its factors, or for another form."""
+        seen: set[object] = set()
+        first: dict[str, Subject] = {}
+        for subject in self.system:
+            other = first.setdefault(subject.key, subject)
+            if other.factors.keys() != subject.factors.keys():
+                raise ValueError(f"the system {subject.key} is listed twice, with other factors: name the same in both")
+            if other.baseline_key != subject.baseline_key:
+                raise ValueError(f"the system {subject.key} is listed twice, with other baselines")
+            for cell in ((form, chosen) for form in subject.forms for chosen in combinations(subject.factors)):
+                if (subject.key, cell) in seen:
+                    where = f" with {', '.join(f'{name} {level}' for name, level in cell[1])}" if cell[1] else ""
+                    raise ValueError(f"the system {subject.key} is listed twice{where}")
+                seen.add((subject.key, cell))
+
+    def of_form(self, name: FormName) -> "Study":
+        """With the systems that this form measures, and the rules about them."""
+        return self.with_systems(tuple(subject for subject in self.system if name in subject.forms))
+
+    def with_systems(self, systems: tuple[Subject, ...]) -> "Study":
+        """With these, and the rules about them."""
+        left = {f"{subject.system}/{subject.datapath}" for subject in systems}
+        claims = [claim for claim in self.claim if {f"{claim.system}/{claim.datapath}", claim.against} <= {*left, None}]
+        return self.model_copy(update={"system": systems, "claim": tuple(claims)})
 
     @model_validator(mode="after")
     def _procedures_can_be_carried_out(self) -> "Study":

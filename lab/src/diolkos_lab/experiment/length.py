@@ -3,16 +3,17 @@
 
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells
-from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.definition import FormName, Study
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 
 
-def expected_of_form_s(study: Study, form: Form) -> float:
+def expected_of_form_s(study: Study, name: FormName) -> float:
     """Seconds for all systems of the study, at most the form's time budget. The first block warms up, without procedures."""
-    cells = trial_cells(form, lane_cells(study, form, {subject.system for subject in study.system}))
+    form, measured = study.form[name], study.of_form(name)
+    cells = trial_cells(form, lane_cells(measured, form, {subject.system for subject in measured.system}))
     procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
     simple = [TrialCell(cell.lane, cell.load) for cell in cells if not isinstance(cell.load, PpsLoad | Procedure)]
-    claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(study, simple)]
+    claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(measured, simple)]
     seconds = form.blocks * expected_s(cells) - expected_s(procedures) + form.claim_blocks * expected_s(claims)
     return min(seconds, form.time_budget_s or seconds)

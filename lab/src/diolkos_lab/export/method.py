@@ -61,9 +61,14 @@ def _systems(result: Result) -> list[str]:
         f"Systems under test: {'; '.join(named) or 'none'}. Each had a path of its own, of network namespaces joined by veth "
         "pairs, beside the kernel's native forwarding over as many hops."
     ]
-    missing = {str(entry.get("system")): str(entry.get("reason")) for entry in result.header.get("missing") or []}
-    found += [f"{title(system)} was not measured: {reason.rstrip('.')}." for system, reason in missing.items()]
+    missing = {_absent(entry): str(entry.get("reason")) for entry in result.header.get("missing") or []}
+    found += [f"{what} was not measured: {reason.rstrip('.')}." for what, reason in missing.items()]
     return found
+
+
+def _absent(entry: Mapping[str, Any]) -> str:
+    level = f" with {entry.get('factor')} {entry['level']}" if entry.get("level") else ""
+    return f"{title(str(entry.get('system')))}{level}"
 
 
 def _versioned(system: str, versions: Mapping[str, Any]) -> str:

@@ -110,7 +110,7 @@ def missing(results: Results) -> Chapter:
     names: dict[tuple[str, str], list[str]] = {}
     for entry in results.missing:
         reason, how = (str(entry.get(key) or "").strip().rstrip(".") for key in ("reason", "how"))
-        name = missing_label(str(entry.get("system", "?")), entry.get("datapath"))
+        name = missing_label(entry)
         names.setdefault((reason or "reason unknown", how), []).append(name)
     bullets = [f"{listing(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()]
     return Chapter("missing", "What is missing", list(results.gaps), bullets)

@@ -215,7 +215,7 @@ def read(folder: Path) -> Results:
         raise UnreadableFolder(f"{folder} holds no trials (samples.jsonl) and no statistics (summary.json).")
 
     raw_rows = summary.get("rows") or []
-    factors = Factors(samples, raw_rows)
+    factors = Factors(samples, raw_rows, _of_systems(study))
     return Results(
         contents=found,
         folder=folder,
@@ -277,6 +277,12 @@ def _study(found: Contents, gaps: list[str]) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as problem:
         gaps.append(f"study.toml could not be read ({problem}).")
         return {}
+
+
+def _of_systems(study: dict[str, Any]) -> set[str]:
+    """Names of the factors that systems have."""
+    listed = [each for each in study.get("system") or [] if isinstance(each, dict)]
+    return {name for each in listed if isinstance(each.get("factors"), dict) for name in each["factors"]}
 
 
 def _study_name(study: dict[str, Any]) -> str | None:

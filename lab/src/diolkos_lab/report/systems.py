@@ -8,6 +8,7 @@ dashed and markers differ, so that nothing hangs on colour alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +63,14 @@ _TITLES = {
     "jool64": "Jool NAT64",
     "nat44": "NAT44",
     "forwarder": "BPF forwarding",
+    "natrules": "NAT rules",
+    "wireguard": "WireGuard",
+    "bridge": "bridge",
 }
 _ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "tundra", "tayga", "unbound"]
 _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
+_BY_THEMSELVES = {"backend", "position", "engine"}  # factors whose levels need no name before them
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
@@ -82,7 +87,23 @@ def look(cell: Cell) -> Look:
 
 def label(cell: Cell) -> str:
     """The name of a cell with the factor levels that tell it apart: "diolkos tc, offloads off"."""
-    return short_label(cell) + "".join(f", {key} {value}" for key, value in cell.factors)
+    return short_label(cell) + "".join(f", {_level(key, value)}" for key, value in cell.factors)
+
+
+def _level(factor: str, level: str) -> str:
+    """ "offloads off", "1000 rules", "at the router", "nft-list"."""
+    if factor == "rules":
+        return f"{level} rules"
+    if factor == "place":
+        return f"at the {level}"
+    return level if factor in _BY_THEMSELVES else f"{factor} {level}"
+
+
+def subject_label(subject: str) -> str:
+    """Of `system/datapath/family/hops`: "NAT rules, NAT44"."""
+    system, datapath, family, hops = subject.split("/")
+    name = short_label(Cell(system, datapath, family, int(hops), alike=True))
+    return name if system == "native" or family == "ipv6" else f"{name} over {FAMILIES.get(family, family)}"
 
 
 def title(system: str) -> str:
@@ -147,8 +168,10 @@ def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{key} {value}" for key, value in setting)
 
 
-def missing_label(system: str, datapath: str | None) -> str:
-    return label(Cell(system, datapath or "", "ipv4", 1))
+def missing_label(entry: Mapping[str, Any]) -> str:
+    """Of an entry of `missing`: a system, or a level of one of its factors."""
+    level = ((str(entry.get("factor")), str(entry["level"])),) if entry.get("level") else ()
+    return label(Cell(str(entry.get("system", "?")), str(entry.get("datapath") or ""), "ipv4", 1, level))
 
 
 def order(cell: Cell) -> tuple[Any, ...]:

@@ -16,7 +16,6 @@ from diolkos_lab.faults import Fault
 from diolkos_lab.load import dnsperf, servers
 from diolkos_lab.load.reading import Aim, LoadFault
 from diolkos_lab.run.counters import Window
-from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane
 from diolkos_lab.topology.process import Process, first_to_end, run_to_end
 
@@ -43,7 +42,8 @@ class FarEnd:
 
     def start(self, loads: Sequence[AnyLoad | Procedure], objects: Path, records: Sequence[IPv4Address | IPv6Address]) -> None:
         """Returns when all listen. Raises Fault when one does not."""
-        self._wanted = servers.wanted(loads, self._folder, objects, (plan.SERVER6, plan.SERVER4), records)
+        at = self._lane.shape.addresses
+        self._wanted = servers.wanted(loads, self._folder, objects, (at.server(6), at.server(4)), records)
         for server in self._wanted:
             self._start(server)
 
@@ -72,7 +72,8 @@ class FarEnd:
             folder = self._folder / "alone"
             folder.mkdir(exist_ok=True)
             alone = DnsLoad(name="dns", cache="cold", seconds=ALONE_S)
-            aim = Aim(plan.SERVER6, plan.SERVER6, folder, serial=0)
+            server = self._lane.shape.addresses.server(6)
+            aim = Aim(server, server, folder, serial=0)
             dnsperf.write_names(alone, aim)
             pinned = [] if self._cpu is None else ["taskset", "--cpu-list", str(self._cpu)]
             command = [*pinned, *dnsperf.client_command(alone, aim)]

@@ -24,6 +24,7 @@ from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.run import guards, opening
 from diolkos_lab.run.calm import Calm
+from diolkos_lab.run.conntrack import empty_conntrack
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
 from diolkos_lab.run.placement import Seats
@@ -76,6 +77,7 @@ class Station:
             pref64=around.topology.pref64,
             mtu=around.topology.mtu,
             plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
+            addresses=plan.PLANS[around.topology.shape],
         )
         self.cell = cell
         self.lane = Lane(cell.name, shape)
@@ -84,7 +86,7 @@ class Station:
         self._around = around
         self._folder = around.folder / cell.name
         self._folder.mkdir(parents=True)
-        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system", resolver)
+        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system", resolver, dict(cell.levels))
         self._loads = loads
         self._far_end: FarEnd | None = None
         self._answers: RightAnswers | None = None
@@ -127,7 +129,8 @@ class Station:
     def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
         """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
         first = self.lane.namespace(self.lane.roles[1])
-        version, target = (6, plan.SERVER6) if family == "ipv6" else (4, plan.SERVER4)
+        version = 6 if family == "ipv6" else 4
+        target = self.lane.shape.addresses.server(version)
         source = self.lane.client_address(version)
         ends = Ends(self._end("client", plan.UPLINK), f"{first}:{plan.DOWNLINK}", source, keeps_state=False)
         aim = Aim(target, self._system.resolver, self._folder, 0, ends)
@@ -167,6 +170,8 @@ class Station:
             return self._load(TrialCell(cell.lane, load))
 
         try:
+            if self._around.topology.empty_conntrack:
+                empty_conntrack(self.lane)
             search = SEARCHES.get(cell.load.name)
             reading, distrust, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
         except opening.Lost as lost:
@@ -256,14 +261,14 @@ class Station:
 
     def _who_answers(self) -> Answers:
         """From the server as packets reach it, back to what lends addresses there."""
-        asked6 = self.cell.subject.family == "ipv6"
-        clients = plan.MANY6 if asked6 else plan.MANY4
+        at, version = self.lane.shape.addresses, 6 if self.cell.subject.family == "ipv6" else 4
+        clients = at.many6 if version == 6 else at.many4
         if self._system.datapath.access == "dual-stack":
-            source = self._system.target
+            source = at.server(version)
         else:
             literal = plan.LITERAL4
             source = literal if self._system.server_family == "ipv4" else plan.synthesized(self.lane.shape.pref64, literal)
-        before = plan.S6[0].ip if source.version == 6 else plan.S4[0].ip
+        before = at.s6[0].ip if source.version == 6 else at.s4[0].ip
         return Answers(source, before if self._system.keeps_state else None, clients)
 
     @property

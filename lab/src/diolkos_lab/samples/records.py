@@ -31,6 +31,8 @@ class MissingSystem(_Shape):
     datapath: str | None = None
     reason: str
     how: str = ""
+    factor: str | None = None  # of whose levels only this one is missing
+    level: str | None = None
 
 
 class Header(_Shape):
