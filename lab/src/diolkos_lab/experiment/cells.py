@@ -5,7 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
-from diolkos_lab.experiment.loads import AnyLoad, PpsLoad, Switch
+from diolkos_lab.experiment.levels import Switch
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 
 

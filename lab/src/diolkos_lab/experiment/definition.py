@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad, UdpLoad
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.streams import UDP_AND_IPV6
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
@@ -20,6 +21,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and fi
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
+USUAL: tuple[LoadName, ...] = (*PACKETS, "udp", "ping-under-load")
 
 
 class Topology(Strict):
@@ -50,7 +52,7 @@ class Subject(Strict):
     hops: Literal[1, 2] = Field(1, description="Routers between client and server.")
     baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
     twin: bool = Field(False, description="Measure it twice in every block, for the noise floor.")
-    loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1, description="Loads of the form that it gets.")
+    loads: tuple[LoadName, ...] = Field(USUAL, min_length=1, description="Loads of the form that it gets.")
 
     @property
     def key(self) -> str:
@@ -168,6 +170,18 @@ class Study(Strict):
             named = [f"{claim.system}/{claim.datapath}", *([claim.against] if claim.against else [])]
             if unknown := next((name for name in named if name not in known), None):
                 raise ValueError(f"a claim speaks of {unknown}, which is not in the study")
+        return self
+
+    @model_validator(mode="after")
+    def _datagrams_fit(self) -> "Study":
+        """Also once a translator has made IPv6 of them."""
+        most = self.topology.mtu - UDP_AND_IPV6
+        for load in (load for form in self.form.values() for load in form.load if isinstance(load, UdpLoad)):
+            if load.datagram_bytes > most:
+                raise ValueError(
+                    f"datagram_bytes: {load.datagram_bytes} does not fit the MTU of {self.topology.mtu} as IPv6; "
+                    f"write {most} or less"
+                )
         return self
 
     @model_validator(mode="after")

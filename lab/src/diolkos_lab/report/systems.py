@@ -112,16 +112,32 @@ def load_label(load: str) -> str:
 
 def _variant(part: str) -> str:
     key, _, value = part.partition("=")
-    if key == "streams":
-        return f"{value} stream" if value == "1" else f"{value} streams"
+    if key in _ONE_OF and value in _ONE_OF[key]:
+        return _ONE_OF[key][value]
     if key == "object":
         return size(int(value))
-    if key == "offered":
-        return "as many as are answered" if value == "most" else f"{value} a second"
-    if key == "cache":
-        return {"cold": "new names", "warm": "known names"}.get(value, f"cache {value}")
-    words = {"seconds": f"{value} s", "count": f"{value} echoes", "interval": f"every {value} s", "by": f"by {value}"}
+    if key == "rate":
+        return f"{float(value) / 1e9:g} Gbit/s"
+    words = {
+        "streams": f"{value} streams",
+        "offered": f"{value} a second",
+        "seconds": f"{value} s",
+        "count": f"{value} echoes",
+        "interval": f"every {value} s",
+        "by": f"by {value}",
+        "datagram": f"{value}-byte datagrams",
+        "direction": value,
+    }
     return words.get(key, f"{key} {value}")
+
+
+# Levels of factors that have words of their own.
+_ONE_OF = {
+    "streams": {"1": "1 stream"},
+    "offered": {"most": "as many as are answered"},
+    "rate": {"most": "without a limit", "knee": "at its knee"},
+    "cache": {"cold": "new names", "warm": "known names"},
+}
 
 
 def variant(load: str) -> dict[str, str]:

@@ -176,7 +176,14 @@ def moments(values: np.ndarray) -> list[float | None]:
 
 def kind(cell: Cell) -> str:
     """What the path is; "Baseline" and "CLAT" are the thesis' words."""
-    named = {"nat64": "NAT64", "masquerade": "NAT64", "siit": "SIIT", "dns64": "DNS64", CHAIN: "464XLAT"}
+    named = {
+        "nat64": "NAT64",
+        "masquerade": "NAT64",
+        "siit": "SIIT",
+        "dns64": "DNS64",
+        "inbound": "NAT64 from IPv4",
+        CHAIN: "464XLAT",
+    }
     mode = cell.datapath.split("-", maxsplit=1)[0]
     return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else named.get(mode, "CLAT")
 
