@@ -34,12 +34,13 @@ UNSEEN = (
     (
         "The generator's own limit",
         "From 20 connections on its generator had no CPU to spare, and such a limit could not be told from one of the "
-        "translator. Here the CPU of generator, translator and receiver stands beside each rate, and saturated trials are marked.",
+        "translator. Here the CPU of generator, translator and receiver stands beside each rate; saturated trials are "
+        "marked.",
     ),
     (
         "No native path",
-        "It compared three translators with each other. Here each is compared with native forwarding in the same block, so what "
-        "the host does anyway is known.",
+        "It compared three translators with each other. Here each is compared with native forwarding in the same block, so "
+        "what the host does anyway is known.",
     ),
     (
         "Chance",
