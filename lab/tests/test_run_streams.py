@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
-from witness import Silent
 
 from diolkos_lab import conduct, report
+from witness import Silent
 
 HERE = Path(__file__).parent
 ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
