@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from diolkos_lab import report, studies, summary
+from diolkos_lab.report.read import Cell
+from diolkos_lab.report.systems import label, look
 from diolkos_lab.samples import contents, folder
 
 SPEEDS = {
@@ -115,3 +117,9 @@ def test_streams_have_chapters_and_no_table_mixes_loads(page: str, made: Path) -
 def test_the_page_says_what_the_published_study_could_not_see(page: str) -> None:
     assert "What the published study could not see" in page and "Rates that nobody received" in page
     assert "latency while the path is loaded" not in page, "it was measured"
+
+
+def test_no_two_paths_of_the_study_look_or_read_alike() -> None:
+    study = studies.load("nat64-parallel")
+    cells = [Cell(subject.system, subject.datapath, subject.family, subject.hops, alike=True) for subject in study.system]
+    assert len({label(cell) for cell in cells}) == len({look(cell).name for cell in cells}) == len(cells)

@@ -11,11 +11,10 @@ from diolkos_lab.report import measured, streams
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, percent, scale
 from diolkos_lab.report.read import Cell, Results, Trial
-from diolkos_lab.report.systems import label, order, variant
+from diolkos_lab.report.systems import INBOUND, label, order, variant
 from diolkos_lab.report.tables import Table, readings
 
 Direction = tuple[str, str, Callable[[Cell], bool]]
-INBOUND = "inbound"
 WORDS = (
     "The form of the published tables: a line for each implementation, a column for each number of parallel connections. "
     "Minimum, average and maximum are of single readings of the receiver, a tenth of a second each; averages depend on the "

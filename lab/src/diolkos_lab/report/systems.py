@@ -35,13 +35,19 @@ _LOOKS = {
     ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "triangle-right"),
     ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "cross"),
     ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", "triangle-right"),
+    ("diolkos", "inbound-tc"): Look("diolkos-inbound-tc", "#008577", "#4fd6c3", "circle"),
+    ("diolkos", "inbound-inline"): Look("diolkos-inbound-inline", "#3b5bb5", "#a3baff", "triangle-left"),
+    ("diolkos", "inbound-direct"): Look("diolkos-inbound-direct", "#9a4fc9", "#dbb3ff", "square"),
+    ("diolkos", "inbound-tun"): Look("diolkos-inbound-tun", "#5c8fb8", "#b3d9f2", "triangle-down"),
     ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "square"),
     ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "diamond"),
     ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "triangle-left"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "triangle-down"),
+    ("tayga", "inbound"): Look("tayga-inbound", "#a34a1c", "#ffab7a", "cross"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "triangle-up"),
     ("jool", ""): Look("jool", "#008a63", "#35c79b", "triangle-up"),
     ("jool64", ""): Look("jool64", "#00664a", "#6bd6b0", "circle"),
+    ("jool64", "inbound-module"): Look("jool64-inbound", "#2f7d52", "#8fdcae", "square"),
     ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "cross"),
     ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "square"),
     ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "cross"),
@@ -66,6 +72,7 @@ _TITLES = {
 _ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "tundra", "tayga", "unbound"]
 _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
+INBOUND = "inbound"  # from IPv4 to IPv6
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
@@ -95,6 +102,8 @@ def short_label(cell: Cell) -> str:
     name = title(cell.system)
     if cell.native:
         name += f" {FAMILIES.get(cell.family, cell.family)}"
+    elif cell.datapath.startswith(INBOUND) and (cell.system, "") in _LOOKS:
+        name += f" {INBOUND}"
     elif cell.datapath in _WITH:
         name += f" + {cell.datapath}"
     elif (cell.system, "") not in _LOOKS and cell.datapath:
