@@ -2,6 +2,7 @@
 """UDP at a rate, ping beside TCP, and who was charged for the CPU time: on captured output."""
 
 import json
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -138,6 +139,8 @@ def test_each_end_is_charged_for_what_it_used() -> None:
     assert up == pytest.approx(
         {"generator_share": 0.6, "system_share": 0.5, "receiver_share": 0.3, "rest_share": 0.4, "saturated": 0.0}
     )
+    longer = replace(used, elapsed=2.0)
+    assert charged.shares(longer, 1.0, "client")["rest_share"] == pytest.approx(0.2), "others compute before and after, too"
     down = charged.shares(used, 1.0, "server")
     assert (down["generator_share"], down["receiver_share"]) == (0.3, 0.6), "in a download the server sends"
 

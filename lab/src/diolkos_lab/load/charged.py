@@ -26,6 +26,6 @@ def shares(used: Used, seconds: float, sender: End) -> dict[MetricName, float]:
         "generator_share": generator / seconds,
         "system_share": used.system / seconds,
         "receiver_share": receiver / seconds,
-        "rest_share": max(0.0, used.all - used.client - used.server - used.system) / seconds,
+        "rest_share": max(0.0, used.all - used.client - used.server - used.system) / max(seconds, used.elapsed),
         "saturated": float(busy_s >= SATURATED * seconds),
     }

@@ -28,6 +28,7 @@ class Used:
     system: float  # processes of the system under test
     threads: float  # kernel threads of its queues
     all: float  # all CPUs
+    elapsed: float = 0.0  # of the whole trial, programs' starts and ends included
     socket_drops: int = 0  # datagrams for which the receiver's socket had no room
     server: float = 0.0  # processes of the far end
     ends_share_cpu: bool = False  # client and server have one CPU between them

@@ -12,7 +12,7 @@ from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, percent, scale
 from diolkos_lab.report.read import Cell, Results, Trial
 from diolkos_lab.report.systems import INBOUND, label, order, variant
-from diolkos_lab.report.tables import Table, readings
+from diolkos_lab.report.tables import Table, moments, readings
 
 Direction = tuple[str, str, Callable[[Cell], bool]]
 WORDS = (
@@ -77,21 +77,16 @@ def _tcp(results: Results, cells: Sequence[Cell], name: str, title: str) -> Tabl
     values = {(cell, load): readings(results, cell, load, "throughput")[0] for cell in cells for load in loads}
     if not any(len(each) for each in values.values()):
         return None
-    unit = scale("throughput", [float(np.max(each)) for each in values.values() if len(each)])
+    found = {key: moments(each)[:3] for key, each in values.items() if len(each)}  # minimum, mean, maximum
+    unit = scale("throughput", [high for _, _, high in found.values()])
 
     def said(cell: Cell, load: str) -> str:
-        each = values[cell, load]
-        if not len(each):
+        if (cell, load) not in found:
             return NONE
-        low, middle, high = (unit.text(float(of(each))) for of in (np.min, np.mean, np.max))
+        low, middle, high = (unit.text(value) for value in found[cell, load])
         return f"{low} / {_bound(results, cell, load)}{middle} / {high}"
 
-    raw = [
-        [label(cell), int(loads[load]), *(float(of(values[cell, load])) for of in (np.min, np.mean, np.max))]
-        for cell in cells
-        for load in loads
-        if len(values[cell, load])
-    ]
+    raw = [[label(cell), int(loads[load]), *each] for (cell, load), each in found.items()]
     caption = f"TCP, {title}: min / avg / max in {unit.unit}"
     heads = ["min (bit/s)", "avg (bit/s)", "max (bit/s)"]
     return _by_connections(f"tcp-{name}", caption, cells, loads, said, [*heads], raw)
@@ -129,13 +124,13 @@ def _by_connections(
     loads: dict[str, str],
     said: Callable[[Cell, str], str],
     raw_heads: list[str],
-    raw: list[list[object]],
+    raw: Sequence[Sequence[object]],
 ) -> Table:
     """A line for each cell, a column for each load."""
     lines = [[label(cell), *(said(cell, load) for load in loads)] for cell in cells]
     heads = ["Implementation", *(f"{n} connection{'' if n == '1' else 's'}" for n in loads.values())]
     shown = [line for line in lines if any(each != NONE for each in line[1:])]
-    return Table(name, caption, heads, shown, ["implementation", "connections", *raw_heads], raw)
+    return Table(name, caption, heads, shown, ["implementation", "connections", *raw_heads], [list(line) for line in raw])
 
 
 def _mean(trials: Sequence[Trial], metric: str) -> float:

@@ -37,7 +37,7 @@ def measure(load: UdpLoad, _: Sessions | None, attempt: Callable[[UdpLoad], Meas
     attempts = 1
     made = at(None)
     if passes(made):
-        best = replace(made[0], bounds={"throughput": (made[0].metrics["throughput"], None)}), [], made[2]
+        best: Measured = replace(made[0], bounds={"throughput": (made[0].metrics["throughput"], None)}), [], made[2]
         return _told(best, attempts, objections)
     # What got through where too much was sent is about what the path can carry.
     low, high, rate = 0.0, made[0].metrics["sent_rate"], made[0].metrics["throughput"]

@@ -242,6 +242,7 @@ class Station:
             system=system_s,
             threads=threads_s,
             all=evidence.busy_s,
+            elapsed=evidence.elapsed_s,
             socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
             server=servers_s,
             ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
