@@ -44,8 +44,8 @@ class Aim:
     resolver: IPv4Address | IPv6Address  # whom the application asks for names
     folder: Path  # for files the client reads, of this lane only
     serial: int  # of the trial in its lane: names with a serial of their own are in no cache
-    echo_identifier: int | None = None  # of echo requests; None: any will do
     ends: Ends | None = None  # only where packets are generated
+    echo_identifier: int | None = None  # of echo requests; None: any will do
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ class Station:
         server_cpu = self._around.cpus[0] if load.apart and load_cpu is not None else self._around.load_cpu
         self._far_end.seat(server_cpu)
         ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
-        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, self._system.echo_identifier, ends)
+        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends, self._system.echo_identifier)
         self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
