@@ -86,7 +86,7 @@ def _tcp(results: Results, cells: Sequence[Cell], name: str, title: str) -> Tabl
         low, middle, high = (unit.text(value) for value in found[cell, load])
         return f"{low} / {_bound(results, cell, load)}{middle} / {high}"
 
-    raw = [[label(cell), int(loads[load]), *each] for (cell, load), each in found.items()]
+    raw = [[label(cell), loads[load], *each] for (cell, load), each in found.items()]
     caption = f"TCP, {title}: min / avg / max in {unit.unit}"
     heads = ["min (bit/s)", "avg (bit/s)", "max (bit/s)"]
     return _by_connections(f"tcp-{name}", caption, cells, loads, said, [*heads], raw)
@@ -109,7 +109,7 @@ def _udp(results: Results, cells: Sequence[Cell], name: str, title: str) -> Tabl
         return f"{unit.text(sent)} / {percent(lost)} / {unit.text(got)}"
 
     raw = [
-        [label(cell), int(loads[load]), *(_mean(trials, metric) for metric in ("sent_rate", "loss", "throughput"))]
+        [label(cell), loads[load], *(_mean(trials, metric) for metric in ("sent_rate", "loss", "throughput"))]
         for (cell, load), trials in used.items()
     ]
     caption = f"UDP without a limit, {title}: average sent in {unit.unit} / average loss / average received"

@@ -50,7 +50,7 @@ ROLE_WORDS = (
 def of_udp(results: Results) -> Chapter:
     if not results.loads("udp"):
         return Chapter("udp", "UDP")
-    rates, losses = levels.Shown("throughput", "received rate", UDP), levels.Shown("loss", "loss", UDP, "ratio")
+    rates, losses = levels.Shown("throughput", "received rate", UDP), levels.Shown("loss", "loss", UDP)
     pictures = _levels(results, "udp-throughput", "UDP: received rate", rates)
     pictures += _levels(results, "udp-loss", "UDP: loss", losses) + by_block.pictures(results, "throughput", UDP)
     tables = [

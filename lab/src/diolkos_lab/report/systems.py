@@ -125,7 +125,7 @@ def _variant(part: str) -> str:
         return _ONE_OF[key][value]
     if key == "object":
         return size(int(value))
-    if key == "rate":
+    if key == "rate" and value.isdigit():
         return f"{float(value) / 1e9:g} Gbit/s"
     words = {
         "streams": f"{value} streams",
