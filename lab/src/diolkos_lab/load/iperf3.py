@@ -113,7 +113,7 @@ def no_congestion_control(name: str, known: list[str]) -> str | None:
 
 
 class Tcp(Load[TcpLoad]):
-    metrics = ("throughput", "retransmits", "cpu", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu", *charged.METRICS)
     needs = tools.REQUIRED
 
     def __init__(self, name: TcpName, words: str) -> None:

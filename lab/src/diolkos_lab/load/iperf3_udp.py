@@ -85,7 +85,7 @@ def parse(text: str, load: UdpLoad) -> Reading:
 class Udp(Load[UdpLoad]):
     name = "udp"
     words = "UDP"
-    metrics = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", "attempts", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", "attempts", *charged.METRICS)
     needs = tools.REQUIRED
     apart = True
 

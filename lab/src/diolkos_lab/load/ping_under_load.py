@@ -75,7 +75,7 @@ def _ping(load: PingUnderLoad) -> PingLoad:
 class PingBesideTcp(Load[PingUnderLoad]):
     name = "ping-under-load"
     words = "ping under TCP load"
-    metrics = ("rtt", "loss", "throughput", "cpu", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu", *charged.METRICS)
     needs = tools.REQUIRED | {"timeout": "apt-get install coreutils"}
 
     def servers(self, section: PingUnderLoad) -> frozenset[ServerName]:

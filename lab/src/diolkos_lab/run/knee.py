@@ -59,5 +59,4 @@ def measure(load: UdpLoad, _: Sessions | None, attempt: Callable[[UdpLoad], Meas
 
 def _told(best: Measured, attempts: int, objections: dict[str, Distrust]) -> Measured:
     reading, _, costs = best
-    metrics = {**reading.metrics, "attempts": float(attempts)}
-    return replace(reading, metrics=metrics), list(objections.values()), costs
+    return replace(reading, metrics={**reading.metrics, "attempts": float(attempts)}), list(objections.values()), costs
