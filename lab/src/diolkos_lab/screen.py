@@ -22,6 +22,7 @@ from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
+from diolkos_lab.report.short_names import application
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -119,7 +120,7 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         if row["ratio_ci95"]:
             ends = (row["ratio_bounds"][0], *row["ratio_ci95"])
             ratio, low, high = (math.inf if end is None else end for end in ends)
-            load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
+            load = row["load"] if row["load"] in PACKETS else f"{application(row)}, {row['metric']}"
             text = f"Noise floor: native against itself, {load}: {_short(ratio)} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
@@ -250,7 +251,7 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
 
 def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
-    loads = ("http", "dns", "new-flows", "capacity")
+    loads = ("udp", "ping-under-load", "http", "dns", "new-flows", "capacity")
     mine = [row for row in rows if row["load"] in loads and METRICS[row["metric"]].terminal]
     shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
     if not shown:
@@ -262,7 +263,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
         table.add_column(heading, justify="right", no_wrap=True)
     order: dict[str, list[Mapping[str, Any]]] = {}
     for row in shown:
-        order.setdefault(_application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
+        order.setdefault(application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
     for name, group in order.items():
         for number, row in enumerate(group):
             unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)
@@ -310,26 +311,6 @@ def _procedures(found: Sequence[Mapping[str, Any]]) -> Table:
             why = escape("; ".join(each["errors"])) or "stopped before its end"
             table.add_row(name, setting, f"[red]{each['procedure']}: {why}[/]", "–", "")
     return table
-
-
-def _application(row: Mapping[str, Any]) -> str:
-    """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; of a procedure, `rfc8219, 84 B`."""
-    if row["load"] == "new-flows":
-        return f"{row['sessions']} new flows, {row['bindings']} bindings"
-    if row["load"] == "capacity":
-        return f"sessions held at once, {row['bindings']} bindings"
-    if row["load"] not in ("http", "dns"):
-        return f"{row['load']}, {_size(row['size'])}"
-    if row["load"] == "http":
-        return f"HTTP by {row['by']}, {_size(row['object'])}"
-    return f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}"
-
-
-def _size(count: int) -> str:
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if count >= 1 << power:
-            return f"{count / (1 << power):g} {unit}"
-    return f"{count} B"
 
 
 def _path(row: Mapping[str, Any]) -> tuple[str, ...]:

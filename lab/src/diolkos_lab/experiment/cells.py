@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
 from diolkos_lab.experiment.levels import Chosen, combinations, words
-from diolkos_lab.experiment.loads import AnyLoad, PpsLoad, Switch
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
+from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import Procedure
 
 

@@ -10,6 +10,7 @@ from diolkos_lab.experiment.document import Strict
 from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combinations
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.streams import UDP_AND_IPV6, UdpLoad
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
@@ -22,6 +23,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and fi
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
+USUAL: tuple[LoadName, ...] = (*PACKETS, "udp", "ping-under-load")
 
 
 class Topology(Strict):
@@ -58,7 +60,7 @@ class Subject(Strict):
     hops: Literal[1, 2] = Field(1, description="Routers between client and server.")
     baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
     twin: bool = Field(False, description="Measure it twice in every block, for the noise floor.")
-    loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1, description="Loads of the form that it gets.")
+    loads: tuple[LoadName, ...] = Field(USUAL, min_length=1, description="Loads of the form that it gets.")
     factors: dict[FactorName, Levels] = Field(
         {}, description="Levels of the system's factors, one or a list; every combination is measured. Others have defaults."
     )
@@ -221,6 +223,18 @@ class Study(Strict):
         left = {f"{subject.system}/{subject.datapath}" for subject in systems}
         claims = [claim for claim in self.claim if {f"{claim.system}/{claim.datapath}", claim.against} <= {*left, None}]
         return self.model_copy(update={"system": systems, "claim": tuple(claims)})
+
+    @model_validator(mode="after")
+    def _datagrams_fit(self) -> "Study":
+        """Also once a translator has made IPv6 of them."""
+        most = self.topology.mtu - UDP_AND_IPV6
+        for load in (load for form in self.form.values() for load in form.load if isinstance(load, UdpLoad)):
+            if load.datagram_bytes > most:
+                raise ValueError(
+                    f"datagram_bytes: {load.datagram_bytes} does not fit the MTU of {self.topology.mtu} as IPv6; "
+                    f"write {most} or less"
+                )
+        return self
 
     @model_validator(mode="after")
     def _procedures_can_be_carried_out(self) -> "Study":

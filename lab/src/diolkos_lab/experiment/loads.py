@@ -10,13 +10,26 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.offloads import Offloads
+from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpLoad
 
-Switch = Literal["on", "off"]
 TcpName = Literal["tcp-upload", "tcp-download"]
-LoadName = Literal["pps", "new-flows", "capacity", "mlrsearch", "rfc8219", "tcp-upload", "tcp-download", "ping", "dns", "http"]
+LoadName = Literal[
+    "pps",
+    "new-flows",
+    "capacity",
+    "mlrsearch",
+    "rfc8219",
+    "tcp-upload",
+    "tcp-download",
+    "udp",
+    "ping",
+    "ping-under-load",
+    "dns",
+    "http",
+]
 # Who runs where while packets are counted; `run.placement` says what each means.
 Seating = Literal["apart", "beside", "one-cpu", "free"]
-Offloads = Annotated[tuple[Switch, ...], Field(description="Offloads of the devices; each level is a factor of its own.")]
 Subjects = Annotated[
     tuple[str, ...],
     Field(description="Who gets it: `system/datapath`, and as far as needed `/family/hops`; without it all."),
@@ -270,11 +283,9 @@ class TcpLoad(Strict):
     seconds: int | float = Field(
         ge=0.2, le=3600, description="Length of a trial, seconds. Below 1: as many bytes as take that long, by earlier trials."
     )
-    streams: int = Field(1, ge=1, le=128, description="Parallel connections.")
+    streams: Streams = 1
     start_s: float = Field(0.3, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
-    congestion_control: str = Field(
-        "cubic", pattern=r"^[a-z0-9_-]{1,15}$", description="Congestion control of the sender, as the kernel names it."
-    )
+    congestion_control: CongestionControl = "cubic"
     offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
@@ -345,4 +356,4 @@ class HttpLoad(Strict):
         return self.seconds + START_S
 
 
-AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | DnsLoad | HttpLoad
+AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | UdpLoad | PingUnderLoad | DnsLoad | HttpLoad

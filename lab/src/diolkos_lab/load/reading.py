@@ -46,6 +46,7 @@ class Aim:
     serial: int  # of the trial in its lane: names with a serial of their own are in no cache
     ends: Ends | None = None  # only where packets are generated
     fastest: float | None = None  # of earlier trials of this load on this path, the greatest main figure
+    echo_identifier: int | None = None  # of echo requests; None: any will do
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diolkos_lab.report import chapters, clat, costs, grades, measured, paths, procedure_chapters, words
+from diolkos_lab.report import chapters, clat, costs, grades, measured, parallel, paths, procedure_chapters, words
 from diolkos_lab.report.publish import publish
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
 
 # Studies with chapters of their own.
-STUDIES = {"clat": clat.chapters}
+STUDIES = {"clat": clat.chapters, "nat64-parallel": parallel.chapters}
 
 
 def write(results: Results) -> Path:

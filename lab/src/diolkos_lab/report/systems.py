@@ -36,13 +36,19 @@ _LOOKS = {
     ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "triangle-right"),
     ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "cross"),
     ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", "triangle-right"),
+    ("diolkos", "inbound-tc"): Look("diolkos-inbound-tc", "#008577", "#4fd6c3", "circle"),
+    ("diolkos", "inbound-inline"): Look("diolkos-inbound-inline", "#3b5bb5", "#a3baff", "triangle-left"),
+    ("diolkos", "inbound-direct"): Look("diolkos-inbound-direct", "#9a4fc9", "#dbb3ff", "square"),
+    ("diolkos", "inbound-tun"): Look("diolkos-inbound-tun", "#5c8fb8", "#b3d9f2", "triangle-down"),
     ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "square"),
     ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "diamond"),
     ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "triangle-left"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "triangle-down"),
+    ("tayga", "inbound"): Look("tayga-inbound", "#a34a1c", "#ffab7a", "cross"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "triangle-up"),
     ("jool", ""): Look("jool", "#008a63", "#35c79b", "triangle-up"),
     ("jool64", ""): Look("jool64", "#00664a", "#6bd6b0", "circle"),
+    ("jool64", "inbound-module"): Look("jool64-inbound", "#2f7d52", "#8fdcae", "square"),
     ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "cross"),
     ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "square"),
     ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "cross"),
@@ -71,6 +77,7 @@ _ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "tundra",
 _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
 _BY_THEMSELVES = {"backend", "position", "engine"}  # factors whose levels need no name before them
+INBOUND = "inbound"  # from IPv4 to IPv6
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
@@ -116,6 +123,8 @@ def short_label(cell: Cell) -> str:
     name = title(cell.system)
     if cell.native:
         name += f" {FAMILIES.get(cell.family, cell.family)}"
+    elif cell.datapath.startswith(INBOUND) and (cell.system, "") in _LOOKS:
+        name += f" {INBOUND}"
     elif cell.datapath in _WITH:
         name += f" + {cell.datapath}"
     elif (cell.system, "") not in _LOOKS and cell.datapath:
@@ -133,16 +142,32 @@ def load_label(load: str) -> str:
 
 def _variant(part: str) -> str:
     key, _, value = part.partition("=")
-    if key == "streams":
-        return f"{value} stream" if value == "1" else f"{value} streams"
+    if key in _ONE_OF and value in _ONE_OF[key]:
+        return _ONE_OF[key][value]
     if key == "object":
         return size(int(value))
-    if key == "offered":
-        return "as many as are answered" if value == "most" else f"{value} a second"
-    if key == "cache":
-        return {"cold": "new names", "warm": "known names"}.get(value, f"cache {value}")
-    words = {"seconds": f"{value} s", "count": f"{value} echoes", "interval": f"every {value} s", "by": f"by {value}"}
+    if key == "rate" and value.isdigit():
+        return f"{float(value) / 1e9:g} Gbit/s"
+    words = {
+        "streams": f"{value} streams",
+        "offered": f"{value} a second",
+        "seconds": f"{value} s",
+        "count": f"{value} echoes",
+        "interval": f"every {value} s",
+        "by": f"by {value}",
+        "datagram": f"{value}-byte datagrams",
+        "direction": value,
+    }
     return words.get(key, f"{key} {value}")
+
+
+# Levels of factors that have words of their own.
+_ONE_OF = {
+    "streams": {"1": "1 stream"},
+    "offered": {"most": "as many as are answered"},
+    "rate": {"most": "without a limit", "knee": "at its knee"},
+    "cache": {"cold": "new names", "warm": "known names"},
+}
 
 
 def variant(load: str) -> dict[str, str]:

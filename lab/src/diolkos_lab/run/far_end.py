@@ -5,6 +5,7 @@ Stages: start each → listening; then alive? trial by trial; how fast is the au
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
@@ -46,6 +47,15 @@ class FarEnd:
         self._wanted = servers.wanted(loads, self._folder, objects, (at.server(6), at.server(4)), records)
         for server in self._wanted:
             self._start(server)
+
+    def seat(self, cpu: int | None) -> None:
+        """Move all servers to a CPU; None leaves them to the scheduler."""
+        if cpu != self._cpu and cpu is not None:
+            self._cpu = cpu
+            for process in self._running.values():
+                with contextlib.suppress(OSError):  # one that ended, which `check_alive` tells
+                    for thread in os.listdir(f"/proc/{process.pid}/task"):
+                        os.sched_setaffinity(int(thread), {cpu})
 
     def check_alive(self) -> None:
         for server in self._wanted:

@@ -5,6 +5,9 @@ A distrusted trial is kept and marked, and another is made in its place. Guards 
 of what a trial brought: who leaves out trials by their outcome chooses the outcome. So no guard asks what was lost, how often
 TCP sent again, how long it took or how fast it was, whether the path has a system under test, or which. A system that loses
 packets, stalls, or falls back to its slow path is measured, not excused; a rate that something else limits is a lower bound.
+A generator without CPU to spare is no reason to leave a trial out either, since a fast path is what uses it up: such trials
+count, and the report marks them (`load.charged`). A claim that cannot be true, such as more than the link carries, is another
+matter: it says that something else was counted.
 """
 
 from collections.abc import Callable
@@ -141,7 +144,10 @@ def outside_drops(e: Evidence, limits: Guards, _: Topology) -> str | None:
 
 
 def link_rate(e: Evidence, limits: Guards, topology: Topology) -> str | None:
-    """What the receiver claims cannot be more than the link carries, nor more than its device counted."""
+    """What the receiver claims cannot be more than the link carries, nor more than its device counted.
+
+    The rate of a sender is never asked: datagrams that it wrote may be lost before the link.
+    """
     rate = e.reading.metrics.get("throughput", 0)
     if topology.link_rate and rate > topology.link_rate:
         return f"the receiver claims {rate:.4g} bit/s on a link of {topology.link_rate:.4g} bit/s"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family, Guards, Topology
-from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
 from diolkos_lab.load import registry
@@ -22,13 +22,12 @@ from diolkos_lab.load.answers import RightAnswers, require_all_right
 from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run import guards, opening
+from diolkos_lab.run import guards, opening, searches
 from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.conntrack import empty_conntrack
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
 from diolkos_lab.run.placement import Seats
-from diolkos_lab.run.searches import SEARCHES
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found, program
@@ -41,6 +40,7 @@ from diolkos_lab.topology.process import Process, first_to_end, run_to_end
 PATIENCE_S = 5.0  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
+SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class Station:
             offloads=cell.offloads == "on",
             pref64=around.topology.pref64,
             mtu=around.topology.mtu,
+            inbound=datapath.is_inbound,
             plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
             addresses=plan.PLANS[around.topology.shape],
         )
@@ -166,13 +167,13 @@ class Station:
         if self.failure:
             return Trial(block, order, cell, started, 0.0, error=self.failure)
 
-        def attempt(load: NewFlowsLoad) -> opening.Measured:
+        def attempt(load: AnyLoad) -> opening.Measured:
             return self._load(TrialCell(cell.lane, load))
 
         try:
             if self._around.topology.empty_conntrack:
                 empty_conntrack(self.lane)
-            search = SEARCHES.get(cell.load.name)
+            search = searches.of(cell.load)
             reading, distrust, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
         except opening.Lost as lost:
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
@@ -201,14 +202,16 @@ class Station:
         near, far = self._end("client", plan.UPLINK), self._end("server", plan.SERVER_LINK)
         load = registry.of(cell.load)
         load_cpu, cpus = self._seat(cell.load)
+        server_cpu = self._around.cpus[0] if load.apart and load_cpu is not None else self._around.load_cpu
+        self._far_end.seat(server_cpu)
         ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
-        fastest = self._around.fastest.get(cell)
-        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends, fastest)
+        aim = self._aim(cell, ends)
         self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
         right_before = self._answers.count() if self._answers else 0
         system_before, threads_before = self._system_cpu_s(), self._threads_cpu_s()
+        servers_before = self._servers_cpu_s()
         net_before = self._read_windows()
         own_before = self._own_cpu_s()
         before = HostCounters.read()
@@ -230,17 +233,28 @@ class Station:
         own = self._own_cpu_s() - own_before + client.usage_s
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
         system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
+        servers_s = self._servers_cpu_s() - servers_before
         text = output.read_text(errors="replace")
         if client.exit_status and not text.strip() and not load.ended_by_time:
             words = " ".join(client.last_words())
             raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {words}")
         reading = load.read(text, cell.load)
-        self._around.fastest[cell] = max(fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
+        self._around.fastest[cell] = max(aim.fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
         if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
-        costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s))
+        used = Used(
+            client=client.usage_s,
+            system=system_s,
+            threads=threads_s,
+            all=evidence.busy_s,
+            elapsed=evidence.elapsed_s,
+            socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
+            server=servers_s,
+            ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
+        )
+        costs = load.costs(cell.load, reading, used)
         if (slow := guards.slow_share(evidence)) is not None:
             costs["slow_share"] = slow
         if guards.limited_by_authority(evidence, self._around.guards):
@@ -255,6 +269,10 @@ class Station:
             return chosen.generator, chosen.used or self._around.cpus
         self._seats.leave()
         return self._around.load_cpu, ()
+
+    def _aim(self, cell: TrialCell, ends: Ends) -> Aim:
+        system, fastest = self._system, self._around.fastest.get(cell)
+        return Aim(system.target, system.resolver, self._folder, self._serial, ends, fastest, system.echo_identifier)
 
     def _end(self, role: str, device: str) -> str:
         return f"{self.lane.namespace(role)}:{device}"
@@ -340,6 +358,10 @@ class Station:
 
     def _system_cpu_s(self) -> float:
         return sum(cpu_time_s(process.pid) for process in self._system.processes)
+
+    def _servers_cpu_s(self) -> float:
+        assert self._far_end
+        return sum(cpu_time_s(process.pid) for process in self._far_end.processes)
 
     def _threads_cpu_s(self) -> float:
         return sum(cpu_time_s(pid) for pid in self._seats.threads)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from diolkos_lab.experiment.definition import NAME, Family
-from diolkos_lab.experiment.loads import LoadName, Seating, Switch
+from diolkos_lab.experiment.loads import LoadName, Seating
+from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
@@ -224,10 +225,26 @@ class _Capacity(_Shape):
     size: int
 
 
+class _Udp(_Shape):
+    offloads: Switch
+    streams: Annotated[int, Field(ge=1)]
+    datagram: Annotated[int, Field(ge=1)]
+    rate: Annotated[int, Field(ge=1)] | Literal["most", "knee"]
+
+
+class _PingUnderLoad(_Shape):
+    offloads: Switch
+    streams: Annotated[int, Field(ge=1)]
+    direction: Literal["upload", "download"]
+    interval: Positive
+
+
 FACTORS: dict[str, type[_Shape]] = {
     "pps": _PacketsOfCurve,
     "mlrsearch": _PacketsOfProcedure,
     "rfc8219": _PacketsOfProcedure,
+    "udp": _Udp,
+    "ping-under-load": _PingUnderLoad,
     "dns": _Names,
     "http": _Objects,
     "new-flows": _NewFlows,

@@ -40,6 +40,8 @@ PLACEHOLDERS = {
     "pool4_spare": "another network, to lend from instead",
     "plat6": "IPv6 address for a PLAT's own use, routed to the router",
     "tunnel_socket": "the router's address on the access network with port 51820, as a URL has it",
+    "server6": "IPv6 address of the server",
+    "bound": "port of static bindings, which the server of streams has; of echoes it is the identifier",
     "resolver": "address on the router where the client asks for names",
     "resolver_socket": "the same with its port, as a URL has it",
     "authority": "address of the server that knows the names",
@@ -70,7 +72,9 @@ class Datapath(document.Strict):
     """One way to run the system. In all of them, what is created lives in the lane's namespaces and ends with them."""
 
     place: Place = "client"  # a factor called place goes before it
-    access: Literal["ipv6-only", "dual-stack"] = "ipv6-only"  # what the access network carries
+    # What the access network carries. ipv4-only: the client has IPv4, and static bindings on the router lead to a server that
+    # has IPv6.
+    access: Literal["ipv6-only", "dual-stack", "ipv4-only"] = "ipv6-only"
     serves: Literal["packets", "names"] = "packets"  # a resolver serves names: no packet of the application crosses it
     beside: tuple[str, ...] = ()  # datapaths of the same system that run at other places with it, started before it
     target: Literal["server", "alias"] = "server"  # whom the client talks to; rules make the server's address of the alias
@@ -115,6 +119,11 @@ class Datapath(document.Strict):
         return self.place == "router" and self.access == "ipv6-only" and self.serves == "packets" and not self.is_native
 
     @property
+    def is_inbound(self) -> bool:
+        """Do clients that have IPv4 reach a server that has IPv6?"""
+        return self.access == "ipv4-only"
+
+    @property
     def _of_sessions(self) -> list[Command]:
         table = self.sessions
         lines = (table.count, table.limit, table.clear) if table else ()
@@ -126,6 +135,8 @@ class Datapath(document.Strict):
             raise ValueError("set_up needs the name of the tun device")
         if self.bulk and not self.tun:
             raise ValueError("bulk needs the name of the tun device")
+        if self.is_inbound and self.place != "router":
+            raise ValueError('static bindings are on the router: place = "router"')
         if self.serves == "names" and self.place != "router":
             raise ValueError('what serves names is on the router: place = "router"')
         texts = [*_texts(self), *(word for line in self._of_sessions for word in line)]

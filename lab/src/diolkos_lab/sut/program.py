@@ -72,6 +72,8 @@ class RunningProgram:
             "pool4_network": str(plan.POOL4_NETWORK),
             "pool4_spare": str(plan.POOL4_SPARE),
             "plat6": str(plan.PLAT6),
+            "server6": str(lane.shape.addresses.server(6)),
+            "bound": str(plan.BOUND),
             "mtu": str(lane.shape.mtu),
             "cores": str(len(os.sched_getaffinity(0))),
             "programs": str(CLONE / "bpf" / (found.system.programs or "")),
@@ -175,7 +177,7 @@ class RunningProgram:
                 first_to_end([self.process] if self.process else [], 0.02)
             index = found[0]
             route.link("set", index=index, state="up", mtu=self.lane.shape.mtu)
-            if self.datapath.is_plat:
+            if self.datapath.is_plat or self.datapath.is_inbound:
                 for network in (self.lane.shape.pref64, plan.POOL4_NETWORK, f"{plan.PLAT6}/128"):
                     route.route("replace", dst=str(network), oif=index)
                 return

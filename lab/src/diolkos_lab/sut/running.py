@@ -66,13 +66,15 @@ class RunningSystem:
         if self.datapath.access == "dual-stack":
             at = self.lane.shape.addresses
             return at.alias(self._version) if self.datapath.target == "alias" else at.server(self._version)
+        if self.datapath.is_inbound:
+            return plan.POOL4
         if self.subject.family == "ipv4":
             return plan.LITERAL4
         return plan.synthesized(self.lane.shape.pref64, plan.LITERAL4)
 
     @property
     def server_family(self) -> Family:
-        """What arrives at the server: behind a CLAT IPv6, behind a PLAT IPv4."""
+        """What arrives at the server: behind a CLAT and behind static bindings IPv6, behind a PLAT IPv4."""
         if self.datapath.access == "dual-stack":
             return self.subject.family
         return "ipv4" if self.lane.shape.plat else "ipv6"
@@ -90,6 +92,11 @@ class RunningSystem:
         """Whom the application asks for names."""
         over_ipv4 = self.datapath.access == "dual-stack" and self.subject.family == "ipv4"
         return self.lane.shape.addresses.resolver(4 if over_ipv4 else 6)
+
+    @property
+    def echo_identifier(self) -> int | None:
+        """Of echo requests that static bindings let through; None where any will do."""
+        return plan.BOUND if self.datapath.is_inbound else None
 
     @property
     def records(self) -> tuple[IPv4Address | IPv6Address, ...]:
@@ -182,7 +189,8 @@ class RunningSystem:
         target = self.resolver if self.datapath.serves == "names" else self.target
         deadline = time.monotonic() + REACHABLE_S
         log = self._folder / "reachable"
-        ping = ["ping", "-n", "-q", "-c", "1", "-W", "0.3", str(target)]
+        identified = ["-e", str(self.echo_identifier)] if self.echo_identifier else []
+        ping = ["ping", "-n", "-q", "-c", "1", "-W", "0.3", *identified, str(target)]
         log.write_bytes(b"")
         while True:
             self.check_alive()

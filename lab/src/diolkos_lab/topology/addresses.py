@@ -56,6 +56,9 @@ LITERAL4 = IPv4Address("192.0.0.171")
 RESOLVER6 = A6[1].ip
 RESOLVER4 = A4[1].ip
 
+# The port that static bindings lead to, and the identifier of echoes for them.
+BOUND = 5201
+
 SERVER6 = S6[1].ip
 SERVER4 = S4[1].ip
 

@@ -31,6 +31,7 @@ class Shape:
     offloads: bool
     pref64: IPv6Network
     mtu: int
+    inbound: bool = False  # the client has IPv4, and a translator on the router leads to a server that has IPv6
     plat: bool = False  # the system on the router translates to IPv4; without it the server itself answers behind the prefix
     addresses: plan.Plan = plan.BENCHMARK
 
@@ -165,12 +166,14 @@ class Lane:
     def _addresses(self, near: str) -> None:
         at = self.shape.addresses
         dual = not self.shape.ipv6_only
-        literal = f"{plan.LITERAL4}/32" if self.shape.plat else f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
+        literal: list[object] = [
+            f"{plan.LITERAL4}/32" if self.shape.plat else f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
+        ]
         assign: dict[tuple[str, str], list[object]] = {
             (near, plan.UPLINK): [at.a6[0], *([at.a4[0]] if dual else [])],
             ("router", plan.DOWNLINK): [at.a6[1], *([at.a4[1]] if dual else [])],
             ("router", plan.SERVER_LINK): [at.s6[0], at.s4[0]],
-            ("server", plan.SERVER_LINK): [at.s6[1], at.s4[1], literal],
+            ("server", plan.SERVER_LINK): [at.s6[1], at.s4[1], *([] if self.shape.inbound else literal)],
         }
         if self.shape.hops == 2:
             assign["client", plan.UPLINK] = [at.b6[0], at.b4[0] if dual else plan.CLAT4_PEER]
@@ -189,9 +192,7 @@ class Lane:
         routes: dict[str, list[dict[str, object]]] = {
             near: [{"dst": "::/0", "gateway": str(at.a6[1].ip)}],
             "router": [
-                {"dst": f"{plan.LITERAL4}/32", "gateway": str(at.server(4))}
-                if self.shape.plat
-                else {"dst": str(self.shape.pref64), "gateway": str(at.server(6))},
+                *([] if self.shape.inbound else [self._behind_prefix]),
                 {"dst": str(plan.CLAT6_NETWORK), "gateway": str(at.a6[0].ip)},
                 {"dst": str(at.b6[0].network), "gateway": str(at.a6[0].ip)},
             ],
@@ -215,6 +216,13 @@ class Lane:
             with namespace.netlink(self._namespaces[role]) as route:
                 for entry in wanted:
                     route.route("add", **entry)
+
+    @property
+    def _behind_prefix(self) -> dict[str, object]:
+        """The router's route to what the application of a translated path talks to."""
+        if self.shape.plat:
+            return {"dst": f"{plan.LITERAL4}/32", "gateway": str(self.shape.addresses.server(4))}
+        return {"dst": str(self.shape.pref64), "gateway": str(self.shape.addresses.server(6))}
 
     def _switch_offloads_off(self, role: str, device: str) -> None:
         """No super-packets: every segment crosses the lane as a packet of its own. Checksum offload stays."""
