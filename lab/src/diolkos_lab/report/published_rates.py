@@ -33,7 +33,7 @@ def chapter(results: Results, data: Published) -> Chapter:
     panels = [*_published(data, group), *_ours(results.curves)]
     caption = (
         "Bar: from the lowest to the highest rate of the experiments of one testbed, over kernels, ring sizes and pinnings; "
-        "ring: their middle. Point: a curve of this run with its 95 % interval. Words at the right: rates; GOOD by the paper's rule."
+        "ring: their middle. Point: a curve of this run with its 95 % interval. Right: rates, and GOOD by the paper's rule."
     )
     alt = "; ".join(f"{panel.title}, {mark.path}: {mark.text}" for panel in panels for mark in panel.marks) + "."
     picture = Picture(
