@@ -125,6 +125,8 @@ class Published(Strict):
 
     format: Literal[1]
     study: Id
+    title: Words  # of ours, and what it asks
+    question: Words
     source: Source
     kinds: tuple[str, ...] = ()  # what else of ours belongs beside the figures; none given: every path that translates
     environment: tuple[Environment, ...] = Field(min_length=1)

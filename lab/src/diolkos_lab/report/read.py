@@ -206,7 +206,12 @@ def read(folder: Path) -> Results:
     Raises UnreadableFolder when there is no such folder, when it holds neither samples nor a summary, or when a
     file has a format this program does not know.
     """
-    found = contents.load(folder)
+    return of_contents(contents.load(folder))
+
+
+def of_contents(found: Contents) -> Results:
+    """The same of files that were read before."""
+    folder = found.folder
     _require_format(found)
     gaps = _gaps(found)
     study = _study(found, gaps)
