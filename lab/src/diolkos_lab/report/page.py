@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diolkos_lab.report import chapters, clat, costs, grades, measured, paths, procedure_chapters, published, words
+from diolkos_lab.report import chapters, clat, costs, grades, measured, method, paths, procedure_chapters, published, words
 from diolkos_lab.report.publish import publish
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
@@ -22,6 +22,7 @@ def write(results: Results) -> Path:
         "page.html.j2",
         [
             paths.chapter(results),
+            method.chapter(results),
             *published.among(own(results), results),
             *procedure_chapters.of_run(results),
             *chapters.last(results),
