@@ -62,10 +62,10 @@ def test_levels_that_were_published_stand_beside_ours(parallel):
 
 def test_systems_that_did_not_run_say_why(parallel):
     data, tcp = ratios.of("nat64-parallel"), group("nat64-parallel", "tcp-v6-to-v4")
-    said = {point.panel: point.text for point in published.points(parallel, data, tcp) if point.ours and point.ratio is None}
+    said = {point.panel: point.why for point in published.points(parallel, data, tcp) if point.ours and point.ratio is None}
     assert said == {
-        "Jool": "not here: the kernel module is not loaded",
-        "P4 on NetFPGA": "not here: it needs an FPGA card",
+        "Jool": "the kernel module is not loaded",
+        "P4 on NetFPGA": "it needs an FPGA card",
     }
     table = published_table.table(parallel, data, tcp)
     assert ["Jool", "not measured: the kernel module is not loaded"] in [[line[0], line[3]] for line in table.lines]

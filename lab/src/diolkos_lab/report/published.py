@@ -18,7 +18,7 @@ from diolkos_lab.report.charts import Picture, beside_published, glance
 from diolkos_lab.report.charts.beside_published import Point
 from diolkos_lab.report.quantities import listing
 from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import Look, label, look, title
+from diolkos_lab.report.systems import label, look, title
 
 READ = {"table": "a table", "text": "the text", "picture": "its pictures", "data": "its raw data"}
 LEGEND = (
@@ -76,7 +76,7 @@ def points(results: Results, data: Published, group: Group) -> list[Point]:
         found += [_ours(row, group, system.words) for row in rows]
         if figures and not rows:
             reason = counterparts.absence(results, system)
-            found.append(Point(system.words, "this run", _look(system), None, None, f"not here: {_brief(reason)}", True, False))
+            found.append(Point(system.words, "this run", None, None, None, "not measured", True, reason, trusted=False))
     return found + [_ours(row, group, title(row.cell.system)) for row in counterparts.others(results, data, group)]
 
 
@@ -88,7 +88,8 @@ def _published(data: Published, group: Group, system: System, figure: Figure) ->
     middle = None if ends is None else (ends[0] * ends[1]) ** 0.5  # on a log axis the middle of two values
     spread = None if ends is None or ends[0] == ends[1] else ends
     name = published_table.where(data, figure)
-    return Point(system.words, name, _look(system), middle, spread, text, False, ends is not None, spread is not None)
+    known, spans = ends is not None, spread is not None
+    return Point(system.words, name, None, middle, spread, text, False, trusted=known, ranged=spans)
 
 
 def _ours(row: Row, group: Group, panel: str) -> Point:
@@ -96,21 +97,12 @@ def _ours(row: Row, group: Group, panel: str) -> Point:
     name = ", ".join(part for part in (label(Cell(*_path(row))), levels, "this run") if part)
     trusted = "ratio" not in row.distrusted
     ends = row.ratio_ci95 if row.ratio_ci95 and trusted else row.ratio_bounds if row.ratio is None else None
-    return Point(panel, name, look(row.cell), row.ratio, ends, glance.text(row), True, trusted, row.ratio is None)
+    own = look(row.cell)
+    return Point(panel, name, own, row.ratio, ends, glance.text(row), True, trusted=trusted, ranged=row.ratio is None)
 
 
 def _path(row: Row) -> tuple[str, str, str, int]:
     return row.cell.system, row.cell.datapath, row.cell.family, row.cell.hops
-
-
-def _look(system: System) -> Look:
-    """That of the counterpart, so that both have one colour."""
-    name, _, datapath = (system.counterparts[0] if system.counterparts else system.name).partition("/")
-    return look(Cell(name, datapath, "ipv4", 1))
-
-
-def _brief(reason: str) -> str:
-    return reason if len(reason) <= 40 else f"{reason[:39]}…"
 
 
 def _measured_here(results: Results, data: Published) -> str:

@@ -17,14 +17,17 @@ from diolkos_lab.published.definition import NATIVE, Figure, Group, Published
 from diolkos_lab.report import counterparts
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, rows
+from diolkos_lab.report.charts.beside_published import PUBLISHED
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.curve_chapters import name as path_name
+from diolkos_lab.report.curve_chapters import pdr_text
 from diolkos_lab.report.quantities import NONE, TO, factor
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import Look, look
 from diolkos_lab.report.tables import Table
 
 OURS = "This run"
+MILLION = 1e6
 ROUTING = "IPv6 routing"
 
 
@@ -66,7 +69,7 @@ def _published(data: Published, group: Group) -> list[Panel]:
         for environment in data.environment:
             mine = [f for f in group.figures if (f.system, f.environment) == (system, environment.name)]
             if mine:
-                marks.append(_mark(environment.words, _look(system), mine))
+                marks.append(_mark(environment.words, PUBLISHED, mine))
         panels.append(Panel(f"{words}, published", "", marks, log=True))
     return panels
 
@@ -74,10 +77,10 @@ def _published(data: Published, group: Group) -> list[Panel]:
 def _mark(words: str, own: Look, mine: Sequence[Figure]) -> Mark:
     rates = [figure.value for figure in mine if figure.value is not None]
     good = sum("paper" in (figure.good or ()) for figure in mine)
-    text = f"{_span(rates)}; {good} of {len(mine)} GOOD"
+    text = f"{_span(rates)}; {good} of {len(mine)} GOOD"  # short: it stands at the right of the picture
     if not rates:
         return Mark(words, own, None, None, text, {"rates": text}, trusted=False)
-    ends = (min(rates), max(rates))
+    ends = (min(rates) / MILLION, max(rates) / MILLION)
     return Mark(words, own, (ends[0] * ends[1]) ** 0.5, ends, text, {"rates": text}, ranged=True, hollow=True)
 
 
@@ -92,24 +95,23 @@ def _ours(curves: Sequence[Measured]) -> list[Panel]:
         seen.add(name)
         rate, ends = curve.found.pdr.rate, curve.found.pdr_ci95
         verdict = curve.found.verdict[DEFAULT_RULE] if curve.trusted else "not trusted"
-        said = f"{NONE if rate is None else rate_text(rate)}; {verdict}"
+        said = f"{pdr_text(curve)}; {verdict}"
         setting = curve.setting
         own = look(Cell(setting.system, setting.datapath, setting.family, setting.hops))
-        marks.append(Mark(name, own, rate, ends if rate is not None else None, said, {"rate": said}, curve.trusted))
+        value = None if rate is None else rate / MILLION
+        spread = None if rate is None or ends is None else (ends[0] / MILLION, ends[1] / MILLION)
+        marks.append(Mark(name, own, value, spread, said, {"rate": said}, curve.trusted))
     if not marks:
-        marks = [Mark("routing, BPF forwarding", _look(NATIVE), None, None, "not in this run", {}, trusted=False)]
-    return [Panel(f"{OURS}: routing and BPF forwarding", "rate at which 0.5 % is lost, packets/s (log scale)", marks, log=True)]
-
-
-def _look(system: str) -> Look:
-    return look(Cell(NATIVE, "kernel", "ipv6", 1) if system == NATIVE else Cell("forwarder", "xdp", "ipv6", 1))
+        marks = [Mark("routing, BPF forwarding", PUBLISHED, None, None, "not in this run", {}, trusted=False)]
+    axis = "rate at which 0.5 % is lost, million packets/s (log scale)"
+    return [Panel(f"{OURS}: routing and BPF forwarding", axis, marks, log=True)]
 
 
 def _span(rates: Sequence[float]) -> str:
     if not rates:
         return "not bracketed"
-    low, high = (rate_text(float(f"{end:.3g}")) for end in (min(rates), max(rates)))
-    return low if low == high else f"{low}{TO}{high}"
+    low, high = (f"{end / MILLION:.2f}" for end in (min(rates), max(rates)))
+    return f"{low if low == high else f'{low}{TO}{high}'} Mpps"
 
 
 def _bpf(group: Group, curves: Sequence[Measured]) -> Iterable[str]:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from diolkos_lab.report.charts import rows
+from diolkos_lab.report.charts import rows, theme
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.charts.theme import Spec
 from diolkos_lab.report.read import Ends
 from diolkos_lab.report.systems import Look
+
+# What is not of this run: one look for all, since a line's name is its environment, whatever the system.
+PUBLISHED = Look("soft", theme.SOFT, theme.SOFT, "circle")
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,12 @@ class Point:
 
     panel: str
     name: str
-    look: Look
+    look: Look | None  # None for what is published
     ratio: float | None
     ends: Ends | None  # the 95 % interval of ours; of a published one the two values it may have
     text: str
     ours: bool
+    why: str = ""  # there is no ratio
     trusted: bool = True
     ranged: bool = False  # the ends are no interval: the figure itself is a range
 
@@ -40,13 +44,13 @@ def draw(points: Sequence[Point], axis: str) -> Spec:
 
 
 def _mark(point: Point) -> Mark:
-    tips = {"ratio": point.text, "source": "this run" if point.ours else "published"}
-    hollow = not point.ours
-    return Mark(
-        point.name, point.look, point.ratio, point.ends, point.text, tips, point.trusted, ranged=point.ranged, hollow=hollow
-    )
+    tips = {"ratio": point.why or point.text, "source": "this run" if point.ours else "published"}
+    told = (point.name, point.look or PUBLISHED, point.ratio, point.ends, point.text, tips, point.trusted)
+    return Mark(*told, ranged=point.ranged, hollow=not point.ours)
 
 
 def alt(points: Sequence[Point]) -> str:
     """The points read out."""
-    return "Ratio to native. " + "; ".join(f"{p.panel}, {p.name}: {p.text}" for p in points) + "."
+    return (
+        "Ratio to native. " + "; ".join(f"{p.panel}, {p.name}: {p.text}{f' ({p.why})' if p.why else ''}" for p in points) + "."
+    )
