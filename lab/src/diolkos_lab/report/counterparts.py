@@ -49,6 +49,12 @@ def levels(row: Row, group: Group) -> Levels:
     return {name: plain(value) for name, value in found.items() if value is not None}
 
 
+def said(row: Row, group: Group) -> str:
+    """The row's levels in words: those that were published first, then the others that tell its cell apart."""
+    found = levels(row, group)
+    return in_words(found | {name: level for name, level in row.cell.factors if name not in found})
+
+
 def in_words(factors: Levels | dict[str, Any]) -> str:
     """ "10 connections", "place client, 10 to 1000 rules"."""
     return ", ".join(_factor(name, value) for name, value in factors.items())

@@ -39,10 +39,12 @@ def chapters(results: Results) -> list[Chapter]:
     return [each for each in (beside, limits) if not each.empty]
 
 
-def among(own: list[Chapter], results: Results) -> list[Chapter]:
-    """The study's chapters with those of what it repeats, which come before the limits of this run."""
+def among(own: list[Chapter], results: Results, *ahead: Chapter) -> list[Chapter]:
+    """The study's chapters with those of what it repeats, and others `ahead` of these: before the limits of this run."""
+    more = chapters(results)
+    own = [each for each in own if each.anchor not in {other.anchor for other in more}]
     place = next((number for number, each in enumerate(own) if each.anchor == "unseen-here"), len(own))
-    return [*own[:place], *chapters(results), *own[place:]]
+    return [*own[:place], *ahead, *more, *own[place:]]
 
 
 def chapter(results: Results, data: Published) -> Chapter:
@@ -93,8 +95,7 @@ def _published(data: Published, group: Group, system: System, figure: Figure) ->
 
 
 def _ours(row: Row, group: Group, panel: str) -> Point:
-    levels = counterparts.in_words(counterparts.levels(row, group))
-    name = ", ".join(part for part in (label(Cell(*_path(row))), levels, "this run") if part)
+    name = ", ".join(part for part in (label(Cell(*_path(row))), counterparts.said(row, group), "this run") if part)
     trusted = "ratio" not in row.distrusted
     ends = row.ratio_ci95 if row.ratio_ci95 and trusted else row.ratio_bounds if row.ratio is None else None
     own = look(row.cell)

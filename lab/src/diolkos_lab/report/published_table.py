@@ -116,7 +116,7 @@ def _published_raw(data: Published, group: Group, name: str, figure: Figure) -> 
 
 def _ours(results: Results, group: Group, row: Row, ours_at: str) -> list[str]:
     native = counterparts.native_row(results, row)
-    levels = counterparts.in_words(counterparts.levels(row, group))
+    levels = counterparts.said(row, group)
     base = _shown(None if native is None else native.median, group)
     if row.baseline:
         base += f" ({baseline_label(row.baseline)})"
@@ -130,7 +130,7 @@ def _shown(value: float | None, group: Group) -> str:
 
 def _ours_raw(results: Results, group: Group, row: Row) -> list[Any]:
     native = counterparts.native_row(results, row)
-    levels = counterparts.in_words(counterparts.levels(row, group))
+    levels = counterparts.said(row, group)
     ends = row.ratio_ci95 or row.ratio_bounds or (None, None)
     base = None if native is None else native.median
     return [tool(row.cell), OURS, OURS, row.cell.hops, levels, row.median, None, base, row.ratio, *ends, *[None] * 7]
