@@ -117,6 +117,8 @@ class Group(Strict):
     family: Family | None = None  # that the application speaks; None: any
     native: Words = "native"  # which path the ratios are to
     ceiling: Ceiling | None = None
+    where: dict[Id, Level] = Field({})  # levels of our loads that are like the original's, where ours come in several
+    also: tuple[Id, ...] | None = None  # of ours what else belongs beside them, where not all of the file's kinds do
     figures: tuple[Figure, ...] = Field(min_length=1)
 
 

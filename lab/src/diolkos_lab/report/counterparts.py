@@ -26,16 +26,20 @@ def of(results: Results, group: Group, system: System) -> list[Row]:
 def others(results: Results, data: Published, group: Group) -> list[Row]:
     """Rows of systems that the original does not have, of the kinds that belong beside its own."""
     rows = [row for row in _rows(results, group) if not any(_is(row, each) for each in data.system)]
+    if group.also is not None:
+        return [row for row in rows if row.cell.system in group.also]
     return [row for row in rows if not data.kinds or kind(row.cell) in data.kinds]
 
 
-def absence(results: Results, system: System) -> str:
+def absence(results: Results, system: System, *groups: Group) -> str:
     """Why this run has nothing to set beside a system."""
     if system.absent:
         return system.absent
     for entry in results.missing:
         if any(_names(name, str(entry.get("system")), str(entry.get("datapath") or "")) for name in system.counterparts):
             return str(entry.get("reason") or "reason not recorded").rstrip(".")
+    if not any(row.load.startswith(group.load) for group in groups for row in results.rows):
+        return "this run has no such load"
     if any(_names(name, c.system, c.datapath) for name in system.counterparts for c in results.cells):
         return "it has no usable figure of this load"
     return "this form of the study leaves it out"
@@ -44,9 +48,7 @@ def absence(results: Results, system: System) -> str:
 def levels(row: Row, group: Group) -> Levels:
     """The row's levels of the factors that the published figures name, in their order."""
     named = dict.fromkeys(name for figure in group.figures for name in figure.factors)
-    said = dict(row.cell.factors) | variant(row.load)
-    found = {name: said.get(name, row.raw.get(name)) for name in named}
-    return {name: plain(value) for name, value in found.items() if value is not None}
+    return {name: level for name in named if (level := _level(row, name))}
 
 
 def said(row: Row, group: Group) -> str:
@@ -65,7 +67,8 @@ def native_row(results: Results, row: Row) -> Row | None:
     name = baseline_label(row.baseline)
     mine = [r for r in results.rows if r.cell.native and r.metric == row.metric and short_label(r.cell) == name]
     alike = [r for r in mine if r.load == row.load] or [r for r in mine if _base(r) == _base(row)]
-    return next((r for r in alike if r.cell.factors == row.cell.factors), next(iter(alike), None))
+    found = next((r for r in alike if r.cell.factors == row.cell.factors), next(iter(alike), None))
+    return None if found is None else results.shown(found.cell, found.load, found.metric)
 
 
 # ---- parts
@@ -75,6 +78,7 @@ def _rows(results: Results, group: Group) -> list[Row]:
     """One row for each path and level of the published factors: in all else the plainest setting and variant."""
     rows = [row for row in results.rows if (_base(row), row.metric) == (group.load, group.metric)]
     rows = [row for row in rows if not row.cell.native and group.family in (None, row.cell.family)]
+    rows = [row for row in rows if all(ratios.covers(level, _level(row, name) or level) for name, level in group.where.items())]
     shown = [found for row in rows if (found := results.shown(row.cell, row.load, row.metric))]
     chosen: dict[tuple[Any, ...], Row] = {}
     for row in sorted(shown, key=lambda r: (order(r.cell), natural(r.load))):
@@ -83,6 +87,12 @@ def _rows(results: Results, group: Group) -> list[Row]:
         if row.ratio is not None or row.ratio_bounds is not None:
             chosen.setdefault(path, row)
     return sorted(chosen.values(), key=lambda r: (order(r.cell)[1:], natural(tuple(levels(r, group).items()))))
+
+
+def _level(row: Row, name: str) -> str:
+    """Empty where the row does not have the factor."""
+    value = (dict(row.cell.factors) | variant(row.load)).get(name, row.raw.get(name))
+    return "" if value is None else plain(value)
 
 
 def _published(group: Group, system: System, found: Levels) -> bool:
@@ -107,6 +117,6 @@ def _base(row: Row) -> str:
 
 def _factor(name: str, value: object) -> str:
     every: Sequence[object] = value if isinstance(value, tuple) else (value,)
-    text = str(every[0]) if len(every) == 1 else f"{every[0]} to {every[-1]}"
     one, many = WORDS.get(name, ("", ""))
+    text = f"{every[0]} to {every[-1]}" if many and len(every) > 1 else " or ".join(map(str, every))
     return f"{text} {one if text == '1' else many}" if many else f"{name} {text}"

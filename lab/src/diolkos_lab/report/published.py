@@ -77,7 +77,7 @@ def points(results: Results, data: Published, group: Group) -> list[Point]:
         found += [_published(data, group, system, figure) for figure in figures]
         found += [_ours(row, group, system.words) for row in rows]
         if figures and not rows:
-            reason = counterparts.absence(results, system)
+            reason = counterparts.absence(results, system, group)
             found.append(Point(system.words, "this run", None, None, None, "not measured", True, reason, trusted=False))
     return found + [_ours(row, group, title(row.cell.system)) for row in counterparts.others(results, data, group)]
 
@@ -115,7 +115,7 @@ def _measured_here(results: Results, data: Published) -> str:
         for row in rows:
             by_hops.setdefault(row.cell.hops, []).append(published_table.tool(row.cell))
         if not rows:
-            absent.append(f"{system.words} ({counterparts.absence(results, system)})")
+            absent.append(f"{system.words} ({counterparts.absence(results, system, *data.group)})")
     for row in (row for group in data.group for row in counterparts.others(results, data, group)):
         by_hops.setdefault(row.cell.hops, []).append(published_table.tool(row.cell))
     ours = [

@@ -36,7 +36,7 @@ def table(results: Results, data: Published, group: Group) -> Table:
             printed.append(_ours(results, group, row, ours_at))
             raw.append(_ours_raw(results, group, row))
         if figures and not rows:
-            reason = counterparts.absence(results, system)
+            reason = counterparts.absence(results, system, group)
             printed.append([system.words, ours_at, "", f"not measured: {reason}", NONE, NONE])
             raw.append([system.name, OURS, OURS, *[None] * (len(_RAW) - 3)])
         shown |= {system.name}
@@ -79,6 +79,8 @@ def ratio_text(group: Group, figure: Figure) -> str:
         return share(ends[0])
     unit = f"{THIN}%"
     first = share(ends[0]).removesuffix(unit) if share(ends[1]).endswith(unit) else share(ends[0])
+    if first == share(ends[1]).removesuffix(unit):
+        return share(ends[1])
     return f"{first} or {share(ends[1])}" if figure.value is not None else f"{first}{TO}{share(ends[1])}"
 
 
@@ -117,15 +119,17 @@ def _published_raw(data: Published, group: Group, name: str, figure: Figure) -> 
 def _ours(results: Results, group: Group, row: Row, ours_at: str) -> list[str]:
     native = counterparts.native_row(results, row)
     levels = counterparts.said(row, group)
-    base = _shown(None if native is None else native.median, group)
+    base = NONE if native is None else _shown(native, group)
     if row.baseline:
         base += f" ({baseline_label(row.baseline)})"
     at = f"{ours_at}, {levels}" if levels else ours_at
-    return [tool(row.cell), at, str(row.cell.hops), _shown(row.median, group), base, glance.text(row)]
+    return [tool(row.cell), at, str(row.cell.hops), _shown(row, group), base, glance.text(row)]
 
 
-def _shown(value: float | None, group: Group) -> str:
-    return NONE if value is None else f"{value / UNITS[group.unit]:.4g}{THIN}{group.unit}"
+def _shown(row: Row, group: Group) -> str:
+    """The median; in brackets where it is not trusted."""
+    text = NONE if row.median is None else f"{row.median / UNITS[group.unit]:.4g}{THIN}{group.unit}"
+    return f"({text})" if "median" in row.distrusted else text
 
 
 def _ours_raw(results: Results, group: Group, row: Row) -> list[Any]:

@@ -30,7 +30,7 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         ),
         (
             "No native path was measured, so nothing says what translation costs apart from what the hosts can do.",
-            f"Native {named} is in every block, and every ratio is to it." if natives else "Native is missing here too.",
+            f"Every block has native {named}, and every ratio is to it." if natives else "Native is missing here too.",
         ),
         (
             "Only the least, mean and greatest of the runs are given: there is no interval.",
