@@ -268,7 +268,7 @@ def _method(results: Results) -> Chapter:
         for entry in alone
         if entry.get("rate")
     ]
-    return Chapter("method", "How it was measured", text, said)
+    return Chapter("method", "How rates were offered", text, said)
 
 
 def _look(setting: Setting) -> Look:

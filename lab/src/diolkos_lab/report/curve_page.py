@@ -53,8 +53,12 @@ def write(results: Results) -> Path:
         *procedure_chapters.chapters(found),
         *(curve_chapters.chapters(results, curves) if curves or not found else []),
     ]
-    answer = " ".join([*([lead(curves)] if curves or not found else []), *([lead_of(found)] if found else [])])
-    return short_page.write(results, own, answer, trust(curves, found), WORDS)
+    return short_page.write(results, own, answer(curves, found), trust(curves, found), WORDS)
+
+
+def answer(curves: Sequence[Measured], found: Sequence[Found]) -> str:
+    """Of curves and of procedures, as far as the run has them."""
+    return " ".join([*([lead(curves)] if curves or not found else []), *([lead_of(found)] if found else [])])
 
 
 def lead(curves: Sequence[Measured]) -> str:

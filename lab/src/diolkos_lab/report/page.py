@@ -5,7 +5,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diolkos_lab.report import chapters, clat, costs, grades, measured, parallel, paths, procedure_chapters, words
+from diolkos_lab.report import (
+    chapters,
+    clat,
+    costs,
+    grades,
+    measured,
+    method,
+    parallel,
+    paths,
+    procedure_chapters,
+    published,
+    words,
+)
 from diolkos_lab.report.publish import publish
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
@@ -20,7 +32,13 @@ def write(results: Results) -> Path:
     return publish(
         results,
         "page.html.j2",
-        [paths.chapter(results), *own(results), *procedure_chapters.of_run(results), *chapters.last(results)],
+        [
+            paths.chapter(results),
+            method.chapter(results),
+            *published.among(own(results), results),
+            *procedure_chapters.of_run(results),
+            *chapters.last(results),
+        ],
         ahead=[glance],
         headline=words.headline(results),
         lead=words.lead(results),

@@ -24,29 +24,6 @@ WORDS = (
     "a server that has IPv6. Native paths and NAT44 stand beside both, as what the same host does without translation between "
     "families.",
 )
-UNSEEN = (
-    (
-        "Rates that nobody received",
-        "Its UDP rates above 10 Gbit/s on a 10 Gbit/s link are those of the sender. Here the receiver counts, and a guard "
-        "objects to every trial in which the receiver claims more than the link carries.",
-    ),
-    (
-        "The generator's own limit",
-        "From 20 connections on its generator had no CPU to spare, and such a limit could not be told from one of the "
-        "translator. Here the CPU of generator, translator and receiver stands beside each rate; saturated trials are "
-        "marked.",
-    ),
-    (
-        "No native path",
-        "It compared three translators with each other. Here each is compared with native forwarding in the same block, so "
-        "what the host does anyway is known.",
-    ),
-    (
-        "Chance",
-        "It gives minimum, average and maximum of runs in a fixed order. Here orders are random, and every ratio has a 95 % "
-        "interval.",
-    ),
-)
 
 
 def _directions() -> Sequence[Direction]:
@@ -59,8 +36,7 @@ def _directions() -> Sequence[Direction]:
 def chapters(results: Results) -> list[Chapter]:
     """The study's own part of the page; a chapter without content is left out."""
     own = Chapter("connections", "By the number of connections", list(WORDS), tables=_tables(results))
-    unseen = Chapter("unseen-there", "What the published study could not see", pairs=list(UNSEEN))
-    every = [own if own.tables else Chapter("connections", ""), *measured.of_all_loads(results), unseen]
+    every = [own if own.tables else Chapter("connections", ""), *measured.of_all_loads(results)]
     return [*(chapter for chapter in every if not chapter.empty), measured.cannot_see(results)]
 
 

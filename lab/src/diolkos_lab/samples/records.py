@@ -5,7 +5,7 @@ A file is checked once, when it is read; all that follows takes its shape for gr
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -16,6 +16,7 @@ from diolkos_lab.experiment.procedures import ProcedureName
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
 Count = Annotated[int, Field(ge=0)]
+Model = TypeVar("Model", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -326,10 +327,10 @@ class Summary(_Shape):
     untrusted: list[_Row] | None = None
 
 
-def require(shape: type[BaseModel], value: Mapping[str, Any]) -> None:
-    """Raises ValueError that says which key is wrong, and how."""
+def require(shape: type[Model], value: Mapping[str, Any]) -> Model:
+    """The value as a record. Raises ValueError that says which key is wrong, and how."""
     try:
-        shape.model_validate(value)
+        return shape.model_validate(value)
     except ValidationError as error:
         raise ValueError(_first(error)) from None
 

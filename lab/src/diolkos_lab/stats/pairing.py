@@ -9,6 +9,7 @@ a trial failed does: the worst that there is, as a system that fails now and the
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 from diolkos_lab.experiment.loads import LoadName
@@ -77,6 +78,10 @@ class Samples:
 
     def cells(self) -> list[CellKey]:
         """All cells in the order of their first trial after sorting by name, so that output does not depend on the seed."""
+        return list(self._in_order)
+
+    @cached_property
+    def _in_order(self) -> list[CellKey]:
         return sorted((*self._cells, *self._sources), key=lambda key: (key.subject, key.load, repr(key.factors), key.replica))
 
     def counterpart(self, key: CellKey, subject: str) -> CellKey:

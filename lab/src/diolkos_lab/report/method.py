@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from diolkos_lab import __version__
+from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import facts
+from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import title
+from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.samples.folder import Result
 from diolkos_lab.stats.pairing import WARM_UP, build_of
 
@@ -19,16 +22,18 @@ NATIVE = "native"
 UNKNOWN = "unknown"
 
 
-def sentences(result: Result, checksums: Mapping[str, str]) -> list[str]:
-    """One after the other they are the paragraph. `checksums` are those of the files by name, as hexadecimal digits."""
-    return [
-        _study(result),
-        *_systems(result),
-        *_trials(result),
-        *_statistics(result),
-        *_guards(result),
-        f"The samples have the SHA-256 checksum {checksums['samples.jsonl']}; diolkos-lab {__version__} evaluated them.",
-    ]
+def sentences(result: Result) -> list[str]:
+    """One after the other they are the paragraph."""
+    return [_study(result), *_systems(result), *_trials(result), *_statistics(result), *_guards(result)]
+
+
+def chapter(results: Results) -> Chapter:
+    """The same on the page; empty where the folder is not whole."""
+    try:
+        result = samples_folder.whole(results.contents)
+    except UsageFault:
+        return Chapter("measured-how", "How it was measured")
+    return Chapter("measured-how", "How it was measured", [" ".join(sentences(result))])
 
 
 def _study(result: Result) -> str:
