@@ -117,34 +117,47 @@ class Session(contextlib.ExitStack):
         """Every trial, block by block. Block 0 is the warm-up; the seed decides all orders.
 
         After the blocks of the plan come those that make up for what guards objected to: a trial, and all that it is compared
-        with, until there are as many pairs as the plan wanted, or the time is over. What a trial brought is never asked.
+        with, and rates of a curve that lack trials, until there are as many as the plan wanted, or the time is over. What a
+        trial brought is never asked.
         """
         self._begun = time.monotonic()
         for block in range(self.form.blocks):
             if block > 1 and self._would_exceed_budget():
                 return
-            yield from self._block(block, self._cells, planned=True)
+            rates = {curve: sweep.rates(block) for curve, sweep in self._sweeps.items()} if block else {}
+            yield from self._block(block, self._cells, rates, planned=True)
         wanted = self.form.blocks - 1
         for block in range(self.form.blocks, self.form.blocks + 2 * wanted):
             lacking = self._pairs.lacking(wanted)
-            if not lacking or self._would_exceed_budget(len(lacking) / self.block_trials):
+            rates = {curve: few for curve, sweep in self._sweeps.items() if (few := sweep.lacking(wanted))}
+            trials = len(lacking) + sum(map(len, rates.values()))
+            if not trials or self._would_exceed_budget(trials / self.block_trials):
                 return
-            yield from self._block(block, lacking, planned=False)
+            yield from self._block(block, lacking, rates, planned=False)
 
-    def _block(self, block: int, wanted: Sequence[TrialCell], *, planned: bool) -> Iterator[Trial]:
+    def _block(
+        self,
+        block: int,
+        wanted: Sequence[TrialCell],
+        rates: Mapping[tuple[LaneCell, PpsLoad], Sequence[PpsLoad]],
+        *,
+        planned: bool,
+    ) -> Iterator[Trial]:
+        """Trials of these cells, and these rates of each curve."""
         self.block = block
         if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
-            self.standing.anew(self.lanes if planned else list(dict.fromkeys(cell.lane for cell in wanted)))
+            lanes = dict.fromkeys([*(cell.lane for cell in wanted), *(lane for lane, _ in rates)])
+            self.standing.anew(self.lanes if planned else list(lanes))
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
         units: dict[AnyLoad | Procedure, list[Unit]] = {}  # by what is compared with each other
         for cell in wanted:
             units.setdefault(cell.load, []).append(functools.partial(self._make, cell, None))
-        if block and planned:
-            for (lane, load), sweep in self._sweeps.items():
-                rates = [functools.partial(self._make, TrialCell(lane, rate), sweep) for rate in sweep.rates(block)]
-                units.setdefault(load, []).extend(rates)
+        for (lane, load), offered in rates.items():
+            sweep = self._sweeps[lane, load]
+            curve = [functools.partial(self._make, TrialCell(lane, rate), sweep) for rate in offered]
+            units.setdefault(load, []).extend(curve)
         if planned:
             for lane, whole, part in self._procedures:
                 units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))

@@ -11,7 +11,7 @@ Another scale is no way out: what makes one of the curves straight (the logarith
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from diolkos_lab.experiment.loads import PpsLoad
@@ -45,6 +45,7 @@ class Sweep:
         self._complete = False  # no rate is added any more
         self._told: list[tuple[float | None, bool]] = []  # of the probes at one rate: loss, and whether no guard objected
         self._loss: dict[int, list[float]] = defaultdict(list)
+        self._kept: Counter[int] = Counter()  # trials of each rate that a curve of trusted trials has
 
     def probes(self) -> Iterator[PpsLoad]:
         """Trials of the search, one after the other; `tell` has to be called for each before the next is asked for.
@@ -84,6 +85,7 @@ class Sweep:
         self._told.append((loss, believed))
         if block:
             self._made += 1
+            self._kept[load.offered or 0] += believed or loss is None
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
 
@@ -100,6 +102,15 @@ class Sweep:
             trial = self.load.at(rate, refines=True, knee=self.knee)
             found += [trial] * math.ceil((self._blocks - 1 - len(self._loss[trial.offered or 0])) / left)
         return found
+
+    def lacking(self, wanted: int) -> list[PpsLoad]:
+        """One trial of each rate that has fewer than wanted to which guards do not object. One that failed counts: it says what
+        the path does."""
+        if self.tries == 1:
+            return []
+        rates = [self.load.at(rate, knee=self.knee) for rate in self._base]
+        rates += [self.load.at(rate, refines=True, knee=self.knee) for rate in self._added]
+        return [rate for rate in rates if self._kept[rate.offered or 0] < wanted]
 
     @property
     def trials(self) -> int:
