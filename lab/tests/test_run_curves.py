@@ -56,7 +56,7 @@ def _run(disturbed: float, placement: str = "apart", seed: int = 1) -> list[Tria
     router = Router(random.Random(seed), disturbed)
 
     def build(lanes: Iterable[LaneCell]) -> None:
-        session.standing.stations = {lane: router for lane in lanes}  # type: ignore[misc]
+        session.standing.stations = dict.fromkeys(lanes, router)  # type: ignore[misc]
 
     def anew(lanes: Iterable[LaneCell]) -> None:
         session.standing.build += 1

@@ -29,6 +29,7 @@ from diolkos_lab.sut import definition, lookup
 from diolkos_lab.topology import leftovers
 
 NATIVE = "native"
+QUICK: FormName = "quick"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -42,6 +43,11 @@ class Order:
     out: Path | None = None
     seed: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+    form: FormName | None = None  # by name; without it `quick` says which
+
+    @property
+    def form_name(self) -> FormName:
+        return self.form or ("quick" if self.quick else "full")
 
 
 class Witness(Protocol):
@@ -65,7 +71,8 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
     header = {
-        "quick": order.quick,
+        "quick": order.form_name == QUICK,
+        "form": order.form_name,
         "seed": seed,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "missing": _missing_rows(study, missing),
@@ -104,10 +111,10 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
 
 
 def chosen_form(study: Study, order: Order) -> Form:
-    name: FormName = "quick" if order.quick else "full"
+    name = order.form_name
     if name not in study.form:
-        hint = "run it with --quick" if name == "full" else "run it without --quick"
-        raise UsageFault(f"the study {study.name} has no {name} form: {hint}")
+        others = " or ".join("--quick" if each == QUICK else f"--form {each}" for each in study.form)
+        raise UsageFault(f"the study {study.name} has no {name} form: run it with {others}")
     return study.form[name]
 
 
@@ -230,7 +237,8 @@ def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, order: Order) ->
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
         "command_line": sys.argv,
-        "quick": order.quick,
+        "quick": order.form_name == QUICK,
+        "form": order.form_name,
         "systems": {name: {"binary": str(system.binary or ""), "version": system.version} for name, system in found.items()},
     }
 

@@ -7,7 +7,7 @@ On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.table import Table
 from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
 from diolkos_lab.experiment.cells import expected_of_form_s
-from diolkos_lab.experiment.definition import PACKETS, FormName, Study
+from diolkos_lab.experiment.definition import PACKETS, USUAL, FormName, Study
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
@@ -137,12 +137,15 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
 
 def studies(console: Console, shipped: Sequence[Study]) -> None:
     table = Table(title="Studies", title_justify="left")
-    for heading in ("name", "title", "quick", "full"):
+    for heading in ("name", "title", *USUAL):
         table.add_column(heading)
     for study in shipped:
-        times = [_expected(study, name) for name in get_args(FormName)]
+        times = [_expected(study, name) for name in USUAL]
         table.add_row(study.name, study.title, *times)
     console.print(table)
+    for study in shipped:
+        if others := [f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL]:
+            console.print(f"{study.name} --form: {', '.join(others)}", highlight=False, soft_wrap=True)
 
 
 def systems(console: Console, looked: Sequence[Found | Missing]) -> None:

@@ -23,6 +23,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "format": FORMAT,
         "study": result.study.name,
         "quick": result.header.get("quick", False),
+        "form": folder.form_of(result.header),
         "generated": datetime.now(UTC).isoformat(timespec="seconds"),
         "verdicts": verdicts(result.study, samples, {entry["system"]: entry["reason"] for entry in missing}),
         "noise_floor": rows.noise_floor(result.study, samples),

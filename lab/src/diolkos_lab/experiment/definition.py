@@ -12,7 +12,8 @@ from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
-FormName = Literal["quick", "full"]
+FormName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=40)]
+USUAL: tuple[FormName, ...] = ("quick", "full")  # the forms that a command without --form can run
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
@@ -69,7 +70,7 @@ class Subject(Strict):
 
 
 class Form(Strict):
-    """How much of it is measured: `quick` for minutes, `full` for an answer to print."""
+    """How much of it is measured: `quick` for minutes, `full` for an answer to print, others as their names say."""
 
     blocks: int = Field(ge=2, description="Blocks, the warm-up among them.")
     build_blocks: int = Field(
@@ -143,7 +144,7 @@ class Study(Strict):
     question: str = Field(description="What the study asks, one sentence.")
     topology: Topology = Field(Topology(), description="The ground of all lanes.")
     system: tuple[Subject, ...] = Field(min_length=1, description="Systems under test, each on one path.")
-    form: dict[FormName, Form] = Field(description="How much is measured: `quick` and `full`.")
+    form: dict[FormName, Form] = Field(description="How much is measured: `quick`, `full`, and others by name.")
     guards: Guards = Field(Guards(), description="When a trial is not trusted.")
     claim: tuple[Claim, ...] = Field((), description="Rules fixed before the run.")
 

@@ -156,7 +156,7 @@ def repeat(results: Results) -> Chapter:
     """The command and the seed; where the raw data are."""
     command, seed = facts.command(results.host), facts.seed(results.host)
     lines = ["# the same study again"]
-    fallback = f"diolkos-lab run {results.name}" + (" --quick" if results.quick else "")
+    fallback = f"diolkos-lab run {results.name}" + ("" if results.form == "full" else f" --form {results.form}")
     again = command or fallback
     if seed is not None and "--seed" not in again:
         again += f" --seed {seed}"

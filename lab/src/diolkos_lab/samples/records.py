@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from diolkos_lab.experiment.definition import NAME, Family
+from diolkos_lab.experiment.definition import NAME, Family, FormName
 from diolkos_lab.experiment.loads import LoadName, Seating, Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
@@ -38,6 +38,7 @@ class Header(_Shape):
 
     study: str
     quick: bool = False
+    form: FormName | None = None
     missing: list[MissingSystem] = []
 
 
@@ -298,6 +299,7 @@ class Summary(_Shape):
     """summary.json, as far as the report does not look at each value with care."""
 
     quick: bool = False
+    form: FormName | None = None
     generated: str | None = None
     verdicts: list[dict[str, Any]] | None = None
     noise_floor: _Floors | None = None
