@@ -220,6 +220,8 @@ def clean() -> None:
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
+        for setting in removed.given_back:
+            console.print(f"Restored {printable(setting)}.", markup=False)
     else:
         console.print("Nothing was left over.")
 

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +21,14 @@ from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import disturbance
+from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host
 from diolkos_lab.sut import definition, lookup
 from diolkos_lab.topology import leftovers
+from diolkos_lab.topology.lane import Lane, Shape
 
 NATIVE = "native"
 QUICK: FormName = "quick"
@@ -56,6 +58,7 @@ class Witness(Protocol):
     def planned(self, study: Study, session: Session, missing: Sequence[lookup.Missing], out: Path) -> None: ...
     def disturbed(self, by: disturbance.Disturbance) -> None: ...
     def station_up(self, station: Station) -> None: ...
+    def skipped(self, skipped: Sequence[Skipped]) -> None: ...
     def trial_done(self, trial: Trial, session: Session) -> None: ...
 
 
@@ -81,7 +84,11 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     writer = folder.Writer(out, study, _resolved(found | resolvers), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
     writer.host(facts)
-    with contextlib.closing(writer), Session(study, form, found, seed, resolvers) as session:
+    with (
+        contextlib.closing(writer),
+        conditions_of(study, form) as conditions,
+        Session(study, form, found, seed, resolvers, conditions) as session,
+    ):
         try:
             witness.planned(study, session, missing, out)
             busy = disturbance.look()
@@ -91,7 +98,15 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
             for station in session.set_up():
                 witness.station_up(station)
             facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.seats}
+            skipped = [*conditions.skipped, *session.limit(facts["generator"])]
+            facts |= {"skipped": [each.as_json for each in skipped]}
             writer.host(facts)
+            witness.skipped(skipped)
+            if session.empty:
+                raise MissingFault(
+                    f"the {order.form_name} form of {study.name} offers more than the generator can: {skipped[-1].reason}; "
+                    "choose a form with lower rates"
+                )
             for trial in session.trials():
                 writer.add(trial)
                 witness.trial_done(trial, session)
@@ -108,6 +123,20 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
             writer.host(facts | {"duration_s": round(time.monotonic() - begun, 1)})
     result = folder.read(out)
     return result, summary.write(result)
+
+
+@contextlib.contextmanager
+def conditions_of(study: Study, form: Form) -> Iterator[Conditions]:
+    """What of the host the form varies. A lane like those of the run says what its devices offer."""
+    with contextlib.ExitStack() as stack:
+        lane = None
+        if form.vary.ring:
+            lane = Lane("rings", Shape(1, ipv6_only=False, offloads=True, pref64=study.topology.pref64, mtu=study.topology.mtu))
+            stack.enter_context(lane)
+        conditions = stack.enter_context(Conditions(form.vary, lane))
+        if lane:
+            lane.remove()
+        yield conditions
 
 
 def chosen_form(study: Study, order: Order) -> Form:

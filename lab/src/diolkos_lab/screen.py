@@ -22,6 +22,7 @@ from diolkos_lab.experiment.definition import PACKETS, USUAL, FormName, Study
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
+from diolkos_lab.run.conditions import Skipped
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -84,6 +85,10 @@ class Screen:
         if station.failure:
             self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
 
+    def skipped(self, skipped: Sequence[Skipped]) -> None:
+        for text in (f"  without {each.factor} {each.value}: {each.reason}" for each in skipped):
+            self._console.print(printable(text), highlight=False, markup=False)
+
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
@@ -143,9 +148,9 @@ def studies(console: Console, shipped: Sequence[Study]) -> None:
         times = [_expected(study, name) for name in USUAL]
         table.add_row(study.name, study.title, *times)
     console.print(table)
-    for study in shipped:
-        if others := [f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL]:
-            console.print(f"{study.name} --form: {', '.join(others)}", highlight=False, soft_wrap=True)
+    for study in (each for each in shipped if each.form.keys() - USUAL):
+        others = ", ".join(f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL)
+        console.print(f"{study.name} --form: {others}", highlight=False, soft_wrap=True)
 
 
 def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
@@ -220,10 +225,7 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
 
 
 def _expected(study: Study, name: FormName) -> str:
-    form = study.form.get(name)
-    if form is None:
-        return "–"
-    return _minutes(expected_of_form_s(study, form))
+    return _minutes(expected_of_form_s(study, study.form[name])) if name in study.form else "–"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:

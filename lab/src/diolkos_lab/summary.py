@@ -28,6 +28,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "verdicts": verdicts(result.study, samples, {entry["system"]: entry["reason"] for entry in missing}),
         "noise_floor": rows.noise_floor(result.study, samples),
         "missing": missing,
+        "skipped": result.host.get("skipped") or [],
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
         "rows": rows.rows(result.study, samples),

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The cells of a study: every lane that has to stand, and every trial that one block holds."""
 
+import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad, Switch
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.varied import Setting
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,12 @@ class LaneCell:
     subject: Subject
     offloads: Switch
     replica: int
+    setting: Setting = ()  # of the host, where it is varied: the lane is the same under each
+
+    @property
+    def bare(self) -> "LaneCell":
+        """The lane that has to stand."""
+        return replace(self, setting=())
 
     @property
     def name(self) -> str:
@@ -42,7 +50,7 @@ class TrialCell:
 
     @property
     def factors(self) -> dict[str, str | int | float]:
-        return {"offloads": self.lane.offloads, **self.load.factors}
+        return {"offloads": self.lane.offloads, **dict(self.lane.setting), **self.load.factors}
 
 
 def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneCell]:
@@ -79,7 +87,8 @@ def expected_of_run_s(blocks: int, cells: Collection[PlannedCell]) -> float:
 def expected_of_form_s(study: Study, form: Form) -> float:
     """The same of a form with all systems of the study; at most its time budget."""
     lanes = lane_cells(study, form, {subject.system for subject in study.system})
-    seconds = expected_of_run_s(form.blocks, trial_cells(form, lanes))
+    settings = math.prod(map(len, form.vary.levels.values()))
+    seconds = expected_of_run_s(form.blocks, trial_cells(form, lanes)) * settings
     return min(seconds, form.time_budget_s or seconds)
 
 

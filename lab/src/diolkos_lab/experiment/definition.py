@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from diolkos_lab.experiment.document import Strict
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
@@ -81,7 +82,14 @@ class Form(Strict):
     time_budget_s: float | None = Field(
         None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."
     )
+    vary: Varied = Field(Varied(), description="Settings of the host that every block has in all their values.")
     load: tuple[Load, ...] = Field(min_length=1, description="The loads that every block has.")
+
+    @model_validator(mode="after")
+    def _searches_know_no_settings(self) -> "Form":
+        if self.vary.levels and (search := next((load for load in self.load if isinstance(load, Procedure)), None)):
+            raise ValueError(f"vary goes with loads that are no search, and {search.name} is one")
+        return self
 
 
 class Guards(Strict):

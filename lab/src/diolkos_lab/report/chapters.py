@@ -113,6 +113,8 @@ def missing(results: Results) -> Chapter:
         name = missing_label(str(entry.get("system", "?")), entry.get("datapath"))
         names.setdefault((reason or "reason unknown", how), []).append(name)
     bullets = [f"{listing(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()]
+    for entry in results.host.get("skipped") or []:
+        bullets.append(f"{str(entry['factor']).capitalize()} {entry['value']}: {entry['reason']}.")
     return Chapter("missing", "What is missing", list(results.gaps), bullets)
 
 

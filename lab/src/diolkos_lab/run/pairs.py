@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from diolkos_lab.experiment.cells import LaneCell, TrialCell
+from diolkos_lab.experiment.cells import TrialCell
 from diolkos_lab.experiment.definition import Study
 
 
@@ -56,5 +56,5 @@ def _compared_with(study: Study, cell: TrialCell) -> list[TrialCell]:
     others = [names[claim.against] for claim in mine if claim.against and load.name in claim.loads]
     if baseline := lane.subject.baseline_key:
         others.append(subjects[baseline])
-    found = [LaneCell(other, lane.offloads, 1) for other in others if other != lane.subject]
+    found = [replace(lane, subject=other, replica=1) for other in others if other != lane.subject]
     return [TrialCell(each, load) for each in dict.fromkeys(found)]

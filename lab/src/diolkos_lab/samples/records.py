@@ -51,10 +51,19 @@ class Generator(_Shape):
     rate: Positive | None = None
 
 
+class SkippedLevel(_Shape):
+    """What the study asks for and the host cannot offer."""
+
+    factor: str
+    value: str
+    reason: str
+
+
 class Host(_Shape):
     """host.json; every fact may be absent."""
 
     generator: list[Generator] | None = None
+    skipped: list[SkippedLevel] | None = None
 
 
 class Objection(_Shape):
@@ -189,6 +198,8 @@ class _PacketsOfCurve(_Exact, _Packets):
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
     offloads: Switch = "on"
     refines: int = 0
+    clocksource: str | None = None
+    ring: int | None = None
 
 
 class _PacketsOfProcedure(_Packets):
