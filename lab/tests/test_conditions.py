@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Settings of the host that a run varies, on a host made of files: what is offered, one after the other, and as before at the end.
+"""Settings of the host that a run varies, on a host made of files: what is offered, each in turn, and as before at the end.
 
 The kernel's real files are never written: every test has a folder of its own in their place.
 """

@@ -3,7 +3,7 @@
 
 Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each setting of
 the host: for each load: trials → what guards objected to, again → … → blocks that make up for the rest → tear down. Block 0
-also finds the rates of every load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it wants.
+also finds the rates of every load–loss curve. A procedure is a part of a block, and has as many trials as it wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
 than in the next, and what is compared with each other is measured in the same one.
