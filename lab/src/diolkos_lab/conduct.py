@@ -99,7 +99,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
                 witness.station_up(station)
             facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.seats}
             skipped = [*conditions.skipped, *session.limit(facts["generator"])]
-            facts |= {"skipped": [each.as_json for each in skipped]}
+            facts |= {"skipped": [each.as_json for each in skipped], "varied": conditions.varied}
             writer.host(facts)
             witness.skipped(skipped)
             if session.empty:

@@ -67,9 +67,8 @@ class Screen:
         # What guards object to is made again, as long as the budget lets.
         about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
         most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
-        self._console.print(
-            f"[bold]{escape(printable(study.title))}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}"
-        )
+        length = f"{len(session.lanes)} paths, about {_minutes(about_s)}{most}"
+        self._console.print(f"[bold]{escape(printable(study.title))}[/]: {length}")
         for entry in missing:
             self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False, markup=False)
 
@@ -86,8 +85,8 @@ class Screen:
             self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
 
     def skipped(self, skipped: Sequence[Skipped]) -> None:
-        for text in (f"  without {each.factor} {each.value}: {each.reason}" for each in skipped):
-            self._console.print(printable(text), highlight=False, markup=False)
+        for each in skipped:
+            self._console.print(f"  without {each.words}", highlight=False, markup=False)
 
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
@@ -148,9 +147,9 @@ def studies(console: Console, shipped: Sequence[Study]) -> None:
         times = [_expected(study, name) for name in USUAL]
         table.add_row(study.name, study.title, *times)
     console.print(table)
-    for study in (each for each in shipped if each.form.keys() - USUAL):
-        others = ", ".join(f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL)
-        console.print(f"{study.name} --form: {others}", highlight=False, soft_wrap=True)
+    for study in shipped:
+        if others := ", ".join(f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL):
+            console.print(f"{study.name} --form: {others}", highlight=False, soft_wrap=True)
 
 
 def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
@@ -342,8 +341,9 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
-    streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    return (name, hops, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
+    more = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
+    more += [f"{setting} {row[setting]}" for setting in ("clocksource", "ring") if row.get(setting)]
+    return (name, hops, *more, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

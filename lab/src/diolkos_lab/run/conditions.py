@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from diolkos_lab.experiment.varied import Setting, Varied
-from diolkos_lab.faults import Fault
+from diolkos_lab.faults import Fault, printable
 from diolkos_lab.topology import borrowed, clocksource, ring
 from diolkos_lab.topology.lane import Lane
 
@@ -24,6 +24,10 @@ class Skipped:
     factor: str
     value: str
     reason: str
+
+    @property
+    def words(self) -> str:
+        return printable(f"{self.factor} {self.value}: {self.reason}")
 
     @property
     def as_json(self) -> dict[str, str]:
@@ -57,6 +61,11 @@ class Conditions(contextlib.ExitStack):
         """Every combination of levels; one that is empty where nothing is varied."""
         named = [[(name, level) for level in levels] for name, levels in self._levels.items() if levels]
         return list(itertools.product(*named))
+
+    @property
+    def varied(self) -> dict[str, list[str | int]]:
+        """The factors with the levels that there are here."""
+        return {name: list(levels) for name, levels in self._levels.items() if levels}
 
     def take(self, setting: Setting, lanes: Iterable[Lane]) -> None:
         """From now on the host is like this. Raises Fault."""

@@ -64,6 +64,7 @@ class Host(_Shape):
 
     generator: list[Generator] | None = None
     skipped: list[SkippedLevel] | None = None
+    varied: dict[str, list[str | int]] | None = None
 
 
 class Objection(_Shape):
