@@ -102,6 +102,7 @@ def test_undisturbed_trials_are_trusted() -> None:
         ("steal", {"steal_s": 0.1}),
         ("foreign-cpu", {"busy_s": 2.0}),
         ("clock-jump", {"clock_jump_s": -3600.0}),
+        ("stopped", {"still_s": 10.3}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, pace_error=-0.02)}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, behind_s=0.02)}),
         ("stall", {**vars(LIGHT), "reading": replace(LIGHT.reading, stalls_s=(0.0003, 0.004))}),

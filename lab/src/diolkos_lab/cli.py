@@ -57,7 +57,11 @@ def run(
             metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
         ),
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
@@ -72,7 +76,9 @@ def run(
     """Measure a study and write its result folder and report."""
     from diolkos_lab import conduct, screen
 
-    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path))
+    if quick and form not in (None, conduct.QUICK):
+        raise UsageFault(f"--quick is --form {conduct.QUICK}, and --form {form} is another: give one of them")
+    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path), form)
     with screen.Screen(console) as witness:
         result, summary = conduct.run(order, witness)
     screen.results(console, summary)
@@ -214,6 +220,8 @@ def clean() -> None:
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
+        for setting in removed.given_back:
+            console.print(f"Restored {printable(setting)}.", markup=False)
     else:
         console.print("Nothing was left over.")
 

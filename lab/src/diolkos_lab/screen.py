@@ -7,7 +7,7 @@ On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -17,12 +17,13 @@ from rich.table import Table
 
 from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.definition import PACKETS, FormName, Study
+from diolkos_lab.experiment.definition import PACKETS, USUAL_FORMS, FormName, Study
 from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
 from diolkos_lab.report.short_names import application
+from diolkos_lab.run.conditions import Skipped
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -67,9 +68,8 @@ class Screen:
         # What guards object to is made again, as long as the budget lets.
         about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
         most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
-        self._console.print(
-            f"[bold]{escape(printable(study.title))}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}"
-        )
+        length = f"{len(session.lanes)} paths, about {_minutes(about_s)}{most}"
+        self._console.print(f"[bold]{escape(printable(study.title))}[/]: {length}")
         for entry in missing:
             name = entry.system.title + (f" with {entry.factor} {entry.level}" if entry.factor else "")
             how = f"; {entry.how}" if entry.how else ""
@@ -86,6 +86,10 @@ class Screen:
     def station_up(self, station: Station) -> None:
         if station.failure:
             self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
+
+    def skipped(self, skipped: Sequence[Skipped]) -> None:
+        for each in skipped:
+            self._console.print(f"  without {each.words}", highlight=False, markup=False)
 
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
@@ -139,12 +143,15 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
 
 def studies(console: Console, shipped: Sequence[Study]) -> None:
     table = Table(title="Studies", title_justify="left")
-    for heading in ("name", "title", "quick", "full"):
+    for heading in ("name", "title", *USUAL_FORMS):
         table.add_column(heading)
     for study in shipped:
-        times = [_expected(study, name) for name in get_args(FormName)]
+        times = [_expected(study, name) for name in USUAL_FORMS]
         table.add_row(study.name, study.title, *times)
     console.print(table)
+    for study in shipped:
+        if others := ", ".join(f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL_FORMS):
+            console.print(f"{study.name} --form: {others}", highlight=False, soft_wrap=True)
 
 
 def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
@@ -317,9 +324,10 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
-    streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    levels = [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]
-    return (name, hops, *levels, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
+    more = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
+    more += [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]
+    more += [f"{setting} {row[setting]}" for setting in ("clocksource", "ring") if row.get(setting)]
+    return (name, hops, *more, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

@@ -2,13 +2,14 @@
 """The cells of a study: every lane that has to stand, and every trial that one block holds."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
 from diolkos_lab.experiment.levels import Chosen, combinations, words
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.varied import Setting
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,12 @@ class LaneCell:
     offloads: Switch
     replica: int
     levels: Chosen = ()  # of the system's factors
+    setting: Setting = ()  # of the host, where it is varied: the lane is the same under each
+
+    @property
+    def bare(self) -> "LaneCell":
+        """The lane that has to stand."""
+        return replace(self, setting=())
 
     @property
     def name(self) -> str:
@@ -46,7 +53,7 @@ class TrialCell:
 
     @property
     def factors(self) -> dict[str, str | int | float]:
-        return {"offloads": self.lane.offloads, **dict(self.lane.levels), **self.load.factors}
+        return {"offloads": self.lane.offloads, **dict(self.lane.levels), **dict(self.lane.setting), **self.load.factors}
 
 
 def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneCell]:

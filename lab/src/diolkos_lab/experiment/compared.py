@@ -50,7 +50,7 @@ def _compared_with(study: Study, cell: TrialCell, every: Iterable[TrialCell]) ->
         each
         for each in every
         if each.load == load
-        and (each.lane.replica, each.lane.offloads) == (1, lane.offloads)
+        and (each.lane.replica, each.lane.offloads, each.lane.setting) == (1, lane.offloads, lane.setting)
         and each.lane != lane
         and (
             # Of its factors it has the same levels.

@@ -11,10 +11,12 @@ from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combination
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.experiment.streams import UDP_AND_IPV6, UdpLoad
+from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
-FormName = Literal["quick", "full"]
+FormName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=40)]
+USUAL_FORMS: tuple[FormName, ...] = ("quick", "full")  # the forms that a command without --form can run
 ShapeName = Literal["benchmark", "nursery"]  # `topology.addresses` has the addresses of each
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
@@ -64,7 +66,7 @@ class Subject(Strict):
     factors: dict[FactorName, Levels] = Field(
         {}, description="Levels of the system's factors, one or a list; every combination is measured. Others have defaults."
     )
-    forms: tuple[FormName, ...] = Field(("quick", "full"), min_length=1, description="Forms of the study that measure it.")
+    forms: tuple[FormName, ...] = Field((), description="Forms of the study that measure it; without it all.")
 
     @model_validator(mode="after")
     def _factors_can_be_told_apart(self) -> "Subject":
@@ -95,7 +97,7 @@ class Subject(Strict):
 
 
 class Form(Strict):
-    """How much of it is measured: `quick` for minutes, `full` for an answer to print."""
+    """How much of it is measured: `quick` for minutes, `full` for an answer to print, others as their names say."""
 
     blocks: int = Field(ge=2, description="Blocks, the warm-up among them.")
     build_blocks: int = Field(
@@ -109,7 +111,14 @@ class Form(Strict):
     time_budget_s: float | None = Field(
         None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."
     )
+    vary: Varied = Field(Varied(), description="Settings of the host that every block has in all their values.")
     load: tuple[Load, ...] = Field(min_length=1, description="The loads that every block has.")
+
+    @model_validator(mode="after")
+    def _searches_know_no_settings(self) -> "Form":
+        if self.vary.levels and (search := next((load for load in self.load if isinstance(load, Procedure)), None)):
+            raise ValueError(f"vary goes with loads that are no search, and {search.name} is one")
+        return self
 
 
 class Guards(Strict):
@@ -172,7 +181,7 @@ class Study(Strict):
     question: str = Field(description="What the study asks, one sentence.")
     topology: Topology = Field(Topology(), description="The ground of all lanes.")
     system: tuple[Subject, ...] = Field(min_length=1, description="Systems under test, each on one path.")
-    form: dict[FormName, Form] = Field(description="How much is measured: `quick` and `full`.")
+    form: dict[FormName, Form] = Field(description="How much is measured: `quick`, `full`, and others by name.")
     guards: Guards = Field(Guards(), description="When a trial is not trusted.")
     claim: tuple[Claim, ...] = Field((), description="Rules fixed before the run.")
 
@@ -208,7 +217,10 @@ class Study(Strict):
                 raise ValueError(f"the system {subject.key} is listed twice, with other factors: name the same in both")
             if other.baseline_key != subject.baseline_key:
                 raise ValueError(f"the system {subject.key} is listed twice, with other baselines")
-            for cell in ((form, chosen) for form in subject.forms for chosen in combinations(subject.factors)):
+            if unknown := next((name for name in subject.forms if name not in self.form), None):
+                raise ValueError(f"the system {subject.key} names the form {unknown}, which the study does not have")
+            forms = subject.forms or tuple(self.form)
+            for cell in ((form, chosen) for form in forms for chosen in combinations(subject.factors)):
                 if (subject.key, cell) in seen:
                     where = f" with {', '.join(f'{name} {level}' for name, level in cell[1])}" if cell[1] else ""
                     raise ValueError(f"the system {subject.key} is listed twice{where}")
@@ -216,7 +228,7 @@ class Study(Strict):
 
     def of_form(self, name: FormName) -> "Study":
         """With the systems that this form measures, and the rules about them."""
-        return self.with_systems(tuple(subject for subject in self.system if name in subject.forms))
+        return self.with_systems(tuple(subject for subject in self.system if not subject.forms or name in subject.forms))
 
     def with_systems(self, systems: tuple[Subject, ...]) -> "Study":
         """With these, and the rules about them."""

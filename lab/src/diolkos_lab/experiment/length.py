@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """How long a run should take: blocks of the plan → their loads → seconds."""
 
+import math
+
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import FormName, Study
@@ -16,4 +18,5 @@ def expected_of_form_s(study: Study, name: FormName) -> float:
     simple = [TrialCell(cell.lane, cell.load) for cell in cells if not isinstance(cell.load, PpsLoad | Procedure)]
     claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(measured, simple)]
     seconds = form.blocks * expected_s(cells) - expected_s(procedures) + form.claim_blocks * expected_s(claims)
+    seconds *= math.prod(map(len, form.vary.levels.values()))
     return min(seconds, form.time_budget_s or seconds)

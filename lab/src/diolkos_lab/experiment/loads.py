@@ -87,7 +87,9 @@ class PpsLoad(Strict):
     )
     lowest: int = Field(20_000, ge=10, description="Rate at which the warm-up begins to search, packets/s.")
     highest: int = Field(2_000_000, ge=1000, description="Highest rate that is offered, packets/s.")
-    refine: float = Field(0.02, gt=0, description="A bracket of the PDR wider than this share of its rate gets more rates.")
+    refine: float = Field(
+        0.02, ge=0, description="A bracket of the PDR wider than this share of its rate gets more rates; 0: none does."
+    )
     subjects: Subjects = ()
     offered: int | None = Field(None, description="Set by the lab: rate of one trial, packets/s.")
     refines: bool = Field(False, description="Set by the lab: the trial is only to find the PDR; the verdict does not use it.")

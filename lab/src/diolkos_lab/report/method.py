@@ -15,7 +15,7 @@ from diolkos_lab.report.quantities import count, listing
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import title
 from diolkos_lab.samples import folder as samples_folder
-from diolkos_lab.samples.folder import Result
+from diolkos_lab.samples.folder import Result, form_of
 from diolkos_lab.stats.pairing import WARM_UP, build_of
 
 NATIVE = "native"
@@ -38,7 +38,7 @@ def chapter(results: Results) -> Chapter:
 
 def _study(result: Result) -> str:
     study, host = result.study, result.host
-    form = "quick" if result.header.get("quick") else "full"
+    form = form_of(result.header)
     name = host.get("hostname")
     machine = f"{name} ({facts.machine(host)})" if name else facts.machine(host)
     return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} on one host, {machine}."

@@ -25,6 +25,7 @@ from diolkos_lab.faults import UsageFault
 from diolkos_lab.report.factors import Factors
 from diolkos_lab.samples import contents
 from diolkos_lab.samples.contents import FORMAT, Contents, FileName
+from diolkos_lab.samples.folder import form_of
 from diolkos_lab.samples.records import Series, TrialRecord
 from diolkos_lab.stats.pairing import Samples
 
@@ -134,6 +135,7 @@ class Results:
     rows: list[Row]
     untrusted: list[Row]  # beside those of `rows` that have no trusted median or ratio: over all trials, no intervals
     quick: bool
+    form: str  # its name
     generated: str | None
     verdicts: list[dict[str, Any]]
     noise_floor: list[Floor]
@@ -162,7 +164,7 @@ class Results:
     def start(self, load: str) -> float:
         """Seconds at the start of a trial that the statistics leave out, as study.toml says."""
         forms = self.study.get("form") or {}
-        plans = (forms.get("quick" if self.quick else "full") or {}).get("load") or []
+        plans = (forms.get(self.form) or {}).get("load") or []
         starts = [number(p.get("start_s")) for p in plans if p.get("name") == load.split(" ", maxsplit=1)[0]]
         return max((s for s in starts if s is not None), default=0.0)
 
@@ -232,6 +234,7 @@ def of_contents(found: Contents) -> Results:
         rows=[_row(r, factors) for r in raw_rows],
         untrusted=[_row(r, factors) for r in summary.get("untrusted") or []],
         quick=bool(summary.get("quick", header.get("quick", False))),
+        form=str(summary.get("form") or form_of(header)),
         generated=summary.get("generated"),
         verdicts=list(summary.get("verdicts") or []),
         noise_floor=[f for r in (summary.get("noise_floor") or {}).get("rows") or [] if (f := _floor(r, factors))],

@@ -61,6 +61,7 @@ class Evidence:
     sink_drops: int = 0  # at the last link, where a packet sink stands that was too slow
     system_s: float = 0.0  # CPU time of the system under test's processes, the path's resolver among them
     authority_rate: float | None = None  # answers per second that the authority gave when it was asked alone
+    still_s: float = 0.0  # for which the lab itself was stopped
 
     @property
     def kind(self) -> Load[Any]:
@@ -93,6 +94,11 @@ def foreign_cpu(e: Evidence, limits: Guards, _: Topology) -> str | None:
     foreign_s = e.busy_s - e.own_s - e.cores * TICK_S
     share = min(1.0, foreign_s / (e.cores * e.elapsed_s))
     return f"other programs used {share:.0%} of the CPUs" if share > limits.foreign_cpu_share else None
+
+
+def stopped(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """Whoever stopped the lab may have stopped the load, the system or the whole machine with it."""
+    return f"the lab was stopped for {e.still_s:.1f} s during the trial" if e.still_s else None
 
 
 def clock_jump(e: Evidence, limits: Guards, _: Topology) -> str | None:
@@ -250,6 +256,7 @@ Guard = Callable[[Evidence, Guards, Topology], str | None]
 GUARDS: tuple[Guard, ...] = (
     steal,
     foreign_cpu,
+    stopped,
     clock_jump,
     pace,
     stall,

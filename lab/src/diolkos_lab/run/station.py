@@ -35,7 +35,7 @@ from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.precedence import go_first
-from diolkos_lab.topology.process import Process, first_to_end, run_to_end
+from diolkos_lab.topology.process import Process, first_to_end, run_to_end, waited_for
 
 PATIENCE_S = 5.0  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
@@ -226,7 +226,7 @@ class Station:
             with contextlib.suppress(OSError):  # it has ended already, and will say why
                 go_first(client.pid)
         try:
-            self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
+            still_s = self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
         after = HostCounters.read()
@@ -243,7 +243,7 @@ class Station:
         if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
-        evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
+        evidence = self._evidence(cell, reading, before, after, own, system_s, changes, still_s)
         used = Used(
             client=client.usage_s,
             system=system_s,
@@ -304,13 +304,15 @@ class Station:
         assert nft and isinstance(target, IPv6Address)
         return RightAnswers(self.lane.namespace("client"), nft, target, self._folder)
 
-    def _wait(self, client: Process, patience_s: float) -> None:
-        first = first_to_end([client, *self._system.processes], patience_s)
+    def _wait(self, client: Process, patience_s: float) -> float:
+        """Until the load has ended; returns how long the lab itself stood still meanwhile."""
+        first, still_s = waited_for([client, *self._system.processes], patience_s)
         if first is None:
             raise LoadFault(f"no result within {patience_s:.1f} s: nothing came through the path")
         # The load may have ended in the same moment; then the death belongs to the next trial.
         if first is not client and first_to_end([client], 0) is None:
             self._system.check_alive()
+        return still_s
 
     def _evidence(
         self,
@@ -321,6 +323,7 @@ class Station:
         own_s: float,
         system_s: float,
         changes: dict[str, NetCounters],
+        still_s: float,
     ) -> guards.Evidence:
         links: dict[str, set[str]] = {}
         for role, device in self.lane.devices():
@@ -346,6 +349,7 @@ class Station:
             load=cell.load,
             system_s=system_s,
             authority_rate=self._authority_rate(cell.load),
+            still_s=still_s,
         )
 
     @staticmethod

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from diolkos_lab.experiment.definition import NAME, Family
+from diolkos_lab.experiment.definition import NAME, Family, FormName
 from diolkos_lab.experiment.loads import LoadName, Seating
 from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
@@ -42,6 +42,7 @@ class Header(_Shape):
 
     study: str
     quick: bool = False
+    form: FormName | None = None
     missing: list[MissingSystem] = []
 
 
@@ -54,10 +55,20 @@ class Generator(_Shape):
     rate: Positive | None = None
 
 
+class SkippedLevel(_Shape):
+    """What the study asks for and the host cannot offer."""
+
+    factor: str
+    value: str
+    reason: str
+
+
 class Host(_Shape):
     """host.json; every fact may be absent."""
 
     generator: list[Generator] | None = None
+    skipped: list[SkippedLevel] | None = None
+    varied: dict[str, list[str | int]] | None = None
 
 
 class Objection(_Shape):
@@ -192,6 +203,8 @@ class _PacketsOfCurve(_Exact, _Packets):
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
     offloads: Switch = "on"
     refines: int = 0
+    clocksource: str | None = None
+    ring: int | None = None
 
 
 class _PacketsOfProcedure(_Packets):
@@ -318,6 +331,7 @@ class Summary(_Shape):
     """summary.json, as far as the report does not look at each value with care."""
 
     quick: bool = False
+    form: FormName | None = None
     generated: str | None = None
     verdicts: list[dict[str, Any]] | None = None
     noise_floor: _Floors | None = None
