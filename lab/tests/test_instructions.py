@@ -26,7 +26,7 @@ def prepared(out: Path, study: str = "clat") -> preparing.Prepared:
     found = studies.load(study)
     kernel = package.Kernel("6.1.0-1-amd64", out, None)
     facts = {"hostname": "h", "command_line": ["diolkos-lab"], "guest": {"kernel": "6.1", "emulator": "QEMU 1"}}
-    return preparing.Prepared(found, found.form["quick"], kernel, None, {}, {}, out, Archive(out), facts)
+    return preparing.Prepared(found, kernel, None, {}, {}, out, Archive(out), facts)
 
 
 def said_by_the_guest() -> Iterator[str]:
@@ -100,7 +100,7 @@ def test_a_guest_that_counts_nothing_is_a_fault(tmp_path: Path, monkeypatch: pyt
 
 def test_a_study_without_tcp_is_refused() -> None:
     with pytest.raises(UsageFault, match="--count-instructions: the study capacity sends no TCP"):
-        count.counted(studies.load("capacity"), quick=True)
+        count.counted(studies.load("capacity"), "quick")
 
 
 def test_only_ratios_of_an_emulated_processor(tmp_path: Path, record: Callable[..., dict[str, Any]]) -> None:

@@ -25,6 +25,7 @@ PATH = [
     "instructions",
     "summary",
     "comparing",
+    "published",
     "report",
     "analyze",
     "serve",

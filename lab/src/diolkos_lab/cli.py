@@ -57,7 +57,11 @@ def run(
             metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
         ),
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
@@ -83,11 +87,13 @@ def run(
     from diolkos_lab import conduct, screen
     from diolkos_lab.guest import terminal
 
-    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path))
+    if quick and form not in (None, conduct.QUICK):
+        raise UsageFault(f"--quick is --form {conduct.QUICK}, and --form {form} is another: give one of them")
     if count_instructions and kernel is None:
         raise UsageFault(
             "--count-instructions: counts in a guest; say which kernel it boots with --kernel, such as --kernel 6.1"
         )
+    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path), form=form)
     if kernel is not None:
         from diolkos_lab.guest import conduct as guests
 
@@ -237,6 +243,8 @@ def clean() -> None:
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
+        for setting in removed.given_back:
+            console.print(f"Restored {printable(setting)}.", markup=False)
     else:
         console.print("Nothing was left over.")
 

@@ -11,14 +11,15 @@ DIRECTIONS = {"tcp-upload": "up", "tcp-download": "down"}
 def entries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One for each path that was counted: `up` and `down`, and both over the native path that it is compared with."""
     mine = [row for row in rows if row["metric"] == METRIC and row["load"] in DIRECTIONS]
-    counts = {(_subject(row), row["load"]): row["median"] for row in mine}
+    counts = {(subject(row), row["load"]): row["median"] for row in mine}
     found: dict[str, dict[str, Any]] = {}
     for row in mine:
-        subject, way = _subject(row), DIRECTIONS[row["load"]]
+        name, way = subject(row), DIRECTIONS[row["load"]]
         entry = found.setdefault(
-            subject,
+            name,
             {
                 **{key: row[key] for key in ("system", "datapath", "family", "hops")},
+                "levels": row.get("levels") or {},
                 "kernel": row.get("kernel"),
                 "baseline": row["baseline"],
             },
@@ -30,8 +31,10 @@ def entries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _subject(row: Mapping[str, Any]) -> str:
-    return f"{row['system']}/{row['datapath']}/{row['family']}/{row['hops']}"
+def subject(row: Mapping[str, Any]) -> str:
+    """The path of a row or of an entry, with the levels of the system's factors."""
+    levels = (f"{name}={level}" for name, level in sorted((row.get("levels") or {}).items()))
+    return "/".join([row["system"], row["datapath"], row["family"], str(row["hops"]), *levels])
 
 
 def _spread(row: Mapping[str, Any]) -> float | None:

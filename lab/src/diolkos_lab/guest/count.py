@@ -27,7 +27,7 @@ from diolkos_lab.guest.machine import EMULATED_CPU, KERNEL_LINE, MACHINE, watche
 from diolkos_lab.guest.preparing import Prepared, work_folder
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host
-from diolkos_lab.sut import definition
+from diolkos_lab.sut import definition, offer
 from diolkos_lab.sut.lookup import program
 
 MEMORY = "3G"
@@ -41,25 +41,25 @@ SLOWNESS = 20  # of an emulated processor that also waits for the verifier of BP
 
 def count(prepared: Prepared, order: conduct.Order, say: Callable[[str], None]) -> None:
     """Write the result folder, trial by trial."""
-    study = counted(conduct.limited(prepared.study, {}, order.only), order.quick)
-    form = study.form["quick" if order.quick else "full"]
+    measured = prepared.study.of_form(order.form_name)
+    study = counted(conduct.limited(measured, {}, order.only), order.form_name)
+    form = study.form[order.form_name]
     with work_folder(prepared.kernel) as place:
         _write(prepared, study, form, place)
         say(f"Linux {prepared.kernel.release} boots on an emulated processor whose clock counts instructions")
         _read(prepared, order, study, form, place, say)
 
 
-def counted(study: Study, quick: bool) -> Study:
+def counted(study: Study, form_name: FormName) -> Study:
     """The same systems under TCP alone, without super-packets: every packet crosses the path as one of 1500 bytes."""
-    form_name: FormName = "quick" if quick else "full"
     offered = {load.name for load in study.form[form_name].load}
     names = [name for name in get_args(TcpName) if name in offered]
     if not names:
         raise UsageFault(f"--count-instructions: the study {study.name} sends no TCP; clat, siit and nat64 do")
     loads = tuple(TcpLoad(name=name, seconds=1, offloads=("off",)) for name in names)
     subjects = tuple(
-        subject.model_copy(update={"twin": False, "loads": mine})
-        for subject in study.system
+        subject.model_copy(update={"twin": False, "loads": mine, "forms": ()})
+        for subject in offer.settled(study, definition.load_all()).system
         if (mine := tuple(name for name in subject.loads if name in names))
     )
     form = Form(blocks=BLOCKS, build_blocks=0, load=loads)
@@ -163,7 +163,8 @@ def _writer(
         for name, (binary, version) in systems.items()
     }
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    header = {"quick": order.quick, "seed": order.seed or 0, "started": started, "missing": missing}
+    form = {"quick": order.form_name == conduct.QUICK, "form": order.form_name}
+    header = {**form, "seed": order.seed or 0, "started": started, "missing": missing}
     writer = folder.Writer(prepared.out, study, resolved, header)
     whole = host.facts()
     mine = ("architecture", "distribution", "cpu_model", "python", "versions")
@@ -178,7 +179,7 @@ def _writer(
             "virtualisation": "QEMU",
             "run": str(uuid.uuid4()),
             "date": started,
-            "quick": order.quick,
+            **form,
             "systems": {name: {"binary": binary, "version": version} for name, (binary, version) in systems.items()},
         }
     )
@@ -199,10 +200,12 @@ def _trial(cell: LaneCell, load: TcpLoad, found: Mapping[str, Any], number: int)
 
 
 def _missing(study: Study, found: Mapping[str, str]) -> list[dict[str, str]]:
+    """What `found` says, of each datapath; of one level of a factor the guest names the datapath too."""
+    paths = [subject.datapath for subject in study.system if subject.system == found["missing"]]
+    level = {name: found[name] for name in ("factor", "level") if name in found}
     return [
-        {"system": subject.system, "datapath": subject.datapath, "reason": found["reason"], "how": found["how"]}
-        for subject in study.system
-        if subject.system == found["missing"]
+        {"system": found["missing"], "datapath": path, "reason": found["reason"], "how": found["how"], **level}
+        for path in dict.fromkeys([found["datapath"]] if "datapath" in found else paths)
     ]
 
 

@@ -23,7 +23,7 @@ from diolkos_lab.experiment.loads import TcpLoad
 from diolkos_lab.faults import Fault, printable
 from diolkos_lab.load import iperf3
 from diolkos_lab.run.counters import Window
-from diolkos_lab.sut import definition, lookup
+from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import scratch
@@ -62,6 +62,10 @@ def main() -> int:
         else:
             reason = told["reasons"].get(name, looked.reason)
             _say({"missing": name, "reason": reason, "how": looked.how})
+    study, levels = offer.offered(study, found)
+    for entry in levels:
+        where = {"missing": entry.system.system, "datapath": entry.datapath, "factor": entry.factor, "level": entry.level}
+        _say({**where, "reason": entry.reason, "how": entry.how})
     _say({"systems": {name: [str(each.binary or ""), each.version] for name, each in found.items()}})
     with scratch.folder() as folder:
         for cell in lane_cells(study, form, found):
@@ -72,19 +76,21 @@ def main() -> int:
 def of_cell(cell: LaneCell, found: lookup.Found, topology: Topology, form: Form, folder: Path) -> None:
     """All trials of one system; it is alone in the guest."""
     (folder / "system").mkdir(parents=True)
-    path = found.system.path(cell.subject.datapath)
+    path = found.system.path(cell.subject.datapath, dict(cell.levels))
     shape = Shape(
         hops=cell.subject.hops,
         ipv6_only=path[-1].access == "ipv6-only",
         offloads=False,
         pref64=topology.pref64,
         mtu=topology.mtu,
+        inbound=path[-1].is_inbound,
         plat=any(part.is_plat for part in path),
+        addresses=plan.PLANS[topology.shape],
     )
     loads = [load for load in form.load if isinstance(load, TcpLoad) and cell.subject.gets(load)]
     windows: dict[str, Window] = {}
     with Lane(cell.name, shape) as lane:
-        system = RunningSystem(found, cell.subject, lane, folder / "system")
+        system = RunningSystem(found, cell.subject, lane, folder / "system", levels=dict(cell.levels))
         try:
             windows = {role: Window(lane.namespace(role)) for role in ("client", "server")}
             system.start()
@@ -110,7 +116,7 @@ def _trial(load: TcpLoad, lane: Lane, system: RunningSystem, windows: Mapping[st
         while not windows["server"].is_listening(iperf3.PORT):
             if first_to_end([server], 0.01):
                 return {"error": f"the iperf3 server {server.how_it_ended()}"}
-        client = Process(lane.namespace("client"), iperf3.client_command(load, system.target), output, output)
+        client = Process(lane.namespace("client"), iperf3.client_command(load, system.target, None), output, output)
         try:
             ended = first_to_end([client], START_S)
             before = _moment(windows[receiver], device)

@@ -39,6 +39,7 @@ def main() -> int:
         paths=told["paths"],
         facts=told["facts"],
         reasons=told["reasons"],
+        form=told["form"],
     )
     # The console is a terminal to rich; what it says goes on to the host's.
     console = Console(highlight=False, width=WIDE, force_terminal=False, color_system=None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab import conduct, studies
-from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.guest import jool, package
 from diolkos_lab.guest.archive import Archive, Unavailable
@@ -39,7 +39,6 @@ class Prepared:
     """All that one run in a guest needs."""
 
     study: Study
-    form: Form
     kernel: package.Kernel
     jool: jool.Jool | None
     reasons: Mapping[str, str]  # system to why it cannot run in this guest
@@ -61,10 +60,11 @@ def prepare(order: conduct.Order, kernel: str, say: Callable[[str], None]) -> Pr
         if tool(name) is None:
             raise MissingFault(f"a guest needs the tool {name}, which is not on this host: {how}")
     study = studies.load(order.study)
-    form = conduct.chosen_form(study, order)
+    conduct.chosen_form(study, order)
     systems = definition.load_all()
     conduct.require_names(study, order, systems)
-    named = {subject.system for subject in study.system if not order.only or subject.system in order.only}
+    measured = study.of_form(order.form_name).system
+    named = {subject.system for subject in measured if not order.only or subject.system in order.only}
     packages = Archive(cache() / "packages")
     found = package.find(kernel, packages)
     built, reasons = None, {}
@@ -86,7 +86,7 @@ def prepare(order: conduct.Order, kernel: str, say: Callable[[str], None]) -> Pr
             "host_kernel": platform.release(),
         },
     }
-    return Prepared(study, form, found, built, reasons, paths, _claimed(order, study, found), packages, facts)
+    return Prepared(study, found, built, reasons, paths, _claimed(order, study, found), packages, facts)
 
 
 def cache() -> Path:

@@ -65,7 +65,8 @@ def _ratios(rows: list[Mapping[str, Any]]) -> Table:
 def _path(row: Mapping[str, Any]) -> str:
     family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
-    return f"{name}, {row['hops']} hop{'s' if row['hops'] != 1 else ''}"
+    levels = "".join(f", {level}" for level in (row.get("levels") or {}).values())
+    return f"{name}{levels}, {row['hops']} hop{'s' if row['hops'] != 1 else ''}"
 
 
 def _number(value: float | None) -> str:

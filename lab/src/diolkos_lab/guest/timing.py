@@ -15,8 +15,8 @@ import tomli_w
 
 import diolkos_lab
 from diolkos_lab import conduct
-from diolkos_lab.experiment.cells import expected_of_form_s
 from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import Fault, MissingFault, UsageFault
 from diolkos_lab.guest.image import busybox
 from diolkos_lab.guest.inside import FAULT
@@ -47,7 +47,7 @@ def measure(prepared: Prepared, order: conduct.Order, say: Callable[[str], None]
             )
             _write_order(prepared, order, guest)
             try:
-                _run(guest, prepared, say)
+                _run(guest, prepared, order, say)
                 return
             except Unbootable:
                 remember()
@@ -58,10 +58,10 @@ class Unbootable(Fault):
     """KVM does not start a guest; another way is left."""
 
 
-def _run(guest: Guest, prepared: Prepared, say: Callable[[str], None]) -> None:
+def _run(guest: Guest, prepared: Prepared, order: conduct.Order, say: Callable[[str], None]) -> None:
     how = "KVM" if guest.acceleration == "KVM" else "an emulated processor (TCG); only ratios say something"
     say(f"Linux {guest.kernel.release} boots on {how}")
-    expected_s = expected_of_form_s(prepared.study, prepared.form)
+    expected_s = expected_of_form_s(prepared.study, order.form_name)
     boots, patience = (1, KVM_BOOT_S) if guest.acceleration == "KVM" else (BOOTS, PATIENCE_BOOT)
     limit = LIMIT * expected_s + LIMIT_S
     fault = ""
@@ -87,6 +87,7 @@ def _write_order(prepared: Prepared, order: conduct.Order, guest: Guest) -> None
     told = {
         "study": "/run/results/study.toml",
         "quick": order.quick,
+        "form": order.form_name,
         "only": list(order.only),
         "out": str(prepared.out),
         "seed": order.seed,

@@ -51,16 +51,16 @@ def write(results: Results) -> Path:
 
 def of_instructions(results: Results, entries: list[dict[str, Any]]) -> Chapter:
     """The table; `+` is what a path takes more than native."""
-    named = {(c.system, c.datapath, c.family, c.hops): c for c in results.cells}
-    found = sorted(entries, key=lambda entry: order(named[_key(entry)]))
+    named = {instructions.subject(row.raw): row.cell for row in results.rows}
+    found = sorted(entries, key=lambda entry: order(named[instructions.subject(entry)]))
     heads = ["System", "Up", "Up, over native", "Down", "Down, over native", "Native", "Repetitions differ by"]
     table = Table(
         name="instructions",
         caption=f"Instructions per packet of 1500 bytes, one TCP stream, Linux {entries[0]['kernel'] or 'unknown'}",
         heads=heads,
-        lines=[_line(named[_key(entry)], entry) for entry in found],
+        lines=[_line(named[instructions.subject(entry)], entry) for entry in found],
         raw_heads=list(_RAW),
-        raw_lines=[[entry.get(key) for key in _RAW] for entry in found],
+        raw_lines=[[entry[key] or None if key == "levels" else entry.get(key) for key in _RAW] for entry in found],
         text_columns=frozenset({0, 5}),
     )
     said = (
@@ -101,7 +101,7 @@ def _ratios(results: Results) -> list[Chapter]:
 
 def _lead_of_counts(entries: list[dict[str, Any]]) -> str:
     extra = {
-        f"{entry['system']} {entry['datapath']}": entry["up_over_native"]
+        " ".join([entry["system"], entry["datapath"], *map(str, entry["levels"].values())]): entry["up_over_native"]
         for entry in entries
         if entry["system"] != "native" and entry.get("up_over_native") is not None
     }
@@ -136,10 +136,6 @@ def _trust(results: Results) -> tuple[str, str, list[str]]:
     return "limited", f"With care: ratios only{f', of {listing(made)}' if made else ''}.", reasons
 
 
-def _key(entry: Mapping[str, Any]) -> tuple[str, str, str, int]:
-    return entry["system"], entry["datapath"], entry["family"], entry["hops"]
-
-
 def _whole(value: float | None) -> str:
     return NONE if value is None else f"{value:.0f}"
 
@@ -149,6 +145,6 @@ def _more(value: float | None) -> str:
 
 
 _RAW = (
-    *("system", "datapath", "family", "hops", "kernel", "up", "up_over_native", "up_spread"),
+    *("system", "datapath", "family", "hops", "levels", "kernel", "up", "up_over_native", "up_spread"),
     *("down", "down_over_native", "down_spread", "baseline"),
 )
