@@ -44,6 +44,7 @@ class Setting:
     seconds: float
     flows: int
     offloads: str = "on"
+    run: str = ""  # of several that were merged: each has rates of its own
 
     @property
     def subject(self) -> str:
@@ -52,7 +53,7 @@ class Setting:
     @property
     def factors(self) -> dict[str, Any]:
         names = ("offloads", "placement", "size", "seconds", "flows")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | ({"run": self.run} if self.run else {})
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
     plan = Plan.of(every, builds)
     assert plan
     found = _with_finer_pdr(judge.judge(_curve({rate: used[rate] for rate in steps}), plan=plan), judge.judge(every, plan=plan))
-    alone = next((each for each in generators if _same(each, setting)), {})
+    alone = next((each for each in generators if same(each, setting)), {})
     return Measured(
         setting,
         found,
@@ -213,8 +214,10 @@ def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
     return replace(steps, pdr=pdr, pdr_ci95=all_rates.pdr_ci95, ndr=all_rates.ndr)
 
 
-def _same(generator: Mapping[str, Any], setting: Setting) -> bool:
-    return all(generator.get(name) == getattr(setting, name) for name in ("family", "placement", "size"))
+def same(generator: Mapping[str, Any], setting: Setting) -> bool:
+    """Whether it is the generator of that setting."""
+    alike = all(generator.get(name) == getattr(setting, name) for name in ("family", "placement", "size"))
+    return alike and generator.get("run", "") == setting.run
 
 
 def _latency(found: Judgement, used: Mapping[int, list[Record]]) -> tuple[float, float] | None:

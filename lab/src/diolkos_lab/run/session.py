@@ -20,9 +20,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
-from diolkos_lab.experiment.definition import Form, Study
-from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
+from diolkos_lab.experiment.definition import Form, Load, Study
+from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.experiment.order import drawn
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
+from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
 from diolkos_lab.run.procedure import carried_out
@@ -40,13 +42,20 @@ class Session(contextlib.ExitStack):
     """Use as a context manager; then iterate over `trials()` once."""
 
     def __init__(
-        self, study: Study, form: Form, systems: Mapping[str, Found], seed: int, resolvers: Mapping[str, Found] | None = None
+        self,
+        study: Study,
+        form: Form,
+        systems: Mapping[str, Found],
+        seed: int,
+        resolvers: Mapping[str, Found] | None = None,
+        kept: Kept | None = None,
     ) -> None:
-        """`resolvers` holds the systems that serve names on the paths of others."""
+        """`resolvers` holds the systems that serve names on the paths of others; `kept` is what there is already."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
-        self.standing = Standing(study, form, self.lanes, systems, resolvers or {})
+        self.kept = kept or Kept()
+        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, self.kept.next_build)
         self.block = 0
         self._study = study
         self._every = trial_cells(form, self.lanes)
@@ -59,12 +68,12 @@ class Session(contextlib.ExitStack):
         self._sweeps = {
             (cell.lane, cell.load): Sweep(cell.load, form.blocks) for cell in self._every if isinstance(cell.load, PpsLoad)
         }
-        self._random = random.Random(seed)
-        self._repeats = random.Random(seed)  # of its own: a disturbance must not change the orders of later blocks
+        self._seed = seed
         self._begun: float | None = None
         self._trials_done = 0
         self._doubtful: list[Doubt] = []  # of the block
         self._pairs = Pairs(study, self._cells)
+        self._remember()
 
     def set_up(self) -> Iterator[Station]:
         """Build every lane and start every system, one after the other; yields each station when it is done."""
@@ -106,7 +115,8 @@ class Session(contextlib.ExitStack):
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
-        planned = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
+        blocks = 1 + max(0, self.form.blocks - self.kept.next_block)
+        planned = blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
         left = (planned - self._trials_done) * per_trial
         if self.form.time_budget_s is not None:
             elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
@@ -119,26 +129,36 @@ class Session(contextlib.ExitStack):
         After the blocks of the plan come those that make up for what guards objected to: a trial, and all that it is compared
         with, until there are as many pairs as the plan wanted, or the time is over. What a trial brought is never asked.
         """
-        self._begun = time.monotonic()
-        for block in range(self.form.blocks):
+        self._begun = time.monotonic() - self.kept.seconds
+        after = self.kept.next_block
+        for block in (0, *range(after, self.form.blocks)):
             if block > 1 and self._would_exceed_budget():
                 return
             yield from self._block(block, self._cells, planned=True)
         wanted = self.form.blocks - 1
-        for block in range(self.form.blocks, self.form.blocks + 2 * wanted):
+        for block in range(max(after, self.form.blocks), self.form.blocks + 2 * wanted):
             lacking = self._pairs.lacking(wanted)
             if not lacking or self._would_exceed_budget(len(lacking) / self.block_trials):
                 return
             yield from self._block(block, lacking, planned=False)
 
+    def _remember(self) -> None:
+        """What the kept trials said when they were made. A curve keeps its rates."""
+        for cell in self._cells:
+            for trial in self.kept.of(cell):
+                self._pairs.tell(cell, trial["block"], trusted=not trial["distrust"])
+        for (lane, load), sweep in self._sweeps.items():
+            sweep.remember(self.kept.of_curve(TrialCell(lane, load)))
+
     def _block(self, block: int, wanted: Sequence[TrialCell], *, planned: bool) -> Iterator[Trial]:
         self.block = block
-        if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
+        # The first block after the warm-up has the lanes of it.
+        if self.form.build_blocks and block > self.kept.next_block and (block - 1) % self.form.build_blocks == 0:
             self.standing.anew(self.lanes if planned else list(dict.fromkeys(cell.lane for cell in wanted)))
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
-        units: dict[AnyLoad | Procedure, list[Unit]] = {}  # by what is compared with each other
+        units: dict[Load, list[Unit]] = {}  # by what is compared with each other
         for cell in wanted:
             units.setdefault(cell.load, []).append(functools.partial(self._make, cell, None))
         if block and planned:
@@ -148,9 +168,10 @@ class Session(contextlib.ExitStack):
         if planned:
             for lane, whole, part in self._procedures:
                 units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))
-        order, repeats = itertools.count(), Repeats(self.block_trials)
-        for each in self._random.sample(list(units), len(units)):
-            for unit in self._random.sample(units[each], len(units[each])):
+        # Random numbers of its own: a disturbance must not change the order of what comes after it.
+        order, repeats = itertools.count(), Repeats(self.block_trials, random.Random(f"{self._seed} {block} again"))
+        for each in drawn(self.form, self._seed, block, units):
+            for unit in each:
                 yield from unit(block, order)
             yield from self._again(block, order, repeats)
         if block == 0:
@@ -158,7 +179,7 @@ class Session(contextlib.ExitStack):
 
     def _search(self) -> Iterator[Trial]:
         """Find the rates of every curve. Its trials belong to the warm-up."""
-        for lane, load in self._random.sample(list(self._sweeps), len(self._sweeps)):
+        for lane, load in random.Random(self._seed).sample(list(self._sweeps), len(self._sweeps)):
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
                 cell = TrialCell(lane, probe)
@@ -198,8 +219,8 @@ class Session(contextlib.ExitStack):
         """
         while self._doubtful:
             doubtful, self._doubtful = self._doubtful, []
-            drawn = self._repeats.sample(doubtful, len(doubtful))
-            for doubt in sorted(drawn, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
+            again = repeats.random.sample(doubtful, len(doubtful))
+            for doubt in sorted(again, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
                 before, left = doubt.trial, doubt.tries
                 if not left or not repeats.left or self.stations[before.cell.lane].failure or not self._has_time_to_spare():
                     self._settle(before, doubt.sweep)
@@ -251,7 +272,7 @@ class Session(contextlib.ExitStack):
     def _length_of_block(self) -> float:
         if self._begun is None or self._trials_done < self.block_trials:
             return expected_s(self._every)
-        return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
+        return (time.monotonic() - self._begun - self.kept.seconds) / self._trials_done * self.block_trials
 
 
 Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
@@ -269,9 +290,10 @@ class Doubt:
 
 @dataclass
 class Repeats:
-    """How many trials of a block may still be made again."""
+    """How many trials of a block may still be made again, and what draws their order."""
 
     left: int
+    random: random.Random
 
 
 def _leave_alone() -> None:

@@ -14,6 +14,7 @@ from diolkos_lab.experiment.loads import LoadName, Seating, Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
+Label = Annotated[str, Field(max_length=120)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
@@ -48,11 +49,22 @@ class Generator(_Shape):
     placement: Seating
     size: int
     rate: Positive | None = None
+    run: Label = ""  # of a merged folder
+
+
+class OfMerged(_Shape):
+    """One run of a folder that was merged."""
+
+    run: Label
+    host: Label
+    facts: dict[str, Any]
+    missing: list[MissingSystem] = []
 
 
 class Host(_Shape):
     """host.json; every fact may be absent."""
 
+    merged: Annotated[list[OfMerged], Field(min_length=1)] | None = None
     generator: list[Generator] | None = None
 
 
@@ -188,6 +200,7 @@ class _PacketsOfCurve(_Exact, _Packets):
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
     offloads: Switch = "on"
     refines: int = 0
+    run: Label = ""  # of several that were merged
 
 
 class _PacketsOfProcedure(_Packets):
@@ -265,6 +278,9 @@ class TrialRecord(_Shape):
     series: dict[Name, Series]
     build: Count = 0  # which build of the lanes; absent where each block had one of its own
     bounds: dict[Name, Ends] = {}
+    host: Label = ""  # of several that were merged; with it come run and kernel
+    run: Label = ""
+    kernel: Label = ""
     outcome: Outcome = None  # type: ignore[assignment]  # may be absent, but is never null
 
     @model_validator(mode="after")
