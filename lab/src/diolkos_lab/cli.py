@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privi
 import io
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -75,7 +76,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Go on with the interrupted run in this folder; STUDY can be left out.",
+            help="Go on with the interrupted run in this folder; with STUDY, begin it there if there is none.",
             autocompletion=completion.result,
         ),
     ] = None,
@@ -89,10 +90,10 @@ def run(
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
     order = conduct.Order(study or "", quick, tuple(only or ()), out, seed, _paths(diolkos, path), resume)
     with screen.Screen(console) as witness:
-        if resume:
+        if resume and not (study and resuming.is_free(resume)):
             result, summary = resuming.go_on(order, witness, lambda text: console.print(text, soft_wrap=True, markup=False))
         else:
-            result, summary = conduct.run(order, witness)
+            result, summary = conduct.run(replace(order, out=resume or out), witness)
     screen.results(console, summary)
     _say_report(result.folder)
 

@@ -211,10 +211,8 @@ def _versions(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _said(runs: Sequence[Run]) -> list[str]:
     hosts = list(dict.fromkeys(run.host for run in runs))
-    said = [
-        f"{len(runs)} runs of {'one host' if len(hosts) == 1 else f'{len(hosts)} hosts'}: {', '.join(r.label for r in runs)}."
-    ]
-    said += [few] if (few := in_words(len(hosts), len(runs))) else []
+    where = "one host" if len(hosts) == 1 else f"{len(hosts)} hosts"
+    said = [f"{len(runs)} runs of {where}: {', '.join(run.label for run in runs)}.", in_words(len(hosts), len(runs))]
     said += [f"{run.label} ({run.where}) was interrupted; its whole blocks count." for run in runs if not run.complete]
     for name in dict.fromkeys(name for run in runs for name in run.facts.get("systems") or {}):
         versions = {str((run.facts.get("systems") or {}).get(name, {}).get("version")) for run in runs}

@@ -58,6 +58,13 @@ def go_on(order: Order, witness: Witness, say: Callable[[str], None]) -> tuple[f
     return conduct.measure(replace(planned, kept=kept), writer, facts, witness)
 
 
+def is_free(where: Path) -> bool:
+    """There is nothing of that name, or an empty folder."""
+    if not where.is_dir():
+        return not (where.exists() or where.is_symlink())
+    return not any(where.iterdir())
+
+
 def _counted(found: Unfinished) -> str:
     if not found.left_out:
         return f"{len(found.kept)} trials are kept."

@@ -100,7 +100,7 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | N
         return None
     blocks = len(ratio.by_block) if ratio else 0
     if blocks >= FEWEST and samples.runs > 1:
-        return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds of the lanes"
+        return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
     distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])

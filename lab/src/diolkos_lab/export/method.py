@@ -40,10 +40,9 @@ def _study(result: Result) -> str:
     if merged:
         hosts = {entry["host"] for entry in merged}
         each = "; ".join(f"{entry['run']} ({facts.machine(entry['facts'])})" for entry in merged)
-        where = (
-            f"{count(len(merged), 'time')} on {count(len(hosts), 'host')}: {each}. {merging.in_words(len(hosts), len(merged))}"
-        )
-        return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where}"
+        where = f"{count(len(merged), 'time')} on {count(len(hosts), 'host')}: {each}"
+        what = f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where}."
+        return f"{what} {merging.in_words(len(hosts), len(merged))}"
     return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} on one host, {machine}."
 
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 from diolkos_lab import merging
-from diolkos_lab.metric import METRICS
+from diolkos_lab.metric import named
 from diolkos_lab.report import facts
-from diolkos_lab.report.quantities import digits
+from diolkos_lab.report.quantities import NONE, digits
 from diolkos_lab.report.read import Results, number
 from diolkos_lab.report.systems import load_label, short_label
-from diolkos_lab.report.tables import NONE, Table
+from diolkos_lab.report.tables import Table
 
 HOW = (
-    "A figure of this page is the median over the hosts, each of which has one voice; that of a host is the median over its runs "
-    "and their blocks. Ratios are taken within a block, so never across runs."
+    "A figure of this page is the median over the hosts, each of which has one voice; that of a host is the median over its "
+    "runs and their blocks. Ratios are taken within a block, so never across runs."
 )
 
 
@@ -36,7 +36,7 @@ def _runs(results: Results) -> list[dict[str, Any]]:
 
 
 def _of_runs(results: Results, runs: list[dict[str, Any]]) -> Table:
-    blocks = {run["run"]: set() for run in runs}  # type: dict[str, set[int]]
+    blocks: dict[str, set[int]] = {run["run"]: set() for run in runs}
     for trial in results.contents.trials:
         if trial["block"] and trial.get("run") in blocks:
             blocks[trial["run"]].add(trial["block"])
@@ -57,16 +57,16 @@ def _by_host(results: Results) -> Table | None:
     rows = [row for row in results.rows if row.ratio is not None and row.raw.get("hosts")]
     if not rows:
         return None
-    names = list(dict.fromkeys(str(each["host"]) for row in rows for each in row.raw["hosts"]))
+    hosts = list(dict.fromkeys(str(each["host"]) for row in rows for each in row.raw["hosts"]))
     lines, raw = [], []
     for row in rows:
         mine = {str(each["host"]): number(each.get("ratio")) for each in row.raw["hosts"]}
-        values = [mine.get(name) for name in names]
-        known = METRICS.get(row.metric)  # type: ignore[call-overload]
+        values = [mine.get(name) for name in hosts]
+        known = named(row.metric)
         first = [short_label(row.cell), load_label(row.load), known.words if known else row.metric]
         ends = f" [{digits(row.ratio_ci95[0])}–{digits(row.ratio_ci95[1])}]" if row.ratio_ci95 else ""
         lines.append([*first, *(NONE if value is None else digits(value) for value in values), f"{digits(row.ratio)}{ends}"])
         raw.append([*first, *values, row.ratio, *(row.ratio_ci95 or (None, None))])
-    heads = ["Path", "Load", "Figure", *names, "All [95 % interval]"]
-    raw_heads = ["path", "load", "metric", *names, "ratio", "ci95_low", "ci95_high"]
+    heads = ["Path", "Load", "Figure", *hosts, "All [95 % interval]"]
+    raw_heads = ["path", "load", "metric", *hosts, "ratio", "ci95_low", "ci95_high"]
     return Table("by-host", "Ratio to native, host by host", heads, lines, raw_heads, raw, frozenset({0, 1, 2}))
