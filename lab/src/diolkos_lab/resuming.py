@@ -39,16 +39,18 @@ def go_on(order: Order, witness: Witness, say: Callable[[str], None]) -> tuple[f
         opened.lock()
         result = folder.whole(contents.read(opened, with_summary=False))
         _require_same_order(result, order)
-        if unfinished.is_complete(result):
-            say(f"{order.resume}: the run is complete, so there is nothing to go on with.")
-            return result, summary.write(result)
-        planned = _planned(result, order)
-        facts = _same_facts(result)
-        found = unfinished.look(result)
+        complete = unfinished.is_complete(result)
+        planned = None if complete else _planned(result, order)
+        facts = {} if complete else _same_facts(result)
     except BaseException:
         opened.close()
         raise
+    if planned is None:
+        opened.close()
+        say(f"{order.resume}: the run is complete, so there is nothing to go on with.")
+        return result, summary.write(result)
     leftovers.clean()
+    found = unfinished.look(result)
     kept = Kept(found.kept, found.seconds)
     say(f"Goes on with block {kept.next_block}, after a warm-up. {_counted(found)}")
     if found.left_out:

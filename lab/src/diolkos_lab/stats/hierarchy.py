@@ -63,6 +63,8 @@ def draws(builds: Sequence[Sequence[float]], random: np.random.Generator) -> NDA
     # A build gives as many blocks as it has; the rest of its row is left out of the median.
     at = (random.random((DRAWS, len(builds), table.shape[1])) * sizes[chosen][..., None]).astype(int)
     drawn = table[chosen[..., None], at]
+    if sizes.min() == sizes.max():
+        return np.asarray(np.median(drawn.reshape(DRAWS, -1), axis=1))
     drawn[np.arange(table.shape[1]) >= sizes[chosen][..., None]] = np.nan
     return np.asarray(np.nanmedian(drawn.reshape(DRAWS, -1), axis=1))
 

@@ -47,7 +47,9 @@ def interval(hosts: Sequence[Host]) -> Interval | None:
         share = hierarchy.tail(len(_units(hosts)))
     else:
         share = hierarchy.tail(min(map(len, runs)), sum(len(run) - 1 for run in runs))
-    low, high = (np.sort(_draws(_units(hosts), end)) for end in ("low", "high"))
+    low = high = np.sort(_draws(_units(hosts), "low"))
+    if not all(block.exact for run in runs for build in run for block in build):
+        high = np.sort(_draws(_units(hosts), "high"))
     return hierarchy.quantile(low, share), hierarchy.quantile(high, 1 - share)
 
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol, Self
 
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import METRICS, MetricName
-from diolkos_lab.stats import bounds, hierarchy, hosts
+from diolkos_lab.stats import bounds, hierarchy
+from diolkos_lab.stats import hosts as of_hosts
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
 
@@ -127,12 +128,12 @@ class Samples:
     def of_host(self, figures: Figures, host: str) -> Figures:
         return {block: figure for block, figure in figures.items() if self._origins[block][0] == host}
 
-    def by_host(self, figures: Figures) -> list[hosts.Host]:
+    def by_host(self, figures: Figures) -> list[of_hosts.Host]:
         """The blocks by host, run and build."""
         runs: dict[Origin, Figures] = defaultdict(dict)
         for block, figure in figures.items():
             runs[self._origins[block]][block] = figure
-        found: dict[str, list[hosts.Run]] = defaultdict(list)
+        found: dict[str, list[of_hosts.Run]] = defaultdict(list)
         for (host, _), run in runs.items():
             found[host].append(self.by_build(run))
         return list(found.values())
@@ -150,7 +151,7 @@ class Samples:
         if self.runs > 1:
             every = self.by_host(figures)
             if len(every) > 1 or len(every[0]) > 1:
-                return Middle(hosts.middle(every), hosts.interval(every), figures)
+                return Middle(of_hosts.middle(every), of_hosts.interval(every), figures)
         return Middle(bounds.median(list(figures.values())), hierarchy.interval(self.by_build(figures)), figures)
 
 
