@@ -112,7 +112,8 @@ def require_trials(result: Result) -> Result:
 
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
     """Host facts in which two results differ, apart from those that always do."""
-    always = {"run", "date", "seed", "command_line", "duration_s", "load_average", "format", "parts", "complete"}
+    always = {"run", "date", "seed", "command_line", "duration_s", "load_average", "format"}
+    always |= {"parts", "complete", "merged"}
     names = [name for name in {**first.host, **second.host} if name not in always]
     pairs = {name: (first.host.get(name), second.host.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
