@@ -75,7 +75,7 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     }
     writer = folder.Writer(out, study, resolved(found | resolvers), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
-    return measure(Planned(study, form, found, missing, seed, resolvers), writer, facts, witness)
+    return carry_out(Planned(study, form, found, missing, seed, resolvers), writer, facts, witness)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Planned:
     kept: Kept = field(default_factory=Kept)
 
 
-def measure(
+def carry_out(
     planned: Planned, writer: folder.Writer, facts: dict[str, Any], witness: Witness
 ) -> tuple[folder.Result, dict[str, Any]]:
     """From the lanes to the summary. Leaves nothing on the host, however it ends."""

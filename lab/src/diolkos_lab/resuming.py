@@ -57,7 +57,7 @@ def go_on(order: Order, witness: Witness, say: Callable[[str], None]) -> tuple[f
         before = opened.read(LEFT_OUT) or b""
         opened.write(LEFT_OUT, before + "".join(folder.one_line(trial) for trial in found.left_out).encode())
     writer = folder.Writer.of_half(opened, result.header, found.kept)
-    return conduct.measure(replace(planned, kept=kept), writer, facts, witness)
+    return conduct.carry_out(replace(planned, kept=kept), writer, facts, witness)
 
 
 def is_free(where: Path) -> bool:
