@@ -51,6 +51,7 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
     for other in results[1:]:
         _require_same_study(results[0], other)
     by_folder = [_runs(result) for result in results]
+    _require_distinct(results, by_folder)
     runs = _labelled([run for runs in by_folder for run in runs])
     writer = folder.Writer(out, results[0].study, _systems(results), _header(results, runs))
     writer.host(_facts(runs))
@@ -64,6 +65,15 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
         first_build += 1 + max((trial.get("build", 0) for trial in result.trials), default=0)
     writer.close()
     return _said(list(runs.values()))
+
+
+def _require_distinct(results: Sequence[Result], by_folder: Sequence[Sequence[Run]]) -> None:
+    seen: dict[str, Path] = {}
+    for result, runs in zip(results, by_folder, strict=True):
+        for run in runs:
+            if run.identity in seen:
+                raise UsageFault(f"merge: {seen[run.identity]} and {result.folder} hold the same run; name each run once")
+            seen[run.identity] = result.folder
 
 
 def _runs(result: Result) -> list[Run]:
@@ -83,7 +93,7 @@ def _runs(result: Result) -> list[Run]:
 def _run(facts: Mapping[str, Any], entry: Mapping[str, Any], label: str) -> Run:
     started = str(entry.get("started") or facts.get("date") or "")
     return Run(
-        identity=str(facts.get("run") or f"{entry.get('folder')} {started} {facts.get('seed')}"),
+        identity=str(facts.get("run") or f"{facts.get('hostname')} {entry.get('folder')} {started} {facts.get('seed')}"),
         host=str(facts.get("hostname") or "unnamed"),
         label=label,
         kernel=str(facts.get("kernel") or "unknown"),
@@ -100,8 +110,6 @@ def _labelled(runs: Sequence[Run]) -> dict[str, Run]:
     machines: dict[str, list[list[Any]]] = {}
     named: list[Run] = []
     for run in sorted(runs, key=lambda run: run.started):
-        if twice := next((each for each in named if each.identity == run.identity), None):
-            raise UsageFault(f"merge: {twice.where} and {run.where} hold the same run; name each run once")
         known = machines.setdefault(run.host, [])
         machine = [run.facts.get(name) for name in MACHINE]
         if machine not in known:
@@ -213,7 +221,7 @@ def _said(runs: Sequence[Run]) -> list[str]:
     hosts = list(dict.fromkeys(run.host for run in runs))
     where = "one host" if len(hosts) == 1 else f"{len(hosts)} hosts"
     said = [f"{len(runs)} runs of {where}: {', '.join(run.label for run in runs)}.", in_words(len(hosts), len(runs))]
-    said += [f"{run.label} ({run.where}) was interrupted; its whole blocks count." for run in runs if not run.complete]
+    said += [f"{run.label} ({run.where}) was interrupted; the blocks that it has count." for run in runs if not run.complete]
     for name in dict.fromkeys(name for run in runs for name in run.facts.get("systems") or {}):
         versions = {str((run.facts.get("systems") or {}).get(name, {}).get("version")) for run in runs}
         if len(versions) > 1:

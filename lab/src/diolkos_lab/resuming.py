@@ -70,7 +70,7 @@ def is_free(where: Path) -> bool:
 def _counted(found: Unfinished) -> str:
     if not found.left_out:
         return f"{len(found.kept)} trials are kept."
-    return f"{len(found.kept)} trials of whole blocks are kept, {len(found.left_out)} of a half block are made again."
+    return f"{len(found.kept)} trials of whole blocks are kept, {len(found.left_out)} of a half block are repeated."
 
 
 def _planned(result: folder.Result, order: Order) -> conduct.Planned:
