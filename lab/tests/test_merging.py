@@ -71,6 +71,7 @@ def test_a_ratio_is_of_one_run_and_each_host_has_one_voice(campaign: dict[str, P
     low, high = row["ratio_ci95"]
     assert low < row["ratio"] < high and high - low < 0.05, "of just these hosts"
     assert found["merged"] == {"hosts": ["alpha", "beta"], "runs": 3}
+    assert "24 blocks of 3 runs on 2 hosts" in found["verdicts"][0]["sentence"]
 
 
 def test_a_fact_can_tell_cells_apart(campaign: dict[str, Path], tmp_path: Path) -> None:
