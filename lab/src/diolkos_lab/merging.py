@@ -184,7 +184,7 @@ def _facts(runs: Mapping[str, Run]) -> dict[str, Any]:
         if all(value == values[0] for value in values):
             shared[name] = values[0]
         elif all(isinstance(value, str) for value in values):
-            shared[name] = ", ".join(dict.fromkeys(values))
+            shared[name] = ", ".join(dict.fromkeys(map(str, values)))
     generators = [{**entry, "run": run.label} for run in every for entry in run.facts.get("generator") or []]
     return shared | {
         "hostname": ", ".join(dict.fromkeys(run.host for run in every)),

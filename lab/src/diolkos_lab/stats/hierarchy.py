@@ -43,8 +43,8 @@ def interval(builds: Sequence[Sequence[Bounds]]) -> Interval | None:
     if len(lows) < FEWEST_BUILDS:
         return None
     share = tail(len(lows))
-    low, high = (np.sort(draws(values, np.random.default_rng(SEED))) for values in (lows, highs))
-    return quantile(low, share), quantile(high, 1 - share)
+    least, most = (np.sort(draws(values, np.random.default_rng(SEED))) for values in (lows, highs))
+    return quantile(least, share), quantile(most, 1 - share)
 
 
 def tail(units: int, freedom: int | None = None) -> float:
