@@ -70,6 +70,12 @@ TAKEN = frozenset(
         "rate",
         "levels",
         "udp",
+        "hosts",
+        "clocksource",
+        "ring",
+        "datagram",
+        "direction",
+        "knee_loss",
     ]
 )
 

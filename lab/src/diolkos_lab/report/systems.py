@@ -14,7 +14,8 @@ from typing import Any
 
 from diolkos_lab.experiment.definition import PACKETS
 from diolkos_lab.load.registry import LOADS
-from diolkos_lab.report.read import Cell, natural
+from diolkos_lab.report.read import Cell
+from diolkos_lab.report.values import natural
 
 INK = "#1a1a19"  # text, axes and the native IPv6 path
 
