@@ -336,6 +336,7 @@ def _size(count: int) -> str:
 def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
+    name += " over IPv4" if row.get("levels") and row["family"] == "ipv4" else ""
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
     streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
     levels = [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]
