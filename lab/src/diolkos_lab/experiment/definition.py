@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad, UdpLoad
+from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
-from diolkos_lab.experiment.streams import UDP_AND_IPV6
+from diolkos_lab.experiment.streams import UDP_AND_IPV6, UdpLoad
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]

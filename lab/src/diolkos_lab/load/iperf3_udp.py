@@ -8,7 +8,7 @@ that its own socket dropped, which is no loss of the path.
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from diolkos_lab.experiment.loads import UdpLoad
+from diolkos_lab.experiment.streams import UdpLoad
 from diolkos_lab.load import charged, iperf3, tools
 from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
 from diolkos_lab.load.reading import Aim, LoadFault, Reading

@@ -5,7 +5,8 @@ Stages: command → the two outputs apart → parse each. ping starts when slow 
 that every echo is one of a busy path.
 """
 
-from diolkos_lab.experiment.loads import PingLoad, PingUnderLoad, TcpLoad, TcpName
+from diolkos_lab.experiment.loads import PingLoad, TcpLoad, TcpName
+from diolkos_lab.experiment.streams import PingUnderLoad
 from diolkos_lab.load import charged, iperf3, ping, tools
 from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
 from diolkos_lab.load.reading import Aim, LoadFault, Reading

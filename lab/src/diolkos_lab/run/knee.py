@@ -7,8 +7,7 @@ Stages: without a limit → did the path lose too much? → halve between the hi
 from collections.abc import Callable
 from dataclasses import replace
 
-from diolkos_lab.experiment.loads import UdpLoad
-from diolkos_lab.experiment.streams import HALVINGS
+from diolkos_lab.experiment.streams import HALVINGS, UdpLoad
 from diolkos_lab.run.guards import Distrust
 from diolkos_lab.run.opening import Lost, Measured
 from diolkos_lab.sut.sessions import Sessions
@@ -42,7 +41,7 @@ def measure(load: UdpLoad, _: Sessions | None, attempt: Callable[[UdpLoad], Meas
     # What got through where too much was sent is about what the path can carry.
     low, high, rate = 0.0, made[0].metrics["sent_rate"], made[0].metrics["throughput"]
     found: Measured | None = None
-    for _ in range(HALVINGS):
+    for _attempt in range(HALVINGS):
         if rate < LEAST:
             break
         made = at(rate)

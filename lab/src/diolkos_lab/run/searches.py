@@ -4,7 +4,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from diolkos_lab.experiment.loads import AnyLoad, LoadName, UdpLoad
+from diolkos_lab.experiment.loads import AnyLoad, LoadName
+from diolkos_lab.experiment.streams import UdpLoad
 from diolkos_lab.run import capacity, knee, opening
 from diolkos_lab.run.opening import Measured
 from diolkos_lab.sut.sessions import Sessions
