@@ -15,7 +15,9 @@ ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) -> None:
-    order = conduct.Order(HERE / "study_streams.toml", True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles/working")})
+    order = conduct.Order(
+        str(HERE / "study_streams.toml"), True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles/working")}
+    )
     result, summary = conduct.run(order, Silent())
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     assert [trial["distrust"] for trial in result.trials if trial["distrust"]] == [], "it went through the TUN device as IPv6"
