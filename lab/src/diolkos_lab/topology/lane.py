@@ -201,9 +201,8 @@ class Lane:
                 {"dst": "0.0.0.0/0", "gateway": str(at.s4[0].ip)},
             ],
         }
-        if (
-            not dual
-        ):  # a server of datagrams answers from the address that its route prefers, and not from the one it was asked at
+        if not dual:
+            # A server of datagrams answers from the address that its route prefers, not from the one that it was asked at.
             own = plan.LITERAL4 if self.shape.plat else plan.synthesized(self.shape.pref64, plan.LITERAL4)
             routes["server"][own.version == 4]["prefsrc"] = str(own)
         if dual:
