@@ -102,11 +102,12 @@ def test_a_system_is_listed_again_for_other_levels_and_not_for_the_same(tmp_path
     assert len(_study(tmp_path, "{ rules = [1, 2] }", again.format("[3]")).system) == 3
     with pytest.raises(UsageFault, match="natrules/dnat/ipv6/1 is listed twice with rules 2"):
         _study(tmp_path, "{ rules = [1, 2] }", again.format("[2, 3]"))
-    other_form = again.format("[2]") + 'forms = ["full"]\n'
+    other_form = again.format("[2]") + 'forms = ["quick"]\n'
     with pytest.raises(UsageFault, match="listed twice with rules 2"):
         _study(tmp_path, "{ rules = [1, 2] }", other_form)
     narrow = STUDY.replace('family = "ipv6"\nfactors', 'family = "ipv6"\nforms = ["quick"]\nfactors')
-    (tmp_path / "b.toml").write_text(narrow.replace("{factors}", "{ rules = [1, 2] }") + other_form)
+    full = again.format("[2]") + 'forms = ["full"]\n' + STUDY[STUDY.index("[form") :].replace("form.quick", "form.full")
+    (tmp_path / "b.toml").write_text(narrow.replace("{factors}", "{ rules = [1, 2] }") + full)
     both = document.read(tmp_path / "b.toml", Study)
     assert [subject.factors for subject in both.of_form("full").system] == [{}, {"rules": (2,)}]
 

@@ -5,6 +5,7 @@ Stages: systems → fit to start? → folder → set up → trials → summary �
 """
 
 import contextlib
+import hashlib
 import os
 import random
 import sys
@@ -22,6 +23,7 @@ from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import disturbance
 from diolkos_lab.run.conditions import Conditions, Skipped
+from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
@@ -45,9 +47,10 @@ class Order:
     out: Path | None = None
     seed: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+    form: FormName | None = None  # by name; without it `quick` says which
+    resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
-    form: FormName | None = None  # by name; without it `quick` says which
 
     @property
     def form_name(self) -> FormName:
@@ -91,17 +94,37 @@ def measure(order: Order, witness: Witness) -> Path:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "missing": _missing_rows(study, missing),
     }
-    begun = time.monotonic()
-    writer = folder.Writer(out, study, _resolved(found | resolvers), header)
+    writer = folder.Writer(out, study, resolved(found | resolvers), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, order) | dict(order.facts)
+    return carry_out(Planned(study, form, found, missing, seed, resolvers), writer, facts, witness)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """All that is known before the first lane is built."""
+
+    study: Study
+    form: Form
+    found: Mapping[str, lookup.Found]
+    missing: Sequence[lookup.Missing]
+    seed: int
+    resolvers: Mapping[str, lookup.Found]
+    kept: Kept = field(default_factory=Kept)
+
+
+def carry_out(planned: Planned, writer: folder.Writer, facts: dict[str, Any], witness: Witness) -> Path:
+    """From the lanes to the last trial. Returns the result folder. Leaves nothing on the host, however it ends."""
+    begun, out = time.monotonic(), writer.folder
+    part = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "next_block": planned.kept.next_block}
+    facts |= {"parts": [*facts.get("parts", []), part], "complete": False}
     writer.host(facts)
-    with (
-        contextlib.closing(writer),
-        conditions_of(study, form) as conditions,
-        Session(study, form, found, seed, resolvers, conditions) as session,
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(writer))
+        conditions = stack.enter_context(conditions_of(planned.study, planned.form))
+        session = Session(planned.study, planned.form, planned.found, planned.seed, planned.resolvers, conditions, planned.kept)
+        stack.enter_context(session)
         try:
-            witness.planned(study, session, missing, out)
+            witness.planned(planned.study, session, planned.missing, out)
             busy = disturbance.look()
             facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
             if busy.matters:
@@ -115,7 +138,7 @@ def measure(order: Order, witness: Witness) -> Path:
             witness.skipped(skipped)
             if session.empty:
                 raise MissingFault(
-                    f"the {order.form_name} form of {study.name} offers more than the generator can: {skipped[-1].reason}; "
+                    f"this form of {planned.study.name} offers more than the generator can: {skipped[-1].reason}; "
                     "choose a form with lower rates"
                 )
             for trial in session.trials():
@@ -123,15 +146,16 @@ def measure(order: Order, witness: Witness) -> Path:
                 witness.trial_done(trial, session)
             facts |= {
                 "counters": session.standing.counters,
+                "complete": True,
             }
         except Interrupted as interrupted:
             interrupted.add_note(
                 f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "
-                f"(`diolkos-lab report {out}` evaluates them)."
+                f"(`diolkos-lab report {out}` evaluates them, `diolkos-lab run --resume {out}` goes on)."
             )
             raise
         finally:
-            writer.host(facts | {"duration_s": round(time.monotonic() - begun, 1)})
+            writer.host(facts | {"duration_s": round(planned.kept.seconds + time.monotonic() - begun, 1)})
     return out
 
 
@@ -255,11 +279,20 @@ def require_root() -> None:
         raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
 
 
-def _resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
+def _digest(binary: Path | None) -> str | None:
+    """Tells two builds apart that call themselves the same version."""
+    if binary is None:
+        return None
+    with binary.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
     return {
         name: {
             "binary": str(system.binary) if system.binary else None,
             "version": system.version,
+            "sha256": _digest(system.binary),
             "definition": system.system.model_dump(mode="json", exclude_defaults=True),
         }
         for name, system in found.items()

@@ -19,8 +19,9 @@ def summarize(result: folder.Result) -> dict[str, Any]:
     found = gathered(result)
     samples = sampled(result, found)
     missing = result.header.get("missing", [])
+    merged = {"hosts": samples.hosts, "runs": samples.runs} if samples.runs > 1 else None
     kernel = {"kernel": result.host.get("kernel")}
-    found_rows = [{**row, **kernel} for row in rows.rows(result.study, samples)]
+    found_rows = [{**kernel, **row} for row in rows.rows(result.study, samples)]  # of merged runs, a row may have its own
     return {
         "format": FORMAT,
         "study": result.study.name,
@@ -33,6 +34,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "noise_floor": rows.noise_floor(result.study, samples),
         "missing": missing,
         "skipped": result.host.get("skipped") or [],
+        "merged": merged,
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
         "rows": found_rows,

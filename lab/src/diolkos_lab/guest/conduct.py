@@ -12,14 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab import conduct, summary
-from diolkos_lab.faults import Interrupted
+from diolkos_lab.faults import Interrupted, UsageFault
 from diolkos_lab.guest import count, timing
 from diolkos_lab.guest.preparing import prepare
 from diolkos_lab.samples import folder
 
 
-def run(order: conduct.Order, kernel: str, counting: bool, say: Callable[[str], None]) -> tuple[folder.Result, dict[str, Any]]:
+def run(
+    order: conduct.Order, kernel: str | None, counting: bool, say: Callable[[str], None]
+) -> tuple[folder.Result, dict[str, Any]]:
     """The result as read back and its summary. A guest leaves nothing on the host, however it ends."""
+    if not kernel:
+        raise UsageFault(
+            "--count-instructions: counts in a guest; say which kernel it boots with --kernel, such as --kernel 6.1"
+            if counting
+            else "--kernel: names no kernel; --kernel 6.1 is one"
+        )
+    if order.resume:
+        raise UsageFault(f"--resume {order.resume}: a run in a guest cannot be gone on with; leave --resume or --kernel out")
     prepared = prepare(order, kernel, say)
     try:
         if counting:

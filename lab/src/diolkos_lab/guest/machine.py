@@ -76,7 +76,8 @@ class Guest:
         self.results.mkdir(parents=True, exist_ok=True)
         settings = {
             "paths": "\n".join(str(path) for path in (self.clone, *self.visible)),
-            "modules": str(self.kernel.modules or ""),
+            # The guest looks for it before the host's root is its own, where absolute links lead nowhere.
+            "modules": str(self.kernel.modules.resolve()) if self.kernel.modules else "",
             "out": str(self.out or ""),
             "command": command,
         }

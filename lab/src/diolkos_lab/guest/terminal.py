@@ -35,15 +35,15 @@ def results(console: Console, result: folder.Result, summary: Mapping[str, Any])
 
 
 def _counts(entries: list[Mapping[str, Any]]) -> Table:
-    kernel = entries[0]["kernel"]
-    caption = f"instructions per packet of 1500 bytes over one TCP stream, Linux {kernel}; +: over the native path"
+    kernels = list(dict.fromkeys(str(entry["kernel"]) for entry in entries))
+    caption = f"instructions per packet of 1500 bytes over one TCP stream, Linux {', '.join(kernels)}; +: over the native path"
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, caption=caption)
     table.add_column("path")
     for heading in ("up", "+", "down", "+"):
         table.add_column(heading, justify="right", no_wrap=True)
     for entry in entries:
         cells = [text for way in ("up", "down") for text in (_number(entry.get(way)), _more(entry.get(f"{way}_over_native")))]
-        table.add_row(_path(entry), *cells)
+        table.add_row(_path(entry) + (f", Linux {entry['kernel']}" if len(kernels) > 1 else ""), *cells)
     return table
 
 

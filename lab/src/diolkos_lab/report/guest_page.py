@@ -52,11 +52,12 @@ def write(results: Results) -> Path:
 def of_instructions(results: Results, entries: list[dict[str, Any]]) -> Chapter:
     """The table; `+` is what a path takes more than native."""
     named = {instructions.subject(row.raw): row.cell for row in results.rows}
+    kernels = list(dict.fromkeys(str(entry["kernel"] or "unknown") for entry in entries))
     found = sorted(entries, key=lambda entry: order(named[instructions.subject(entry)]))
     heads = ["System", "Up", "Up, over native", "Down", "Down, over native", "Native", "Repetitions differ by"]
     table = Table(
         name="instructions",
-        caption=f"Instructions per packet of 1500 bytes, one TCP stream, Linux {entries[0]['kernel'] or 'unknown'}",
+        caption=f"Instructions per packet of 1500 bytes, one TCP stream, Linux {', '.join(kernels)}",
         heads=heads,
         lines=[_line(named[instructions.subject(entry)], entry) for entry in found],
         raw_heads=list(_RAW),

@@ -23,15 +23,22 @@ from diolkos_lab.topology import namespace, scratch
 
 
 class Standing(contextlib.ExitStack):
-    """Use as a context manager. `build` counts from 0, that of the warm-up."""
+    """Use as a context manager. `build` counts up, from that of the warm-up."""
 
     def __init__(
-        self, study: Study, form: Form, lanes: list[LaneCell], systems: Mapping[str, Found], resolvers: Mapping[str, Found]
+        self,
+        study: Study,
+        form: Form,
+        lanes: list[LaneCell],
+        systems: Mapping[str, Found],
+        resolvers: Mapping[str, Found],
+        build: int = 0,
     ) -> None:
+        """`build` is the number of the first one."""
         super().__init__()
         self.lanes = lanes
         self.stations: dict[LaneCell, Station] = {}
-        self.build = 0
+        self.build = build
         self._study, self._form = study, form
         self._systems, self._resolvers = systems, resolvers
         self._built = contextlib.ExitStack()
