@@ -17,6 +17,7 @@ from typing import Any
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
 from diolkos_lab.topology.place import HERE, Place
+from diolkos_lab.topology.wires import Joint, Wires
 
 IPV6_HEADER_MINUS_IPV4 = 20
 
@@ -36,10 +37,14 @@ class Shape:
 class Lane:
     """Namespaces and links of one system. Use as a context manager: leaving it removes everything."""
 
-    def __init__(self, name: str, shape: Shape) -> None:
+    def __init__(self, name: str, shape: Shape, wires: Wires | None = None) -> None:
+        """With `wires`, what is between the ends is on another machine."""
         self.name = name
         self.shape = shape
         self._polling: set[tuple[str, str]] = set()
+        self._wires = wires
+        self._between: Place = wires.far if wires else HERE
+        self._joints: list[list[Joint]] = []
         self.roles = ("client", "translator", "router", "server") if shape.hops == 2 else ("client", "router", "server")
         self._namespaces = {role: namespace.full_name(self.at(role).owner, name, role) for role in self.roles}
 
@@ -60,7 +65,12 @@ class Lane:
 
     def at(self, role: str) -> Place:
         """The machine that has the role's namespace."""
-        return HERE
+        return self._between if role in ("translator", "router") else HERE
+
+    @property
+    def is_split(self) -> bool:
+        """Does it cross two machines?"""
+        return self._between is not HERE
 
     def client_address(self, version: int) -> IPv4Address | IPv6Address:
         """The client's own address, IPv4 (which an IPv6-only access of one hop does not have) or IPv6."""
@@ -71,7 +81,8 @@ class Lane:
         return (plan.A4 if self.shape.hops == 1 else plan.B4)[0].ip
 
     def remove(self) -> None:
-        HERE.remove(list(self._namespaces.values()))
+        for place in dict.fromkeys((self._between, HERE)):
+            place.remove([name for role, name in self._namespaces.items() if self.at(role) is place])
 
     def default_route(self, role: str, device: str, mtu: int) -> None:
         """IPv4 default route into a translator's device, with an MTU that no packet outgrows when it becomes IPv6."""
@@ -148,7 +159,11 @@ class Lane:
             route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
 
     def _link(self, near: str, far: str, near_device: str, far_device: str) -> None:
-        """A veth pair, created inside the namespaces: no device of it ever appears on the host."""
+        """A veth pair, created inside the namespaces: no device of it ever appears on the host. Or a cable."""
+        if self._wires and self.at(near) is not self.at(far):
+            ends, names = ((near, near_device), (far, far_device)), (self._namespaces[near], self._namespaces[far])
+            self._joints.append(self._wires.join(self.name, *ends, names, self.shape.mtu))
+            return
         with self._netlink(near) as route:
             route.link(
                 "add",
@@ -177,6 +192,13 @@ class Lane:
                     address, _, length = str(interface).partition("/")
                     route.addr("add", index=index, address=address, prefixlen=int(length))
                 route.link("set", index=index, state="up")
+        for joints in self._joints:
+            for mine, other in (joints, joints[::-1]):
+                with self._netlink(mine.role) as route:
+                    index = route.link_lookup(ifname=mine.device)[0]
+                    for interface in assign[other.role, other.device]:
+                        neighbour = str(interface).partition("/")[0]
+                        route.neigh("add", dst=neighbour, lladdr=other.address, ifindex=index, state="permanent")
 
     def _routes(self, near: str) -> None:
         dual = not self.shape.ipv6_only
