@@ -68,11 +68,16 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)] = None,
     diolkos: Diolkos = None,
     path: Paths = None,
+    router: Annotated[
+        str | None, typer.Option(metavar="USER@HOST", help="Machine that has what is between client and server, over SSH.")
+    ] = None,
+    nics: Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")] = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import conduct, screen
+    from diolkos_lab.run.router import wanted
 
-    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path))
+    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path), wanted(router, nics))
     with screen.Screen(console) as witness:
         result, summary = conduct.run(order, witness)
     screen.results(console, summary)
@@ -202,13 +207,16 @@ def doctor(json: Json = False) -> None:
 
 
 @app.command()
-def clean() -> None:
-    """Remove what a lab that was killed has left: its namespaces and what still runs in them."""
+def clean(
+    router: Annotated[str | None, typer.Option(metavar="USER@HOST", help="Clean that machine instead, over SSH.")] = None,
+) -> None:
+    """Remove what a lab that was killed has left: its namespaces and what still runs in them. NICs are given back."""
     from diolkos_lab import conduct
+    from diolkos_lab.run import router as other
     from diolkos_lab.topology import leftovers
 
     conduct.require_root()
-    removed = leftovers.clean()
+    removed = other.clean(router) if router else leftovers.clean()
     if removed:
         what = (
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"

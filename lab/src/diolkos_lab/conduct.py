@@ -20,13 +20,15 @@ from diolkos_lab import studies, summary
 from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
-from diolkos_lab.run import disturbance
+from diolkos_lab.run import disturbance, router
+from diolkos_lab.run.router import Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.samples import folder, host
+from diolkos_lab.samples import folder, host, host_far
 from diolkos_lab.sut import definition, lookup
 from diolkos_lab.topology import leftovers
+from diolkos_lab.topology.wires import Wires
 
 NATIVE = "native"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -42,6 +44,7 @@ class Order:
     out: Path | None = None
     seed: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+    router: Wanted | None = None  # another machine, which has what is between the ends
 
 
 class Witness(Protocol):
@@ -55,10 +58,20 @@ class Witness(Protocol):
 
 def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
+    if order.router:
+        require_root()
+        with contextlib.closing(order.router.connect()) as wires:
+            return _run(order, witness, wires)
+    return _run(order, witness, None)
+
+
+def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Result, dict[str, Any]]:
     study = studies.load(order.study)
-    found, missing = choose(study, order)
+    found, missing = choose(study, order, wires)
     study = limited(study, found, order.only)
-    form = chosen_form(study, order)
+    form, left_out = chosen_form(study, order), []
+    if wires:
+        study, form, left_out = router.without_obstacles(study, form, found)
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, order.paths)
     leftovers.clean()
@@ -73,8 +86,10 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     begun = time.monotonic()
     writer = folder.Writer(out, study, _resolved(found | resolvers), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
+    if wires:
+        facts |= {"router": host_far.facts(wires.far), "nics": wires.nics.model_dump(), "left_out": left_out}
     writer.host(facts)
-    with contextlib.closing(writer), Session(study, form, found, seed, resolvers) as session:
+    with contextlib.closing(writer), Session(study, form, found, seed, resolvers, wires) as session:
         try:
             witness.planned(study, session, missing, out)
             busy = disturbance.look()
@@ -111,7 +126,7 @@ def chosen_form(study: Study, order: Order) -> Form:
     return study.form[name]
 
 
-def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
+def choose(study: Study, order: Order, wires: Wires | None = None) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
     """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
     systems = definition.load_all()
     named = list(dict.fromkeys(subject.system for subject in study.system))
@@ -129,7 +144,8 @@ def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lo
     for name in named:
         if order.only and name not in (*order.only, NATIVE):
             continue
-        looked = lookup.find(systems[name], order.paths)
+        datapaths = [subject.datapath for subject in study.system if subject.system == name]
+        looked = router.find(systems[name], order.paths, wires, datapaths)
         if isinstance(looked, lookup.Found):
             found[name] = looked
         elif name in order.only:

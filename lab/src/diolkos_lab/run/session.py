@@ -17,12 +17,14 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
+from diolkos_lab.run.far_host import split_roles
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
 from diolkos_lab.run.procedure import carried_out
@@ -31,6 +33,7 @@ from diolkos_lab.run.station import Station
 from diolkos_lab.run.sweep import Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.topology.wires import Wires
 
 TRIES = 3  # of a trial in its block, until guards do not object
 WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
@@ -40,13 +43,19 @@ class Session(contextlib.ExitStack):
     """Use as a context manager; then iterate over `trials()` once."""
 
     def __init__(
-        self, study: Study, form: Form, systems: Mapping[str, Found], seed: int, resolvers: Mapping[str, Found] | None = None
+        self,
+        study: Study,
+        form: Form,
+        systems: Mapping[str, Found],
+        seed: int,
+        resolvers: Mapping[str, Found] | None = None,
+        wires: Wires | None = None,
     ) -> None:
-        """`resolvers` holds the systems that serve names on the paths of others."""
+        """`resolvers` holds the systems that serve names on the paths of others; `wires` lead to the router's machine."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
-        self.standing = Standing(study, form, self.lanes, systems, resolvers or {})
+        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, wires)
         self.block = 0
         self._study = study
         self._every = trial_cells(form, self.lanes)
@@ -87,9 +96,9 @@ class Session(contextlib.ExitStack):
     @property
     def seats(self) -> dict[str, dict[str, int | None]]:
         """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
-        cpus = sorted(os.sched_getaffinity(0))
+        cpus, who = sorted(os.sched_getaffinity(0)), split_roles if self.standing.is_split else roles
         placements = [load.placement for _, load in self._sweeps] + [part.placement for _, _, part in self._procedures]
-        return {placement: vars(roles(placement, cpus)) for placement in placements}
+        return {placement: vars(who(placement, cpus)) for placement in placements}
 
     def generators(self) -> list[dict[str, Any]]:
         """How fast the packet generator and its sink are when nothing is between them, for every kind of curve of the run:
@@ -135,6 +144,8 @@ class Session(contextlib.ExitStack):
         self.block = block
         if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
             self.standing.anew(self.lanes if planned else list(dict.fromkeys(cell.lane for cell in wanted)))
+        if self.standing.is_back():
+            self.standing.anew(self.lanes)
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
@@ -178,9 +189,12 @@ class Session(contextlib.ExitStack):
         self._trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        return replace(
-            self.stations[cell.lane].measure(cell, block, order), build=self.standing.build if self.form.build_blocks else None
-        )
+        station = self.stations.get(cell.lane)
+        if station is None:  # the router's machine is away
+            return Trial(
+                block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=self.standing.away
+            )
+        return replace(station.measure(cell, block, order), build=self.standing.build if self.form.build_blocks else None)
 
     def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""

@@ -20,13 +20,21 @@ from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.station import Station, Surroundings
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch
+from diolkos_lab.topology.far.connection import Gone
+from diolkos_lab.topology.wires import Wires
 
 
 class Standing(contextlib.ExitStack):
     """Use as a context manager. `build` counts from 0, that of the warm-up."""
 
     def __init__(
-        self, study: Study, form: Form, lanes: list[LaneCell], systems: Mapping[str, Found], resolvers: Mapping[str, Found]
+        self,
+        study: Study,
+        form: Form,
+        lanes: list[LaneCell],
+        systems: Mapping[str, Found],
+        resolvers: Mapping[str, Found],
+        wires: Wires | None = None,
     ) -> None:
         super().__init__()
         self.lanes = lanes
@@ -34,6 +42,7 @@ class Standing(contextlib.ExitStack):
         self.build = 0
         self._study, self._form = study, form
         self._systems, self._resolvers = systems, resolvers
+        self._wires = wires
         self._built = contextlib.ExitStack()
         self._around: Surroundings | None = None
         self._counted: dict[LaneCell, Counter[str]] = {}
@@ -42,22 +51,45 @@ class Standing(contextlib.ExitStack):
         """Build every lane and start every system, one after the other; yields each station when it is done."""
         self.callback(namespace.remove_own)
         folder = self.enter_context(scratch.folder())
+        if self._wires:
+            self.enter_context(self._wires)
         cpus = tuple(sorted(os.sched_getaffinity(0)))
         objects = servers.write_objects(self._form.load, folder)
         calm = Calm(int(self._study.guards.foreign_cpu_share * len(cpus)))
         threads = tuple(softirq_threads())
-        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, threads, calm)
+        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, threads, calm, self._wires)
         self.enter_context(self._built)
         yield from self._set_up(self.lanes)
 
     def anew(self, lanes: Collection[LaneCell]) -> None:
-        """Take all lanes down and build these again. A system that did not start before gets another chance."""
+        """Take all lanes down and build these again. A system that did not start before gets another chance.
+
+        None stands where the router's machine went away.
+        """
         self._counted = self._count()
         self.stations.clear()
         self._built.close()
         self.build += 1
-        for _ in self._set_up(lanes):
-            pass
+        try:
+            for _ in self._set_up(lanes):
+                pass
+        except Gone:
+            self.stations.clear()
+            self._built.close()
+
+    @property
+    def away(self) -> str:
+        """Why no lane stands."""
+        far = self._wires.far if self._wires else None
+        return f"the router's machine {far.host} went away: {far.gone}" if far else "it could not be built"
+
+    @property
+    def is_split(self) -> bool:
+        return self._wires is not None
+
+    def is_back(self) -> bool:
+        """Had the router's machine gone away, and can it be reached again? Then all lanes have to be built anew."""
+        return self._wires is not None and self._wires.revive()
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

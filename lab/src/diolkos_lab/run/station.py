@@ -26,6 +26,7 @@ from diolkos_lab.run import guards, opening
 from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
+from diolkos_lab.run.far_host import FarHost, FarSeats, objections, window_of
 from diolkos_lab.run.placement import Seats
 from diolkos_lab.run.searches import SEARCHES
 from diolkos_lab.run.trial import Trial
@@ -36,6 +37,7 @@ from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.precedence import go_first
 from diolkos_lab.topology.process import Process, first_to_end, run_to_end
+from diolkos_lab.topology.wires import Wires
 
 PATIENCE_S = 5.0  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
@@ -53,6 +55,7 @@ class Surroundings:
     cpus: tuple[int, ...]
     softirq_threads: tuple[int, ...]
     calm: Calm = field(default_factory=Calm)
+    wires: Wires | None = None  # to the router's machine
 
     @property
     def load_cpu(self) -> int | None:
@@ -77,7 +80,7 @@ class Station:
             plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
         )
         self.cell = cell
-        self.lane = Lane(cell.name, shape)
+        self.lane = Lane(cell.name, shape, around.wires)
         self.failure: str | None = None
         self.given_up = False
         self._around = around
@@ -88,14 +91,15 @@ class Station:
         self._far_end: FarEnd | None = None
         self._answers: RightAnswers | None = None
         self._windows: dict[str, Window] = {}
-        self._seats = Seats(self.lane, around.cpus, self._folder)
+        self._far = FarHost(around.wires.far) if around.wires else None
+        self._seats = FarSeats(around.cpus) if self._far else Seats(self.lane, around.cpus, self._folder)
         self._failed_starts = 0
         self._serial = 0
 
     def __enter__(self) -> "Station":
         self.lane.__enter__()
         try:
-            self._windows = {role: Window(self.lane.namespace(role)) for role in self.lane.roles}
+            self._windows = {role: window_of(self.lane.at(role), self.lane.namespace(role)) for role in self.lane.roles}
             self._far_end = FarEnd(self.cell.name, self.lane, self._windows["server"], self._folder, self._around.load_cpu)
             self._far_end.start(self._loads, self._around.objects, self._system.records)
             if any(registry.LOADS[load.name].counted_by == "authority" for load in self._loads):
@@ -125,6 +129,8 @@ class Station:
 
     def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
         """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
+        if self._far:  # the sink cannot stand on another machine
+            return None
         first = self.lane.namespace(self.lane.roles[1])
         version, target = (6, plan.SERVER6) if family == "ipv6" else (4, plan.SERVER4)
         source = self.lane.client_address(version)
@@ -204,6 +210,7 @@ class Station:
         system_before, threads_before = self._system_cpu_s(), self._threads_cpu_s()
         net_before = self._read_windows()
         own_before = self._own_cpu_s()
+        far_before, far_own_before = self._read_far()
         before = HostCounters.read()
         client = Process(
             self.lane.namespace("client"),
@@ -220,6 +227,7 @@ class Station:
         finally:
             client.kill()
         after = HostCounters.read()
+        far_after, far_own_after = self._read_far()
         own = self._own_cpu_s() - own_before + client.usage_s
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
         system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
@@ -232,12 +240,16 @@ class Station:
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
-        costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s))
+        distrust, far_busy_s = guards.judge(evidence, self._around.guards, self._around.topology), 0.0
+        if self._far and far_before and far_after:
+            far_own_s, far_busy_s = far_own_after - far_own_before, far_after.busy_s - far_before.busy_s
+            distrust += objections(evidence, self._far, far_before, far_after, far_own_s, self._around.guards)
+        costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s + far_busy_s))
         if (slow := guards.slow_share(evidence)) is not None:
             costs["slow_share"] = slow
         if guards.limited_by_authority(evidence, self._around.guards):
             reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
-        return reading, guards.judge(evidence, self._around.guards, self._around.topology), costs
+        return reading, distrust, costs
 
     def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
         """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
@@ -331,7 +343,7 @@ class Station:
         return {role: window.read() for role, window in self._windows.items()}
 
     def _system_cpu_s(self) -> float:
-        return sum(cpu_time_s(process.pid) for process in self._system.processes)
+        return sum(process.cpu_s() for process in self._system.processes)
 
     def _threads_cpu_s(self) -> float:
         return sum(cpu_time_s(pid) for pid in self._seats.threads)
@@ -341,7 +353,12 @@ class Station:
         assert self._far_end
         threads = [*self._around.softirq_threads, *self._seats.threads, *self._seats.sink_threads]
         pids = [*(process.pid for process in self._far_end.processes), *threads]
-        return time.process_time() + self._system_cpu_s() + sum(cpu_time_s(pid) for pid in pids)
+        system_s = 0.0 if self._far else self._system_cpu_s()
+        return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
+
+    def _read_far(self) -> tuple[HostCounters | None, float]:
+        """The router's machine, where there is one, and the CPU time there of all that belongs to the measurement."""
+        return (self._far.read(), self._system_cpu_s() + self._far.threads_s()) if self._far else (None, 0.0)
 
     def _authority_rate(self, load: AnyLoad) -> float | None:
         """Asked for once, when the first load needs it."""

@@ -110,7 +110,7 @@ class RunningProgram:
         if not self.found.system.counters or self.process is None:
             return {}
         command = [fill(word, self._values) for word in self.found.system.counters]
-        with contextlib.suppress(OSError, TimeoutError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(Fault, OSError, ValueError, KeyError, TypeError):
             status, text = self._at.run_to_end(self.place, command, self._folder / "counters", patience_s=2.0)
             if status == 0:
                 return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}

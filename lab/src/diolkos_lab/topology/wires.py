@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The links between the tester's NICs and the router's, shared by all lanes.
 
-All lanes stand at once and have the same addresses, but there is one cable each to the client's and to the server's side. So the
+All lanes stand at once and have the same addresses, but there is one cable to the client's side and one to the server's. The
 NICs are in a namespace of their own on both machines, and every lane gets a macvlan device on each end: Ethernet addresses tell
 lanes apart, frames stay as long as they are, and switches need no setting. Each end knows the address of the other (permanent
 neighbours), so nobody asks in the hearing of all lanes. Both machines and all lanes pay for macvlan alike, the native path too.
@@ -53,6 +53,9 @@ class Wires:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.far.close()
         namespace.remove([self._trunk(HERE)])
 

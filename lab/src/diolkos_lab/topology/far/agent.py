@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The lab's half on the router's machine. `connection` sends this file and `keeping` over SSH, and python3 there runs them.
 
-It needs Linux, Python 3.8 with its standard library, iproute2, util-linux, and ethtool for offloads. Orders come in on standard
-input, one JSON object a line; answers and the ends of processes go out on standard output. When the tester goes away, by the end
-of the input or because nothing is heard for `SILENCE_S`, the agent removes all that it made and gives the NICs back.
+It needs Linux, Python 3.8 with its standard library, iproute2, util-linux, and ethtool for offloads. Orders come in on
+standard input, one JSON object a line; answers and the ends of processes go out on standard output. When the tester goes
+away, by the end of the input or because nothing is heard for `SILENCE_S`, the agent removes all that it made and gives the
+NICs back.
 
 Stages: orders → namespaces, files, processes, counters → everything removed.
 """

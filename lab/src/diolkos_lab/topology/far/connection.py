@@ -63,7 +63,7 @@ class Connection:
         self._number = 0
         self._order, self._state = threading.Lock(), threading.Lock()
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        modules = {module.__name__: Path(module.__file__).read_text() for module in (keeping, agent)}
+        modules = {module.__name__: Path(str(module.__file__)).read_text() for module in (keeping, agent)}
         source = json.dumps(modules).encode()
         program = PROGRAM.format(length=len(source), agent=agent.__name__)
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
