@@ -31,6 +31,7 @@ class RunningSystem:
         self.lane = lane
         self.datapath: Datapath = found.system.datapath[subject.datapath]
         self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)  # its programs' own folders may be on another machine
         names = self._names()
         self.programs = tuple(
             RunningProgram(found, datapath, lane, folder / datapath.place, names)

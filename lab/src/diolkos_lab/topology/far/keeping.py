@@ -154,9 +154,10 @@ def clean() -> dict[str, list[Any]]:
 
 def take(device: str, where: str, owner: int) -> None:
     """Move a NIC that nobody uses into the namespace, up. Its state is kept in the scratch folder of `owner`."""
-    found = [each for each in json.loads(ip("-json", "address")) if each["ifname"] == device]
+    every = json.loads(ip("-json", "address"))
+    found = [each for each in every if each["ifname"] == device]
     if not found:
-        names = ", ".join(name for name in sorted(os.listdir("/sys/class/net")) if name != "lo") or "none"
+        names = ", ".join(each["ifname"] for each in every if each["ifname"] != "lo") or "none"
         raise Refused(f'there is no NIC "{device}"; there are {names}')
     flags, link = found[0].get("flags", ()), found[0].get("link_type")
     if link != "ether":
