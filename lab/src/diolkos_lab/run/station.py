@@ -242,7 +242,8 @@ class Station:
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
         distrust, far_busy_s = guards.judge(evidence, self._around.guards, self._around.topology), 0.0
         if self._far and far_before and far_after:
-            far_own_s, far_busy_s = far_own_after - far_own_before, far_after.busy_s - far_before.busy_s
+            far_own_s = far_own_after - far_own_before
+            far_busy_s = far_after.busy_s - far_before.busy_s if self._far.has_own_cpus else 0.0
             distrust += objections(evidence, self._far, far_before, far_after, far_own_s, self._around.guards)
         costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s + far_busy_s))
         if (slow := guards.slow_share(evidence)) is not None:
@@ -353,7 +354,7 @@ class Station:
         assert self._far_end
         threads = [*self._around.softirq_threads, *self._seats.threads, *self._seats.sink_threads]
         pids = [*(process.pid for process in self._far_end.processes), *threads]
-        system_s = 0.0 if self._far else self._system_cpu_s()
+        system_s = 0.0 if self._far and self._far.has_own_cpus else self._system_cpu_s()
         return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
 
     def _read_far(self) -> tuple[HostCounters | None, float]:

@@ -29,6 +29,7 @@ def facts(place: There) -> dict[str, Any]:
     return {
         "reached_as": place.host,
         "hostname": node or None,
+        "is_this_kernel": place.is_this_kernel,
         "kernel": release,
         "kernel_build": build,
         "architecture": machine,

@@ -56,6 +56,7 @@ class Agent:
             "scratch": scratch(self._pid),
             "python": platform.python_version(),
             "uname": list(os.uname()),
+            "boot": self.read(["/proc/sys/kernel/random/boot_id"])[0],
             "cpus": sorted(os.sched_getaffinity(0)),
             "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
             "tick_s": 1 / os.sysconf("SC_CLK_TCK"),
