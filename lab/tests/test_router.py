@@ -153,8 +153,16 @@ def test_a_lab_that_was_killed_leaves_nothing_over_there_and_clean_gives_its_own
         (lambda hosts: hosts.know((hosts.folder / "user.pub").read_text()), [], "is another one than before"),
         (lambda hosts: (hosts.folder / "user").unlink(), [], "lets nobody in by that name"),
         (lambda hosts: hosts.stop_server(), [], "cannot be reached over SSH"),
-        (lambda hosts: hosts.ip(hosts.other, "link", "delete", "rsr"), [], 'root@router: there is no NIC "rsr"; there are '),
-        (lambda hosts: hosts.ip(hosts.tester, "link", "delete", "tcl"), [], 'this machine: there is no NIC "tcl"; there are '),
+        (
+            lambda hosts: hosts.ip(hosts.other, "link", "set", "rsr", "name", "other"),
+            [],
+            'root@router: there is no NIC "rsr"; there are ',
+        ),
+        (
+            lambda hosts: hosts.ip(hosts.tester, "link", "set", "tcl", "name", "other"),
+            [],
+            'this machine: there is no NIC "tcl"; there are ',
+        ),
         (
             lambda hosts: hosts.ip(hosts.other, "address", "add", "192.0.2.9/32", "dev", "rcl"),
             [],

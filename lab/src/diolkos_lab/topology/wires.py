@@ -40,6 +40,7 @@ class Wires:
     def __init__(self, nics: Nics, connect: Callable[[], There]) -> None:
         self.nics = nics
         self._connect = connect
+        self._joined = 0
         self.far = connect()
 
     def __enter__(self) -> "Wires":
@@ -80,7 +81,8 @@ class Wires:
             place: Place = HERE if here else self.far
             pair = self.nics.tester if here else self.nics.router
             nic = pair.client if near[0] == "client" else pair.server
-            address = _ethernet_address(lane, role, device, place.owner)
+            self._joined += 1
+            address = _ethernet_address(f"{lane}/{role}/{self._joined}", place.owner)
             add = ["link", "add", "link", nic, "name", device, "netns", name, "address", address]
             _ip(place, ["-n", self._trunk(place), *add, "mtu", str(mtu), "type", "macvlan", "mode", "private"])
             joints.append(Joint(role, device, address))
@@ -119,9 +121,9 @@ class Wires:
             time.sleep(0.1)
 
 
-def _ethernet_address(lane: str, role: str, device: str, owner: namespace.Owner) -> str:
-    """One of its own for each end, locally administered."""
-    digest = hashlib.blake2s(f"{lane}/{role}/{device}/{owner.pid}/{owner.started}".encode(), digest_size=5).digest()
+def _ethernet_address(end: str, owner: namespace.Owner) -> str:
+    """One of its own for each end of each build, locally administered: a device that was removed keeps its for a while."""
+    digest = hashlib.blake2s(f"{end}/{owner.pid}/{owner.started}".encode(), digest_size=5).digest()
     return ":".join(f"{byte:02x}" for byte in (2, *digest))
 
 

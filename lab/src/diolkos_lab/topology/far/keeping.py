@@ -167,22 +167,37 @@ def take(device: str, where: str, owner: int) -> None:
         how = f"it has the address {used[0]}" if used else f"it belongs to {found[0]['master']}"
         raise Refused(f'the NIC "{device}" is in use: {how}; name one that nobody uses, or free it first')
     with open(os.path.join(scratch(owner), f"nic-{device}"), "w") as file:
-        file.write("up" if "UP" in flags else "down")
+        file.write(f"{'up' if 'UP' in flags else 'down'} {_home()}")
     ip("link", "set", "dev", device, "netns", where)
     ip("-n", where, "link", "set", "dev", device, "up")
 
 
 def give_back(where: str) -> None:
-    """Move the NICs of a namespace to the caller's, up where they were up when they were taken."""
+    """Move the NICs of a namespace to where they were taken from, up where they were up then."""
+    pid, begun = where.split("-")[1:3]
     with contextlib.suppress(OSError, ValueError):
         for link in json.loads(ip("-n", where, "-json", "link")):
             name = link["ifname"]
-            if name != "lo":
-                ip("-n", where, "link", "set", "dev", name, "netns", str(os.getpid()))
-                pid, begun = where.split("-")[1:3]
-                note = os.path.join(tempfile.gettempdir(), f"{PREFIX}-{pid}-{begun}", f"nic-{name}")
-                with contextlib.suppress(OSError), open(note) as file:
-                    ip("link", "set", "dev", name, file.read())
+            if name == "lo":
+                continue
+            state, home = "down", ""
+            note = os.path.join(tempfile.gettempdir(), f"{PREFIX}-{pid}-{begun}", f"nic-{name}")
+            with contextlib.suppress(OSError), open(note) as file:
+                state, _, home = file.read().partition(" ")
+            home = home if os.path.exists(os.path.join(NETNS, home)) else ""
+            ip("-n", where, "link", "set", "dev", name, "netns", home or str(os.getpid()))
+            ip(*(["-n", home] if home else []), "link", "set", "dev", name, state)
+
+
+def _home() -> str:
+    """Name of the namespace that this process is in; empty where it has none, as that of the machine."""
+    here = os.stat("/proc/self/ns/net")
+    for name in os.listdir(NETNS) if os.path.isdir(NETNS) else []:
+        with contextlib.suppress(OSError):
+            there = os.stat(os.path.join(NETNS, name))
+            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+                return name
+    return ""
 
 
 def without_carrier(devices: Sequence[str], where: str) -> list[str]:
