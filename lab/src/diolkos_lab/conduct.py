@@ -69,7 +69,8 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
     study = studies.load(order.study)
     found, missing = choose(study, order, wires)
     study = limited(study, found, order.only)
-    form, left_out = chosen_form(study, order), []
+    form = chosen_form(study, order)
+    left_out: list[dict[str, str]] = []
     if wires:
         study, form, left_out = router.without_obstacles(study, form, found)
     require_fit(study, form)

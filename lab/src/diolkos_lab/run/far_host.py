@@ -7,6 +7,7 @@ Its CPUs belong to the system under test alone: neither the client nor the serve
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from diolkos_lab.experiment.definition import Guards, Topology
 from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.run import guards
 from diolkos_lab.run.counters import NAMES, HostCounters, NetCounters, Window, net_counters, parse_host
@@ -41,7 +42,8 @@ class FarHost:
         self._threads: list[int] = place.connection.order("softirq_threads")
 
     def read(self) -> HostCounters:
-        return parse_host(*self.place.connection.order("counters"), tick_s=self.place.hello["tick_s"])
+        stat, softnet, realtime_s, monotonic_s = self.place.connection.order("counters")
+        return parse_host(stat, softnet, realtime_s, monotonic_s, self.place.hello["tick_s"])
 
     def threads_s(self) -> float:
         """CPU time of the kernel threads that handle packets when interrupts alone cannot."""
@@ -49,7 +51,7 @@ class FarHost:
 
 
 def objections(
-    evidence: guards.Evidence, far: FarHost, before: HostCounters, after: HostCounters, own_s: float, limits: guards.Guards
+    evidence: guards.Evidence, far: FarHost, before: HostCounters, after: HostCounters, own_s: float, limits: Guards
 ) -> list[guards.Distrust]:
     """What the guards of the CPU say of the router's machine. `own_s` is CPU time of the system under test and of packets."""
     if not far.has_own_cpus:
@@ -65,7 +67,7 @@ def objections(
     )
     found = []
     for guard in LOOKED_AT:
-        if detail := guard(there, limits, guards.Topology()):
+        if detail := guard(there, limits, Topology()):
             found.append(guards.Distrust(guard.__name__.replace("_", "-"), f"{far.place.host}: {detail}"))
     return found
 

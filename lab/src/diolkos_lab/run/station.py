@@ -219,10 +219,9 @@ class Station:
             self._folder / "client-errors",
             cpu=load_cpu,
         )
-        if load.counted_by == "sink":
-            with contextlib.suppress(OSError):  # it has ended already, and will say why
-                go_first(client.pid)
         try:
+            if load.counted_by == "sink":
+                self._let_go_first(client)
             self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
@@ -251,6 +250,11 @@ class Station:
         if guards.limited_by_authority(evidence, self._around.guards):
             reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
         return reading, distrust, costs
+
+    @staticmethod
+    def _let_go_first(client: Process) -> None:
+        with contextlib.suppress(OSError):  # it has ended already, and will say why
+            go_first(client.pid)
 
     def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
         """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
