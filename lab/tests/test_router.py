@@ -111,7 +111,7 @@ def test_a_study_runs_over_two_machines_and_gives_the_nics_back(hosts: TwoHosts)
 
 def test_the_router_that_goes_away_ends_its_trials_with_their_reason_and_is_used_again_when_it_is_back(hosts: TwoHosts) -> None:
     out = hosts.folder / "out"
-    study = _study(hosts, NATIVE, blocks=40)
+    study = _study(hosts, NATIVE.replace("[form.quick]", "[form.quick]\ntime_budget_s = 60"), blocks=8)
     arguments = ["run", str(study), "--quick", "--router", USER, "--nics", str(hosts.folder / "nics.toml"), "--out", str(out)]
     running = subprocess.Popen(hosts.command(*arguments), env=hosts.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:

@@ -81,7 +81,11 @@ class Standing(contextlib.ExitStack):
     def away(self) -> str:
         """Why no lane stands."""
         far = self._wires.far if self._wires else None
-        return f"the router's machine {far.host} went away: {far.gone}" if far else "it could not be built"
+        return (
+            f"the router's machine {far.host} went away: {far.gone or 'it is not yet what it was'}"
+            if far
+            else "it could not be built"
+        )
 
     @property
     def is_split(self) -> bool:

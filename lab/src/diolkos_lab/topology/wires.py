@@ -24,6 +24,9 @@ from diolkos_lab.topology.place import HERE, Place
 
 CARRIER_S = 15.0  # a link of 10 Gbit/s may take this long to come up
 
+RETURN_S = 10.0  # before each block, for a machine that went away
+RETRY_S = 0.5
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -41,6 +44,7 @@ class Wires:
         self.nics = nics
         self._connect = connect
         self._joined = 0
+        self._is_ready = True
         self.far = connect()
 
     def __enter__(self) -> "Wires":
@@ -61,17 +65,22 @@ class Wires:
         namespace.remove([self._trunk(HERE)])
 
     def revive(self) -> bool:
-        """Reach the router again where it had gone away; True where lanes have to be built anew."""
-        if self.far.gone is None:
+        """Reach the router again where it had gone away; True where lanes have to be built anew. Waits a while for it."""
+        if self._is_ready and self.far.gone is None:
             return False
-        self.far.close()
-        try:
-            self.far = self._connect()
-            self._take_there()
-            self._wait_for_carrier()
-        except Fault:
-            return False
-        return True
+        self._is_ready, end = False, time.monotonic() + RETURN_S
+        while True:
+            self.far.close()
+            try:
+                self.far = self._connect()
+                self._take_there()
+                self._wait_for_carrier()
+                self._is_ready = True
+                return True
+            except (Fault, OSError):  # not yet, or what it had before is not yet removed
+                if time.monotonic() > end:
+                    return False
+                time.sleep(RETRY_S)
 
     def join(self, lane: str, near: tuple[str, str], far: tuple[str, str], names: tuple[str, str], mtu: int) -> list[Joint]:
         """Make a link between roles on both machines. `names` are their namespaces, in the order of `near` and `far`."""
