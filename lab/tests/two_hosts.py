@@ -85,7 +85,7 @@ class TwoHosts:
     def stop_server(self) -> None:
         if self._server:
             self._server.terminate()
-            self._server.communicate()
+            self._server.wait()  # not for the end of its output, which sessions keep open
             self._server = None
 
     def sessions(self) -> list[int]:
