@@ -69,7 +69,8 @@ test: root setup build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
-	@echo "== pytest lab/tests"; $(PYTEST) lab/tests
+	@echo "== pytest lab/tests, those that need no network"; $(PYTEST) -n $(shell nproc) --dist worksteal -m "not root" lab/tests
+	@echo "== pytest lab/tests, those in networks of their own"; $(PYTEST) -m root lab/tests
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
 	@$(AS_ROOT) $(PYTHON) .ci/e2e.py --jobs $(E2E_JOBS)

@@ -44,6 +44,10 @@ def test_usage_faults_exit_2(tmp_path: Path) -> None:
         done := _lab("run", "clat", "--diolkos", tmp_path / "nothing")
     )
     assert done.returncode == 2
+    for form, others in (("quick", "--form full is another"), ("", "has no never form: run it with --quick")):
+        options = [*(["--quick"] if form else []), "--form", "full" if form else "never"]
+        assert others in _one_sentence(done := _lab("run", SMALL, "--diolkos", sys.executable, *options))
+        assert done.returncode == 2
     assert "has no full form: run it with --quick" in _one_sentence(done := _lab("run", SMALL, "--diolkos", sys.executable))
     assert done.returncode == 2
     assert _lab("bogus").returncode == 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diolkos_lab.experiment.definition import Guards, Topology
-from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad
+from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad, UdpLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import TICK_S, Device, NetCounters, difference
@@ -102,6 +102,7 @@ def test_undisturbed_trials_are_trusted() -> None:
         ("steal", {"steal_s": 0.1}),
         ("foreign-cpu", {"busy_s": 2.0}),
         ("clock-jump", {"clock_jump_s": -3600.0}),
+        ("stopped", {"still_s": 10.3}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, pace_error=-0.02)}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, behind_s=0.02)}),
         ("stall", {**vars(LIGHT), "reading": replace(LIGHT.reading, stalls_s=(0.0003, 0.004))}),
@@ -170,6 +171,16 @@ def test_receiver_above_link_rate() -> None:
     """The rule that a published study lacked: what is faster than the link was never received."""
     assert _names(TCP, Topology(link_rate=1e9)) == ["link-rate"]
     assert _names(TCP, Topology(link_rate=1e10)) == []
+
+
+def test_datagrams_are_judged_by_what_arrived() -> None:
+    """A sender may write more than the link carries; a receiver cannot get it. A busy generator is no reason for distrust."""
+    metrics = {"throughput": 8e9, "sent_rate": 2e10, "loss": 0.6, "socket_loss": 0.0}
+    udp = replace(TCP, load=UdpLoad(name="udp", seconds=1), reading=replace(TCP.reading, metrics=metrics))
+    assert _names(udp, Topology(link_rate=1e10)) == []
+    faster = replace(udp, reading=replace(TCP.reading, metrics={**metrics, "throughput": 1.6e10}))
+    assert _names(faster, Topology(link_rate=1e10)) == ["link-rate"]
+    assert _names(faster) == [], "a veth pair has no rate"
 
 
 def test_echoes_on_the_wrong_path() -> None:

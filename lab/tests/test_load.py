@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Parsers of other tools' output, on captured output."""
 
+import contextlib
 import json
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, TcpLoad
 from diolkos_lab.load import answers, curl, dnsperf, iperf3, names, ping, registry
@@ -51,6 +53,34 @@ def test_iperf3_faults(data: Path) -> None:
     del whole["server_output_json"]
     with pytest.raises(LoadFault, match=r"the receiver reported 0\.0 s"):
         iperf3.parse(json.dumps(whole), load)
+
+
+def test_iperf3_shorter_than_a_second_sends_what_the_path_can_in_that_time() -> None:
+    load = TcpLoad(name="tcp-download", seconds=0.4, start_s=0.1)
+    target = IPv6Address("2001:2:0:f::2")
+    first = iperf3.client_command(load, target, None)
+    assert first[first.index("--time") + 1] == "1" and "--bytes" not in first
+    later = iperf3.client_command(load, target, 20e9)
+    assert later[later.index("--bytes") + 1] == str(10**9) and "--time" not in later
+    whole = iperf3.client_command(load.model_copy(update={"seconds": 30}), target, 20e9)
+    assert whole[whole.index("--time") + 1] == "30"
+
+
+def test_iperf3_shorter_than_a_second_may_end_before_its_time(data: Path) -> None:
+    report = json.loads((data / "iperf3-3.12-tcp-download.json").read_text())
+    report["intervals"] = report["intervals"][:2]
+    load = TcpLoad(name="tcp-download", seconds=0.4, start_s=0.1)
+    counted = report["intervals"][1]["sum"]
+    assert iperf3.parse(json.dumps(report), load).metrics["throughput"] == counted["bytes"] * 8 / counted["seconds"]
+    report["intervals"] = report["intervals"][:1]
+    with pytest.raises(LoadFault, match=r"reported 0\.0 s of 0\.3 s"):
+        iperf3.parse(json.dumps(report), load)
+
+
+@pytest.mark.parametrize(("seconds", "right"), [(0.2, True), (1, True), (3600, True), (0.1, False), (1.5, False)])
+def test_tcp_has_whole_seconds_or_less_than_one(seconds: float, right: bool) -> None:
+    with contextlib.nullcontext() if right else pytest.raises(ValidationError):
+        TcpLoad(name="tcp-upload", seconds=seconds, start_s=0.1)
 
 
 def test_iperf3_long_courses_are_thinned() -> None:

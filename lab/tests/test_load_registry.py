@@ -6,7 +6,18 @@ from typing import get_args
 
 import pytest
 
-from diolkos_lab.experiment.loads import AnyLoad, DnsLoad, HttpLoad, LoadName, NewFlowsLoad, PingLoad, PpsLoad, TcpLoad
+from diolkos_lab.experiment.loads import (
+    AnyLoad,
+    DnsLoad,
+    HttpLoad,
+    LoadName,
+    NewFlowsLoad,
+    PingLoad,
+    PingUnderLoad,
+    PpsLoad,
+    TcpLoad,
+    UdpLoad,
+)
 from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.registry import LOADS, asks_names, of
 from diolkos_lab.metric import METRICS, ROW_METRICS
@@ -15,6 +26,8 @@ FETCH = HttpLoad(name="http", object_bytes=1024, by="literal", seconds=0.3)
 CAPTURED: dict[str, AnyLoad] = {
     "iperf3-3.12-tcp-upload.json": TcpLoad(name="tcp-upload", seconds=1),
     "iperf3-3.12-tcp-download.json": TcpLoad(name="tcp-download", seconds=1),
+    "iperf3-3.12-udp.json": UdpLoad(name="udp", seconds=1),
+    "ping-under-load.txt": PingUnderLoad(name="ping-under-load", seconds=1),
     "ping-20221126.txt": PingLoad(name="ping", count=12),
     "curl-7.88.1-small.txt": FETCH,
     "curl-7.88.1-by-name.txt": FETCH.model_copy(update={"by": "name"}),
@@ -57,6 +70,13 @@ def test_the_main_metric_follows_the_factors() -> None:
     assert LOADS["dns"].main({"offered": "most"}) == "rate" and LOADS["dns"].main({"offered": 200}) == "latency"
     mains = {name: load.main({}) for name, load in LOADS.items() if name not in ("http", "dns")}
     assert mains == {
-        **{"tcp-upload": "throughput", "tcp-download": "throughput", "ping": "rtt", "capacity": "capacity"},
+        **{
+            "tcp-upload": "throughput",
+            "tcp-download": "throughput",
+            "udp": "throughput",
+            "ping": "rtt",
+            "ping-under-load": "rtt",
+            "capacity": "capacity",
+        },
         **dict.fromkeys(("pps", "new-flows", "mlrsearch", "rfc8219"), "rate"),
     }

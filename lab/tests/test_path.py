@@ -24,6 +24,7 @@ PATH = [
     "calibration",
     "summary",
     "comparing",
+    "published",
     "report",
     "analyze",
     "serve",

@@ -78,7 +78,7 @@ def _answers(*given: tuple[float | None, str]) -> Ask:
 def test_a_good_trial_is_told_and_made_once() -> None:
     sweep, made, session = _block(_answers((0.1, "")))
     assert sweep.told == [(0.1, True)]
-    assert len(made) == session._trials_done == 1
+    assert len(made) == session.trials_done == 1
 
 
 def test_a_doubtful_trial_is_made_again_and_its_better_one_told() -> None:
@@ -86,7 +86,7 @@ def test_a_doubtful_trial_is_made_again_and_its_better_one_told() -> None:
     sweep, made, session = _block(answers, planned=3)
     assert sorted(sweep.told) == [(0.2, True), (0.4, True), (0.5, True)]
     assert [trial.order for trial in made] == list(range(len(made)))
-    assert session._trials_done == 3, "what is made again was not planned"
+    assert session.trials_done == 3, "what is made again was not planned"
 
 
 def test_after_so_many_tries_the_last_one_has_to_do() -> None:

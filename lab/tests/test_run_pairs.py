@@ -50,6 +50,7 @@ def _run(
     *,
     blocks: int = 10,
     build_blocks: int = 1,
+    claim_blocks: int = 0,
     budget_s: float | None = None,
     seed: int = 1,
     names: tuple[str, ...] = ("tcp-upload", "ping"),
@@ -63,7 +64,13 @@ def _run(
     study = study.model_copy(update={"system": chosen, "claim": claims})
     loads = [load for load in study.form["quick"].load if load.name in names]
     form = study.form["quick"].model_copy(
-        update={"blocks": blocks, "build_blocks": build_blocks, "load": loads, "time_budget_s": budget_s}
+        update={
+            "blocks": blocks,
+            "build_blocks": build_blocks,
+            "claim_blocks": claim_blocks,
+            "load": loads,
+            "time_budget_s": budget_s,
+        }
     )
     clock = [0.0]
     monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
@@ -151,6 +158,19 @@ def test_what_claims_need_is_made_up_for_first(monkeypatch: pytest.MonkeyPatch) 
     only_claimed = [set(keys) <= claimed for keys in more]
     assert True in only_claimed and False in only_claimed
     assert only_claimed == sorted(only_claimed, reverse=True)
+
+
+def test_what_claims_compare_gets_further_blocks_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(6)
+    trials = _run(monkeypatch, lambda _: draw.random() < 0.2, blocks=5, claim_blocks=7)
+    planned = {trial.block for trial in trials if trial.cell.lane.subject.key == "diolkos/tc/ipv4/1"}
+    assert set(range(5 + 7)) <= planned
+    inside = {trial.cell.lane.subject.key for trial in trials if 5 <= trial.block < 5 + 7}
+    assert inside == {"native/kernel/ipv6/1", "diolkos/tc/ipv4/1", "diolkos/tun/ipv4/1"}
+    for (lane, load), number in _pairs(trials).items():
+        claimed = lane.subject.system == "diolkos" and (lane.subject.datapath == "tc" or load != "ping")
+        assert number >= (4 + 7 if claimed else 4), (lane, load)
+        assert claimed or number < 4 + 7
 
 
 def test_a_failure_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,3 +58,17 @@ def test_the_advice_says_for_how_many_answers_there_is_too_little(record: Make) 
 def test_failed_trials_are_rates_of_nothing(record: Make) -> None:
     text = _shown([line | {"valid": False, "error": "it died", "metrics": {}} for line in _blocks(record)])
     assert "Not trusted" not in text and "failed" in text
+
+
+def test_streams_have_lines_and_a_noise_floor(record: Make) -> None:
+    """Each is named by what tells it apart; a native path that is measured twice has all of it."""
+    udp = {"load": "udp", "factors": {"offloads": "on", "streams": 10, "seconds": 1, "datagram": 1400, "rate": "most"}}
+    loaded = {"direction": "upload", "streams": 1, "seconds": 1, "interval": 0.01}
+    lines = _blocks(record, **udp)
+    lines += [line | {"replica": 2} for line in lines if line["system"] == "native"]
+    rtt = {"load": "ping-under-load", "factors": {"offloads": "on", **loaded}, "metrics": {"rtt": 3e-5, "throughput": 1e10}}
+    lines += [record(block=block, **rtt) for block in range(9)]
+    text = _shown(lines)
+    assert "udp, most, 10 streams" in text and "20.0 Gbit/s" in text
+    assert "ping-under-load, upload, 1 stream" in text and "30.0 µs" in text
+    assert "native against itself, udp, most, 10 streams, throughput" in text

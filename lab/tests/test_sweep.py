@@ -191,3 +191,13 @@ def test_what_is_left_goes_down_to_nothing() -> None:
 @pytest.mark.parametrize(("placement", "tries"), [("apart", 6), ("one-cpu", 1), ("free", 1)])
 def test_only_a_generator_that_can_do_better_tries_again(placement: str, tries: int) -> None:
     assert Sweep(LOAD.model_copy(update={"placement": placement}), BLOCKS).tries == tries
+
+
+def test_rates_that_the_generator_cannot_make_are_left_out() -> None:
+    rates = (100_000, 200_000, 300_000, 400_000)
+    sweep = Sweep(LOAD.model_copy(update={"rates": rates, "refine": 0}), BLOCKS)
+    assert sweep.limit(None) == [] and sweep.limit(400_000) == []
+    assert sweep.limit(350_000) == [400_000] and sweep.possible
+    assert [load.offered for load in sweep.rates(1)] == [100_000, 200_000, 300_000], "and no others are added"
+    assert sweep.limit(250_000) == [300_000] and not sweep.possible, "two rates make no curve"
+    assert sweep.rates(2) == [] and list(sweep.probes()) == []

@@ -16,6 +16,7 @@ class Silent:
 
     def disturbed(self, by: Any) -> None: ...
 
+    def skipped(self, skipped: object) -> None: ...
     def station_up(self, station: Any) -> None:
         pass
 

@@ -57,7 +57,11 @@ def run(
             metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
         ),
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
@@ -77,7 +81,10 @@ def run(
     from diolkos_lab import conduct, screen
     from diolkos_lab.run.router import wanted
 
-    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path), wanted(router, nics))
+    if quick and form not in (None, conduct.QUICK):
+        raise UsageFault(f"--quick is --form {conduct.QUICK}, and --form {form} is another: give one of them")
+    machine = wanted(router, nics)
+    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path), form, machine)
     with screen.Screen(console) as witness:
         result, summary = conduct.run(order, witness)
     screen.results(console, summary)
@@ -222,6 +229,8 @@ def clean(
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
+        for setting in removed.given_back:
+            console.print(f"Restored {printable(setting)}.", markup=False)
     else:
         console.print("Nothing was left over.")
 

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,16 +21,20 @@ from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import disturbance, router
+from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host, host_far
-from diolkos_lab.sut import definition, lookup
+from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import leftovers
+from diolkos_lab.topology.lane import Lane, Shape
+from diolkos_lab.topology.place import HERE
 from diolkos_lab.topology.wires import Wires
 
 NATIVE = "native"
+QUICK: FormName = "quick"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -44,7 +48,12 @@ class Order:
     out: Path | None = None
     seed: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+    form: FormName | None = None  # by name; without it `quick` says which
     router: Wanted | None = None  # another machine, which has what is between the ends
+
+    @property
+    def form_name(self) -> FormName:
+        return self.form or ("quick" if self.quick else "full")
 
 
 class Witness(Protocol):
@@ -53,6 +62,7 @@ class Witness(Protocol):
     def planned(self, study: Study, session: Session, missing: Sequence[lookup.Missing], out: Path) -> None: ...
     def disturbed(self, by: disturbance.Disturbance) -> None: ...
     def station_up(self, station: Station) -> None: ...
+    def skipped(self, skipped: Sequence[Skipped]) -> None: ...
     def trial_done(self, trial: Trial, session: Session) -> None: ...
 
 
@@ -67,19 +77,23 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
 
 def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Result, dict[str, Any]]:
     study = studies.load(order.study)
-    found, missing = choose(study, order, wires)
-    study = limited(study, found, order.only)
     form = chosen_form(study, order)
+    study = study.of_form(order.form_name)
+    found, missing = choose(study, order, wires)
+    study = offer.settled(limited(study, found, order.only), definition.load_all())
     left_out: list[dict[str, str]] = []
     if wires:
         study, form, left_out = router.without_obstacles(study, form, found)
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, order.paths)
     leftovers.clean()
+    study, levels = offer.offered(study, found, wires.far if wires else HERE)
+    missing += levels
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
     header = {
-        "quick": order.quick,
+        "quick": order.form_name == QUICK,
+        "form": order.form_name,
         "seed": seed,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "missing": _missing_rows(study, missing),
@@ -90,7 +104,11 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
     if wires:
         facts |= {"router": host_far.facts(wires.far), "nics": wires.nics.model_dump(), "left_out": left_out}
     writer.host(facts)
-    with contextlib.closing(writer), Session(study, form, found, seed, resolvers, wires) as session:
+    with (
+        contextlib.closing(writer),
+        conditions_of(study, form) as conditions,
+        Session(study, form, found, seed, resolvers, conditions, wires) as session,
+    ):
         try:
             witness.planned(study, session, missing, out)
             busy = disturbance.look()
@@ -100,7 +118,15 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
             for station in session.set_up():
                 witness.station_up(station)
             facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.seats}
+            skipped = [*conditions.skipped, *session.limit(facts["generator"])]
+            facts |= {"skipped": [each.as_json for each in skipped], "varied": conditions.varied}
             writer.host(facts)
+            witness.skipped(skipped)
+            if session.empty:
+                raise MissingFault(
+                    f"the {order.form_name} form of {study.name} offers more than the generator can: {skipped[-1].reason}; "
+                    "choose a form with lower rates"
+                )
             for trial in session.trials():
                 writer.add(trial)
                 witness.trial_done(trial, session)
@@ -119,11 +145,25 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
     return result, summary.write(result)
 
 
+@contextlib.contextmanager
+def conditions_of(study: Study, form: Form) -> Iterator[Conditions]:
+    """What of the host the form varies. A lane like those of the run says what its devices offer."""
+    with contextlib.ExitStack() as stack:
+        lane = None
+        if form.vary.ring:
+            lane = Lane("rings", Shape(1, ipv6_only=False, offloads=True, pref64=study.topology.pref64, mtu=study.topology.mtu))
+            stack.enter_context(lane)
+        conditions = stack.enter_context(Conditions(form.vary, lane))
+        if lane:
+            lane.remove()
+        yield conditions
+
+
 def chosen_form(study: Study, order: Order) -> Form:
-    name: FormName = "quick" if order.quick else "full"
+    name = order.form_name
     if name not in study.form:
-        hint = "run it with --quick" if name == "full" else "run it without --quick"
-        raise UsageFault(f"the study {study.name} has no {name} form: {hint}")
+        others = " or ".join("--quick" if each == QUICK else f"--form {each}" for each in study.form)
+        raise UsageFault(f"the study {study.name} has no {name} form: run it with {others}")
     return study.form[name]
 
 
@@ -163,9 +203,7 @@ def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]
     chosen = [subject for subject in study.system if subject.system in only]
     hops = {subject.hops for subject in chosen}
     natives = [subject for subject in study.system if subject.system == NATIVE and subject.hops in hops]
-    left = {f"{subject.system}/{subject.datapath}" for subject in (*natives, *chosen)}
-    claims = [claim for claim in study.claim if {f"{claim.system}/{claim.datapath}", claim.against} <= {*left, None}]
-    return study.model_copy(update={"system": (*natives, *chosen), "claim": tuple(claims)})
+    return study.with_systems((*natives, *chosen))
 
 
 def find_resolvers(
@@ -234,11 +272,18 @@ def _resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
 
 def _missing_rows(study: Study, missing: Sequence[lookup.Missing]) -> list[dict[str, str]]:
     return [
-        {"system": subject.system, "datapath": subject.datapath, "reason": entry.reason, "how": entry.how}
+        {"system": entry.system.system, "datapath": datapath, "reason": entry.reason, "how": entry.how, **_level(entry)}
         for entry in missing
-        for subject in study.system
-        if subject.system == entry.system.system
+        for datapath in ([entry.datapath] if entry.datapath else _datapaths(study, entry.system.system))
     ]
+
+
+def _datapaths(study: Study, system: str) -> list[str]:
+    return list(dict.fromkeys(subject.datapath for subject in study.system if subject.system == system))
+
+
+def _level(entry: lookup.Missing) -> dict[str, str]:
+    return {"factor": entry.factor, "level": entry.level} if entry.factor and entry.level else {}
 
 
 def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, order: Order) -> dict[str, Any]:
@@ -247,7 +292,8 @@ def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, order: Order) ->
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
         "command_line": sys.argv,
-        "quick": order.quick,
+        "quick": order.form_name == QUICK,
+        "form": order.form_name,
         "systems": {name: {"binary": str(system.binary or ""), "version": system.version} for name, system in found.items()},
     }
 

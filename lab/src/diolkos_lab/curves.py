@@ -18,12 +18,14 @@ from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.experiment.loads import LoadName, Seating
+from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
 from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Middle, Record, build_of
 
 LOAD: LoadName = "pps"
+VARIED = tuple(Varied.model_fields)
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
@@ -44,6 +46,7 @@ class Setting:
     seconds: float
     flows: int
     offloads: str = "on"
+    host: tuple[tuple[str, Any], ...] = ()  # its settings, where the run varies them
 
     @property
     def subject(self) -> str:
@@ -52,7 +55,7 @@ class Setting:
     @property
     def factors(self) -> dict[str, Any]:
         names = ("offloads", "placement", "size", "seconds", "flows")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | dict(self.host)
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ def entries(curves: Iterable[Measured]) -> list[dict[str, Any]]:
 def _setting(trial: Record) -> Setting:
     names = ("system", "datapath", "family", "hops")
     factors = {name: value for name, value in trial["factors"].items() if name not in ("offered", "refines")}
-    return Setting(**{name: trial[name] for name in names}, replica=trial.get("replica", 1), **factors)
+    host = tuple((name, factors.pop(name)) for name in VARIED if factors.get(name) is not None)
+    return Setting(**{name: trial[name] for name in names}, replica=trial.get("replica", 1), **factors, host=host)
 
 
 def _pdr(found: Crossing) -> Bounds:
@@ -214,7 +218,8 @@ def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
 
 
 def _same(generator: Mapping[str, Any], setting: Setting) -> bool:
-    return all(generator.get(name) == getattr(setting, name) for name in ("family", "placement", "size"))
+    wanted = {name: getattr(setting, name) for name in ("family", "placement", "size")} | dict(setting.host)
+    return wanted.items() <= generator.items()
 
 
 def _latency(found: Judgement, used: Mapping[int, list[Record]]) -> tuple[float, float] | None:

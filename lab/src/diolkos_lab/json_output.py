@@ -8,11 +8,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import expected_of_form_s
-from diolkos_lab.experiment.definition import FormName, Study
+from diolkos_lab.experiment.definition import USUAL_FORMS, Study
+from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing
@@ -67,8 +67,8 @@ def _study(study: Study) -> dict[str, Any]:
         "question": study.question,
         "systems": list(dict.fromkeys(subject.system for subject in study.system)),
         "expected_s": {
-            name: round(expected_of_form_s(study, study.form[name]), 1) if name in study.form else None
-            for name in get_args(FormName)
+            name: round(expected_of_form_s(study, name), 1) if name in study.form else None
+            for name in dict.fromkeys([*USUAL_FORMS, *study.form])
         },
     }
 

@@ -20,11 +20,18 @@ RowMetric = Literal[
     "too_many",
     "cpu_answer",
     "busy",
+    "sent_rate",
     "loss",
+    "socket_loss",
     "cpu",
+    "generator_share",
+    "system_share",
+    "receiver_share",
+    "rest_share",
 ]
 DetailMetric = Literal[
     "retransmits",
+    "saturated",
     "slow_share",
     "sent",
     "received",
@@ -99,6 +106,8 @@ _BITS = (Prefix(1e9, 1e-9, "Gbit/s"), Prefix(1e6, 1e-6, "Mbit/s"), Prefix(0, 1e-
 _TIMES = (Prefix(1, 1, "s"), Prefix(1e-3, 1e3, "ms"), Prefix(0, 1e6, "µs"))
 _RATES = (Prefix(1e6, 1e-6, "million/s"), Prefix(1e3, 1e-3, "thousand/s"), Prefix(0, 1, "1/s"))
 _SESSIONS = (Prefix(1e6, 1e-6, "million sessions"), Prefix(1e3, 1e-3, "thousand sessions"), Prefix(0, 1, "sessions"))
+
+_SHARE = (Prefix(0, 100, "%"),)
 
 
 def _plain(unit: str) -> tuple[Prefix]:
@@ -192,8 +201,15 @@ _ALL = (
         terminal=("µs of CPU", 1e6),
     ),
     Metric("busy", "share of the time that the resolver is busy", "ratio", None, _plain("ratio")),
-    Metric("loss", "loss", "ratio", "lower", (Prefix(0, 100, "%"),), axis="loss"),
+    Metric("sent_rate", "rate of the sender", "bit/s", None, _BITS, axis="rate of the sender"),
+    Metric("loss", "loss", "ratio", "lower", _SHARE, axis="loss"),
+    Metric("socket_loss", "loss at the receiver's socket", "ratio", None, _SHARE, axis="loss at the receiver's socket"),
     Metric("cpu", "CPU time", "s/GB", "lower", _plain("s/GB"), axis="CPU time", compared=True),
+    Metric("generator_share", "CPU of the generator", "ratio", None, _SHARE, axis="CPU of the generator"),
+    Metric("system_share", "CPU of the system's processes", "ratio", None, _SHARE, axis="CPU of the system's processes"),
+    Metric("receiver_share", "CPU of the receiver", "ratio", None, _SHARE, axis="CPU of the receiver"),
+    Metric("rest_share", "CPU of all the rest", "ratio", None, _SHARE, axis="CPU of all the rest"),
+    _detail("saturated", "the generator had no CPU to spare", "ratio", None),
     _detail("slow_share", "share of the traffic that took the slow path", "ratio", None),
     _detail("retransmits", "retransmitted segments", "segments", "lower"),
     _detail("sent", "packets sent", "packets", None),

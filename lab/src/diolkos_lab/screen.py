@@ -7,7 +7,7 @@ On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -17,11 +17,13 @@ from rich.table import Table
 
 from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.cells import expected_of_form_s
-from diolkos_lab.experiment.definition import PACKETS, FormName, Study
+from diolkos_lab.experiment.definition import PACKETS, USUAL_FORMS, FormName, Study
+from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
+from diolkos_lab.report.short_names import application
+from diolkos_lab.run.conditions import Skipped
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -66,11 +68,12 @@ class Screen:
         # What guards object to is made again, as long as the budget lets.
         about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
         most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
-        self._console.print(
-            f"[bold]{escape(printable(study.title))}[/]: {len(session.lanes)} paths, about {_minutes(about_s)}{most}"
-        )
+        length = f"{len(session.lanes)} paths, about {_minutes(about_s)}{most}"
+        self._console.print(f"[bold]{escape(printable(study.title))}[/]: {length}")
         for entry in missing:
-            self._console.print(f"  without {entry.system.title}: {entry.reason}; {entry.how}", highlight=False, markup=False)
+            name = entry.system.title + (f" with {entry.factor} {entry.level}" if entry.factor else "")
+            how = f"; {entry.how}" if entry.how else ""
+            self._console.print(printable(f"  without {name}: {entry.reason}{how}"), highlight=False, markup=False)
 
     def disturbed(self, by: Disturbance) -> None:
         whose = f": {escape(by.whose)}" if by.whose else ""
@@ -84,6 +87,10 @@ class Screen:
         if station.failure:
             self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
 
+    def skipped(self, skipped: Sequence[Skipped]) -> None:
+        for each in skipped:
+            self._console.print(f"  without {each.words}", highlight=False, markup=False)
+
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
@@ -93,10 +100,9 @@ class Screen:
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
-                self._task = self._bar.add_task("", total=session.form.blocks * session.block_trials, left=left)
+                self._task = self._bar.add_task("", total=session.planned_trials, left=left)
             block = f"block {trial.block}" if trial.block else "warm-up"
-            done = trial.block * session.block_trials + min(trial.order + 1, session.block_trials)
-            self._bar.update(self._task, description=f"{block}: {name}", completed=done, left=left, refresh=True)
+            self._bar.update(self._task, description=f"{block}: {name}", completed=session.trials_done, left=left, refresh=True)
         elif trial.block != self._block:
             self._block = trial.block
             self._console.print(f"{f'block {trial.block}' if trial.block else 'warm-up'}, {left}", highlight=False)
@@ -118,7 +124,7 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         if row["ratio_ci95"]:
             ends = (row["ratio_bounds"][0], *row["ratio_ci95"])
             ratio, low, high = (math.inf if end is None else end for end in ends)
-            load = row["load"] if row["load"] in PACKETS else f"{_application(row)}, {row['metric']}"
+            load = row["load"] if row["load"] in PACKETS else f"{application(row)}, {row['metric']}"
             text = f"Noise floor: native against itself, {load}: {_short(ratio)} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
@@ -137,12 +143,15 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
 
 def studies(console: Console, shipped: Sequence[Study]) -> None:
     table = Table(title="Studies", title_justify="left")
-    for heading in ("name", "title", "quick", "full"):
+    for heading in ("name", "title", *USUAL_FORMS):
         table.add_column(heading)
     for study in shipped:
-        times = [_expected(study, name) for name in get_args(FormName)]
+        times = [_expected(study, name) for name in USUAL_FORMS]
         table.add_row(study.name, study.title, *times)
     console.print(table)
+    for study in shipped:
+        if others := ", ".join(f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL_FORMS):
+            console.print(f"{study.name} --form: {others}", highlight=False, soft_wrap=True)
 
 
 def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
@@ -217,10 +226,7 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
 
 
 def _expected(study: Study, name: FormName) -> str:
-    form = study.form.get(name)
-    if form is None:
-        return "–"
-    return _minutes(expected_of_form_s(study, form))
+    return _minutes(expected_of_form_s(study, name)) if name in study.form else "–"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:
@@ -252,7 +258,7 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
 
 def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
-    loads = ("http", "dns", "new-flows", "capacity")
+    loads = ("udp", "ping-under-load", "http", "dns", "new-flows", "capacity")
     mine = [row for row in rows if row["load"] in loads and METRICS[row["metric"]].terminal]
     shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
     if not shown:
@@ -264,13 +270,14 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
         table.add_column(heading, justify="right", no_wrap=True)
     order: dict[str, list[Mapping[str, Any]]] = {}
     for row in shown:
-        order.setdefault(_application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
+        order.setdefault(application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
     for name, group in order.items():
         for number, row in enumerate(group):
             unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)
             value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
             off = ", offloads off" if row.get("offloads") == "off" else ""
-            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + off, f"{value} {unit}", ratio)
+            levels = "".join(f", {level}" for level in (row.get("levels") or {}).values())
+            table.add_row(escape(name) if number == 0 else "", _path(row)[0] + levels + off, f"{value} {unit}", ratio)
     return table
 
 
@@ -313,32 +320,14 @@ def _procedures(found: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _application(row: Mapping[str, Any]) -> str:
-    """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; of a procedure, `rfc8219, 84 B`."""
-    if row["load"] == "new-flows":
-        return f"{row['sessions']} new flows, {row['bindings']} bindings"
-    if row["load"] == "capacity":
-        return f"sessions held at once, {row['bindings']} bindings"
-    if row["load"] not in ("http", "dns"):
-        return f"{row['load']}, {_size(row['size'])}"
-    if row["load"] == "http":
-        return f"HTTP by {row['by']}, {_size(row['object'])}"
-    return f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}"
-
-
-def _size(count: int) -> str:
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if count >= 1 << power:
-            return f"{count / (1 << power):g} {unit}"
-    return f"{count} B"
-
-
 def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
-    streams = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
-    return (name, hops, *streams, *(["offloads off"] if row.get("offloads") == "off" else []))
+    more = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
+    more += [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]
+    more += [f"{setting} {row[setting]}" for setting in ("clocksource", "ring") if row.get(setting)]
+    return (name, hops, *more, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
 def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:

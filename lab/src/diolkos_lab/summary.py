@@ -23,10 +23,14 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "format": FORMAT,
         "study": result.study.name,
         "quick": result.header.get("quick", False),
+        "form": folder.form_of(result.header),
         "generated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "verdicts": verdicts(result.study, samples, {entry["system"]: entry["reason"] for entry in missing}),
+        "verdicts": verdicts(
+            result.study, samples, {entry["system"]: entry["reason"] for entry in missing if "level" not in entry}
+        ),
         "noise_floor": rows.noise_floor(result.study, samples),
         "missing": missing,
+        "skipped": result.host.get("skipped") or [],
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
         "rows": rows.rows(result.study, samples),

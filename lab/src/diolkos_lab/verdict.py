@@ -55,7 +55,10 @@ def _of_load(study: Study, claim: Claim, load: LoadName, samples: Samples, missi
     varying = _varying(cells)
     found = []
     for key in cells:
-        against = CellKey(other, key.load, tuple(sorted({**dict(key.factors), **claim.against_where}.items())))
+        if claim.against_where:
+            against = CellKey(other, key.load, tuple(sorted({**dict(key.factors), **claim.against_where}.items())))
+        else:
+            against = samples.counterpart(key, other)
         ratio = samples.ratio(key, against, claim.metric)
         level = {name: value for name, value in key.factors if name in varying}
         why_not, bias = _why_not(samples, key, against, ratio), _bias(samples, key, claim)

@@ -45,10 +45,16 @@ def applications(block: int, path: tuple) -> list[dict[str, Any]]:
     cpu = {"throughput": 1.5e9, "cpu": 0.7}
     twin = {"replica": 2} if path == NATIVE else {"error": "it died", "valid": False}
     ping = {"count": 20, "interval": 0.01}
+    udp = {"streams": 2, "seconds": 1, "datagram": 1400, "rate": 10**9}
+    roles = {"generator_share": 0.7, "system_share": 0.1, "receiver_share": 0.2, "rest_share": 0.1, "saturated": 1.0}
+    busy = {"direction": "upload", "streams": 1, "seconds": 1, "interval": 0.01}
+    sent = {"throughput": 9e8, "sent_rate": 1e9, "loss": 0.1, "socket_loss": 0.01, **roles}
     return [
         _line(block, path, "tcp-upload", {"streams": 1, "seconds": 1}, cpu, series={"throughput": points}),
         _line(block, path, "ping", ping, {"rtt": 2e-5, "loss": 0.0}, valid=not doubt, distrust=doubt),
         _line(block, path, "ping", ping, {"rtt": 2.1e-5, "loss": 0.0}, **twin),
+        _line(block, path, "udp", udp, sent),
+        _line(block, path, "ping-under-load", busy, {"rtt": 9e-5, "loss": 0.0, "throughput": 1e9, **roles}),
         _line(block, path, "http", {"object": 1024, "by": "name", "seconds": 0.2}, {"latency": 1e-4, "rate": 1e4}),
         _line(block, path, "dns", {"cache": "cold", "offered": "most", "seconds": 0.2}, {"rate": 3e4, "busy": 0.9}),
     ]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import synthetic
 
-from diolkos_lab.report import over_time, published, tables
-from diolkos_lab.report.clat_published import throughput_table
+from diolkos_lab.published import ratios
+from diolkos_lab.report import over_time, published_table, tables
 from diolkos_lab.report.costs import table as costs
 from diolkos_lab.report.read import read
 
@@ -133,21 +133,10 @@ def test_doubtful_trials_are_all_in_the_csv_and_the_first_on_the_page(tmp_path):
 # ---- published figures
 
 
-def test_published_ratios_are_to_native_of_the_same_hops():
-    single_tsc = next(e for e in published.THROUGHPUT if e.environment == published.SINGLE_TSC)
-    assert published.throughput_ratio(single_tsc, "jool") == pytest.approx((33.87 / 35.88,) * 2)
-    assert published.throughput_ratio(single_tsc, "tundra") == pytest.approx((4.435 / 42.3,) * 2)
-    assert published.throughput_ratio(single_tsc, "tayga") is None
-
-
-def test_a_published_cell_with_two_natives_has_two_ratios():
-    aws = next(e for e in published.THROUGHPUT if e.environment == published.AWS_KVM)
-    assert published.throughput_ratio(aws, "tayga") == pytest.approx((0.834 / 23.3, 0.834 / 14.8))
-
-
 def test_ours_stands_beside_the_published_with_the_native_it_was_divided_by(tmp_path):
     run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(absent=frozenset())))
-    table = throughput_table(run)
+    data = ratios.of("clat")
+    table = published_table.table(run, data, data.group[0])
     ours = {line[0]: line for line in table.raw_lines if line[2] == "this run"}
     assert {"Tayga", "Tundra", "Jool", "diolkos tc", "diolkos tun"} == set(ours)
     natives = {
@@ -155,9 +144,19 @@ def test_ours_stands_beside_the_published_with_the_native_it_was_divided_by(tmp_
         for r in run.rows
         if r.cell.native and r.cell.family == "ipv6" and r.load == "tcp-upload" and r.metric == "throughput"
     }
-    assert ours["Jool"][5] == natives[2]
-    assert ours["Tayga"][5] == natives[1]
+    assert ours["Jool"][7] == natives[2]
+    assert ours["Tayga"][7] == natives[1]
     assert [table.lines[i][0] for i in sorted(table.strong)] == [line[0] for line in table.raw_lines if line[2] == "this run"]
+
+
+def test_a_system_that_did_not_run_is_shown_as_missing_with_its_reason(tmp_path):
+    run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(absent=frozenset({"jool", "tundra"}))))
+    data = ratios.of("clat")
+    table = published_table.table(run, data, data.group[0])
+    reasons = {entry["system"]: entry["reason"] for entry in run.missing}
+    for line in (line for line in table.lines if line[1].startswith("this run") and line[0] in ("Jool", "Tundra")):
+        assert line[3] == f"not measured: {reasons[line[0].lower()].rstrip('.')}"
+    assert sum(line[3].startswith("not measured") for line in table.lines) == 2
 
 
 # ---- the first screen

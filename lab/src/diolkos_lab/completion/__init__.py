@@ -45,6 +45,18 @@ def system(context: typer.Context) -> list[str]:
     return list(dict.fromkeys(subject.system for subject in asked.system))
 
 
+def form(context: typer.Context) -> list[str]:
+    """Forms of the study on the command line; the usual ones, where it names none that can be read."""
+    from diolkos_lab import studies  # noqa: PLC0415
+    from diolkos_lab.experiment.definition import USUAL_FORMS  # noqa: PLC0415
+    from diolkos_lab.faults import UsageFault  # noqa: PLC0415
+
+    try:
+        return list(studies.load(context.params.get("study") or "").form)
+    except UsageFault:
+        return list(USUAL_FORMS)
+
+
 def program(incomplete: str) -> list[str]:
     """`SYSTEM=`; after it the shell completes the path."""
     return [] if "=" in incomplete else [f"{name}=" for name in _systems()]

@@ -11,7 +11,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+
+from diolkos_lab.stats.quantiles import student
 
 CONFIDENCE = 0.95
 Array = NDArray[np.float64]
@@ -44,7 +45,7 @@ class Curve:
     @cached_property
     def half_width(self) -> Array:
         """Half of the 95 % interval of the loss ratio: Student's t with K − 1 degrees of freedom; NaN for a single trial."""
-        quantile: Array = student.ppf((1 + CONFIDENCE) / 2, np.maximum(self.runs - 1, 1))
+        quantile: Array = student((1 + CONFIDENCE) / 2, np.maximum(self.runs - 1, 1))
         return quantile * self.sd / np.sqrt(self.runs)
 
     @property

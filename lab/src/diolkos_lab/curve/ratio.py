@@ -6,12 +6,12 @@ measured loads says only that it does: the quotient then is a range, and the int
 """
 
 import numpy as np
-from scipy.stats import t as student
 
 from diolkos_lab.curve import resampling
 from diolkos_lab.curve.crossing import PDR, crossings
 from diolkos_lab.curve.loss import CONFIDENCE, Array, Curve
 from diolkos_lab.curve.resampling import Plan
+from diolkos_lab.stats.quantiles import student
 
 
 def interval(
@@ -38,7 +38,7 @@ def _by_spread(drawn: Array, independent: int) -> tuple[float, float] | None:
     if not (drawn > 0).all():
         return None
     logs = np.log(drawn)
-    half = student.ppf((1 + CONFIDENCE) / 2, independent - 1) * logs.std() * np.sqrt(independent / (independent - 1))
+    half = student((1 + CONFIDENCE) / 2, independent - 1) * logs.std() * np.sqrt(independent / (independent - 1))
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from diolkos_lab.curve.loss import CONFIDENCE, Array, Curve
+from diolkos_lab.stats.quantiles import normal_below, student
 
 DRAWS = 2000
 SEED = 1
@@ -96,7 +95,7 @@ def interval(values: Array, runs: NDArray[np.int64] | int, confidence: float = C
     """
     fewest = np.broadcast_to(np.asarray(runs), values.shape[1:]).astype(float)
     enough = np.maximum(fewest, FEWEST)
-    tail = norm.cdf(-np.sqrt(enough / (enough - 1)) * student.ppf((1 + confidence) / 2, enough - 1))
+    tail = normal_below(-np.sqrt(enough / (enough - 1)) * student((1 + confidence) / 2, enough - 1))
     ordered = np.sort(values, axis=0)
     last = len(ordered) - 1
     columns = np.arange(values.shape[1])

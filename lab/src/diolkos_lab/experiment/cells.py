@@ -2,11 +2,14 @@
 """The cells of a study: every lane that has to stand, and every trial that one block holds."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
-from diolkos_lab.experiment.loads import AnyLoad, PpsLoad, Switch
+from diolkos_lab.experiment.levels import Chosen, combinations, words
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
+from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.varied import Setting
 
 
 @dataclass(frozen=True)
@@ -16,13 +19,21 @@ class LaneCell:
     subject: Subject
     offloads: Switch
     replica: int
+    levels: Chosen = ()  # of the system's factors
+    setting: Setting = ()  # of the host, where it is varied: the lane is the same under each
+
+    @property
+    def bare(self) -> "LaneCell":
+        """The lane that has to stand."""
+        return replace(self, setting=())
 
     @property
     def name(self) -> str:
         """Short and unique; part of the names of the lane's namespaces."""
         off = "" if self.offloads == "on" else "-off"
         twin = "" if self.replica == 1 else f"-{self.replica}"
-        return f"{self.subject.key.replace('/', '_')}{off}{twin}"
+        levels = f"-{words(self.levels)}" if self.levels else ""
+        return f"{self.subject.key.replace('/', '_')}{levels}{off}{twin}"
 
 
 @dataclass(frozen=True)
@@ -42,15 +53,16 @@ class TrialCell:
 
     @property
     def factors(self) -> dict[str, str | int | float]:
-        return {"offloads": self.lane.offloads, **self.load.factors}
+        return {"offloads": self.lane.offloads, **dict(self.lane.levels), **dict(self.lane.setting), **self.load.factors}
 
 
 def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneCell]:
     """Every lane the chosen systems need. The offload levels are those that some load of the subject asks for."""
     return [
-        LaneCell(subject, level, replica)
+        LaneCell(subject, level, replica, chosen)
         for subject in study.system
         if subject.system in systems
+        for chosen in combinations(subject.factors)
         for level in _offload_levels(subject, form)
         for replica in ((1, 2) if subject.twin else (1,))
     ]
@@ -68,19 +80,6 @@ def loads_of(lane: LaneCell, form: Form) -> list[AnyLoad | Procedure]:
 def expected_s(cells: Collection[PlannedCell]) -> float:
     """How long a block should take; of a load–loss curve it holds every rate."""
     return sum(cell.load.expected_s * (cell.load.steps if isinstance(cell.load, PpsLoad) else 1) for cell in cells)
-
-
-def expected_of_run_s(blocks: int, cells: Collection[PlannedCell]) -> float:
-    """How long that many blocks should take; the first, which warms up, has no procedures."""
-    procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
-    return blocks * expected_s(cells) - expected_s(procedures)
-
-
-def expected_of_form_s(study: Study, form: Form) -> float:
-    """The same of a form with all systems of the study; at most its time budget."""
-    lanes = lane_cells(study, form, {subject.system for subject in study.system})
-    seconds = expected_of_run_s(form.blocks, trial_cells(form, lanes))
-    return min(seconds, form.time_budget_s or seconds)
 
 
 def _offload_levels(subject: Subject, form: Form) -> list[Switch]:

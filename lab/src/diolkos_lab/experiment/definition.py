@@ -7,12 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combinations
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.streams import UDP_AND_IPV6, UdpLoad
+from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.metric import RowMetric
 
 Family = Literal["ipv6", "ipv4"]
-FormName = Literal["quick", "full"]
+FormName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=40)]
+USUAL_FORMS: tuple[FormName, ...] = ("quick", "full")  # the forms that a command without --form can run
+ShapeName = Literal["benchmark", "nursery"]  # `topology.addresses` has the addresses of each
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
@@ -20,17 +25,24 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and fi
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
+USUAL: tuple[LoadName, ...] = (*PACKETS, "udp", "ping-under-load")
 
 
 class Topology(Strict):
     """The ground of all lanes."""
 
+    shape: ShapeName = Field(
+        "benchmark", description="Addresses of the lanes. nursery: fd00::/64 at the server, fc00::/64 at the client, fe00::1."
+    )
     pref64: IPv6Network = Field(IPv6Network("64:ff9b::/96"), description="Translation prefix, of length 96.")
     mtu: int = Field(1500, ge=1280, le=65535, description="MTU of every link, bytes.")
     placement: Placement = Field(
         "load-on-one-cpu", description="CPUs of the two ends of the load; free: the scheduler chooses."
     )
     link_rate: float | None = Field(None, gt=0, description="Rate of the links, bit/s; a veth pair has none.")
+    empty_conntrack: bool = Field(
+        False, description="Forget all connections that the kernel tracks, in every namespace of the lane, before each trial."
+    )
 
     @model_validator(mode="after")
     def _prefix_has_length_96(self) -> "Topology":
@@ -50,7 +62,23 @@ class Subject(Strict):
     hops: Literal[1, 2] = Field(1, description="Routers between client and server.")
     baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
     twin: bool = Field(False, description="Measure it twice in every block, for the noise floor.")
-    loads: tuple[LoadName, ...] = Field(PACKETS, min_length=1, description="Loads of the form that it gets.")
+    loads: tuple[LoadName, ...] = Field(USUAL, min_length=1, description="Loads of the form that it gets.")
+    factors: dict[FactorName, Levels] = Field(
+        {}, description="Levels of the system's factors, one or a list; every combination is measured. Others have defaults."
+    )
+    forms: tuple[FormName, ...] = Field((), description="Forms of the study that measure it; without it all.")
+
+    @model_validator(mode="after")
+    def _factors_can_be_told_apart(self) -> "Subject":
+        for name, levels in self.factors.items():
+            if name in TAKEN:
+                raise ValueError(f"a factor cannot be called {name}: results have a key of that name")
+            if twice := next((level for level in levels if levels.count(level) > 1), None):
+                raise ValueError(f"factors.{name}: {twice} is named twice")
+        return self
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.forms, *sorted(self.factors.items())))
 
     @property
     def key(self) -> str:
@@ -69,7 +97,7 @@ class Subject(Strict):
 
 
 class Form(Strict):
-    """How much of it is measured: `quick` for minutes, `full` for an answer to print."""
+    """How much of it is measured: `quick` for minutes, `full` for an answer to print, others as their names say."""
 
     blocks: int = Field(ge=2, description="Blocks, the warm-up among them.")
     build_blocks: int = Field(
@@ -77,10 +105,20 @@ class Form(Strict):
         ge=0,
         description="Blocks that one build of the lanes lasts; the first has the warm-up too. 0: the lanes are built once.",
     )
+    claim_blocks: int = Field(
+        0, ge=0, description="Further blocks, which hold what claims compare and nothing else: their intervals are narrower."
+    )
     time_budget_s: float | None = Field(
         None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."
     )
+    vary: Varied = Field(Varied(), description="Settings of the host that every block has in all their values.")
     load: tuple[Load, ...] = Field(min_length=1, description="The loads that every block has.")
+
+    @model_validator(mode="after")
+    def _searches_know_no_settings(self) -> "Form":
+        if self.vary.levels and (search := next((load for load in self.load if isinstance(load, Procedure)), None)):
+            raise ValueError(f"vary goes with loads that are no search, and {search.name} is one")
+        return self
 
 
 class Guards(Strict):
@@ -143,15 +181,14 @@ class Study(Strict):
     question: str = Field(description="What the study asks, one sentence.")
     topology: Topology = Field(Topology(), description="The ground of all lanes.")
     system: tuple[Subject, ...] = Field(min_length=1, description="Systems under test, each on one path.")
-    form: dict[FormName, Form] = Field(description="How much is measured: `quick` and `full`.")
+    form: dict[FormName, Form] = Field(description="How much is measured: `quick`, `full`, and others by name.")
     guards: Guards = Field(Guards(), description="When a trial is not trusted.")
     claim: tuple[Claim, ...] = Field((), description="Rules fixed before the run.")
 
     @model_validator(mode="after")
     def _holds_together(self) -> "Study":
         keys = [subject.key for subject in self.system]
-        if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise ValueError(f"the system {twice} is listed twice")
+        self._cells_are_named_once()
         for subject in self.system:
             if subject.baseline_key and subject.baseline_key not in keys:
                 raise ValueError(f"{subject.key} is compared with {subject.baseline_key}, which is not in the study")
@@ -168,6 +205,47 @@ class Study(Strict):
             named = [f"{claim.system}/{claim.datapath}", *([claim.against] if claim.against else [])]
             if unknown := next((name for name in named if name not in known), None):
                 raise ValueError(f"a claim speaks of {unknown}, which is not in the study")
+        return self
+
+    def _cells_are_named_once(self) -> None:
+        """A system may be listed again for other levels of its factors, or for another form."""
+        seen: set[object] = set()
+        first: dict[str, Subject] = {}
+        for subject in self.system:
+            other = first.setdefault(subject.key, subject)
+            if other.factors.keys() != subject.factors.keys():
+                raise ValueError(f"the system {subject.key} is listed twice, with other factors: name the same in both")
+            if other.baseline_key != subject.baseline_key:
+                raise ValueError(f"the system {subject.key} is listed twice, with other baselines")
+            if unknown := next((name for name in subject.forms if name not in self.form), None):
+                raise ValueError(f"the system {subject.key} names the form {unknown}, which the study does not have")
+            forms = subject.forms or tuple(self.form)
+            for cell in ((form, chosen) for form in forms for chosen in combinations(subject.factors)):
+                if (subject.key, cell) in seen:
+                    where = f" with {', '.join(f'{name} {level}' for name, level in cell[1])}" if cell[1] else ""
+                    raise ValueError(f"the system {subject.key} is listed twice{where}")
+                seen.add((subject.key, cell))
+
+    def of_form(self, name: FormName) -> "Study":
+        """With the systems that this form measures, and the rules about them."""
+        return self.with_systems(tuple(subject for subject in self.system if not subject.forms or name in subject.forms))
+
+    def with_systems(self, systems: tuple[Subject, ...]) -> "Study":
+        """With these, and the rules about them."""
+        left = {f"{subject.system}/{subject.datapath}" for subject in systems}
+        claims = [claim for claim in self.claim if {f"{claim.system}/{claim.datapath}", claim.against} <= {*left, None}]
+        return self.model_copy(update={"system": systems, "claim": tuple(claims)})
+
+    @model_validator(mode="after")
+    def _datagrams_fit(self) -> "Study":
+        """Also once a translator has made IPv6 of them."""
+        most = self.topology.mtu - UDP_AND_IPV6
+        for load in (load for form in self.form.values() for load in form.load if isinstance(load, UdpLoad)):
+            if load.datagram_bytes > most:
+                raise ValueError(
+                    f"datagram_bytes: {load.datagram_bytes} does not fit the MTU of {self.topology.mtu} as IPv6; "
+                    f"write {most} or less"
+                )
         return self
 
     @model_validator(mode="after")

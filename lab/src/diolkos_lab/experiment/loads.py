@@ -10,13 +10,26 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.offloads import Offloads
+from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpLoad
 
-Switch = Literal["on", "off"]
 TcpName = Literal["tcp-upload", "tcp-download"]
-LoadName = Literal["pps", "new-flows", "capacity", "mlrsearch", "rfc8219", "tcp-upload", "tcp-download", "ping", "dns", "http"]
+LoadName = Literal[
+    "pps",
+    "new-flows",
+    "capacity",
+    "mlrsearch",
+    "rfc8219",
+    "tcp-upload",
+    "tcp-download",
+    "udp",
+    "ping",
+    "ping-under-load",
+    "dns",
+    "http",
+]
 # Who runs where while packets are counted; `run.placement` says what each means.
 Seating = Literal["apart", "beside", "one-cpu", "free"]
-Offloads = Annotated[tuple[Switch, ...], Field(description="Offloads of the devices; each level is a factor of its own.")]
 Subjects = Annotated[
     tuple[str, ...],
     Field(description="Who gets it: `system/datapath`, and as far as needed `/family/hops`; without it all."),
@@ -74,7 +87,9 @@ class PpsLoad(Strict):
     )
     lowest: int = Field(20_000, ge=10, description="Rate at which the warm-up begins to search, packets/s.")
     highest: int = Field(2_000_000, ge=1000, description="Highest rate that is offered, packets/s.")
-    refine: float = Field(0.02, gt=0, description="A bracket of the PDR wider than this share of its rate gets more rates.")
+    refine: float = Field(
+        0.02, ge=0, description="A bracket of the PDR wider than this share of its rate gets more rates; 0: none does."
+    )
     subjects: Subjects = ()
     offered: int | None = Field(None, description="Set by the lab: rate of one trial, packets/s.")
     refines: bool = Field(False, description="Set by the lab: the trial is only to find the PDR; the verdict does not use it.")
@@ -267,18 +282,20 @@ class TcpLoad(Strict):
     """iperf3; the interval from `start_s` to the end counts, connection set-up and slow start do not."""
 
     name: TcpName
-    seconds: int = Field(ge=1, le=3600, description="Length of a trial, seconds.")
-    streams: int = Field(1, ge=1, le=128, description="Parallel connections.")
-    start_s: float = Field(0.3, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
-    congestion_control: str = Field(
-        "cubic", pattern=r"^[a-z0-9_-]{1,15}$", description="Congestion control of the sender, as the kernel names it."
+    seconds: int | float = Field(
+        ge=0.2, le=3600, description="Length of a trial, seconds. Below 1: as many bytes as take that long, by earlier trials."
     )
+    streams: Streams = 1
+    start_s: float = Field(0.3, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
+    congestion_control: CongestionControl = "cubic"
     offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _something_is_left(self) -> "TcpLoad":
         if self.start_s > self.seconds / 2:
             raise ValueError("start_s may cut off at most half of the trial")
+        if self.seconds >= 1 and self.seconds != int(self.seconds):
+            raise ValueError("seconds must be a whole number, or less than 1")
         return self
 
     @property
@@ -341,4 +358,4 @@ class HttpLoad(Strict):
         return self.seconds + START_S
 
 
-AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | DnsLoad | HttpLoad
+AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | UdpLoad | PingUnderLoad | DnsLoad | HttpLoad

@@ -10,7 +10,7 @@ from pathlib import Path
 from diolkos_lab import open_folder
 from diolkos_lab.export import one, site
 from diolkos_lab.export.output import Output
-from diolkos_lab.faults import UsageFault
+from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.walk import MARKS
 
@@ -28,7 +28,15 @@ class Order:
 
 
 def export(order: Order, say: Callable[[str], None]) -> str:
-    """Returns what to look at first. Raises UsageFault."""
+    """Returns what to look at first. Raises Fault."""
+    try:
+        return _export(order, say)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise Fault(f"{where}the export cannot be written: {error.strerror or error}") from error
+
+
+def _export(order: Order, say: Callable[[str], None]) -> str:
     if len(order.folders) == 1 and _is_result(order.folders[0]):
         files = one.files(order.folders[0])  # before anything is written
         with Output(order.out) as output:

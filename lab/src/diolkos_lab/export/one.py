@@ -7,10 +7,10 @@ import hashlib
 import textwrap
 from pathlib import Path
 
-from diolkos_lab import open_folder
-from diolkos_lab.export import latex, method
+from diolkos_lab import __version__, open_folder
+from diolkos_lab.export import latex
 from diolkos_lab.metric import ROW_METRICS, named
-from diolkos_lab.report import rejected
+from diolkos_lab.report import method, rejected
 from diolkos_lab.report.quantities import digits
 from diolkos_lab.report.read import Results, interval, number, read
 from diolkos_lab.report.tables import Table, ratios
@@ -25,7 +25,8 @@ def files(folder: Path) -> dict[str, str]:
     result = samples_folder.read(folder)
     sums = checksums(folder)
     found: dict[str, str] = {"SHA256SUMS": "".join(f"{digest}  {name}\n" for name, digest in sums.items())}
-    sentences = method.sentences(result, sums)
+    evaluated = f"diolkos-lab {__version__} evaluated them."
+    sentences = [*method.sentences(result), f"The samples have the SHA-256 checksum {sums['samples.jsonl']}; {evaluated}"]
     found["method.txt"] = textwrap.fill(" ".join(sentences), COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n"
     found["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in sentences) + "\n"
     made = tables(read(folder))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from diolkos_lab.faults import UsageFault
+from diolkos_lab.faults import Fault
 from diolkos_lab.report.quantities import count
+from diolkos_lab.serve import repeated
 from diolkos_lab.serve.index import Index, Listing
 from diolkos_lab.serve.pages import Extent
 from diolkos_lab.serve.reading import Run
@@ -26,7 +27,7 @@ Say = Callable[[str], None]
 def write(title: str, index: Index, pairs: int, reports: int, write: Write, say: Say) -> None:
     """All pages of the runs of an index."""
     found = index.listing()
-    written = frozenset(_reports(index, found.runs[:reports], write, say))
+    written = frozenset(_reports(index, chosen(found, reports), write, say))
     extent = Extent(reports=written, note="")
     compared = frozenset(_comparisons(Site(title, index, extent), found, pairs, write, say))
     site = Site(title, index, Extent(compared, written, _note(found, len(compared), len(written))))
@@ -44,10 +45,16 @@ def _reports(index: Index, runs: Sequence[Run], write: Write, say: Say) -> Itera
                     write(f"run/{run.key}/{name}", content)
             if (samples := made.file(run, SAMPLES)) is not None:
                 write(f"run/{run.key}/{SAMPLES}", samples)
-        except UsageFault as fault:
+        except Fault as fault:
             say(f"No report: {fault}")
             continue
         yield run.key
+
+
+def chosen(found: Listing, most: int) -> list[Run]:
+    """The runs that get a report: the latest of each published study, to which the first page leads, then the newest."""
+    first = [run for study in repeated.names() if (run := repeated.latest(found, study))]
+    return [*first, *(run for run in found.runs if run not in first)][:most]
 
 
 def _comparisons(site: Site, found: Listing, most: int, write: Write, say: Say) -> Iterator[str]:

@@ -16,11 +16,11 @@ from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.reading import Aim, LoadFault, Reading
 
 LOST_AFTER_S = 1
-_REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([0-9.]+) ms(.*)$", re.MULTILINE)
+REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([0-9.]+) ms(.*)$", re.MULTILINE)
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
 
 
-def client_command(load: PingLoad, target: IPv4Address | IPv6Address) -> list[str]:
+def client_command(load: PingLoad, target: IPv4Address | IPv6Address, identifier: int | None = None) -> list[str]:
     return [
         "ping",
         "-n",
@@ -30,6 +30,7 @@ def client_command(load: PingLoad, target: IPv4Address | IPv6Address) -> list[st
         f"{load.interval_s:g}",
         "-W",
         str(LOST_AFTER_S),
+        *([] if identifier is None else ["-e", str(identifier)]),
         str(target),
     ]
 
@@ -44,7 +45,7 @@ def parse(text: str, load: PingLoad) -> Reading:
         raise LoadFault(f"ping: {text.strip().splitlines()[-1] if text.strip() else 'no output'}")
     times_us = {
         int(sequence): float(milliseconds) * 1000
-        for sequence, milliseconds, rest in _REPLY.findall(text)
+        for sequence, milliseconds, rest in REPLY.findall(text)
         if "DUP!" not in rest and int(sequence) > load.start
     }
     if not times_us:
@@ -67,7 +68,7 @@ def parse(text: str, load: PingLoad) -> Reading:
 def _grid_us(text: str, times_us: dict[int, float]) -> float:
     """By how much times around the median differ at least: 1 µs below 1 ms, 10 µs from there to 10 ms, and so on."""
     middle = statistics.median_low(times_us.values())
-    printed = next(time for sequence, time, _ in _REPLY.findall(text) if times_us.get(int(sequence)) == middle)
+    printed = next(time for sequence, time, _ in REPLY.findall(text) if times_us.get(int(sequence)) == middle)
     return 1000 * 10.0 ** -len(printed.partition(".")[2])
 
 
@@ -78,7 +79,7 @@ class Ping(Load[PingLoad]):
     needs = tools.REQUIRED
 
     def command(self, section: PingLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim.target)
+        return client_command(section, aim.target, aim.echo_identifier)
 
     def read(self, text: str, section: PingLoad) -> Reading:
         return parse(text, section)

@@ -28,6 +28,10 @@ class Used:
     system: float  # processes of the system under test
     threads: float  # kernel threads of its queues
     all: float  # all CPUs
+    elapsed: float = 0.0  # of the whole trial, programs' starts and ends included
+    socket_drops: int = 0  # datagrams for which the receiver's socket had no room
+    server: float = 0.0  # processes of the far end
+    ends_share_cpu: bool = False  # client and server have one CPU between them
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Load(ABC, Generic[Section]):
     needs: Mapping[str, str]  # programs, with how to get them
     counted_by: Counter = "kernel"
     answered: bool = False  # the far end of a packet generator answers
+    apart: bool = False  # the receiver has another CPU than the generator, where there are two
     ended_by_time: bool = False  # what the client did counts even where it ends with an error
 
     # ---- before a trial

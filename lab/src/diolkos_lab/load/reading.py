@@ -45,6 +45,8 @@ class Aim:
     folder: Path  # for files the client reads, of this lane only
     serial: int  # of the trial in its lane: names with a serial of their own are in no cache
     ends: Ends | None = None  # only where packets are generated
+    fastest: float | None = None  # of earlier trials of this load on this path, the greatest main figure
+    echo_identifier: int | None = None  # of echo requests; None: any will do
 
 
 @dataclass(frozen=True)

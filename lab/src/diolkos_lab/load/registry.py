@@ -10,15 +10,19 @@ from diolkos_lab.load import tools
 from diolkos_lab.load.curl import Http
 from diolkos_lab.load.dnsperf import Dns
 from diolkos_lab.load.iperf3 import Tcp
+from diolkos_lab.load.iperf3_udp import Udp
 from diolkos_lab.load.new_flows import CAPACITY, NEW_FLOWS
 from diolkos_lab.load.ping import Ping
+from diolkos_lab.load.ping_under_load import PingBesideTcp
 from diolkos_lab.load.pktgen import Packets
 from diolkos_lab.load.protocol import Load
 
 _ALL: tuple[Load[Any], ...] = (
     Tcp("tcp-upload", "TCP upload"),
     Tcp("tcp-download", "TCP download"),
+    Udp(),
     Ping(),
+    PingBesideTcp(),
     Packets("pps", "packets"),
     NEW_FLOWS,
     CAPACITY,

@@ -23,7 +23,7 @@ def write(result_dir: Path) -> Path:
     of the last two is there, or when a file has an unknown format.
     """
     helpers.bundle()  # is made while the rest of the report is loaded, which takes as long
-    from diolkos_lab.report import curve_page, page, session_page  # noqa: PLC0415
+    from diolkos_lab.report import curve_page, factor_page, page, session_page  # noqa: PLC0415
     from diolkos_lab.report.read import read  # noqa: PLC0415
 
     results = read(Path(result_dir))
@@ -31,6 +31,8 @@ def write(result_dir: Path) -> Path:
         return curve_page.write(results)
     if session_page.concerns(results):
         return session_page.write(results)
+    if factor_page.concerns(results):
+        return factor_page.write(results)
     return page.write(results)
 
 

@@ -62,6 +62,8 @@ def _virtual(results: Results) -> str | None:
 
 def _clock(results: Results) -> str | None:
     clock = facts.clocksource(results.host)
+    if facts.varied(results.host).get("clocksource"):
+        return None
     return f"Only the clocksource {clock} was measured; another one moves all absolute figures." if clock else None
 
 
@@ -83,7 +85,7 @@ def _offloads(results: Results) -> str | None:
     return None
 
 
-def _loads(results: Results) -> str:
+def _loads(results: Results) -> str | None:
     here = {load.split(" ", maxsplit=1)[0] for load in (t.load for t in results.trials)} | {
         r.load.split(" ", maxsplit=1)[0] for r in results.rows
     }
@@ -99,10 +101,11 @@ def _loads(results: Results) -> str:
             ("new-flows", "new connections"),
             ("dns", "DNS64 lookups"),
             ("http", "fetches of objects"),
+            ("ping-under-load", "latency while the path is loaded"),
         )
         if load not in here
     ]
-    return f"Not measured: {listing([*absent, 'latency while the path is loaded'])}."
+    return f"Not measured: {listing(absent)}." if absent else None
 
 
 def _duration(results: Results) -> str | None:
@@ -114,7 +117,7 @@ def _duration(results: Results) -> str | None:
 
 def _resolution(results: Results) -> str | None:
     """ping prints whole microseconds, which is coarse where a round trip takes ten."""
-    trials = (t for t in results.trials if t.counts and t.load.startswith("ping") and "rtt" in t.series)
+    trials = (t for t in results.trials if t.counts and t.load.split(" ", maxsplit=1)[0] == "ping" and "rtt" in t.series)
     echoes = [t.series["rtt"][1] for t in trials]
     if not echoes:
         return None

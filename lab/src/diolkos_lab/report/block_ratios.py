@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from diolkos_lab.metric import named
 from diolkos_lab.report.read import Ends, Results, Row
 
@@ -18,6 +16,6 @@ def by_block(results: Results, row: Row) -> dict[int, Ends]:
     for key in results.samples.cells():
         same = (key.subject, key.load, key.replica) == (subject, raw.get("load"), 1)
         if same and all(raw.get(name) == value for name, value in key.factors):
-            found = results.samples.ratio(key, replace(key, subject=row.baseline), metric.name)
+            found = results.samples.ratio(key, results.samples.counterpart(key, row.baseline), metric.name)
             return {block: (each.low, each.high) for block, each in found.by_block.items()} if found else {}
     return {}

@@ -110,9 +110,11 @@ def missing(results: Results) -> Chapter:
     names: dict[tuple[str, str], list[str]] = {}
     for entry in results.missing:
         reason, how = (str(entry.get(key) or "").strip().rstrip(".") for key in ("reason", "how"))
-        name = missing_label(str(entry.get("system", "?")), entry.get("datapath"))
+        name = missing_label(entry)
         names.setdefault((reason or "reason unknown", how), []).append(name)
     bullets = [f"{listing(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()]
+    for entry in results.host.get("skipped") or []:
+        bullets.append(f"{str(entry['factor']).capitalize()} {entry['value']}: {entry['reason']}.")
     return Chapter("missing", "What is missing", list(results.gaps), bullets)
 
 
@@ -156,7 +158,7 @@ def repeat(results: Results) -> Chapter:
     """The command and the seed; where the raw data are."""
     command, seed = facts.command(results.host), facts.seed(results.host)
     lines = ["# the same study again"]
-    fallback = f"diolkos-lab run {results.name}" + (" --quick" if results.quick else "")
+    fallback = f"diolkos-lab run {results.name}" + ("" if results.form == "full" else f" --form {results.form}")
     again = command or fallback
     if seed is not None and "--seed" not in again:
         again += f" --seed {seed}"

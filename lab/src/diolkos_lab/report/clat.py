@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The chapters of the study `clat`: what was measured, the published figures beside it, and blind spots of both."""
+"""The chapters of the study `clat`: what was measured, and the study's own blind spot."""
 
 from __future__ import annotations
 
-from diolkos_lab.report import clat_blind_spots, measured
-from diolkos_lab.report import clat_published as beside
+from diolkos_lab.report import measured
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.tables import kind
@@ -21,13 +20,6 @@ def chapters(results: Results) -> list[Chapter]:
     whole = any(kind(cell) == "464XLAT" for cell in results.cells)
     every = [
         *measured.of_all_loads(results, ", in the form of the thesis' table 5.1"),
-        beside.chapter(results),
-        Chapter(
-            "unseen-there",
-            "What the published study could not see",
-            ["Each of its limits, and what this run does about it."],
-            pairs=clat_blind_spots.of_the_published_study(results),
-        ),
         measured.cannot_see(results, ONE_TRANSLATION.format(here=BOTH if whole else "")),
     ]
     return [chapter for chapter in every if not chapter.empty]

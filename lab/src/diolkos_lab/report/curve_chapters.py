@@ -10,7 +10,7 @@ from typing import Any
 from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.curves import Measured, Setting
+from diolkos_lab.curves import VARIED, Measured, Setting
 from diolkos_lab.experiment.loads import Seating
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, load_loss, load_loss_sheet
@@ -73,6 +73,8 @@ def setting_words(setting: Setting, others: Sequence[Setting]) -> str:
         said.append(f"{setting.seconds:g} s")
     if len({other.flows for other in others}) > 1:
         said.append(f"{setting.flows} flows")
+    if len({other.host for other in others}) > 1:
+        said += [f"{name} {level}" for name, level in setting.host]
     return ", ".join(said) or WORDS[setting.placement]
 
 
@@ -91,7 +93,7 @@ def _three(rate: float) -> str:
 
 
 def _how(setting: Setting) -> tuple[Any, ...]:
-    return setting.placement, setting.size, setting.seconds, setting.flows
+    return setting.placement, setting.size, setting.seconds, setting.flows, setting.host
 
 
 def _side_by_side(main: Sequence[Measured], hops: int) -> Chapter:
@@ -173,12 +175,13 @@ def _payers(curves: Sequence[Measured]) -> Chapter:
     return Chapter("payers", "Who paid", [text] if paid else [], tables=[table] if paid else [])
 
 
-_RAW_KEY = ["system", "datapath", "family", "hops", "replica", "placement", "size_bytes", "seconds", "flows"]
+_RAW_KEY = ["system", "datapath", "family", "hops", "replica", "placement", "size_bytes", "seconds", "flows", *VARIED]
 
 
 def _raw_key(setting: Setting) -> list[Any]:
     plain = [setting.system, setting.datapath, setting.family, setting.hops, setting.replica]
-    return [*plain, setting.placement, setting.size, setting.seconds, setting.flows]
+    varied = (dict(setting.host).get(name) for name in VARIED)
+    return [*plain, setting.placement, setting.size, setting.seconds, setting.flows, *varied]
 
 
 def _all(curves: Sequence[Measured]) -> Chapter:
@@ -268,7 +271,7 @@ def _method(results: Results) -> Chapter:
         for entry in alone
         if entry.get("rate")
     ]
-    return Chapter("method", "How it was measured", text, said)
+    return Chapter("method", "How rates were offered", text, said)
 
 
 def _look(setting: Setting) -> Look:

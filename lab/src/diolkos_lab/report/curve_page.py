@@ -14,6 +14,7 @@ from diolkos_lab.procedures import Found
 from diolkos_lab.report import chapters, curve_chapters, procedure_chapters, short_page
 from diolkos_lab.report.read import Results
 from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.stats.median import FEWEST
 
 LEVELS = ("poor", "limited", "good")
 WORDS = (
@@ -53,8 +54,12 @@ def write(results: Results) -> Path:
         *procedure_chapters.chapters(found),
         *(curve_chapters.chapters(results, curves) if curves or not found else []),
     ]
-    answer = " ".join([*([lead(curves)] if curves or not found else []), *([lead_of(found)] if found else [])])
-    return short_page.write(results, own, answer, trust(curves, found), WORDS)
+    return short_page.write(results, own, answer(curves, found), trust(curves, found), WORDS)
+
+
+def answer(curves: Sequence[Measured], found: Sequence[Found]) -> str:
+    """Of curves and of procedures, as far as the run has them."""
+    return " ".join([*([lead(curves)] if curves or not found else []), *([lead_of(found)] if found else [])])
 
 
 def lead(curves: Sequence[Measured]) -> str:
@@ -107,6 +112,14 @@ def _of_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
         f"Of {trials} trials of procedures, guards object to {repeated + distrusted}; {repeated} of these were made again, and "
         f"{distrusted} are used, since no attempt was trusted."
     ]
+    rates = [rate for each in found for rate in each.rates]
+    if rates and not any(rate.ci95 for rate in rates):
+        most = max(rate.blocks for rate in rates)
+        times = "once" if most == 1 else f"{most} times"
+        reasons.append(
+            f"No rate has an interval: that takes {FEWEST} searches, and each was searched for {times}. A bracket says how far "
+            "the search went, not how sure it is, and no rule is decided by it."
+        )
     if untrusted:
         reasons.append(f"{untrusted} of {len(found)} procedures rest on such trials at their bounds, or did not end.")
     if bound:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
-ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95"))
+ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95", "levels"))
 # They say what is asked for, which is a matter of the load even where every load of a run has them.
-OF_LOADS = frozenset(("object", "by", "cache", "offered"))
+OF_LOADS = frozenset(("object", "by", "cache", "offered", "streams", "rate", "datagram", "direction"))
 # A trial of a procedure has a `test`. These tell such trials apart, and are no matter of the cell or of the load.
 WITHIN_PROCEDURES = frozenset(("test", "attempt", "offered", "seconds"))
 
@@ -18,7 +19,8 @@ WITHIN_PROCEDURES = frozenset(("test", "attempt", "offered", "seconds"))
 class Factors:
     """Which factors vary. One that every load has belongs to the cell; one of some loads belongs to the load's name."""
 
-    def __init__(self, samples: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    def __init__(self, samples: list[dict[str, Any]], rows: list[dict[str, Any]], of_systems: Collection[str] = ()) -> None:
+        """`of_systems` are factors of systems, which belong to cells even where not every load was given to them."""
         named = {key for s in samples for key in of_whole(s.get("factors") or {})}
         self._named = named or {key for r in rows for key in r if key not in ROW_KEYS}
         seen: dict[tuple[Any, ...], set[str]] = defaultdict(set)
@@ -33,7 +35,10 @@ class Factors:
         self.same_hops = len({record.get("hops") for record in [*samples, *rows]}) == 1
         every = set().union(*loads.values()) if loads else set()
         varying = sorted({where[-1] for where, values in seen.items() if len(values) > 1})
-        self._of_cell = [key for key in varying if loads[key] == every and key not in OF_LOADS]
+        mine = {key for key in varying if loads[key] == every and key not in OF_LOADS}
+        # What differs between two entries of a study, or between systems, varies too.
+        levels = {key: {plain(s["factors"][key]) for s in samples if key in (s.get("factors") or {})} for key in of_systems}
+        self._of_cell = sorted(mine | {key for key, values in levels.items() if len(values) > 1})
         self._of_load = [key for key in varying if key not in self._of_cell]
 
     def of_cell(self, values: dict[str, Any]) -> tuple[tuple[str, str], ...]:

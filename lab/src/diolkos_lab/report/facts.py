@@ -22,7 +22,15 @@ def find(facts: object, *names: str) -> Any:
     return None
 
 
+def varied(host: dict[str, Any]) -> dict[str, list[str | int]]:
+    """Settings of the host that the run varied, with their levels."""
+    found = host.get("varied")
+    return found if isinstance(found, dict) else {}
+
+
 def clocksource(host: dict[str, Any]) -> str | None:
+    if levels := varied(host).get("clocksource"):
+        return " and ".join(map(str, levels))
     found = find(host, "clocksource")
     return str(found) if found else None
 

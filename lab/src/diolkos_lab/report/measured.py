@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from diolkos_lab.metric import RowMetric
-from diolkos_lab.report import applications, blind_spots, by_block
+from diolkos_lab.report import applications, blind_spots, by_block, streams
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, distribution, levels, over_time
 from diolkos_lab.report.over_time import Panel
@@ -16,13 +16,12 @@ from diolkos_lab.report.systems import WORDS
 from diolkos_lab.report.tables import Table, ratios
 from diolkos_lab.report.tables import distribution as readings
 
-HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS)
+HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS, *streams.METRICS)
 BANDS = (
     "Line: mean of a system's trials. Band: 95 % interval of that mean (Student's t over the trials); no band with a "
     "single trial. Dashed: two hops. The warm-up block and distrusted trials are left out."
 )
 CPU = levels.Shown("cpu", "CPU time", unit="s per GB")
-STREAMS = ("tcp-upload", "tcp-download")
 STRIPS = (
     "Strip: where single echoes lie; the darker, the more of them. Point: median. Strokes: 95th and 99th percentile. Small "
     "point: the longest echo. Words at the right: median / 95th / 99th percentile. These are all echoes of all trials, not an "
@@ -39,6 +38,7 @@ def chapters(results: Results) -> list[Chapter]:
 def of_all_loads(results: Results, form: str = "") -> list[Chapter]:
     """`form` says after whose pattern the tables of single readings are made. A chapter without content is left out."""
     of_packets = [of_throughput(results, form), of_rtt(results, form), of_cpu(results)]
+    of_packets += [streams.of_udp(results), streams.of_loaded(results), streams.of_roles(results)]
     every = [*of_packets, applications.of_http(results), applications.of_dns(results), *of_others(results)]
     return [chapter for chapter in every if not chapter.empty]
 
@@ -63,9 +63,9 @@ def of_throughput(results: Results, form: str) -> Chapter:
                 title = f"Throughput over time, two scales, {'logarithmic' if log else 'linear'}"
                 draw = partial(over_time.draw_two_scales, both, log)
                 pictures.append(Picture(f"throughput-two-scales{name}", title, caption, alt, draw))
-    pictures += by_block.pictures(results, "throughput", STREAMS)
+    pictures += by_block.pictures(results, "throughput", streams.TCP)
     tables = [
-        ratios(results, "throughput", "Throughput: median of the trials, and its share of native of the same hops", STREAMS)
+        ratios(results, "throughput", "Throughput: median of the trials, and its share of native of the same hops", streams.TCP)
     ]
     loads = [*results.loads("tcp-upload"), *results.loads("tcp-download")]
     tables += [_readings(results, load, "throughput", f"single iperf3 intervals of all trials{form}") for load in loads]
@@ -81,9 +81,14 @@ def of_rtt(results: Results, form: str) -> Chapter:
         alt = distribution.alt_text(found)
         draw = partial(distribution.draw, found)
         pictures.append(Picture("rtt-distribution", "Distribution of round-trip times", STRIPS, alt, draw))
-    pictures += by_block.pictures(results, "rtt")
+    pictures += by_block.pictures(results, "rtt", streams.PING)
     tables = [
-        ratios(results, "rtt", "Round-trip time: median of the trials' medians, and its ratio to native of the same hops")
+        ratios(
+            results,
+            "rtt",
+            "Round-trip time: median of the trials' medians, and its ratio to native of the same hops",
+            streams.PING,
+        )
     ]
     tables += [_readings(results, load, "rtt", f"single echoes of all trials{form}") for load in results.loads("ping")]
     return Chapter("rtt", "Round-trip time", pictures=pictures, tables=[t for t in tables if t])
@@ -108,14 +113,20 @@ def of_cpu(results: Results) -> Chapter:
 def of_others(results: Results) -> list[Chapter]:
     """A table for each metric that has no chapter above; losses only where there are some."""
     metrics = dict.fromkeys(r.metric for r in results.rows if r.metric not in HAVE_CHAPTERS)
-    lossless = {"loss"} if not any(r.median for r in results.rows if r.metric == "loss") else set()
-    tables = {m: ratios(results, m, f"{m.capitalize()}, median of the valid trials") for m in metrics if m not in lossless}
+    bases = {_base(r.load) for r in results.rows} - {*streams.UDP, *streams.LOADED}
+    lossless = {"loss"} if not any(r.median for r in results.rows if r.metric == "loss" and _base(r.load) in bases) else set()
+    shown = [m for m in metrics if m not in lossless and bases]
+    tables = {m: ratios(results, m, f"{m.capitalize()}, median of the valid trials", bases) for m in shown}
     return [
         Chapter(t.name, t.name.capitalize(), pictures=by_block.pictures(results, m), tables=[t]) for m, t in tables.items() if t
     ]
 
 
 # ---- parts
+
+
+def _base(load: str) -> str:
+    return load.split(" ", maxsplit=1)[0]
 
 
 def _readings(results: Results, load: str, quantity: str, what: str) -> Table | None:

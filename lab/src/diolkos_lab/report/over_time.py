@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import load_label, order, setting_label
+from diolkos_lab.stats.quantiles import student
 
 # So many steps at most: an iperf3 interval is a mean already, an echo is one packet and wants company.
 MOST_STEPS = {"throughput": 40, "rtt": 20}
@@ -89,7 +89,7 @@ def _line(cell: Cell, series: list[tuple[np.ndarray, np.ndarray]], most_steps: i
     several = n > 1
     if several.any():
         sd = np.nanstd(grid[:, several], axis=0, ddof=1)
-        half[several] = stats.t.ppf(0.975, n[several] - 1) * sd / np.sqrt(n[several])
+        half[several] = student(0.975, n[several] - 1) * sd / np.sqrt(n[several])
     times = np.arange(last + 1)[kept] * step
     return Line(cell, times, mean, mean - half, mean + half, len(series))
 

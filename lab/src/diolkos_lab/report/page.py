@@ -5,13 +5,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diolkos_lab.report import chapters, clat, costs, grades, measured, paths, procedure_chapters, words
+from diolkos_lab.report import (
+    chapters,
+    clat,
+    costs,
+    grades,
+    measured,
+    method,
+    parallel,
+    paths,
+    procedure_chapters,
+    published,
+    words,
+)
 from diolkos_lab.report.publish import publish
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import setting_label
 
 # Studies with chapters of their own.
-STUDIES = {"clat": clat.chapters}
+STUDIES = {"clat": clat.chapters, "nat64-parallel": parallel.chapters}
 
 
 def write(results: Results) -> Path:
@@ -20,7 +32,13 @@ def write(results: Results) -> Path:
     return publish(
         results,
         "page.html.j2",
-        [paths.chapter(results), *own(results), *procedure_chapters.of_run(results), *chapters.last(results)],
+        [
+            paths.chapter(results),
+            method.chapter(results),
+            *published.among(own(results), results),
+            *procedure_chapters.of_run(results),
+            *chapters.last(results),
+        ],
         ahead=[glance],
         headline=words.headline(results),
         lead=words.lead(results),

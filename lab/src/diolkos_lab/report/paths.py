@@ -15,6 +15,8 @@ KINDS = {
     "SIIT": "A router translates without state: IPv4 on the client's side, IPv6 on the server's.",
     "NAT64": "The client has IPv6 only and sends to an address behind the translation prefix. The router makes IPv4 of it, "
     "with state, for a server that has IPv4 only.",
+    "NAT64 from IPv4": "The client has IPv4 only and sends to an address of the router. A static binding leads to a server "
+    "that has IPv6 only.",
     "464XLAT": "The application speaks IPv4, the access network has IPv6 only, the server has IPv4 only: translated at the "
     "client, and back again on the router.",
     "DNS64": "No packets of an application: the resolver on the router, which answers with an address behind the translation "

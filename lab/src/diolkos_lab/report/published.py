@@ -1,105 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The figures of the study that `clat` repeats, as data.
+"""The published figures of a study beside this run's, as ratios to the native path of the same environment.
 
-Source: D. J. Wodke, "Evaluating Dual-Stack against NAT64 deployment schemes with DNS64 and CLAT", bachelor's thesis,
-TU Berlin, 2025: throughput means of its 30 s runs, round-trip times of its table 5.1.
-One run a cell, TCP from client to server. Tayga and Tundra were one hop from the server, Jool two.
+published file, rows of this run ─► points ─► picture
+                                └─► lines ─► table
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from diolkos_lab.report.read import Interval
+from diolkos_lab.metric import METRICS
+from diolkos_lab.published import ratios
+from diolkos_lab.published.definition import UNITS, Figure, Group, Published, System
+from diolkos_lab.report import counterparts, published_rates, published_table, unseen
+from diolkos_lab.report.chapters import Chapter
+from diolkos_lab.report.charts import Picture, beside_published, glance
+from diolkos_lab.report.charts.beside_published import Point
+from diolkos_lab.report.quantities import listing
+from diolkos_lab.report.read import Cell, Results, Row
+from diolkos_lab.report.systems import label, look, title
 
-SOURCE = "Wodke, “Evaluating Dual-Stack against NAT64 deployment schemes with DNS64 and CLAT”, TU Berlin, 2025"
-HOPS = {"tayga": 1, "tundra": 1, "jool": 2}
-
-
-@dataclass(frozen=True)
-class Environment:
-    name: str
-    clocksource: str
-    one_host: bool
-    line_rate: bool = False  # every path, native too, fills the link
-
-
-AWS_HPET = Environment("AWS", "hpet", one_host=True)
-AWS_KVM = Environment("AWS", "kvm-clock", one_host=True)
-SINGLE_HPET = Environment("one host", "hpet", one_host=True)
-SINGLE_TSC = Environment("one host", "tsc", one_host=True)
-DUAL_HPET = Environment("two hosts", "hpet", one_host=False)
-DUAL_TSC = Environment("two hosts", "tsc", one_host=False, line_rate=True)
+READ = {"table": "a table", "text": "the text", "picture": "its pictures", "data": "its raw data"}
+LEGEND = (
+    "Hollow: published, without an interval. Filled: this run, median with 95 % interval. Black line: native, or what stands "
+    "for it. A published bar spans the values that the figure may have."
+)
 
 
-@dataclass(frozen=True)
-class Throughput:
-    """Means in bit/s. `native` holds the native IPv6 means by hops; two values where the thesis has two."""
-
-    environment: Environment
-    translated: dict[str, float | None]  # None: the tool failed there
-    native: dict[int, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Rtt:
-    """Averages of 30 echoes in s, translated and native from the same namespace."""
-
-    environment: str
-    translated: dict[str, float | None]
-    native: dict[str, float]
+def chapters(results: Results) -> list[Chapter]:
+    """What the published study found, and what it could not see; none for a study that repeats nobody's."""
+    data = ratios.of(results.name)
+    if data is None:
+        return []
+    beside = published_rates.chapter(results, data) if data.study == "router-accuracy" else chapter(results, data)
+    pairs = unseen.of_the_published_study(results)
+    said = ["Each of its limits, and what this run does about it."]
+    limits = Chapter("unseen-there", "What the published study could not see", said if pairs else [], pairs=pairs)
+    return [each for each in (beside, limits) if not each.empty]
 
 
-def _gbit(env: Environment, means: tuple[Any, ...], one_hop: tuple[Any, ...], two_hops: tuple[Any, ...]) -> Throughput:
-    values = dict(zip(("tayga", "tundra", "jool"), means, strict=True))
-    return Throughput(
-        env,
-        {tool: None if v is None else v * 1e9 for tool, v in values.items()},
-        {1: tuple(v * 1e9 for v in one_hop), 2: tuple(v * 1e9 for v in two_hops)},
-    )
+def among(own: list[Chapter], results: Results, *ahead: Chapter) -> list[Chapter]:
+    """The study's chapters with those of what it repeats, and others `ahead` of these: before the limits of this run."""
+    more = chapters(results)
+    place = next((number for number, each in enumerate(own) if each.anchor == "unseen-here"), len(own))
+    return [*own[:place], *ahead, *more, *own[place:]]
 
 
-def _ms(env: str, translated: dict[str, Any], native: dict[str, Any]) -> Rtt:
-    return Rtt(
-        env,
-        {tool: None if v is None else v / 1e3 for tool, v in translated.items()},
-        {tool: v / 1e3 for tool, v in native.items()},
-    )
+def chapter(results: Results, data: Published) -> Chapter:
+    pictures, tables, sources = [], [], []
+    for group in data.group:
+        shown = points(results, data, group)
+        axis = METRICS[group.metric].axis or METRICS[group.metric].words
+        against = f"What stands for native: {group.ceiling.words}." if group.ceiling else f"Native: {group.native}."
+        drawn = partial(beside_published.draw, shown, f"{axis}, native = 1 (log scale)")
+        name = f"published-{group.name}"
+        heading = f"{group.title}, published and measured here"
+        pictures.append(Picture(name, heading, f"{against} {LEGEND}", beside_published.alt(shown), drawn))
+        tables.append(published_table.table(results, data, group))
+        sources.append(f"{group.title}: {group.statistic}; {group.source}, read from {READ[group.read_from]}.")
+    paragraphs = [
+        f"Source: {data.source.cite}, {data.source.year}. Its machines are not this one, so only ratios to native can be "
+        "compared. Absolute figures stand beside them for reading, not for comparing.",
+        *data.source.notes,
+        _measured_here(results, data),
+    ]
+    return Chapter("published", "The published figures and ours", paragraphs, sources, pictures, tables)
 
 
-THROUGHPUT = [
-    _gbit(AWS_HPET, (0.187, 0.432, 9.02), (10.06,), (9.42,)),
-    _gbit(AWS_KVM, (0.834, 1.236, 16.0), (14.8, 23.3), (19.9,)),
-    _gbit(SINGLE_HPET, (None, 0.518, 6.75), (8.87,), (7.09,)),
-    _gbit(SINGLE_TSC, (None, 4.435, 33.87), (42.3,), (35.88,)),
-    _gbit(DUAL_HPET, (None, 0.541, 0.584), (0.859,), (0.672,)),
-    _gbit(DUAL_TSC, (None, 0.929, 0.929), (0.929,), (0.929,)),
-]
-RTT = [
-    _ms("AWS", {"jool": 0.064, "tayga": 0.091, "tundra": 0.099}, {"jool": 0.053, "tayga": 0.042, "tundra": 0.042}),
-    _ms("one host", {"jool": 0.189, "tayga": None, "tundra": 0.239}, {"jool": 0.171, "tayga": 0.134, "tundra": 0.131}),
-    _ms(
-        "two hosts",
-        {"jool": 0.563, "tayga": None, "tundra": 0.666},
-        {"jool": 0.532, "tayga": 0.539, "tundra": 0.537},
-    ),
-]
+def points(results: Results, data: Published, group: Group) -> list[Point]:
+    """Each published system with ours below it; then what only this run has."""
+    found = []
+    for system in data.system:
+        figures = [figure for figure in group.figures if figure.system == system.name]
+        rows = counterparts.of(results, group, system)
+        found += [_published(data, group, system, figure) for figure in figures]
+        found += [_ours(row, group, system.words) for row in rows]
+        if figures and not rows:
+            reason = counterparts.absence(results, system, group)
+            found.append(Point(system.words, "this run", None, None, None, "not measured", True, reason, trusted=False))
+    return found + [_ours(row, group, title(row.cell.system)) for row in counterparts.others(results, data, group)]
 
 
-def throughput_ratio(entry: Throughput, tool: str) -> Interval | None:
-    """Translated over native IPv6 of the same hops, as (lowest, highest).
+def _published(data: Published, group: Group, system: System, figure: Figure) -> Point:
+    ends = ratios.ratio(group, figure)
+    text = published_table.ratio_text(group, figure)
+    if ratios.impossible(data, group, figure, UNITS[group.unit]):
+        text += ", above the link"
+    middle = None if ends is None else (ends[0] * ends[1]) ** 0.5  # on a log axis the middle of two values
+    spread = None if ends is None or ends[0] == ends[1] else ends
+    name = published_table.where(data, figure)
+    known, spans = ends is not None, spread is not None
+    return Point(system.words, name, None, middle, spread, text, False, trusted=known, ranged=spans)
 
-    Both are equal unless the thesis has two native means for the cell, where nothing says which belongs to the tool.
-    """
-    value = entry.translated.get(tool)
-    if value is None:
-        return None
-    found = [value / native for native in entry.native[HOPS[tool]]]
-    return min(found), max(found)
+
+def _ours(row: Row, group: Group, panel: str) -> Point:
+    name = ", ".join(part for part in (label(Cell(*_path(row))), counterparts.said(row, group), "this run") if part)
+    trusted = "ratio" not in row.distrusted
+    ends = row.ratio_ci95 if row.ratio_ci95 and trusted else row.ratio_bounds if row.ratio is None else None
+    own = look(row.cell)
+    return Point(panel, name, own, row.ratio, ends, glance.text(row), True, trusted=trusted, ranged=row.ratio is None)
 
 
-def rtt_ratio(entry: Rtt, tool: str) -> float | None:
-    """Translated over native from the same namespace."""
-    value = entry.translated.get(tool)
-    return None if value is None else value / entry.native[tool]
+def _path(row: Row) -> tuple[str, str, str, int]:
+    return row.cell.system, row.cell.datapath, row.cell.family, row.cell.hops
+
+
+def _measured_here(results: Results, data: Published) -> str:
+    """Who was how far from the server here, and who is missing with the reason."""
+    by_hops: dict[int, list[str]] = {}
+    absent = []
+    for system in data.system:
+        rows = [row for group in data.group for row in counterparts.of(results, group, system)]
+        for row in rows:
+            by_hops.setdefault(row.cell.hops, []).append(published_table.tool(row.cell))
+        if not rows:
+            absent.append(f"{system.words} ({counterparts.absence(results, system, *data.group)})")
+    for row in (row for group in data.group for row in counterparts.others(results, data, group)):
+        by_hops.setdefault(row.cell.hops, []).append(published_table.tool(row.cell))
+    ours = [
+        f"{listing(list(dict.fromkeys(names)))} at {'one hop' if hops == 1 else f'{hops} hops'}"
+        for hops, names in sorted(by_hops.items())
+    ]
+    text = f"This run measured {listing(ours)}." if ours else "This run measured none of these systems."
+    return text + (f" It did not measure {listing(absent)}." if absent else "")

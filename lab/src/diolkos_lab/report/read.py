@@ -25,6 +25,8 @@ from diolkos_lab.faults import UsageFault
 from diolkos_lab.report.factors import Factors
 from diolkos_lab.samples import contents
 from diolkos_lab.samples.contents import FORMAT, Contents, FileName
+from diolkos_lab.samples.folder import form_of
+from diolkos_lab.samples.records import Series, TrialRecord
 from diolkos_lab.stats.pairing import Samples
 
 Interval = tuple[float, float]
@@ -133,6 +135,7 @@ class Results:
     rows: list[Row]
     untrusted: list[Row]  # beside those of `rows` that have no trusted median or ratio: over all trials, no intervals
     quick: bool
+    form: str  # its name
     generated: str | None
     verdicts: list[dict[str, Any]]
     noise_floor: list[Floor]
@@ -161,7 +164,7 @@ class Results:
     def start(self, load: str) -> float:
         """Seconds at the start of a trial that the statistics leave out, as study.toml says."""
         forms = self.study.get("form") or {}
-        plans = (forms.get("quick" if self.quick else "full") or {}).get("load") or []
+        plans = (forms.get(self.form) or {}).get("load") or []
         starts = [number(p.get("start_s")) for p in plans if p.get("name") == load.split(" ", maxsplit=1)[0]]
         return max((s for s in starts if s is not None), default=0.0)
 
@@ -206,7 +209,12 @@ def read(folder: Path) -> Results:
     Raises UnreadableFolder when there is no such folder, when it holds neither samples nor a summary, or when a
     file has a format this program does not know.
     """
-    found = contents.load(folder)
+    return of_contents(contents.load(folder))
+
+
+def of_contents(found: Contents) -> Results:
+    """The same of files that were read before."""
+    folder = found.folder
     _require_format(found)
     gaps = _gaps(found)
     study = _study(found, gaps)
@@ -215,17 +223,18 @@ def read(folder: Path) -> Results:
         raise UnreadableFolder(f"{folder} holds no trials (samples.jsonl) and no statistics (summary.json).")
 
     raw_rows = summary.get("rows") or []
-    factors = Factors(samples, raw_rows)
+    factors = Factors(samples, raw_rows, _of_systems(study))
     return Results(
         contents=found,
         folder=folder,
         name=str(summary.get("study") or header.get("study") or _study_name(study) or "unknown"),
         study=study,
         host=found.host,
-        trials=[_trial(s, factors) for s in samples],
+        trials=[_trial(record, factors) for record in found.records],
         rows=[_row(r, factors) for r in raw_rows],
         untrusted=[_row(r, factors) for r in summary.get("untrusted") or []],
         quick=bool(summary.get("quick", header.get("quick", False))),
+        form=str(summary.get("form") or form_of(header)),
         generated=summary.get("generated"),
         verdicts=list(summary.get("verdicts") or []),
         noise_floor=[f for r in (summary.get("noise_floor") or {}).get("rows") or [] if (f := _floor(r, factors))],
@@ -279,6 +288,12 @@ def _study(found: Contents, gaps: list[str]) -> dict[str, Any]:
         return {}
 
 
+def _of_systems(study: dict[str, Any]) -> set[str]:
+    """Names of the factors that systems have."""
+    listed = [each for each in study.get("system") or [] if isinstance(each, dict)]
+    return {name for each in listed if isinstance(each.get("factors"), dict) for name in each["factors"]}
+
+
 def _study_name(study: dict[str, Any]) -> str | None:
     return study.get("name") or (study.get("study") or {}).get("name")
 
@@ -297,27 +312,26 @@ def _cell(record: dict[str, Any], values: dict[str, Any], factors: Factors) -> C
     )
 
 
-def _trial(record: dict[str, Any], factors: Factors) -> Trial:
+def _trial(record: TrialRecord, factors: Factors) -> Trial:
     return Trial(
-        cell=_cell(record, record.get("factors") or {}, factors),
-        load=factors.load(record, record.get("factors") or {}),
-        block=int(record.get("block", 1)),
-        order=int(record.get("order", 0)),
-        twin=record.get("replica", 1) != 1,
-        started=str(record.get("started", "")),
-        duration=number(record.get("duration")),
-        valid=bool(record.get("valid")),
-        distrust=tuple((str(d.get("guard", "")), str(d.get("detail", ""))) for d in record.get("distrust") or []),
-        error=record.get("error") or None,
-        metrics={k: v for k, raw in (record.get("metrics") or {}).items() if (v := number(raw)) is not None},
-        series={k: s for k, raw in (record.get("series") or {}).items() if (s := _series(raw)) is not None},
+        cell=_cell(record.model_dump(include={"system", "datapath", "family", "hops"}), record.factors, factors),
+        load=factors.load({"load": record.load}, record.factors),
+        block=record.block,
+        order=record.order,
+        twin=record.replica != 1,
+        started=record.started,
+        duration=record.duration,
+        valid=record.valid,
+        distrust=tuple((each.guard, each.detail) for each in record.distrust),
+        error=record.error or None,
+        metrics=record.metrics,
+        series={name: found for name, series in record.series.items() if (found := _series(series)) is not None},
     )
 
 
-def _series(raw: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
+def _series(series: Series) -> tuple[np.ndarray, np.ndarray] | None:
     """Points without a value (a lost echo) are left out: loss is a metric of its own."""
-    pairs = [(number(t), number(y)) for t, y in zip(raw.get("t") or [], raw.get("y") or [], strict=False)]
-    pairs = [(t, y) for t, y in pairs if t is not None and y is not None]
+    pairs = [(t, y) for t, y in zip(series.t, series.y, strict=True) if y is not None]
     if not pairs:
         return None
     t, y = zip(*pairs, strict=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from diolkos_lab.report import chapters
+from diolkos_lab.report import chapters, method, published
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.publish import publish
 from diolkos_lab.report.read import Results
@@ -23,5 +23,5 @@ def write(
 
     `trust` is level, answer and reasons; `words` are the terms that the page uses, with what they mean.
     """
-    body = [*own, *chapters.last(results)]
+    body = [*published.among(list(own), results, method.chapter(results)), *chapters.last(results)]
     return publish(results, "short_page.html.j2", body, lead=lead, trust=trust, words=words)

@@ -8,6 +8,7 @@ dashed and markers differ, so that nothing hangs on colour alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,13 +36,19 @@ _LOOKS = {
     ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "triangle-right"),
     ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "cross"),
     ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", "triangle-right"),
+    ("diolkos", "inbound-tc"): Look("diolkos-inbound-tc", "#008577", "#4fd6c3", "circle"),
+    ("diolkos", "inbound-inline"): Look("diolkos-inbound-inline", "#3b5bb5", "#a3baff", "triangle-left"),
+    ("diolkos", "inbound-direct"): Look("diolkos-inbound-direct", "#9a4fc9", "#dbb3ff", "square"),
+    ("diolkos", "inbound-tun"): Look("diolkos-inbound-tun", "#5c8fb8", "#b3d9f2", "triangle-down"),
     ("diolkos", "464xlat"): Look("diolkos-chain", "#5346a8", "#a79df5", "square"),
     ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "diamond"),
     ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "triangle-left"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "triangle-down"),
+    ("tayga", "inbound"): Look("tayga-inbound", "#a34a1c", "#ffab7a", "cross"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "triangle-up"),
     ("jool", ""): Look("jool", "#008a63", "#35c79b", "triangle-up"),
     ("jool64", ""): Look("jool64", "#00664a", "#6bd6b0", "circle"),
+    ("jool64", "inbound-module"): Look("jool64-inbound", "#2f7d52", "#8fdcae", "square"),
     ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "cross"),
     ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "square"),
     ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "cross"),
@@ -62,10 +69,15 @@ _TITLES = {
     "jool64": "Jool NAT64",
     "nat44": "NAT44",
     "forwarder": "BPF forwarding",
+    "natrules": "NAT rules",
+    "wireguard": "WireGuard",
+    "bridge": "bridge",
 }
 _ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "tundra", "tayga", "unbound"]
 _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
+_BY_THEMSELVES = {"backend", "position", "engine"}  # factors whose levels need no name before them
+INBOUND = "inbound"  # from IPv4 to IPv6
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
@@ -82,7 +94,23 @@ def look(cell: Cell) -> Look:
 
 def label(cell: Cell) -> str:
     """The name of a cell with the factor levels that tell it apart: "diolkos tc, offloads off"."""
-    return short_label(cell) + "".join(f", {key} {value}" for key, value in cell.factors)
+    return short_label(cell) + "".join(f", {_level(key, value)}" for key, value in cell.factors)
+
+
+def _level(factor: str, level: str) -> str:
+    """ "offloads off", "1000 rules", "at the router", "nft-list"."""
+    if factor == "rules":
+        return f"{level} rules"
+    if factor == "place":
+        return f"at the {level}"
+    return level if factor in _BY_THEMSELVES else f"{factor} {level}"
+
+
+def subject_label(subject: str) -> str:
+    """Of `system/datapath/family/hops`: "NAT rules, NAT44"."""
+    system, datapath, family, hops = subject.split("/")
+    name = short_label(Cell(system, datapath, family, int(hops), alike=True))
+    return name if system == "native" or family == "ipv6" else f"{name} over {FAMILIES.get(family, family)}"
 
 
 def title(system: str) -> str:
@@ -95,6 +123,8 @@ def short_label(cell: Cell) -> str:
     name = title(cell.system)
     if cell.native:
         name += f" {FAMILIES.get(cell.family, cell.family)}"
+    elif cell.datapath.startswith(INBOUND) and (cell.system, "") in _LOOKS:
+        name += f" {INBOUND}"
     elif cell.datapath in _WITH:
         name += f" + {cell.datapath}"
     elif (cell.system, "") not in _LOOKS and cell.datapath:
@@ -112,16 +142,32 @@ def load_label(load: str) -> str:
 
 def _variant(part: str) -> str:
     key, _, value = part.partition("=")
-    if key == "streams":
-        return f"{value} stream" if value == "1" else f"{value} streams"
+    if key in _ONE_OF and value in _ONE_OF[key]:
+        return _ONE_OF[key][value]
     if key == "object":
         return size(int(value))
-    if key == "offered":
-        return "as many as are answered" if value == "most" else f"{value} a second"
-    if key == "cache":
-        return {"cold": "new names", "warm": "known names"}.get(value, f"cache {value}")
-    words = {"seconds": f"{value} s", "count": f"{value} echoes", "interval": f"every {value} s", "by": f"by {value}"}
+    if key == "rate" and value.isdigit():
+        return f"{float(value) / 1e9:g} Gbit/s"
+    words = {
+        "streams": f"{value} streams",
+        "offered": f"{value} a second",
+        "seconds": f"{value} s",
+        "count": f"{value} echoes",
+        "interval": f"every {value} s",
+        "by": f"by {value}",
+        "datagram": f"{value}-byte datagrams",
+        "direction": value,
+    }
     return words.get(key, f"{key} {value}")
+
+
+# Levels of factors that have words of their own.
+_ONE_OF = {
+    "streams": {"1": "1 stream"},
+    "offered": {"most": "as many as are answered"},
+    "rate": {"most": "without a limit", "knee": "at its knee"},
+    "cache": {"cold": "new names", "warm": "known names"},
+}
 
 
 def variant(load: str) -> dict[str, str]:
@@ -147,8 +193,10 @@ def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{key} {value}" for key, value in setting)
 
 
-def missing_label(system: str, datapath: str | None) -> str:
-    return label(Cell(system, datapath or "", "ipv4", 1))
+def missing_label(entry: Mapping[str, Any]) -> str:
+    """Of an entry of `missing`: a system, or a level of one of its factors."""
+    level = ((str(entry.get("factor")), str(entry["level"])),) if entry.get("level") else ()
+    return label(Cell(str(entry.get("system", "?")), str(entry.get("datapath") or ""), "ipv4", 1, level))
 
 
 def order(cell: Cell) -> tuple[Any, ...]:

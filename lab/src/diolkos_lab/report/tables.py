@@ -21,7 +21,7 @@ from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
 from diolkos_lab.report.quantities import NONE, Scale, limits, percent, ratio_of, scale, with_interval
 from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import CHAIN, baseline_label, label, load_label, load_order, order
+from diolkos_lab.report.systems import CHAIN, INBOUND, baseline_label, label, load_label, load_order, order
 
 MOST_PRINTED = 40  # doubtful trials on the page; the CSV has all
 
@@ -176,7 +176,14 @@ def moments(values: np.ndarray) -> list[float | None]:
 
 def kind(cell: Cell) -> str:
     """What the path is; "Baseline" and "CLAT" are the thesis' words."""
-    named = {"nat64": "NAT64", "masquerade": "NAT64", "siit": "SIIT", "dns64": "DNS64", CHAIN: "464XLAT"}
+    named = {
+        "nat64": "NAT64",
+        "masquerade": "NAT64",
+        "siit": "SIIT",
+        "dns64": "DNS64",
+        INBOUND: "NAT64 from IPv4",
+        CHAIN: "464XLAT",
+    }
     mode = cell.datapath.split("-", maxsplit=1)[0]
     return "Baseline" if cell.native else "NAT44" if cell.system == "nat44" else named.get(mode, "CLAT")
 

@@ -201,7 +201,7 @@ def _faster_family(results: Results, cell: Cell) -> str:
 
 def not_measured(results: Results) -> str | None:
     """The systems that the run lacks, in one sentence."""
-    names = [missing_label(str(m.get("system", "?")), m.get("datapath")) for m in results.missing]
+    names = [missing_label(m) for m in results.missing]
     return f"Not measured: {listing(list(dict.fromkeys(names)))}; why, and how to get them, is said below." if names else None
 
 

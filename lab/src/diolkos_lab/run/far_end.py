@@ -5,6 +5,7 @@ Stages: start each → listening; then alive? trial by trial; how fast is the au
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
@@ -16,7 +17,6 @@ from diolkos_lab.faults import Fault
 from diolkos_lab.load import dnsperf, servers
 from diolkos_lab.load.reading import Aim, LoadFault
 from diolkos_lab.run.counters import Window
-from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane
 from diolkos_lab.topology.process import Process, first_to_end, run_to_end
 
@@ -43,9 +43,19 @@ class FarEnd:
 
     def start(self, loads: Sequence[AnyLoad | Procedure], objects: Path, records: Sequence[IPv4Address | IPv6Address]) -> None:
         """Returns when all listen. Raises Fault when one does not."""
-        self._wanted = servers.wanted(loads, self._folder, objects, (plan.SERVER6, plan.SERVER4), records)
+        at = self._lane.shape.addresses
+        self._wanted = servers.wanted(loads, self._folder, objects, (at.server(6), at.server(4)), records)
         for server in self._wanted:
             self._start(server)
+
+    def seat(self, cpu: int | None) -> None:
+        """Move all servers to a CPU; None leaves them to the scheduler."""
+        if cpu != self._cpu and cpu is not None:
+            self._cpu = cpu
+            for process in self._running.values():
+                with contextlib.suppress(OSError):  # one that ended, which `check_alive` tells
+                    for thread in os.listdir(f"/proc/{process.pid}/task"):
+                        os.sched_setaffinity(int(thread), {cpu})
 
     def check_alive(self) -> None:
         for server in self._wanted:
@@ -72,7 +82,8 @@ class FarEnd:
             folder = self._folder / "alone"
             folder.mkdir(exist_ok=True)
             alone = DnsLoad(name="dns", cache="cold", seconds=ALONE_S)
-            aim = Aim(plan.SERVER6, plan.SERVER6, folder, serial=0)
+            server = self._lane.shape.addresses.server(6)
+            aim = Aim(server, server, folder, serial=0)
             dnsperf.write_names(alone, aim)
             pinned = [] if self._cpu is None else ["taskset", "--cpu-list", str(self._cpu)]
             command = [*pinned, *dnsperf.client_command(alone, aim)]

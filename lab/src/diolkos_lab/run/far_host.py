@@ -4,7 +4,7 @@
 Its CPUs belong to the system under test alone: neither the client nor the server of a load runs there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from diolkos_lab.experiment.definition import Guards, Topology
@@ -50,26 +50,47 @@ class FarHost:
         return float(self.place.connection.order("cpu", pids=self._threads))
 
 
-def objections(
-    evidence: guards.Evidence, far: FarHost, before: HostCounters, after: HostCounters, own_s: float, limits: Guards
-) -> list[guards.Distrust]:
-    """What the guards of the CPU say of the router's machine. `own_s` is CPU time of the system under test and of packets."""
-    if not far.has_own_cpus:
-        return []
-    there = replace(
-        evidence,
-        cores=len(far.place.cpus),
-        elapsed_s=after.monotonic_s - before.monotonic_s,
-        busy_s=after.busy_s - before.busy_s,
-        steal_s=after.steal_s - before.steal_s,
-        # Interrupts that forward packets are charged to nobody. Nothing else of the lab runs there.
-        own_s=own_s + after.interrupts_s - before.interrupts_s,
-    )
-    found = []
-    for guard in LOOKED_AT:
-        if detail := guard(there, limits, Topology()):
-            found.append(guards.Distrust(guard.__name__.replace("_", "-"), f"{far.place.host}: {detail}"))
-    return found
+class FarWatch:
+    """The router's machine during one trial; of none there is nothing to say."""
+
+    def __init__(self, far: FarHost | None, system_s: Callable[[], float]) -> None:
+        """The trial begins. `system_s` reads the CPU time of the system under test."""
+        self._far, self._system_s = far, system_s
+        self._before = self._after = self._read()
+
+    def end(self) -> None:
+        self._after = self._read()
+
+    @property
+    def busy_s(self) -> float:
+        """CPU time of all CPUs that only that machine has."""
+        if not (self._far and self._far.has_own_cpus and self._before and self._after):
+            return 0.0
+        return self._after[0].busy_s - self._before[0].busy_s
+
+    def objections(self, evidence: guards.Evidence, limits: Guards) -> list[guards.Distrust]:
+        """What the guards of the CPU say of that machine."""
+        if not (self._far and self._far.has_own_cpus and self._before and self._after):
+            return []
+        (before, own_before_s), (after, own_after_s) = self._before, self._after
+        there = replace(
+            evidence,
+            cores=len(self._far.place.cpus),
+            elapsed_s=after.monotonic_s - before.monotonic_s,
+            busy_s=self.busy_s,
+            steal_s=after.steal_s - before.steal_s,
+            # Interrupts that forward packets are charged to nobody. Nothing else of the lab runs there.
+            own_s=own_after_s - own_before_s + after.interrupts_s - before.interrupts_s,
+        )
+        found = []
+        for guard in LOOKED_AT:
+            if detail := guard(there, limits, Topology()):
+                found.append(guards.Distrust(guard.__name__.replace("_", "-"), f"{self._far.place.host}: {detail}"))
+        return found
+
+    def _read(self) -> tuple[HostCounters, float] | None:
+        """Its counters, and the CPU time there of all that belongs to the measurement."""
+        return (self._far.read(), self._system_s() + self._far.threads_s()) if self._far else None
 
 
 class FarSeats(Seats):

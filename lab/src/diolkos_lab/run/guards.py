@@ -5,6 +5,9 @@ A distrusted trial is kept and marked, and another is made in its place. Guards 
 of what a trial brought: who leaves out trials by their outcome chooses the outcome. So no guard asks what was lost, how often
 TCP sent again, how long it took or how fast it was, whether the path has a system under test, or which. A system that loses
 packets, stalls, or falls back to its slow path is measured, not excused; a rate that something else limits is a lower bound.
+A generator without CPU to spare is no reason to leave a trial out either, since a fast path is what uses it up: such trials
+count, and the report marks them (`load.charged`). A claim that cannot be true, such as more than the link carries, is another
+matter: it says that something else was counted.
 """
 
 from collections.abc import Callable
@@ -58,6 +61,7 @@ class Evidence:
     sink_drops: int = 0  # at the last link, where a packet sink stands that was too slow
     system_s: float = 0.0  # CPU time of the system under test's processes, the path's resolver among them
     authority_rate: float | None = None  # answers per second that the authority gave when it was asked alone
+    still_s: float = 0.0  # for which the lab itself was stopped
 
     @property
     def kind(self) -> Load[Any]:
@@ -90,6 +94,11 @@ def foreign_cpu(e: Evidence, limits: Guards, _: Topology) -> str | None:
     foreign_s = e.busy_s - e.own_s - e.cores * TICK_S
     share = min(1.0, foreign_s / (e.cores * e.elapsed_s))
     return f"other programs used {share:.0%} of the CPUs" if share > limits.foreign_cpu_share else None
+
+
+def stopped(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """Whoever stopped the lab may have stopped the load, the system or the whole machine with it."""
+    return f"the lab was stopped for {e.still_s:.1f} s during the trial" if e.still_s else None
 
 
 def clock_jump(e: Evidence, limits: Guards, _: Topology) -> str | None:
@@ -141,7 +150,10 @@ def outside_drops(e: Evidence, limits: Guards, _: Topology) -> str | None:
 
 
 def link_rate(e: Evidence, limits: Guards, topology: Topology) -> str | None:
-    """What the receiver claims cannot be more than the link carries, nor more than its device counted."""
+    """What the receiver claims cannot be more than the link carries, nor more than its device counted.
+
+    The rate of a sender is never asked: datagrams that it wrote may be lost before the link.
+    """
     rate = e.reading.metrics.get("throughput", 0)
     if topology.link_rate and rate > topology.link_rate:
         return f"the receiver claims {rate:.4g} bit/s on a link of {topology.link_rate:.4g} bit/s"
@@ -244,6 +256,7 @@ Guard = Callable[[Evidence, Guards, Topology], str | None]
 GUARDS: tuple[Guard, ...] = (
     steal,
     foreign_cpu,
+    stopped,
     clock_jump,
     pace,
     stall,

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diolkos_lab.experiment import document
-from diolkos_lab.experiment.definition import Form, Study
+from diolkos_lab.experiment.definition import Form, Study, Subject
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.nics import Nics
+from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import MissingFault, UsageFault
 from diolkos_lab.sut import lookup, lookup_far
 from diolkos_lab.sut.definition import System
+from diolkos_lab.sut.factors import PLACE
 from diolkos_lab.sut.lookup import Found, Missing, tool
 from diolkos_lab.topology.far.place import There
 from diolkos_lab.topology.leftovers import Removed
 from diolkos_lab.topology.wires import Wires
 
 # The others need more of the router's machine than lanes have: sessions that are counted there, or its resolver.
-LOADS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping", "pps")
+LOADS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "udp", "ping", "ping-under-load", "pps")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def clean(host: str) -> Removed:
     """Remove what labs that were killed have left on that machine."""
     with contextlib.closing(_reach(host)) as there:
         found = there.clean()
-        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], found["processes"])
+        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], found["processes"], [])
 
 
 def _reach(host: str) -> There:
@@ -76,13 +78,17 @@ def find(system: System, given: Mapping[str, str], wires: Wires | None, datapath
 
 def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) -> tuple[Study, Form, list[dict[str, str]]]:
     """The study with what two machines can have, and what was left out with its reason."""
-    reasons = {
-        subject: lookup_far.obstacle(systems[subject.system].system, subject.datapath)
-        for subject in study.system
-        if subject.system in systems
-    }
-    left_out = [{"what": subject.key, "reason": reason} for subject, reason in reasons.items() if reason]
-    subjects = [subject for subject in study.system if not reasons.get(subject)]
+    left_out: list[dict[str, str]] = []
+    subjects: list[Subject] = []
+    for subject in study.system:
+        if subject.system not in systems:
+            subjects.append(subject)
+            continue
+        between, reasons = _between(subject, systems[subject.system].system)
+        subjects += [between] if between else []
+        left_out += [each for what, reason in reasons if (each := {"what": what, "reason": reason}) not in left_out]
+    varied = form.vary.levels
+    left_out += [{"what": name, "reason": "settings of the router's machine are not varied"} for name in varied]
     loads = []
     for load in form.load:
         if load.name not in LOADS:
@@ -103,7 +109,19 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
         if {f"{claim.system}/{claim.datapath}", claim.against} <= kept
         and made.issuperset(claim.loads)
         and "off" not in (claim.where.get("offloads"), claim.against_where.get("offloads"))
+        and varied.keys().isdisjoint({*claim.where, *claim.against_where})
     ]
     subjects = [subject for subject in subjects if not subject.baseline_key or subject.baseline_key in keys]
     limited = study.model_copy(update={"system": tuple(subjects), "claim": tuple(claims)})
-    return limited, form.model_copy(update={"load": tuple(loads)}), left_out
+    return limited, form.model_copy(update={"load": tuple(loads), "vary": Varied()}), left_out
+
+
+def _between(subject: Subject, system: System) -> tuple[Subject | None, list[tuple[str, str]]]:
+    """What of the subject runs between the ends, and what does not, with its reason."""
+    if PLACE not in subject.factors:
+        reason = lookup_far.obstacle(system, subject.datapath)
+        return (None, [(subject.key, reason)]) if reason else (subject, [])
+    said = {level: lookup_far.obstacle(system, subject.datapath, {PLACE: level}) for level in subject.factors[PLACE]}
+    reasons = [(f"{subject.key}, {PLACE} {level}", reason) for level, reason in said.items() if reason]
+    left = tuple(level for level, reason in said.items() if not reason)
+    return (subject.model_copy(update={"factors": {**subject.factors, PLACE: left}}) if left else None), reasons

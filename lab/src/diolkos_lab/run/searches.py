@@ -4,10 +4,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from diolkos_lab.experiment.loads import LoadName, NewFlowsLoad
-from diolkos_lab.run import capacity, opening
+from diolkos_lab.experiment.loads import AnyLoad, LoadName
+from diolkos_lab.experiment.streams import UdpLoad
+from diolkos_lab.run import capacity, knee, opening
 from diolkos_lab.run.opening import Measured
 from diolkos_lab.sut.sessions import Sessions
 
-Search = Callable[[Any, Sessions | None, Callable[[NewFlowsLoad], Measured]], Measured]
+Search = Callable[[Any, Sessions | None, Callable[[Any], Measured]], Measured]
 SEARCHES: dict[LoadName, Search] = {"new-flows": opening.measure, "capacity": capacity.measure}
+
+
+def of(load: AnyLoad) -> Search | None:
+    """None where one run of the client is the trial."""
+    if isinstance(load, UdpLoad):
+        return knee.measure if load.rate == "knee" else None
+    return SEARCHES.get(load.name)

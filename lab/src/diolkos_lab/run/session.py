@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A whole run: stations set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
-Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each load: trials →
-what guards objected to, again → … → blocks that make up for the rest → tear down. Block 0 also finds the rates of every
-load–loss curve. A procedure is a part of a block like a trial, and has as many trials as it wants.
+Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each setting of
+the host: for each load: trials → what guards objected to, again → … → blocks of what claims compare → blocks that make up for
+the rest → tear down. Block 0 also finds the rates of every load–loss curve. A procedure is a part of a block, and has as many
+trials as it wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
 than in the next, and what is compared with each other is measured in the same one.
@@ -17,13 +18,14 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
+from diolkos_lab.experiment.varied import Setting
+from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.far_host import split_roles
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
@@ -49,16 +51,21 @@ class Session(contextlib.ExitStack):
         systems: Mapping[str, Found],
         seed: int,
         resolvers: Mapping[str, Found] | None = None,
+        conditions: Conditions | None = None,
         wires: Wires | None = None,
     ) -> None:
-        """`resolvers` holds the systems that serve names on the paths of others; `wires` lead to the router's machine."""
+        """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied.
+        `wires` lead to the router's machine."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
         self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, wires)
         self.block = 0
         self._study = study
-        self._every = trial_cells(form, self.lanes)
+        self._conditions = conditions
+        self._settings: list[Setting] = conditions.settings if conditions else [()]
+        under = [replace(lane, setting=setting) for setting in self._settings for lane in self.lanes]
+        self._every = trial_cells(form, under)
         self._cells = [
             TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
         ]
@@ -71,7 +78,7 @@ class Session(contextlib.ExitStack):
         self._random = random.Random(seed)
         self._repeats = random.Random(seed)  # of its own: a disturbance must not change the orders of later blocks
         self._begun: float | None = None
-        self._trials_done = 0
+        self.trials_done = 0
         self._doubtful: list[Doubt] = []  # of the block
         self._pairs = Pairs(study, self._cells)
 
@@ -94,6 +101,12 @@ class Session(contextlib.ExitStack):
         return len(self._cells) + sum(sweep.trials for sweep in self._sweeps.values()) + searched
 
     @property
+    def planned_trials(self) -> int:
+        """Of all blocks; the first, which warms up, has no procedures."""
+        whole = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
+        return whole + self.form.claim_blocks * len(self._pairs.needed)
+
+    @property
     def seats(self) -> dict[str, dict[str, int | None]]:
         """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
         cpus, who = sorted(os.sched_getaffinity(0)), split_roles if self.standing.is_split else roles
@@ -105,18 +118,36 @@ class Session(contextlib.ExitStack):
         factors, IP version and packets/s, between the first two devices of a path."""
         bare = next((station for station in self.stations.values() if station.has_both_families), None)
         loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
-        kinds = {(lane.subject.family, load.placement, load.size): load for lane, load in loads}
-        return [
-            {"family": family, "placement": placement, "size": size, "rate": bare.generator_rate(load, family)}
-            for (family, placement, size), load in kinds.items()
-            if bare
-        ]
+        kinds = {(lane.setting, lane.subject.family, load.placement, load.size): load for lane, load in loads}
+        found = []
+        for (setting, family, placement, size), load in kinds.items() if bare else ():
+            assert bare
+            self._take(setting)
+            rate = bare.generator_rate(load, family)
+            found.append({"family": family, "placement": placement, "size": size, **dict(setting), "rate": rate})
+        return found
+
+    def limit(self, generators: Sequence[Mapping[str, Any]]) -> list[Skipped]:
+        """Leave out the rates of the study that the generator does not reach by itself; says which."""
+        found: list[Skipped] = []
+        for (lane, load), sweep in self._sweeps.items():
+            kind = {"family": lane.subject.family, "placement": load.placement, "size": load.size, **dict(lane.setting)}
+            alone = next((each["rate"] for each in generators if kind.items() <= each.items()), None)
+            if out := sweep.limit(alone):
+                value = f"{out[0]:,.0f} to {out[-1]:,.0f} packets/s" if len(out) > 1 else f"{out[0]:,.0f} packets/s"
+                reason = f"alone, the generator reaches {alone:,.0f} packets/s here ({load.placement}, {load.size} bytes)"
+                found.append(Skipped("rate", value, reason))
+        return list(dict.fromkeys(found))
+
+    @property
+    def empty(self) -> bool:
+        """No load is left that could be offered."""
+        return not (self._cells or self._procedures or any(sweep.possible for sweep in self._sweeps.values()))
 
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
-        planned = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
-        left = (planned - self._trials_done) * per_trial
+        left = (self.planned_trials - self.trials_done) * per_trial
         if self.form.time_budget_s is not None:
             elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
             left = min(left, self.form.time_budget_s - elapsed_s)
@@ -125,58 +156,109 @@ class Session(contextlib.ExitStack):
     def trials(self) -> Iterator[Trial]:
         """Every trial, block by block. Block 0 is the warm-up; the seed decides all orders.
 
-        After the blocks of the plan come those that make up for what guards objected to: a trial, and all that it is compared
-        with, until there are as many pairs as the plan wanted, or the time is over. What a trial brought is never asked.
+        After the blocks of the plan, first whole ones and then those of claims, come those that make up for what guards
+        objected to: a trial, and all that it is compared with, and rates of a curve that lack trials, until there are as many
+        as the plan wanted, or the time is over. What a trial brought is never asked.
         """
         self._begun = time.monotonic()
         for block in range(self.form.blocks):
             if block > 1 and self._would_exceed_budget():
                 return
-            yield from self._block(block, self._cells, planned=True)
-        wanted = self.form.blocks - 1
-        for block in range(self.form.blocks, self.form.blocks + 2 * wanted):
-            lacking = self._pairs.lacking(wanted)
-            if not lacking or self._would_exceed_budget(len(lacking) / self.block_trials):
+            rates = {curve: sweep.rates(block) for curve, sweep in self._sweeps.items()} if block else {}
+            yield from self._block(block, self._cells, rates, planned=True)
+        claims = self._pairs.needed
+        for block in range(self.form.blocks, self.form.blocks + self.form.claim_blocks):
+            if self._would_exceed_budget(len(claims) / self.block_trials):
                 return
-            yield from self._block(block, lacking, planned=False)
+            yield from self._block(block, claims, {}, planned=False)
+        planned, wanted = self.form.blocks + self.form.claim_blocks, self.form.blocks - 1
+        for block in range(planned, planned + 2 * (planned - 1)):
+            lacking = self._pairs.lacking(wanted, self.form.claim_blocks)
+            rates = {curve: few for curve, sweep in self._sweeps.items() if (few := sweep.lacking(wanted))}
+            trials = len(lacking) + sum(map(len, rates.values()))
+            if not trials or self._would_exceed_budget(trials / self.block_trials):
+                return
+            yield from self._block(block, lacking, rates, planned=False)
 
-    def _block(self, block: int, wanted: Sequence[TrialCell], *, planned: bool) -> Iterator[Trial]:
+    def _block(
+        self,
+        block: int,
+        wanted: Sequence[TrialCell],
+        rates: Mapping[tuple[LaneCell, PpsLoad], Sequence[PpsLoad]],
+        *,
+        planned: bool,
+    ) -> Iterator[Trial]:
+        """Trials of these cells, and these rates of each curve."""
         self.block = block
         if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
-            self.standing.anew(self.lanes if planned else list(dict.fromkeys(cell.lane for cell in wanted)))
-        if self.standing.is_back():
-            self.standing.anew(self.lanes)
+            lanes = dict.fromkeys([*(cell.lane.bare for cell in wanted), *(lane.bare for lane, _ in rates)])
+            self.standing.anew(self.lanes if planned else list(lanes))
+        self.standing.return_to_router()
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
+        order, repeats = itertools.count(), Repeats(self.block_trials)
+        for setting in self._in_random_order(self._settings):
+            self._take(setting)
+            yield from self._part(
+                block,
+                [cell for cell in wanted if cell.lane.setting == setting],
+                {curve: offered for curve, offered in rates.items() if curve[0].setting == setting},
+                order,
+                repeats,
+                planned=planned,
+            )
+        if block == 0:
+            yield from self._search()
+        if self._conditions:
+            self._conditions.leave()
+
+    def _part(
+        self,
+        block: int,
+        wanted: Sequence[TrialCell],
+        rates: Mapping[tuple[LaneCell, PpsLoad], Sequence[PpsLoad]],
+        order: Iterator[int],
+        repeats: "Repeats",
+        *,
+        planned: bool,
+    ) -> Iterator[Trial]:
+        """What a block has under one setting of the host."""
         units: dict[AnyLoad | Procedure, list[Unit]] = {}  # by what is compared with each other
         for cell in wanted:
             units.setdefault(cell.load, []).append(functools.partial(self._make, cell, None))
-        if block and planned:
-            for (lane, load), sweep in self._sweeps.items():
-                rates = [functools.partial(self._make, TrialCell(lane, rate), sweep) for rate in sweep.rates(block)]
-                units.setdefault(load, []).extend(rates)
+        for (lane, load), offered in rates.items():
+            sweep = self._sweeps[lane, load]
+            curve = [functools.partial(self._make, TrialCell(lane, rate), sweep) for rate in offered]
+            units.setdefault(load, []).extend(curve)
         if planned:
             for lane, whole, part in self._procedures:
                 units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))
-        order, repeats = itertools.count(), Repeats(self.block_trials)
         for each in self._random.sample(list(units), len(units)):
             for unit in self._random.sample(units[each], len(units[each])):
                 yield from unit(block, order)
             yield from self._again(block, order, repeats)
-        if block == 0:
-            yield from self._search()
+
+    def _take(self, setting: Setting) -> None:
+        if self._conditions and setting:
+            self._conditions.take(setting, [station.lane for station in self.stations.values()])
+
+    def _in_random_order(self, settings: Sequence[Setting]) -> Sequence[Setting]:
+        """Without settings, the orders of all else stay those of the seed."""
+        return self._random.sample(settings, len(settings)) if len(settings) > 1 else settings
 
     def _search(self) -> Iterator[Trial]:
         """Find the rates of every curve. Its trials belong to the warm-up."""
-        for lane, load in self._random.sample(list(self._sweeps), len(self._sweeps)):
+        curves = self._random.sample(list(self._sweeps), len(self._sweeps))
+        for lane, load in sorted(curves, key=lambda curve: self._settings.index(curve[0].setting)):
+            self._take(lane.setting)
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
                 cell = TrialCell(lane, probe)
-                trial = self._measure(cell, 0, self._trials_done)
+                trial = self._measure(cell, 0, self.trials_done)
                 sweep.tell(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
                 yield trial
-                self._trials_done += 1
+                self.trials_done += 1
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
@@ -186,15 +268,11 @@ class Session(contextlib.ExitStack):
         else:
             self._settle(trial, sweep)
         yield trial
-        self._trials_done += 1
+        self.trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        station = self.stations.get(cell.lane)
-        if station is None:  # the router's machine is away
-            return Trial(
-                block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=self.standing.away
-            )
-        return replace(station.measure(cell, block, order), build=self.standing.build if self.form.build_blocks else None)
+        trial = self.standing.measure(cell, block, order)
+        return replace(trial, build=self.standing.build if self.form.build_blocks else None)
 
     def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""
@@ -215,7 +293,12 @@ class Session(contextlib.ExitStack):
             drawn = self._repeats.sample(doubtful, len(doubtful))
             for doubt in sorted(drawn, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
                 before, left = doubt.trial, doubt.tries
-                if not left or not repeats.left or self.stations[before.cell.lane].failure or not self._has_time_to_spare():
+                if (
+                    not left
+                    or not repeats.left
+                    or self.stations[before.cell.lane.bare].failure
+                    or not self._has_time_to_spare()
+                ):
                     self._settle(before, doubt.sweep)
                     continue
                 trial = self._measure(before.cell, block, next(order))
@@ -230,12 +313,12 @@ class Session(contextlib.ExitStack):
         self, lane: LaneCell, whole: Procedure, part: Procedure, block: int, order: Iterator[int]
     ) -> Iterator[Trial]:
         """One procedure from its first trial to its outcome. In the warm-up: one trial at its lowest rate."""
-        station = self.stations[lane]
+        station = self.stations[lane.bare]
         rest_s = part.rest_s if isinstance(part, Rfc8219) else 0.0
 
         def measure(load: PacketTrial) -> Trial:
             time.sleep(rest_s)
-            self._trials_done += 1
+            self.trials_done += 1
             return self._measure(TrialCell(lane, load), block, next(order))
 
         if block == 0:
@@ -250,9 +333,11 @@ class Session(contextlib.ExitStack):
         if self.form.time_budget_s is None or self._begun is None:
             return True
         others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
-        left = (self.form.blocks - self.block - 1) * others
+        left = max(0, self.form.blocks - self.block - 1) * others
+        last = self.form.blocks + self.form.claim_blocks - 1
+        left += max(0, min(self.form.claim_blocks, last - self.block)) * len(self._pairs.needed)
         working = {lane for lane, station in self.stations.items() if not station.given_up}
-        left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if lane in working)
+        left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if lane.bare in working)
         left_s = left * self._length_of_block() / self.block_trials
         return time.monotonic() - self._begun + left_s < self.form.time_budget_s
 
@@ -263,9 +348,9 @@ class Session(contextlib.ExitStack):
         return time.monotonic() - self._begun + share * self._length_of_block() > self.form.time_budget_s
 
     def _length_of_block(self) -> float:
-        if self._begun is None or self._trials_done < self.block_trials:
+        if self._begun is None or self.trials_done < self.block_trials:
             return expected_s(self._every)
-        return (time.monotonic() - self._begun) / self._trials_done * self.block_trials
+        return (time.monotonic() - self._begun) / self.trials_done * self.block_trials
 
 
 Unit = Callable[[int, Iterator[int]], Iterator[Trial]]

@@ -10,14 +10,16 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from diolkos_lab.experiment.cells import LaneCell, loads_of
+from diolkos_lab.experiment.cells import LaneCell, TrialCell, loads_of
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.load import servers
 from diolkos_lab.load.registry import asks_names
 from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.station import Station, Surroundings
+from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch
 from diolkos_lab.topology.far.connection import Gone
@@ -91,9 +93,16 @@ class Standing(contextlib.ExitStack):
     def is_split(self) -> bool:
         return self._wires is not None
 
-    def is_back(self) -> bool:
-        """Had the router's machine gone away, and can it be reached again? Then all lanes have to be built anew."""
-        return self._wires is not None and self._wires.revive()
+    def return_to_router(self) -> None:
+        """Had the router's machine gone away, and can it be reached again? Then all lanes are built anew."""
+        if self._wires and self._wires.revive():
+            self.anew(self.lanes)
+
+    def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
+        """One trial; it fails where the router's machine is away."""
+        if station := self.stations.get(cell.lane.bare):
+            return station.measure(cell, block, order)
+        return Trial(block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=self.away)
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family, Guards, Topology
-from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, PpsLoad
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
 from diolkos_lab.load import registry
@@ -22,13 +22,13 @@ from diolkos_lab.load.answers import RightAnswers, require_all_right
 from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run import guards, opening
+from diolkos_lab.run import guards, opening, searches
 from diolkos_lab.run.calm import Calm
+from diolkos_lab.run.conntrack import empty_conntrack
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
-from diolkos_lab.run.far_host import FarHost, FarSeats, objections, window_of
+from diolkos_lab.run.far_host import FarHost, FarSeats, FarWatch, window_of
 from diolkos_lab.run.placement import Seats
-from diolkos_lab.run.searches import SEARCHES
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found, program
@@ -36,12 +36,13 @@ from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.precedence import go_first
-from diolkos_lab.topology.process import Process, first_to_end, run_to_end
+from diolkos_lab.topology.process import Process, first_to_end, run_to_end, waited_for
 from diolkos_lab.topology.wires import Wires
 
 PATIENCE_S = 5.0  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
+SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Surroundings:
     softirq_threads: tuple[int, ...]
     calm: Calm = field(default_factory=Calm)
     wires: Wires | None = None  # to the router's machine
+    fastest: dict[TrialCell, float] = field(default_factory=dict)  # the greatest main figure of its trials
 
     @property
     def load_cpu(self) -> int | None:
@@ -77,7 +79,9 @@ class Station:
             offloads=cell.offloads == "on",
             pref64=around.topology.pref64,
             mtu=around.topology.mtu,
+            inbound=datapath.is_inbound,
             plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
+            addresses=plan.PLANS[around.topology.shape],
         )
         self.cell = cell
         self.lane = Lane(cell.name, shape, around.wires)
@@ -86,7 +90,7 @@ class Station:
         self._around = around
         self._folder = around.folder / cell.name
         self._folder.mkdir(parents=True)
-        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system", resolver)
+        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system", resolver, dict(cell.levels))
         self._loads = loads
         self._far_end: FarEnd | None = None
         self._answers: RightAnswers | None = None
@@ -132,7 +136,8 @@ class Station:
         if self._far:  # the sink cannot stand on another machine
             return None
         first = self.lane.namespace(self.lane.roles[1])
-        version, target = (6, plan.SERVER6) if family == "ipv6" else (4, plan.SERVER4)
+        version = 6 if family == "ipv6" else 4
+        target = self.lane.shape.addresses.server(version)
         source = self.lane.client_address(version)
         ends = Ends(self._end("client", plan.UPLINK), f"{first}:{plan.DOWNLINK}", source, keeps_state=False)
         aim = Aim(target, self._system.resolver, self._folder, 0, ends)
@@ -168,11 +173,13 @@ class Station:
         if self.failure:
             return Trial(block, order, cell, started, 0.0, error=self.failure)
 
-        def attempt(load: NewFlowsLoad) -> opening.Measured:
+        def attempt(load: AnyLoad) -> opening.Measured:
             return self._load(TrialCell(cell.lane, load))
 
         try:
-            search = SEARCHES.get(cell.load.name)
+            if self._around.topology.empty_conntrack:
+                empty_conntrack(self.lane)
+            search = searches.of(cell.load)
             reading, distrust, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
         except opening.Lost as lost:
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
@@ -201,16 +208,19 @@ class Station:
         near, far = self._end("client", plan.UPLINK), self._end("server", plan.SERVER_LINK)
         load = registry.of(cell.load)
         load_cpu, cpus = self._seat(cell.load)
+        server_cpu = self._around.cpus[0] if load.apart and load_cpu is not None else self._around.load_cpu
+        self._far_end.seat(server_cpu)
         ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
-        aim = Aim(self._system.target, self._system.resolver, self._folder, self._serial, ends)
+        aim = self._aim(cell, ends)
         self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
         right_before = self._answers.count() if self._answers else 0
         system_before, threads_before = self._system_cpu_s(), self._threads_cpu_s()
+        servers_before = self._servers_cpu_s()
         net_before = self._read_windows()
         own_before = self._own_cpu_s()
-        far_before, far_own_before = self._read_far()
+        router = FarWatch(self._far, self._system_cpu_s)
         before = HostCounters.read()
         client = Process(
             self.lane.namespace("client"),
@@ -220,41 +230,42 @@ class Station:
             cpu=load_cpu,
         )
         try:
-            if load.counted_by == "sink":
-                self._let_go_first(client)
-            self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
+            with contextlib.suppress(OSError):  # it has ended already, and will say why
+                if load.counted_by == "sink":
+                    go_first(client.pid)
+            still_s = self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
         after = HostCounters.read()
-        far_after, far_own_after = self._read_far()
+        router.end()
         own = self._own_cpu_s() - own_before + client.usage_s
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
         system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
-        text = output.read_text(errors="replace")
-        if client.exit_status and not text.strip() and not load.ended_by_time:
-            words = " ".join(client.last_words())
-            raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {words}")
-        reading = load.read(text, cell.load)
+        servers_s = self._servers_cpu_s() - servers_before
+        reading = load.read(_printed(client, ended_by_time=load.ended_by_time), cell.load)
+        self._around.fastest[cell] = max(aim.fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
         if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
-        evidence = self._evidence(cell, reading, before, after, own, system_s, changes)
-        distrust, far_busy_s = guards.judge(evidence, self._around.guards, self._around.topology), 0.0
-        if self._far and far_before and far_after:
-            far_own_s = far_own_after - far_own_before
-            far_busy_s = far_after.busy_s - far_before.busy_s if self._far.has_own_cpus else 0.0
-            distrust += objections(evidence, self._far, far_before, far_after, far_own_s, self._around.guards)
-        costs = load.costs(cell.load, reading, Used(client.usage_s, system_s, threads_s, evidence.busy_s + far_busy_s))
+        evidence = self._evidence(cell, reading, before, after, own, system_s, changes, still_s)
+        distrust = guards.judge(evidence, self._around.guards, self._around.topology)
+        distrust += router.objections(evidence, self._around.guards)
+        used = Used(
+            client=client.usage_s,
+            system=system_s,
+            threads=threads_s,
+            all=evidence.busy_s + router.busy_s,
+            elapsed=evidence.elapsed_s,
+            socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
+            server=servers_s,
+            ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
+        )
+        costs = load.costs(cell.load, reading, used)
         if (slow := guards.slow_share(evidence)) is not None:
             costs["slow_share"] = slow
         if guards.limited_by_authority(evidence, self._around.guards):
             reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
         return reading, distrust, costs
-
-    @staticmethod
-    def _let_go_first(client: Process) -> None:
-        with contextlib.suppress(OSError):  # it has ended already, and will say why
-            go_first(client.pid)
 
     def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
         """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
@@ -265,19 +276,23 @@ class Station:
         self._seats.leave()
         return self._around.load_cpu, ()
 
+    def _aim(self, cell: TrialCell, ends: Ends) -> Aim:
+        system, fastest = self._system, self._around.fastest.get(cell)
+        return Aim(system.target, system.resolver, self._folder, self._serial, ends, fastest, system.echo_identifier)
+
     def _end(self, role: str, device: str) -> str:
         return f"{self.lane.namespace(role)}:{device}"
 
     def _who_answers(self) -> Answers:
         """From the server as packets reach it, back to what lends addresses there."""
-        asked6 = self.cell.subject.family == "ipv6"
-        clients = plan.MANY6 if asked6 else plan.MANY4
+        at, version = self.lane.shape.addresses, 6 if self.cell.subject.family == "ipv6" else 4
+        clients = at.many6 if version == 6 else at.many4
         if self._system.datapath.access == "dual-stack":
-            source = self._system.target
+            source = at.server(version)
         else:
             literal = plan.LITERAL4
             source = literal if self._system.server_family == "ipv4" else plan.synthesized(self.lane.shape.pref64, literal)
-        before = plan.S6[0].ip if source.version == 6 else plan.S4[0].ip
+        before = at.s6[0].ip if source.version == 6 else at.s4[0].ip
         return Answers(source, before if self._system.keeps_state else None, clients)
 
     @property
@@ -295,13 +310,15 @@ class Station:
         assert nft and isinstance(target, IPv6Address)
         return RightAnswers(self.lane.namespace("client"), nft, target, self._folder)
 
-    def _wait(self, client: Process, patience_s: float) -> None:
-        first = first_to_end([client, *self._system.processes], patience_s)
+    def _wait(self, client: Process, patience_s: float) -> float:
+        """Until the load has ended; returns how long the lab itself stood still meanwhile."""
+        first, still_s = waited_for([client, *self._system.processes], patience_s)
         if first is None:
             raise LoadFault(f"no result within {patience_s:.1f} s: nothing came through the path")
         # The load may have ended in the same moment; then the death belongs to the next trial.
         if first is not client and first_to_end([client], 0) is None:
             self._system.check_alive()
+        return still_s
 
     def _evidence(
         self,
@@ -312,6 +329,7 @@ class Station:
         own_s: float,
         system_s: float,
         changes: dict[str, NetCounters],
+        still_s: float,
     ) -> guards.Evidence:
         links: dict[str, set[str]] = {}
         for role, device in self.lane.devices():
@@ -337,6 +355,7 @@ class Station:
             load=cell.load,
             system_s=system_s,
             authority_rate=self._authority_rate(cell.load),
+            still_s=still_s,
         )
 
     @staticmethod
@@ -350,6 +369,10 @@ class Station:
     def _system_cpu_s(self) -> float:
         return sum(process.cpu_s() for process in self._system.processes)
 
+    def _servers_cpu_s(self) -> float:
+        assert self._far_end
+        return sum(cpu_time_s(process.pid) for process in self._far_end.processes)
+
     def _threads_cpu_s(self) -> float:
         return sum(cpu_time_s(pid) for pid in self._seats.threads)
 
@@ -361,13 +384,17 @@ class Station:
         system_s = 0.0 if self._far and self._far.has_own_cpus else self._system_cpu_s()
         return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
 
-    def _read_far(self) -> tuple[HostCounters | None, float]:
-        """The router's machine, where there is one, and the CPU time there of all that belongs to the measurement."""
-        return (self._far.read(), self._system_cpu_s() + self._far.threads_s()) if self._far else (None, 0.0)
-
     def _authority_rate(self, load: AnyLoad) -> float | None:
         """Asked for once, when the first load needs it."""
         if registry.of(load).unpaced_lookups_s(load) is None:
             return None
         assert self._far_end
         return self._far_end.authority_rate()
+
+
+def _printed(client: Process, *, ended_by_time: bool) -> str:
+    """What the load says. Raises LoadFault where it failed and says nothing."""
+    text = client.output.read_text(errors="replace")
+    if client.exit_status and not text.strip() and not ended_by_time:
+        raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
+    return text

@@ -11,7 +11,7 @@ Another scale is no way out: what makes one of the curves straight (the logarith
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from diolkos_lab.experiment.loads import PpsLoad
@@ -26,6 +26,7 @@ LOWER, HIGHER = 0.7, 1.3  # what is added where all rates lose, or none does
 TRIES_APART = 6
 MOST = 6  # rates that are added
 USUAL = 2
+FEWEST_STEPS = 3  # rates; two make no curve
 LAST = 0.25  # of the blocks, in which none is added any more: it would be measured in a moment of its own
 CLEAR, PLAIN = 2.0, 8.0  # standard errors: of one rate's loss, and of the difference between two
 FINEST = 0.005  # of the rate: no bracket is made narrower
@@ -38,6 +39,7 @@ class Sweep:
     def __init__(self, load: PpsLoad, blocks: int) -> None:
         self.load = load
         self.knee: float | None = None
+        self.possible = True  # False: the generator can make too few of the rates
         self._blocks = blocks
         self._base: list[float] = [float(rate) for rate in load.rates]
         self._added: list[float] = []
@@ -45,12 +47,15 @@ class Sweep:
         self._complete = False  # no rate is added any more
         self._told: list[tuple[float | None, bool]] = []  # of the probes at one rate: loss, and whether no guard objected
         self._loss: dict[int, list[float]] = defaultdict(list)
+        self._kept: Counter[int] = Counter()  # trials of each rate that a curve of trusted trials has
 
     def probes(self) -> Iterator[PpsLoad]:
         """Trials of the search, one after the other; `tell` has to be called for each before the next is asked for.
 
         With rates in the study: the lowest, once, to warm up.
         """
+        if not self.possible:
+            return
         if self._base:
             yield self.load.at(self._base[0], min(PROBE_S, self.load.seconds))
             return
@@ -84,6 +89,7 @@ class Sweep:
         self._told.append((loss, believed))
         if block:
             self._made += 1
+            self._kept[load.offered or 0] += believed or loss is None
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
 
@@ -91,7 +97,7 @@ class Sweep:
         """The trials of a block, from 1 on. Empty when the search found nothing out."""
         left = self._blocks - block
         self._complete = left <= LAST * (self._blocks - 1)
-        if self._base and not self._complete:
+        if self._base and self.load.refine and not self._complete:
             new = [rate for rate in self._nearer() if rate not in (*self._base, *self._added)]
             self._added += new[: MOST - len(self._added)]
         found = [self.load.at(rate, knee=self.knee) for rate in self._base]
@@ -100,6 +106,25 @@ class Sweep:
             trial = self.load.at(rate, refines=True, knee=self.knee)
             found += [trial] * math.ceil((self._blocks - 1 - len(self._loss[trial.offered or 0])) / left)
         return found
+
+    def limit(self, most: float | None) -> list[float]:
+        """Leave out the rates of the study above this one, which the generator cannot make; returns them. With fewer than
+        three left there is no curve."""
+        out = [rate for rate in self._base if most is not None and rate > most]
+        left = self._base[: len(self._base) - len(out)]
+        if out:
+            self._base = left if len(left) >= FEWEST_STEPS else []
+            self.possible = bool(self._base)
+        return out
+
+    def lacking(self, wanted: int) -> list[PpsLoad]:
+        """One trial of each rate that has fewer than wanted to which guards do not object. One that failed counts: it says what
+        the path does."""
+        if self.tries == 1:
+            return []
+        rates = [self.load.at(rate, knee=self.knee) for rate in self._base]
+        rates += [self.load.at(rate, refines=True, knee=self.knee) for rate in self._added]
+        return [rate for rate in rates if self._kept[rate.offered or 0] < wanted]
 
     @property
     def trials(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from diolkos_lab import open_folder
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.samples import json_text, records
+from diolkos_lab.samples.records import TrialRecord
 
 FORMAT = 1
 FileName = Literal["samples.jsonl", "study.toml", "host.json", "summary.json"]
@@ -40,6 +41,7 @@ class Contents:
     folder: Path
     header: dict[str, Any]
     trials: list[dict[str, Any]]
+    records: list[TrialRecord]  # the same, typed
     study: str | None  # text of study.toml
     host: dict[str, Any]
     summary: dict[str, Any]
@@ -77,6 +79,7 @@ def read(opened: OpenFolder, *, with_summary: bool = True, most: int | None = No
         folder=folder,
         header=header,
         trials=trials,
+        records=reading.records,
         study=text["study.toml"],
         host=reading.document("host.json", text["host.json"], _require_host),
         summary=reading.document("summary.json", text["summary.json"], _require_summary),
@@ -90,6 +93,7 @@ class _Reading:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.records: list[TrialRecord] = []
         self.damages: dict[FileName, list[Damage]] = {
             "samples.jsonl": [],
             "study.toml": [],
@@ -154,13 +158,15 @@ class _Reading:
         try:
             if shape is records.Header:
                 _require_format(value)
-            records.require(shape, value)
+            record = records.require(shape, value)
         except OtherFormat as error:
             self._note("samples.jsonl", str(error), "format", place, error.found)
             return None
         except ValueError as error:
             self._note("samples.jsonl", str(error), "content", place)
             return None
+        if isinstance(record, TrialRecord):
+            self.records.append(record)
         return value
 
     def _note(self, name: FileName, reason: str, kind: Kind, place: tuple[int, int] | None = None, found: str = "") -> None:

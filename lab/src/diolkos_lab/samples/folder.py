@@ -16,7 +16,7 @@ from pydantic import Field
 
 from diolkos_lab import open_folder
 from diolkos_lab.experiment import document
-from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.definition import FormName, Study
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
@@ -51,6 +51,11 @@ class Writer:
     def _line(self, value: Mapping[str, Any]) -> None:
         self._samples.write(json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
         self._samples.flush()
+
+
+def form_of(header: Mapping[str, Any]) -> FormName:
+    """The form that ran. Older folders say only whether it was the quick one."""
+    return str(header.get("form") or ("quick" if header.get("quick") else "full"))
 
 
 @dataclass(frozen=True)

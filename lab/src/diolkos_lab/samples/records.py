@@ -5,16 +5,18 @@ A file is checked once, when it is read; all that follows takes its shape for gr
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from diolkos_lab.experiment.definition import NAME, Family
-from diolkos_lab.experiment.loads import LoadName, Seating, Switch
+from diolkos_lab.experiment.definition import NAME, Family, FormName
+from diolkos_lab.experiment.loads import LoadName, Seating
+from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
 Count = Annotated[int, Field(ge=0)]
+Model = TypeVar("Model", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -31,6 +33,8 @@ class MissingSystem(_Shape):
     datapath: str | None = None
     reason: str
     how: str = ""
+    factor: str | None = None  # of whose levels only this one is missing
+    level: str | None = None
 
 
 class Header(_Shape):
@@ -38,6 +42,7 @@ class Header(_Shape):
 
     study: str
     quick: bool = False
+    form: FormName | None = None
     missing: list[MissingSystem] = []
 
 
@@ -50,10 +55,20 @@ class Generator(_Shape):
     rate: Positive | None = None
 
 
+class SkippedLevel(_Shape):
+    """What the study asks for and the host cannot offer."""
+
+    factor: str
+    value: str
+    reason: str
+
+
 class Host(_Shape):
     """host.json; every fact may be absent."""
 
     generator: list[Generator] | None = None
+    skipped: list[SkippedLevel] | None = None
+    varied: dict[str, list[str | int]] | None = None
 
 
 class Objection(_Shape):
@@ -188,6 +203,8 @@ class _PacketsOfCurve(_Exact, _Packets):
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
     offloads: Switch = "on"
     refines: int = 0
+    clocksource: str | None = None
+    ring: int | None = None
 
 
 class _PacketsOfProcedure(_Packets):
@@ -222,10 +239,26 @@ class _Capacity(_Shape):
     size: int
 
 
+class _Udp(_Shape):
+    offloads: Switch
+    streams: Annotated[int, Field(ge=1)]
+    datagram: Annotated[int, Field(ge=1)]
+    rate: Annotated[int, Field(ge=1)] | Literal["most", "knee"]
+
+
+class _PingUnderLoad(_Shape):
+    offloads: Switch
+    streams: Annotated[int, Field(ge=1)]
+    direction: Literal["upload", "download"]
+    interval: Positive
+
+
 FACTORS: dict[str, type[_Shape]] = {
     "pps": _PacketsOfCurve,
     "mlrsearch": _PacketsOfProcedure,
     "rfc8219": _PacketsOfProcedure,
+    "udp": _Udp,
+    "ping-under-load": _PingUnderLoad,
     "dns": _Names,
     "http": _Objects,
     "new-flows": _NewFlows,
@@ -298,6 +331,7 @@ class Summary(_Shape):
     """summary.json, as far as the report does not look at each value with care."""
 
     quick: bool = False
+    form: FormName | None = None
     generated: str | None = None
     verdicts: list[dict[str, Any]] | None = None
     noise_floor: _Floors | None = None
@@ -307,10 +341,10 @@ class Summary(_Shape):
     untrusted: list[_Row] | None = None
 
 
-def require(shape: type[BaseModel], value: Mapping[str, Any]) -> None:
-    """Raises ValueError that says which key is wrong, and how."""
+def require(shape: type[Model], value: Mapping[str, Any]) -> Model:
+    """The value as a record. Raises ValueError that says which key is wrong, and how."""
     try:
-        shape.model_validate(value)
+        return shape.model_validate(value)
     except ValidationError as error:
         raise ValueError(_first(error)) from None
 

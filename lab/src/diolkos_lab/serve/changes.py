@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from diolkos_lab.stats.comparison import Change
 
 MOST_BYTES = 256 * 1024 * 1024  # of a file of samples
 MOST_FACTS = 60
+FAR = 3  # a change by more than this, or to less than its inverse
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,11 @@ def table(found: Comparison) -> Table:
 
 
 def _spreads(marks: Sequence[rows.Mark]) -> bool:
-    """A change by far is drawn on a logarithmic scale."""
-    return any(mark.value is not None and mark.value > 3 for mark in marks)
+    """A change by far, up or down, is drawn on a logarithmic scale, which has no place for zero."""
+    values = [mark.value for mark in marks if mark.value is not None and math.isfinite(mark.value)]
+    ends = [end for mark in marks for end in mark.ends or () if math.isfinite(end) and end > 0]
+    far = any(each > FAR or each < 1 / FAR for each in (*values, *ends))
+    return far and all(value > 0 for value in values)
 
 
 def _shown(change: Change, which: int) -> str:

@@ -24,6 +24,7 @@ from diolkos_lab.serve.changes import picture as picture_of_changes
 from diolkos_lab.serve.changes import table as table_of_changes
 from diolkos_lab.serve.figures import Kind
 from diolkos_lab.serve.index import Listing
+from diolkos_lab.serve.repeated import Study as Repeated
 from diolkos_lab.serve.trends import Trend, pictures
 from diolkos_lab.serve.trends import table as table_of_trend
 
@@ -40,14 +41,15 @@ class Extent:
     note: str = ""  # what is said of it, above the list
 
 
-def listing(title: str, found: Listing, trends: Mapping[str, str], extent: Extent) -> str:
-    """All runs. `trends` leads from a study to its page."""
+def listing(title: str, found: Listing, trends: Mapping[str, str], extent: Extent, repeated: Sequence[Repeated] = ()) -> str:
+    """All runs. `trends` leads from a study to its page; `repeated` are the studies that were published before."""
     about = {"pairs": None if extent.pairs is None else sorted(extent.pairs)}
     return _plain(
         "list.html.j2",
         title=title,
         runs=found.runs,
         remarks=found.remarks,
+        repeated=repeated,
         filters=filters.of_runs(found.runs),
         trends=trends,
         reports=extent.reports,

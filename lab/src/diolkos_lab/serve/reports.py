@@ -9,7 +9,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from diolkos_lab import report, summary
-from diolkos_lab.faults import UsageFault
+from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.reading import Run, short
@@ -70,5 +70,14 @@ class Reports:
                 report.write(copy)
             except UsageFault as fault:
                 raise UsageFault(short(str(fault).replace(str(copy), run.place))) from fault
+            except Fault:
+                raise
+            except OSError as error:
+                raise Fault(f"{run.place}: its report cannot be written: {error.strerror}") from error
+            except Exception as error:  # one run of many is not the end of all; the sentence says what to look for
+                why = short(f"{type(error).__name__}: {error}")
+                raise Fault(
+                    f"{run.place}: its report cannot be made ({why}); `diolkos-lab report` on its folder shows more"
+                ) from error
             found = [file for file in copy.rglob("*") if file.is_file() and file.name not in DATA]
             return {str(file.relative_to(copy)): file.read_bytes() for file in found}

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from diolkos_lab.faults import UsageFault
+from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.serve import changes, pages, trends
 from diolkos_lab.serve.figures import Kind
 from diolkos_lab.serve.index import KEY_LENGTH, Index, Listing
 from diolkos_lab.serve.pages import Extent
 from diolkos_lab.serve.reading import Run
+from diolkos_lab.serve.repeated import Repeated
 from diolkos_lab.serve.reports import Reports
 
 Status = Literal[200, 404, 422]
@@ -61,13 +62,14 @@ class Site:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._reports = Reports(self.index)
+        self._repeated = Repeated(self.index)
 
     def page(self, path: str) -> Page:
         """Never raises for what a request or a folder holds: then the page is one sentence."""
         try:
             with self._lock:
                 return self._page(path)
-        except UsageFault as fault:
+        except Fault as fault:
             return _message("This cannot be shown", f"{str(fault).rstrip('.')}.", path, 422)
 
     def _page(self, path: str) -> Page:
@@ -86,7 +88,7 @@ class Site:
     def _list(self) -> Page:
         found = self.index.listing()
         addresses = {study: trend_path(study, None) for study in _studies(found) if _has_statistics(study, found)}
-        return _html(pages.listing(self.title, found, addresses, self.extent))
+        return _html(pages.listing(self.title, found, addresses, self.extent, self._repeated.studies(found)))
 
     def _compare(self, first: str, second: str, path: str) -> Page:
         runs = [self._run(key) for key in (first, second)]

@@ -49,11 +49,14 @@ def compare(first: Samples, second: Samples, baselines: Mapping[str, str | None]
         if cell.replica != 1:
             continue
         baseline = baselines.get(cell.subject)
-        native = replace(cell, subject=baseline) if baseline else None
+        natives = [samples.counterpart(cell, baseline) for samples in (first, second)] if baseline else []
         for metric in (name for name in ROW_METRICS if METRICS[name].compared):
             # Where the native path has no such figure, as of sessions, the figures themselves are compared.
-            beside = native and all(samples.figures(native, metric, distrusted_too=True) for samples in (first, second))
-            against = native if beside else None
+            beside = natives and all(
+                samples.figures(native, metric, distrusted_too=True)
+                for samples, native in zip((first, second), natives, strict=True)
+            )
+            against = natives[0] if beside else None
             a, b = (_values(samples, cell, against, metric) for samples in (first, second))
             if min(len(a), len(b)) >= FEWEST and median(a) > 0:
                 found.append(_change(cell, metric, against is not None, a, b))

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from diolkos_lab.stats import median
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import CONFIDENCE, Interval
+from diolkos_lab.stats.quantiles import normal_below, student
 
 DRAWS = 4000
 SEED = 20130620
@@ -48,7 +47,7 @@ def interval(builds: Sequence[Sequence[Bounds]]) -> Interval | None:
 
 def _tail(builds: int) -> float:
     """The share of draws to leave out at each end."""
-    return float(norm.cdf(-np.sqrt(builds / (builds - 1)) * student.ppf((1 + CONFIDENCE) / 2, builds - 1)))
+    return float(normal_below(-np.sqrt(builds / (builds - 1)) * student((1 + CONFIDENCE) / 2, builds - 1)))
 
 
 def _draws(builds: Sequence[Sequence[float]]) -> NDArray[np.float64]:

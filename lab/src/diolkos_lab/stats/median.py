@@ -10,7 +10,8 @@ Probability Letters 4) interpolate between two steps to reach the wanted level.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom
+
+from diolkos_lab.stats.quantiles import binomial_at_most
 
 CONFIDENCE = 0.95
 FEWEST = 6  # with five values even the whole range covers the median with less than 95 %
@@ -47,4 +48,4 @@ def _between(first: float, second: float, weight: float) -> float:
 
 def _coverage(n: int, depth: int) -> float:
     """Probability that the median lies between the depth-th smallest and the depth-th largest of n values."""
-    return float(1 - 2 * binom.cdf(depth - 1, n, 0.5))
+    return float(1 - 2 * binomial_at_most(depth - 1, n, 0.5))

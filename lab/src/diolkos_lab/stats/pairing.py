@@ -8,7 +8,8 @@ a trial failed does: the worst that there is, as a system that fails now and the
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 from diolkos_lab.experiment.loads import LoadName
@@ -66,6 +67,7 @@ class Samples:
         self._sources = {source.key: source for source in sources}
         self._cells: dict[CellKey, list[Record]] = defaultdict(list)
         self._builds: dict[int, int] = {}
+        self._by_subject: dict[tuple[str, LoadName, int], list[CellKey]] | None = None
         for source in self._sources.values():
             self._builds |= {record["block"]: build_of(record) for record in source.records}
         for record in records:
@@ -76,7 +78,25 @@ class Samples:
 
     def cells(self) -> list[CellKey]:
         """All cells in the order of their first trial after sorting by name, so that output does not depend on the seed."""
+        return list(self._in_order)
+
+    @cached_property
+    def _in_order(self) -> list[CellKey]:
         return sorted((*self._cells, *self._sources), key=lambda key: (key.subject, key.load, repr(key.factors), key.replica))
+
+    def counterpart(self, key: CellKey, subject: str) -> CellKey:
+        """The cell of another subject that was measured as this one was: the same load, and the same levels of all factors
+        that it has. A system's factors are not those of the path that it is compared with."""
+        mine = set(key.factors)
+        found = (each for each in self._of(subject, key.load, key.replica) if set(each.factors) <= mine)
+        return max(found, key=lambda each: len(each.factors), default=replace(key, subject=subject))
+
+    def _of(self, subject: str, load: LoadName, replica: int) -> list[CellKey]:
+        if self._by_subject is None:
+            self._by_subject = defaultdict(list)
+            for each in (*self._cells, *self._sources):
+                self._by_subject[each.subject, each.load, each.replica].append(each)
+        return self._by_subject.get((subject, load, replica), [])
 
     def trials(self, key: CellKey) -> Sequence[Record]:
         return self._sources[key].records if key in self._sources else self._cells.get(key, [])

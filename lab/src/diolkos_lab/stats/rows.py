@@ -8,6 +8,7 @@ matter of these; median, interval and ratio stay those of trials, which are inde
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +25,12 @@ def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
     """Rows in the order of the study's systems, each with the keys of the result format and the cell's factors."""
     baselines = {subject.key: subject.baseline_key for subject in study.system}
     order = {subject.key: number for number, subject in enumerate(study.system)}
+    factors = {subject.key: subject.factors for subject in study.system}
     cells = sorted((key for key in samples.cells() if key.replica == 1), key=lambda key: order.get(key.subject, len(order)))
     return [
-        _row(study.name, samples, key, metric, baselines.get(key.subject)) for key in cells for metric in _metrics(samples, key)
+        _row(study.name, samples, key, metric, baselines.get(key.subject), factors.get(key.subject, {}))
+        for key in cells
+        for metric in _metrics(samples, key)
     ]
 
 
@@ -62,10 +66,13 @@ def _metrics(samples: Samples, key: CellKey) -> list[RowMetric]:
     return [name for name in ROW_METRICS if name in seen] or [LOADS[key.load].main(dict(key.factors))]
 
 
-def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any]:
+def _row(
+    study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None, factors: Collection[str]
+) -> dict[str, Any]:
+    levels = {name: level for name, level in key.factors if name in factors}  # those of the system, which are below too
     system, datapath, family, hops = key.subject.split("/")
     middle = samples.middle(key, metric)
-    ratio = samples.ratio(key, replace(key, subject=baseline), metric) if baseline else None
+    ratio = samples.ratio(key, samples.counterpart(key, baseline), metric) if baseline else None
     values = [each.low for each in middle.by_block.values() if each.number is not None] if middle else []
     trials = samples.trials(key)
     return {
@@ -85,6 +92,7 @@ def _row(study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline
         **_spread(_single(samples, key, metric) if METRICS[metric].singles else values),
         "baseline": baseline,
         **_middle("ratio", ratio, "ratio_ci95"),
+        **({"levels": levels} if levels else {}),
         **dict(key.factors),
     }
 

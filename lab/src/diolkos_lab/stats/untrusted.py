@@ -7,7 +7,6 @@ neither a verdict nor a row of the statistics is made from them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from diolkos_lab.experiment.definition import Study
@@ -38,7 +37,7 @@ def beside(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mappin
 
 
 def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any] | None:
-    against = replace(key, subject=baseline) if baseline else None
+    against = samples.counterpart(key, baseline) if baseline else None
     if against and not samples.figures(against, metric, distrusted_too=True):
         against = None  # there never was anything to compare with: what has no state ends no sessions
     complete = samples.figures(key, metric) and (against is None or samples.ratio(key, against, metric))

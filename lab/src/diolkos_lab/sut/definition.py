@@ -5,15 +5,20 @@ Words in braces are filled in when the system starts; `PLACEHOLDERS` lists them.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment import document
+from diolkos_lab.experiment.levels import TAKEN, FactorName, Level
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.sut import rules
+from diolkos_lab.sut.factors import PLACE, Command, Factor, Part
 
-Command = tuple[str, ...]
+Place = Literal["client", "translator", "router", "server"]
+PLACES: tuple[str, ...] = get_args(Place)
 SHIPPED = Path(__file__).parent / "systems"
 PLAIN_RESOLVER = "unbound/recursive"  # what a network without translation offers
 
@@ -34,9 +39,19 @@ PLACEHOLDERS = {
     "pool4_network": "the network around pool4, all of it routed to the router",
     "pool4_spare": "another network, to lend from instead",
     "plat6": "IPv6 address for a PLAT's own use, routed to the router",
+    "tunnel_socket": "the router's address on the access network with port 51820, as a URL has it",
+    "server6": "IPv6 address of the server",
+    "bound": "port of static bindings, which the server of streams has; of echoes it is the identifier",
     "resolver": "address on the router where the client asks for names",
     "resolver_socket": "the same with its port, as a URL has it",
     "authority": "address of the server that knows the names",
+    "client": "the client's own address, in the family that the application speaks, as those below",
+    "client_network": "the network around it",
+    "server": "address of the server",
+    "server_network": "the network around it",
+    "alias": "address that nobody has, to which the client talks where target is alias",
+    "iptables": "iptables, or ip6tables where the application speaks IPv6",
+    "rule_list": "path of the file with the rules that the lab made",
     "mtu": "MTU of the links, bytes",
     "programs": "folder with the sources of its BPF programs",
     "headers": "folder with the C headers of this machine's architecture, which a compiler for BPF does not look into",
@@ -56,9 +71,15 @@ class SessionTable(document.Strict):
 class Datapath(document.Strict):
     """One way to run the system. In all of them, what is created lives in the lane's namespaces and ends with them."""
 
-    place: Literal["client", "translator", "router"] = "client"
-    access: Literal["ipv6-only", "dual-stack"] = "ipv6-only"  # what the access network carries
+    place: Place = "client"  # a factor called place goes before it
+    # What the access network carries. ipv4-only: the client has IPv4, and static bindings on the router lead to a server that
+    # has IPv6.
+    access: Literal["ipv6-only", "dual-stack", "ipv4-only"] = "ipv6-only"
     serves: Literal["packets", "names"] = "packets"  # a resolver serves names: no packet of the application crosses it
+    beside: tuple[str, ...] = ()  # datapaths of the same system that run at other places with it, started before it
+    target: Literal["server", "alias"] = "server"  # whom the client talks to; rules make the server's address of the alias
+    rules: Literal["dnat"] | None = None  # the lab makes a list of rules by the factors (`sut/rules.py`), in {rule_list}
+    factor: dict[FactorName, Factor] = Field({})  # each is a placeholder, too
     plat: str | None = None  # the datapath of the same system that makes IPv4 of it again, on the router
     resolver: str = PLAIN_RESOLVER  # `system/datapath` that serves names on this path, started for loads that ask for some
     forwarding: bool = False  # switch packet forwarding on where the system runs
@@ -76,12 +97,31 @@ class Datapath(document.Strict):
 
     @property
     def is_native(self) -> bool:
-        return not (self.command or self.prepare or self.nftables)
+        levels = [part for factor in self.factor.values() for part in factor.level.values()]
+        parts: list[Datapath | Part] = [self, *levels]
+        return not (self.rules or any(part.command or part.prepare or part.nftables for part in parts))
+
+    def at(self, levels: Mapping[str, Level]) -> "Datapath":
+        """The same with what these levels of its factors bring."""
+        chosen = [self.factor[name].level.get(str(level)) for name, level in levels.items() if name in self.factor]
+        parts = [part for part in chosen if part]
+        changed: dict[str, object] = {"prepare": (*self.prepare, *(line for part in parts for line in part.prepare))}
+        for name in ("config", "nftables", "command", "ready"):
+            if given := next((value for part in parts if (value := getattr(part, name)) is not None), None):
+                changed[name] = given
+        if PLACE in self.factor and PLACE in levels:
+            changed[PLACE] = levels[PLACE]
+        return self.model_copy(update=changed)
 
     @property
     def is_plat(self) -> bool:
         """Does it stand between IPv6-only clients and IPv4?"""
         return self.place == "router" and self.access == "ipv6-only" and self.serves == "packets" and not self.is_native
+
+    @property
+    def is_inbound(self) -> bool:
+        """Do clients that have IPv4 reach a server that has IPv6?"""
+        return self.access == "ipv4-only"
 
     @property
     def _of_sessions(self) -> list[Command]:
@@ -95,18 +135,27 @@ class Datapath(document.Strict):
             raise ValueError("set_up needs the name of the tun device")
         if self.bulk and not self.tun:
             raise ValueError("bulk needs the name of the tun device")
+        if self.is_inbound and self.place != "router":
+            raise ValueError('static bindings are on the router: place = "router"')
         if self.serves == "names" and self.place != "router":
             raise ValueError('what serves names is on the router: place = "router"')
-        texts = [
-            self.config or "",
-            self.nftables or "",
-            *(self.command or ()),
-            *(word for line in self.prepare for word in line),
-            *(word for line in self._of_sessions for word in line),
-        ]
+        texts = [*_texts(self), *(word for line in self._of_sessions for word in line)]
+        texts += [text for factor in self.factor.values() for part in factor.level.values() for text in _texts(part)]
+        known = {**PLACEHOLDERS, **dict.fromkeys(self.factor)}
         for name in {name for text in texts for name in re.findall(r"\{([a-z0-9_]+)\}", text)}:
-            if name not in PLACEHOLDERS:
-                raise ValueError(f"unknown placeholder {{{name}}}; known are {', '.join(PLACEHOLDERS)}")
+            if name not in known:
+                raise ValueError(f"unknown placeholder {{{name}}}; known are {', '.join(known)}")
+        return self
+
+    @model_validator(mode="after")
+    def _factors_fit(self) -> "Datapath":
+        for name, factor in self.factor.items():
+            if name in TAKEN or name in PLACEHOLDERS:
+                raise ValueError(f"a factor cannot be called {name}")
+            if name == PLACE and not set(factor.levels or ("",)) <= set(PLACES):
+                raise ValueError(f"the levels of place can be {', '.join(PLACES)}")
+        if self.rules and (lacks := sorted(rules.FACTORS - self.factor.keys())):
+            raise ValueError(f"a list of rules needs the factor {lacks[0]}")
         return self
 
 
@@ -124,10 +173,11 @@ class System(document.Strict):
     counters: Command | None = None  # prints {"counters": {name: count}}; run where the system runs
     datapath: dict[str, Datapath] = Field(min_length=1)
 
-    def path(self, name: str) -> tuple[Datapath, ...]:
-        """What has to run for a datapath: itself, and before it the PLAT that it needs."""
+    def path(self, name: str, levels: Mapping[str, Level] | None = None) -> tuple[Datapath, ...]:
+        """What has to run for a datapath: itself, and before it the PLAT that it needs and all that stands beside it."""
         chosen = self.datapath[name]
-        return (self.datapath[chosen.plat], chosen) if chosen.plat else (chosen,)
+        before = (*((chosen.plat,) if chosen.plat else ()), *chosen.beside)
+        return tuple(self.datapath[each].at(levels or {}) for each in (*before, name))
 
     @model_validator(mode="after")
     def _plats_are_plats(self) -> "System":
@@ -135,6 +185,8 @@ class System(document.Strict):
             other = self.datapath.get(datapath.plat) if datapath.plat else None
             if datapath.plat and not (other and other.is_plat and not datapath.is_plat):
                 raise ValueError(f"datapath {name}: {datapath.plat} is not a datapath of this system for the router")
+            if unknown := next((each for each in datapath.beside if each not in self.datapath), None):
+                raise ValueError(f"datapath {name}: {unknown} is not a datapath of this system")
         return self
 
 
@@ -148,6 +200,12 @@ def load_all(folder: Path | None = None) -> dict[str, System]:
             if folder is None and not (other in known and path in known[other].datapath):
                 raise UsageFault(f"{system.system}/{name}: no definition of its resolver {datapath.resolver}")
     return known
+
+
+def _texts(part: Datapath | Part) -> list[str]:
+    """All that is filled in."""
+    words = [*(part.command or ()), *(word for line in part.prepare for word in line)]
+    return [part.config or "", part.nftables or "", *words]
 
 
 def fill(text: str, values: dict[str, str]) -> str:

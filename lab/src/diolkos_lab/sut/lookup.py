@@ -31,11 +31,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Missing:
-    """A system that cannot run here: why, and how to get it."""
+    """A system, or a level of one, that cannot run here: why, and how to get it."""
 
     system: System
     reason: str
     how: str
+    # Where it is only a level of a factor of one of its datapaths that is missing.
+    datapath: str | None = None
+    factor: str | None = None
+    level: str | None = None
 
 
 def find(system: System, given: Mapping[str, str]) -> Found | Missing:

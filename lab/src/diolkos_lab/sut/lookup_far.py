@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from diolkos_lab.experiment.levels import Level
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.sut.definition import Datapath, System, fill
 from diolkos_lab.sut.lookup import Found, Missing
@@ -32,11 +33,11 @@ def find(system: System, given: Mapping[str, str], place: Place) -> Found | Miss
     return Found(system, binary, _version(system, binary, place))
 
 
-def obstacle(system: System, name: str) -> str | None:
+def obstacle(system: System, name: str, levels: Mapping[str, Level] | None = None) -> str | None:
     """Why a datapath cannot be measured over two machines; None where it can."""
-    parts: tuple[Datapath, ...] = system.path(name)
-    if any(part.place == "client" and not part.is_native for part in parts):
-        return "it is part of the client, not of what is between the ends"
+    parts: tuple[Datapath, ...] = system.path(name, levels)
+    if end := next((part.place for part in parts if part.place in ("client", "server") and not part.is_native), None):
+        return f"it is part of the {end}, not of what is between the ends"
     if any(part.xdp for part in parts):
         return "its frames of XDP do not leave through the macvlan devices that join two machines"
     if system.datapath[name].serves == "names":

@@ -13,7 +13,8 @@ from pathlib import Path
 from pyroute2.netlink.exceptions import NetlinkError
 
 from diolkos_lab.faults import Fault
-from diolkos_lab.sut.definition import Command, Datapath, fill
+from diolkos_lab.sut.definition import Datapath, fill
+from diolkos_lab.sut.factors import Command
 from diolkos_lab.sut.lookup import CLONE, Found
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
@@ -33,8 +34,16 @@ class SutFault(Fault):
 class RunningProgram:
     """May be started again after `stop`. `folder` is its own, for its configuration and what it prints."""
 
-    def __init__(self, found: Found, datapath: Datapath, lane: Lane, folder: Path, names: Mapping[str, str]) -> None:
-        """`names` holds the placeholders that say where names are asked for."""
+    def __init__(
+        self,
+        found: Found,
+        datapath: Datapath,
+        lane: Lane,
+        folder: Path,
+        names: Mapping[str, str],
+        rules: str | None = None,
+    ) -> None:
+        """`names` holds the placeholders that differ from path to path, `rules` the list that the lab made for it."""
         self.found = found
         self.datapath = datapath
         self.lane = lane
@@ -61,12 +70,17 @@ class RunningProgram:
             "pool4_network": str(plan.POOL4_NETWORK),
             "pool4_spare": str(plan.POOL4_SPARE),
             "plat6": str(plan.PLAT6),
+            "server6": str(lane.shape.addresses.server(6)),
+            "bound": str(plan.BOUND),
             "mtu": str(lane.shape.mtu),
             "cores": str(len(self._at.cpus)),
             "programs": str(CLONE / "bpf" / (found.system.programs or "")),
             "headers": f"/usr/include/{self._at.machine}-linux-gnu",
+            "rule_list": str(folder / "rule-list"),
             **names,
         }
+        if rules is not None:
+            self._at.write(folder / "rule-list", rules)
 
     def start(self) -> None:
         """Returns when it says that it is ready and its device leads where it should. Raises SutFault or OSError."""
@@ -156,7 +170,7 @@ class RunningProgram:
                 first_to_end([self.process] if self.process else [], 0.02)
             index = found[0]
             route.link("set", index=index, state="up", mtu=self.lane.shape.mtu)
-            if self.datapath.is_plat:
+            if self.datapath.is_plat or self.datapath.is_inbound:
                 for network in (self.lane.shape.pref64, plan.POOL4_NETWORK, f"{plan.PLAT6}/128"):
                     route.route("replace", dst=str(network), oif=index)
                 return

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The address plan. Every lane has the same addresses, since each has namespaces of its own.
+"""The address plans. All lanes of a study have the same addresses, since each has namespaces of its own.
 
-Networks come from the ranges set aside for benchmarks: 2001:2::/48 (RFC 5180) and 198.18.0.0/15 (RFC 2544).
+Networks come from the ranges set aside for benchmarks: 2001:2::/48 (RFC 5180) and 198.18.0.0/15 (RFC 2544). A study that
+repeats another one has that one's addresses instead (`PLANS`).
 
     client ── A ── router ── S ── server                         1 hop
     client ── B ── translator ── A ── router ── S ── server      2 hops
@@ -9,7 +10,10 @@ Networks come from the ranges set aside for benchmarks: 2001:2::/48 (RFC 5180) a
 A translator that makes IPv4 of the client's IPv6 again (a PLAT, RFC 6877) is on the router.
 """
 
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+
+from diolkos_lab.experiment.definition import ShapeName
 
 UPLINK = "up0"  # towards the server, in the client and the translator
 DOWNLINK = "down0"  # towards the client, in the translator and the router
@@ -52,8 +56,80 @@ LITERAL4 = IPv4Address("192.0.0.171")
 RESOLVER6 = A6[1].ip
 RESOLVER4 = A4[1].ip
 
+# The port that static bindings lead to, and the identifier of echoes for them.
+BOUND = 5201
+
 SERVER6 = S6[1].ip
 SERVER4 = S4[1].ip
+
+Link6 = tuple[IPv6Interface, IPv6Interface]
+Link4 = tuple[IPv4Interface, IPv4Interface]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The addresses of a lane's links, each as (the end nearer to the client, the end nearer to the server)."""
+
+    a6: Link6
+    a4: Link4
+    b6: Link6
+    b4: Link4
+    s6: Link6
+    s4: Link4
+    many6: IPv6Network  # clients behind the client
+    many4: IPv4Network
+    # Nobody has them: a rule that changes the destination makes the server's address of the first. Those behind it are for
+    # rules that no packet meets, which lead to the decoy.
+    alias6: IPv6Address
+    alias4: IPv4Address
+    decoy6: IPv6Address
+    decoy4: IPv4Address
+
+    def server(self, version: int) -> IPv4Address | IPv6Address:
+        return self.s6[1].ip if version == 6 else self.s4[1].ip
+
+    def alias(self, version: int) -> IPv4Address | IPv6Address:
+        return self.alias6 if version == 6 else self.alias4
+
+    def decoy(self, version: int) -> IPv4Address | IPv6Address:
+        return self.decoy6 if version == 6 else self.decoy4
+
+    def resolver(self, version: int) -> IPv4Address | IPv6Address:
+        """The router's own address on the access network."""
+        return self.a6[1].ip if version == 6 else self.a4[1].ip
+
+
+BENCHMARK = Plan(
+    a6=A6,
+    a4=A4,
+    b6=B6,
+    b4=B4,
+    s6=S6,
+    s4=S4,
+    many6=MANY6,
+    many4=MANY4,
+    alias6=IPv6Address("2001:2:0:e::1"),
+    alias4=IPv4Address("198.19.128.1"),
+    decoy6=IPv6Address("2001:2:0:1::10"),
+    decoy4=IPv4Address("198.18.1.10"),
+)
+# Server fd00::1 - router ("nursery") fd00::2, fc00::2 - client fc00::1; the client talks to fe00::1 (MatrixAI, Intrahost
+# Experiment 2). The same in IPv4: 253 for fd, 252 for fc, 254 for fe.
+NURSERY = Plan(
+    a6=(IPv6Interface("fc00::1/64"), IPv6Interface("fc00::2/64")),
+    a4=(IPv4Interface("10.252.0.1/24"), IPv4Interface("10.252.0.2/24")),
+    b6=(IPv6Interface("fc00:0:0:2::2/64"), IPv6Interface("fc00:0:0:2::1/64")),
+    b4=(IPv4Interface("10.252.2.2/24"), IPv4Interface("10.252.2.1/24")),
+    s6=(IPv6Interface("fd00::2/64"), IPv6Interface("fd00::1/64")),
+    s4=(IPv4Interface("10.253.0.2/24"), IPv4Interface("10.253.0.1/24")),
+    many6=IPv6Network("fc00:0:0:2::/120"),
+    many4=IPv4Network("10.252.2.0/24"),
+    alias6=IPv6Address("fe00::1"),
+    alias4=IPv4Address("10.254.0.1"),
+    decoy6=IPv6Address("fc00::10"),
+    decoy4=IPv4Address("10.252.0.10"),
+)
+PLANS: dict[ShapeName, Plan] = {"benchmark": BENCHMARK, "nursery": NURSERY}
 
 
 def synthesized(pref64: IPv6Network, v4: IPv4Address) -> IPv6Address:

@@ -31,7 +31,9 @@ class Shape:
     offloads: bool
     pref64: IPv6Network
     mtu: int
+    inbound: bool = False  # the client has IPv4, and a translator on the router leads to a server that has IPv6
     plat: bool = False  # the system on the router translates to IPv4; without it the server itself answers behind the prefix
+    addresses: plan.Plan = plan.BENCHMARK
 
 
 class Lane:
@@ -74,11 +76,12 @@ class Lane:
 
     def client_address(self, version: int) -> IPv4Address | IPv6Address:
         """The client's own address, IPv4 (which an IPv6-only access of one hop does not have) or IPv6."""
+        at = self.shape.addresses
         if version == 6:
-            return (plan.A6 if self.shape.hops == 1 else plan.B6)[0].ip
+            return (at.a6 if self.shape.hops == 1 else at.b6)[0].ip
         if self.shape.ipv6_only:
             return (plan.CLAT4 if self.shape.hops == 1 else plan.CLAT4_PEER).ip
-        return (plan.A4 if self.shape.hops == 1 else plan.B4)[0].ip
+        return (at.a4 if self.shape.hops == 1 else at.b4)[0].ip
 
     def remove(self) -> None:
         for place in dict.fromkeys((self._between, HERE)):
@@ -174,17 +177,20 @@ class Lane:
             )
 
     def _addresses(self, near: str) -> None:
+        at = self.shape.addresses
         dual = not self.shape.ipv6_only
-        literal = f"{plan.LITERAL4}/32" if self.shape.plat else f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
+        literal: list[object] = [
+            f"{plan.LITERAL4}/32" if self.shape.plat else f"{plan.synthesized(self.shape.pref64, plan.LITERAL4)}/128"
+        ]
         assign: dict[tuple[str, str], list[object]] = {
-            (near, plan.UPLINK): [plan.A6[0], *([plan.A4[0]] if dual else [])],
-            ("router", plan.DOWNLINK): [plan.A6[1], *([plan.A4[1]] if dual else [])],
-            ("router", plan.SERVER_LINK): [plan.S6[0], plan.S4[0]],
-            ("server", plan.SERVER_LINK): [plan.S6[1], plan.S4[1], literal],
+            (near, plan.UPLINK): [at.a6[0], *([at.a4[0]] if dual else [])],
+            ("router", plan.DOWNLINK): [at.a6[1], *([at.a4[1]] if dual else [])],
+            ("router", plan.SERVER_LINK): [at.s6[0], at.s4[0]],
+            ("server", plan.SERVER_LINK): [at.s6[1], at.s4[1], *([] if self.shape.inbound else literal)],
         }
         if self.shape.hops == 2:
-            assign["client", plan.UPLINK] = [plan.B6[0], plan.B4[0] if dual else plan.CLAT4_PEER]
-            assign["translator", plan.DOWNLINK] = [plan.B6[1], plan.B4[1] if dual else plan.CLAT4]
+            assign["client", plan.UPLINK] = [at.b6[0], at.b4[0] if dual else plan.CLAT4_PEER]
+            assign["translator", plan.DOWNLINK] = [at.b6[1], at.b4[1] if dual else plan.CLAT4]
         for (role, device), interfaces in assign.items():
             with self._netlink(role) as route:
                 index = route.link_lookup(ifname=device)[0]
@@ -201,36 +207,42 @@ class Lane:
                         route.neigh("add", dst=neighbour, lladdr=other.address, ifindex=index, state="permanent")
 
     def _routes(self, near: str) -> None:
+        at = self.shape.addresses
         dual = not self.shape.ipv6_only
         routes: dict[str, list[dict[str, object]]] = {
-            near: [{"dst": "::/0", "gateway": str(plan.A6[1].ip)}],
+            near: [{"dst": "::/0", "gateway": str(at.a6[1].ip)}],
             "router": [
-                {"dst": f"{plan.LITERAL4}/32", "gateway": str(plan.SERVER4)}
-                if self.shape.plat
-                else {"dst": str(self.shape.pref64), "gateway": str(plan.SERVER6)},
-                {"dst": str(plan.CLAT6_NETWORK), "gateway": str(plan.A6[0].ip)},
-                {"dst": str(plan.B6[0].network), "gateway": str(plan.A6[0].ip)},
+                *([] if self.shape.inbound else [self._behind_prefix]),
+                {"dst": str(plan.CLAT6_NETWORK), "gateway": str(at.a6[0].ip)},
+                {"dst": str(at.b6[0].network), "gateway": str(at.a6[0].ip)},
             ],
             "server": [
-                {"dst": "::/0", "gateway": str(plan.S6[0].ip)},
-                {"dst": "0.0.0.0/0", "gateway": str(plan.S4[0].ip)},
+                {"dst": "::/0", "gateway": str(at.s6[0].ip)},
+                {"dst": "0.0.0.0/0", "gateway": str(at.s4[0].ip)},
             ],
         }
         if dual:
-            routes[near].append({"dst": "0.0.0.0/0", "gateway": str(plan.A4[1].ip)})
-            routes["router"].append({"dst": str(plan.B4[0].network), "gateway": str(plan.A4[0].ip)})
+            routes[near].append({"dst": "0.0.0.0/0", "gateway": str(at.a4[1].ip)})
+            routes["router"].append({"dst": str(at.b4[0].network), "gateway": str(at.a4[0].ip)})
         if self.shape.hops == 2:
-            gateway4 = {"gateway": str((plan.B4[1] if dual else plan.CLAT4).ip)}
+            gateway4 = {"gateway": str((at.b4[1] if dual else plan.CLAT4).ip)}
             if not dual:
                 gateway4["metrics"] = {"mtu": self.shape.mtu - IPV6_HEADER_MINUS_IPV4}  # type: ignore[assignment]
             routes["client"] = [
-                {"dst": "::/0", "gateway": str(plan.B6[1].ip)},
+                {"dst": "::/0", "gateway": str(at.b6[1].ip)},
                 {"dst": "0.0.0.0/0", **gateway4},
             ]
         for role, wanted in routes.items():
             with self._netlink(role) as route:
                 for entry in wanted:
                     route.route("add", **entry)
+
+    @property
+    def _behind_prefix(self) -> dict[str, object]:
+        """The router's route to what the application of a translated path talks to."""
+        if self.shape.plat:
+            return {"dst": f"{plan.LITERAL4}/32", "gateway": str(self.shape.addresses.server(4))}
+        return {"dst": str(self.shape.pref64), "gateway": str(self.shape.addresses.server(6))}
 
     def _switch_offloads_off(self, role: str, device: str) -> None:
         """No super-packets: every segment crosses the lane as a packet of its own. Checksum offload stays."""

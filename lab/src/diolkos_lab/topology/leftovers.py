@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a lab that was killed has left behind: namespaces whose owner no longer lives, what still runs in them, its scratch."""
+"""What a lab that was killed has left behind: namespaces whose owner no longer lives, what still runs in them, its scratch, and
+settings of the host that it has changed."""
 
 import shutil
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from pyroute2 import netns
 
-from diolkos_lab.topology import namespace, scratch
+from diolkos_lab.topology import borrowed, namespace, scratch
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,10 @@ class Leftovers:
 
     namespaces: list[str]
     folders: list[Path]
+    loans: list[tuple[Path, borrowed.Loan | None]]  # settings of the host
 
     def __bool__(self) -> bool:
-        return bool(self.namespaces or self.folders)
+        return bool(self.namespaces or self.folders or self.loans)
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Removed(Leftovers):
     """What `clean` took away, and the process numbers of what still ran in the namespaces."""
 
     processes: list[int]
+    given_back: list[str]  # settings of the host, in words
 
 
 def find() -> Leftovers:
@@ -34,13 +37,16 @@ def find() -> Leftovers:
         for name in netns.listnetns(str(namespace.DIRECTORY))
         if (owner := namespace.owner_in_name(name)) and not owner.alive()
     ]
-    return Leftovers(sorted(names), scratch.abandoned())
+    return Leftovers(sorted(names), scratch.abandoned(), borrowed.abandoned())
 
 
 def clean() -> Removed:
     """Remove every leftover. Doing it twice is harmless."""
     found = find()
-    processes = namespace.remove(found.namespaces)
-    for folder in found.folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    return Removed(found.namespaces, found.folders, processes)
+    try:
+        given_back = borrowed.restore(found.loans)  # while the devices are still where the notes say
+    finally:
+        processes = namespace.remove(found.namespaces)
+        for folder in found.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+    return Removed(found.namespaces, found.folders, found.loans, processes, given_back)

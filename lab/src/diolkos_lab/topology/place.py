@@ -18,6 +18,7 @@ from typing import Any
 from pyroute2.ethtool import Ethtool
 
 from diolkos_lab.topology import namespace
+from diolkos_lab.topology.far import keeping
 from diolkos_lab.topology.process import Process, run_to_end
 
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not in everyone's PATH
@@ -50,6 +51,10 @@ class Place(ABC):
     @abstractmethod
     def settings(self, where: str, values: Mapping[str, object]) -> None:
         """Write files below /proc/sys/net."""
+
+    @abstractmethod
+    def empty_conntrack(self, where: str) -> None:
+        """Forget the connections that the kernel tracks. To ask for it does not make it track any."""
 
     @abstractmethod
     def features(self, where: str, device: str) -> dict[str, bool]:
@@ -116,6 +121,10 @@ class Here(Place):
         with namespace.entered(where):
             for key, value in values.items():
                 Path("/proc/sys/net", key).write_text(str(value))
+
+    def empty_conntrack(self, where: str) -> None:
+        with namespace.entered(where):
+            keeping.empty_conntrack()
 
     def features(self, where: str, device: str) -> dict[str, bool]:
         with namespace.entered(where), contextlib.closing(Ethtool()) as ethtool:

@@ -18,6 +18,9 @@ from pathlib import Path
 
 from diolkos_lab.topology import namespace
 
+SLEEP_S = 1.0  # at a time, while something is waited for
+LATE_S = 0.5  # a sleep that ends this much later than it should: the sleeper was stopped
+
 
 class Process:
     """A running command. Its standard output and error go to files, so that no full pipe can stall it."""
@@ -117,18 +120,32 @@ class Process:
 
 
 def first_to_end(processes: Sequence[Process], patience_s: float) -> Process | None:
-    """Sleep until one of the processes ends, at most `patience_s` seconds; None when none did.
+    """Sleep until one of the processes ends, at most `patience_s` seconds; None when none did."""
+    return waited_for(processes, patience_s)[0]
 
-    Costs no CPU while it waits, which a measurement next to it would notice.
+
+def waited_for(processes: Sequence[Process], patience_s: float) -> tuple[Process | None, float]:
+    """The same, and how many seconds the lab itself stood still meanwhile, as when it was stopped (SIGSTOP, Ctrl-Z).
+
+    Patience counts the time only in which the lab ran: who stood still cannot say that nothing came. Sleeps a second at a time,
+    which costs a measurement next to it nothing.
     """
     for process in processes:
         if process.exit_status is not None:
-            return process
+            return process, 0.0
     poll = select.poll()
     for process in processes:
         poll.register(process, select.POLLIN)
-    ready = {descriptor for descriptor, _ in poll.poll(max(0.0, patience_s) * 1000)}
-    return next((process for process in processes if process.fileno() in ready), None)
+    left_s, still_s = max(0.0, patience_s), 0.0
+    while True:
+        slept_s = min(left_s, SLEEP_S)
+        begun = time.monotonic()
+        ready = {descriptor for descriptor, _ in poll.poll(slept_s * 1000)}
+        late_s = time.monotonic() - begun - slept_s
+        still_s += late_s if late_s > LATE_S else 0.0
+        left_s -= slept_s
+        if ready or left_s <= 0:
+            return next((process for process in processes if process.fileno() in ready), None), still_s
 
 
 def run_to_end(where: str, command: Sequence[str], log: Path, patience_s: float = 10.0) -> tuple[int, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Published ratios to native beside this run's: a panel for each tool, a line for each environment."""
+"""Published ratios to native beside this run's: a panel for each system, a line for each environment and factor level."""
 
 from __future__ import annotations
 
@@ -7,52 +7,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from diolkos_lab.report.charts import rows
+from diolkos_lab.report.charts import rows, theme
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.charts.theme import Spec
-from diolkos_lab.report.quantities import percent, ratio_of
-from diolkos_lab.report.read import Cell, Interval
-from diolkos_lab.report.systems import label, look, title
+from diolkos_lab.report.read import Ends
+from diolkos_lab.report.systems import Look
+
+# What is not of this run: one look for all, since a line's name is its environment, whatever the system.
+PUBLISHED = Look("soft", theme.SOFT, theme.SOFT, "circle")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One ratio. `spread` is the 95 % interval of ours; of a published one the two values it may have."""
+    """One line of the picture. Without a ratio there is only its text."""
 
-    cell: Cell
-    where: str
-    ratio: float
-    spread: Interval | None
+    panel: str
+    name: str
+    look: Look | None  # None for what is published
+    ratio: float | None
+    ends: Ends | None  # the 95 % interval of ours; of a published one the two values it may have
+    text: str
     ours: bool
-    metric: str  # "throughput" or "rtt"
+    why: str = ""  # there is no ratio
+    trusted: bool = True
+    ranged: bool = False  # the ends are no interval: the figure itself is a range
 
 
 def draw(points: Sequence[Point], axis: str) -> Spec:
-    """Points in the order given, under the name of their tool."""
-    groups = [(system, list(each)) for system, each in groupby(points, key=lambda point: point.cell.system)]
+    """Points in the order given, under the name of their system."""
+    groups = [(title, list(each)) for title, each in groupby(points, key=lambda point: point.panel)]
     panels = [
-        Panel(title(system), axis if number == len(groups) - 1 else "", [_mark(point) for point in each], log=True, reference=1)
-        for number, (system, each) in enumerate(groups)
+        Panel(title, axis if number == len(groups) - 1 else "", [_mark(point) for point in each], log=True, reference=1)
+        for number, (title, each) in enumerate(groups)
     ]
     return rows.draw(panels, shared=True)
 
 
 def _mark(point: Point) -> Mark:
-    name = f"{label(point.cell)}, this run" if point.ours else point.where
-    tips = {"ratio": text(point), "source": "this run" if point.ours else "published: one run, no interval"}
-    return Mark(name, look(point.cell), point.ratio, point.spread, text(point), tips, hollow=not point.ours)
-
-
-def text(point: Point) -> str:
-    """Ours with its interval; a published one bare, or as "3.6 or 5.6 %" where it has two values."""
-    if point.ours:
-        return ratio_of(point.metric)(point.ratio, point.spread)
-    if point.spread is not None and point.spread[0] != point.spread[1]:
-        return f"{100 * point.spread[0]:.1f} or {percent(point.spread[1])}"
-    return ratio_of(point.metric)(point.ratio)
+    tips = {"ratio": point.why or point.text, "source": "this run" if point.ours else "published"}
+    told = (point.name, point.look or PUBLISHED, point.ratio, point.ends, point.text, tips, point.trusted)
+    return Mark(*told, ranged=point.ranged, hollow=not point.ours)
 
 
 def alt(points: Sequence[Point]) -> str:
     """The points read out."""
-    parts = [f"{label(p.cell)}, {'this run' if p.ours else p.where}: {text(p)}" for p in points]
-    return "Ratio to native. " + "; ".join(parts) + "."
+    return (
+        "Ratio to native. " + "; ".join(f"{p.panel}, {p.name}: {p.text}{f' ({p.why})' if p.why else ''}" for p in points) + "."
+    )

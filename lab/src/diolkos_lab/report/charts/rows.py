@@ -56,7 +56,8 @@ def draw(panels: Sequence[Panel], shared: bool = False) -> Spec:
     extent = min(max(len(name) for name, _ in systems) * LETTER + 8, 240)
     spans = [_span(panel) for panel in panels]
     if shared:
-        spans = [(min(low for low, _ in spans), max(high for _, high in spans))] * len(spans)
+        known = [span for span, panel in zip(spans, panels, strict=True) if any(mark.value for mark in panel.marks)] or spans
+        spans = [(min(low for low, _ in known), max(high for _, high in known))] * len(spans)
     width = theme.WIDTH - extent - TEXT_WIDTH
     drawn = [_panel(*each, systems, extent, width, number) for number, each in enumerate(zip(panels, spans, strict=True))]
     return theme.themed(theme.grid(*drawn), systems, zoom=True, beside=extent + TEXT_WIDTH)

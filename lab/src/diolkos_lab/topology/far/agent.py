@@ -26,6 +26,7 @@ import time
 from typing import Any, BinaryIO, Iterable, Sequence
 
 from diolkos_lab.topology.far.keeping import NETNS, Refused, clean, inside, ip, namespaces, remove, scratch, started
+from diolkos_lab.topology.far.keeping import empty_conntrack as forget_connections
 from diolkos_lab.topology.far.keeping import take as take_nic
 from diolkos_lab.topology.far.keeping import without_carrier as idle
 
@@ -89,6 +90,10 @@ class Agent:
             for key, value in values.items():
                 with open(os.path.join("/proc/sys/net", key), "w") as file:
                     file.write(value)
+
+    def empty_conntrack(self, where: str) -> None:
+        with inside(where):
+            forget_connections()
 
     def net(self, where: str, names: list[str]) -> list[str | None]:
         with inside(where):

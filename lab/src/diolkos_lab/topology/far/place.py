@@ -79,6 +79,9 @@ class There(Place):
     def settings(self, where: str, values: Mapping[str, object]) -> None:
         self.connection.order("settings", where=where, values={key: str(value) for key, value in values.items()})
 
+    def empty_conntrack(self, where: str) -> None:
+        self.connection.order("empty_conntrack", where=where)
+
     def features(self, where: str, device: str) -> dict[str, bool]:
         status, text = self._ethtool(where, "-k", device)
         if status:

@@ -10,7 +10,7 @@ from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import FAMILIES
 
 
-def of_the_published_study(results: Results) -> list[tuple[str, str]]:
+def pairs(results: Results) -> list[tuple[str, str]]:
     """(what it could not see, what this run does)."""
     hops = {(c.family, c.hops) for c in results.cells if c.native}
     native = listing([f"{FAMILIES[f]} at {count(h, 'hop')}" for f, h in sorted(hops, key=lambda x: (x[0] != "ipv6", x[1]))])

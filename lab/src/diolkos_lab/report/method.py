@@ -8,32 +8,37 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from diolkos_lab import __version__
+from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import facts
+from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import title
-from diolkos_lab.samples.folder import Result
+from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.samples.folder import Result, form_of
 from diolkos_lab.stats.pairing import WARM_UP, build_of
 
 NATIVE = "native"
 UNKNOWN = "unknown"
 
 
-def sentences(result: Result, checksums: Mapping[str, str]) -> list[str]:
-    """One after the other they are the paragraph. `checksums` are those of the files by name, as hexadecimal digits."""
-    return [
-        _study(result),
-        *_systems(result),
-        *_trials(result),
-        *_statistics(result),
-        *_guards(result),
-        f"The samples have the SHA-256 checksum {checksums['samples.jsonl']}; diolkos-lab {__version__} evaluated them.",
-    ]
+def sentences(result: Result) -> list[str]:
+    """One after the other they are the paragraph."""
+    return [_study(result), *_systems(result), *_trials(result), *_statistics(result), *_guards(result)]
+
+
+def chapter(results: Results) -> Chapter:
+    """The same on the page; empty where the folder is not whole."""
+    try:
+        result = samples_folder.whole(results.contents)
+    except UsageFault:
+        return Chapter("measured-how", "How it was measured")
+    return Chapter("measured-how", "How it was measured", [" ".join(sentences(result))])
 
 
 def _study(result: Result) -> str:
     study, host = result.study, result.host
-    form = "quick" if result.header.get("quick") else "full"
+    form = form_of(result.header)
     name = host.get("hostname")
     machine = f"{name} ({facts.machine(host)})" if name else facts.machine(host)
     return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} on one host, {machine}."
@@ -61,9 +66,14 @@ def _systems(result: Result) -> list[str]:
         f"Systems under test: {'; '.join(named) or 'none'}. Each had a path of its own, of network namespaces joined by veth "
         "pairs, beside the kernel's native forwarding over as many hops."
     ]
-    missing = {str(entry.get("system")): str(entry.get("reason")) for entry in result.header.get("missing") or []}
-    found += [f"{title(system)} was not measured: {reason.rstrip('.')}." for system, reason in missing.items()]
+    missing = {_absent(entry): str(entry.get("reason")) for entry in result.header.get("missing") or []}
+    found += [f"{what} was not measured: {reason.rstrip('.')}." for what, reason in missing.items()]
     return found
+
+
+def _absent(entry: Mapping[str, Any]) -> str:
+    level = f" with {entry.get('factor')} {entry['level']}" if entry.get("level") else ""
+    return f"{title(str(entry.get('system')))}{level}"
 
 
 def _versioned(system: str, versions: Mapping[str, Any]) -> str:

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a load is called where a terminal has little room."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def application(row: Mapping[str, Any]) -> str:
+    """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; of a procedure, `rfc8219, 84 B`."""
+    if row["load"] == "new-flows":
+        return f"{row['sessions']} new flows, {row['bindings']} bindings"
+    if row["load"] == "capacity":
+        return f"sessions held at once, {row['bindings']} bindings"
+    if row["load"] in ("udp", "ping-under-load"):
+        how = row.get("direction") or row["rate"]
+        rate = how if isinstance(how, str) else f"{how:.3g} bit/s"
+        return f"{row['load']}, {rate}, {row['streams']} stream{'s' * (row['streams'] != 1)}"
+    if row["load"] not in ("http", "dns"):
+        return f"{row['load']}, {size(row['size'])}"
+    if row["load"] == "http":
+        return f"HTTP by {row['by']}, {size(row['object'])}"
+    return f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}"
+
+
+def size(count: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):g} {unit}"
+    return f"{count} B"

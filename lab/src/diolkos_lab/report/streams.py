@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The chapters of UDP, of latency under load, and of who was charged for the CPU time of streams."""
+
+from __future__ import annotations
+
+import functools
+
+from diolkos_lab.metric import RowMetric
+from diolkos_lab.report import by_block
+from diolkos_lab.report.chapters import Chapter
+from diolkos_lab.report.charts import Picture, levels
+from diolkos_lab.report.quantities import NONE, count, percent
+from diolkos_lab.report.read import Cell, Results
+from diolkos_lab.report.systems import label, load_label, load_order, order
+from diolkos_lab.report.tables import Table, distribution, ratios
+
+TCP, PING, UDP, LOADED = ("tcp-upload", "tcp-download"), ("ping",), ("udp",), ("ping-under-load",)
+ROLES: tuple[RowMetric, ...] = ("generator_share", "system_share", "receiver_share", "rest_share")
+METRICS: tuple[RowMetric, ...] = ("sent_rate", "socket_loss", *ROLES)
+SATURATED = "saturated"
+POINTS = "Point: median of the trials; bar: 95 % interval; arrow: at least so much, because the generator was the limit."
+
+UDP_WORDS = (
+    "iperf3 sends datagrams from the client, whatever becomes of them. Throughput is what the receiver's program got: a rate "
+    "of the sender says nothing of the path. Loss is that of the receiver's sequence numbers.",
+    "The receiver has another CPU than the generator where there are two. Loss at the receiver's socket is part of all loss, "
+    "but no loss of the path.",
+)
+KNEE_WORDS = (
+    "A knee is the highest rate at which the path, without the receiver's socket, loses at most the share that the study "
+    "allows. Where the path loses less than that without a limit, the knee is at least what the generator can send."
+)
+LOADED_WORDS = (
+    "ping runs beside TCP streams, from the end of their slow start until shortly before their end. So every echo is one of a "
+    "busy path: the time that packets wait in queues is in it. What the streams carried meanwhile stands beside it.",
+)
+ROLE_WORDS = (
+    "CPU time as shares of one CPU. Generator: the process that sends the data. Receiver: the one that gets it. System: the "
+    "processes of the system under test. Rest: interrupts and kernel threads, the lab, and other programs.",
+    "The kernel charges a packet's way to whoever runs then. What the generator writes is routed, and translated in the "
+    "kernel, within its own system call; acknowledgements are, within the receiver's. So a translator in the kernel is charged "
+    "to the generator and to the receiver, never to a process of its own. What it costs is the last column: CPU time of all "
+    "CPUs per gigabyte, less that of the native path it is compared with.",
+    "A generator is saturated where it uses 97 % of one CPU or more, or, where both ends share a CPU, both together do. "
+    "The rate is then what this CPU can do with that path, and not what the path could carry. No guard asks for it, since it "
+    "depends on what a trial brings: such trials count, and are marked here.",
+)
+
+
+def of_udp(results: Results) -> Chapter:
+    if not results.loads("udp"):
+        return Chapter("udp", "UDP")
+    rates, losses = levels.Shown("throughput", "received rate", UDP), levels.Shown("loss", "loss", UDP)
+    pictures = _levels(results, "udp-throughput", "UDP: received rate", rates)
+    pictures += _levels(results, "udp-loss", "UDP: loss", losses) + by_block.pictures(results, "throughput", UDP)
+    tables = [
+        ratios(results, "throughput", "UDP received: median of the trials, and its share of native", UDP, "udp-throughput"),
+        ratios(results, "loss", "UDP lost, as the receiver counts", UDP, "udp-loss"),
+        ratios(results, "socket_loss", "Of the datagrams sent, lost at the receiver's socket", UDP, "udp-socket-loss"),
+        ratios(results, "sent_rate", "UDP sent", UDP, "udp-sent"),
+    ]
+    said = [*UDP_WORDS, *([KNEE_WORDS] if any("rate=knee" in load for load in results.loads("udp")) else [])]
+    return Chapter("udp", "UDP", said, pictures=pictures, tables=[t for t in tables if t])
+
+
+def of_loaded(results: Results) -> Chapter:
+    """Latency under load."""
+    if not results.loads("ping-under-load"):
+        return Chapter("loaded", "Latency under load")
+    pictures = _levels(results, "rtt-under-load", "Round-trip time under load", levels.Shown("rtt", "round-trip time", LOADED))
+    pictures += by_block.pictures(results, "rtt", LOADED)
+    tables = [
+        ratios(results, "rtt", "Round-trip time under load: median of the trials' medians", LOADED, "rtt-under-load"),
+        *(
+            distribution(results, load, "rtt", f"{load_label(load)}: single echoes of all trials", f"rtt-under-load-{number}")
+            for number, load in enumerate(results.loads("ping-under-load"), start=1)
+        ),
+        ratios(results, "throughput", "What the streams carried meanwhile", LOADED, "throughput-beside-ping"),
+        ratios(results, "loss", "Echoes lost under load", LOADED, "loss-under-load"),
+    ]
+    return Chapter("loaded", "Latency under load", list(LOADED_WORDS), pictures=pictures, tables=[t for t in tables if t])
+
+
+def of_roles(results: Results) -> Chapter:
+    """Who was charged for the CPU time."""
+    table = _roles(results)
+    return Chapter("roles", "CPU of each role", list(ROLE_WORDS), tables=[table]) if table else Chapter("roles", "")
+
+
+def saturated(results: Results, cell: Cell, load: str) -> tuple[int, int]:
+    """Trials in which the generator had no CPU to spare, and all that tell."""
+    flags = [t.metrics[SATURATED] for t in results.used(cell, load) if SATURATED in t.metrics]
+    return sum(flag > 0 for flag in flags), len(flags)
+
+
+def _roles(results: Results) -> Table | None:
+    found = {(r.cell, r.load) for r in results.rows if r.metric == "generator_share" and r.median is not None}
+    lines, raw = [], []
+    for cell, load in sorted(found, key=lambda key: (load_order(key[1]), order(key[0]))):
+        rows = [results.shown(cell, load, metric) for metric in ROLES]
+        medians = [row.median if row else None for row in rows]
+        marked, told = saturated(results, cell, load)
+        cpu = results.shown(cell, load, "cpu")
+        more = cpu.median * (1 - 1 / cpu.ratio) if cpu and cpu.median and cpu.ratio else None
+        lines.append(
+            [
+                label(cell),
+                load_label(load),
+                *(NONE if median is None else percent(median) for median in medians),
+                f"saturated in {marked} of {told}" if marked else f"no ({count(told, 'trial')})",
+                NONE if cpu is None or cpu.median is None else f"{cpu.median:.2f}",
+                NONE if more is None else f"{more:+.2f}".replace("-", "\N{MINUS SIGN}"),
+            ]
+        )
+        raw.append([label(cell), load, *medians, marked, told, cpu and cpu.median, more])
+    if not lines:
+        return None
+    heads = ["Generator", "System", "Receiver", "Rest", "Generator saturated", "All, s/GB", "More than native, s/GB"]
+    raw_heads = [*ROLES, "saturated_trials", "trials", "cpu (s/GB)", "cpu_more_than_native (s/GB)"]
+    caption = "CPU time by role, medians of the trials, of one CPU; and of all CPUs per gigabyte"
+    return Table("roles", caption, ["System", "Load", *heads], lines, ["system", "load", *raw_heads], raw, frozenset({0, 1, 6}))
+
+
+def _levels(results: Results, name: str, title: str, what: levels.Shown) -> list[Picture]:
+    if not levels.measured(results, what):
+        return []
+    return [Picture(name, title, POINTS, levels.alt(results, what), functools.partial(levels.draw, results, what))]

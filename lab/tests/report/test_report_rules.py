@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The page of a study whose systems have factors: what it says of them, and that its pictures have the published keys."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import synthetic_rules
+
+from diolkos_lab import report
+from diolkos_lab.report import effect_chapter, factor_page, nat_rules
+from diolkos_lab.report.read import read
+from diolkos_lab.report.systems import label
+
+DNAT = "natrules/dnat/ipv6/1"
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return synthetic_rules.folder(tmp_path_factory.mktemp("rules") / "quick")
+
+
+def test_cells_are_called_by_their_levels(quick: Path) -> None:
+    names = {label(cell) for cell in read(quick).cells}
+    assert "NAT rules dnat, nft-list, at the router, append, 10000 rules" in names
+    assert {"native IPv6", "NAT rules conntrack, at the router"} <= names
+
+
+def test_every_row_of_a_level_has_its_ratio_to_the_path_without_nat(quick: Path) -> None:
+    rows = [row for row in read(quick).rows if row.cell.system == "natrules" and row.metric in ("throughput", "rtt", "rate")]
+    assert rows and all(row.ratio is not None and row.ratio_ci95 is not None for row in rows)
+
+
+def test_the_effects_found_are_those_that_were_made(quick: Path) -> None:
+    results = read(quick)
+    found = {(e.load, e.metric, e.factor, e.levels, e.given): e for e in effect_chapter.found(results) if e.subject == DNAT}
+    by_rules = found["new-flows", "rate", "rules", (10, 1000), (("position", "append"),)]
+    assert by_rules.significant and by_rules.ci95
+    assert by_rules.ci95[0] < (3 + 0.2) / (3 + 20) < by_rules.ci95[1]
+    first = found["new-flows", "rate", "rules", (10, 1000), (("position", "top"),)]
+    assert not first.significant and first.ci95 and first.ci95[0] < 1 < first.ci95[1]
+    assert not found["tcp-upload", "throughput", "position", ("top", "append"), ()].significant
+    assert not found["ping", "rtt", "place", ("client", "router"), ()].significant
+    assert found["new-flows", "rate", "backend", ("iptables-legacy", "nft-map"), ()].ratio.low > 5
+
+
+def test_the_page_says_it_in_words_and_has_the_published_pictures(quick: Path) -> None:
+    results = read(quick)
+    page = report.write(quick).read_text()
+    lead = factor_page.lead(results, effect_chapter.found(results))
+    assert lead.startswith("The position of the rule") or "The number of rules matters for" in lead
+    assert "The number of rules matters for" in lead and "makes no difference that could be seen for" in lead
+    assert lead.split(".")[0] in page
+    names = {file.stem for file in (quick / "pictures").glob("*.svg")}
+    assert {"box-ping-append", "box-ping-top", "box-tcp-append", "box-tcp-top", "box-tcp-positions"} <= names
+    assert "box-tcp-middle" not in names, "the quick form has no rule in the middle"
+    assert {"new-flows-rules", "http-rules"} <= names
+    assert "WireGuard" in page and "kernel" in page and "ip link add wg0" in page, "a level that is missing"
+    with (quick / "tables" / "effects.csv").open() as file:
+        raw = list(csv.DictReader(file))
+    assert {row["factor"] for row in raw} == {"rules", "position", "place", "backend", "engine"}
+
+
+def test_the_full_form_has_all_pictures_but_those_of_udp(tmp_path: Path) -> None:
+    results = read(synthetic_rules.folder(tmp_path / "full", "full", blocks=6))
+    [_, boxes] = nat_rules.chapters(results)
+    names = [picture.name.removeprefix("box-") for picture in boxes.pictures]
+    assert names == ["ping-append", "ping-middle", "ping-top", "tcp-append", "tcp-middle", "tcp-top", "tcp-positions"]
+    assert "7 of them" in boxes.paragraphs[0] and "by iptables-legacy" in boxes.paragraphs[0]
+    assert "7, 1000 rules, nursery: median" in boxes.pictures[0].alt

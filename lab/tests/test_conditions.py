@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Settings of the host that a run varies, on a host made of files: what is offered, each in turn, and as before at the end.
+
+The kernel's real files are never written: every test has a folder of its own in their place.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from diolkos_lab.experiment import document
+from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.varied import Varied
+from diolkos_lab.faults import Fault, UsageFault
+from diolkos_lab.run.conditions import Conditions
+from diolkos_lab.topology import borrowed, clocksource, leftovers, ring
+from diolkos_lab.topology.namespace import PREFIX, Owner
+from diolkos_lab.topology.ring import Rings
+
+BOTH = Varied(clocksource=("tsc", "hpet"))
+
+
+@pytest.fixture(autouse=True)
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A host that offers tsc, hpet and acpi_pm, and uses tsc."""
+    folder = tmp_path / "clocksource0"
+    folder.mkdir()
+    (folder / "available_clocksource").write_text("tsc hpet acpi_pm \n")
+    (folder / "current_clocksource").write_text("tsc\n")
+    monkeypatch.setattr(clocksource, "FOLDER", folder)
+    monkeypatch.setattr(borrowed, "FOLDER", tmp_path / "notes")
+    yield folder
+
+
+def _now(host: Path) -> str:
+    return (host / "current_clocksource").read_text().strip()
+
+
+def _notes() -> list[Path]:
+    return list(borrowed.FOLDER.glob("*"))
+
+
+def test_what_is_not_named_is_never_touched(host: Path) -> None:
+    for file in host.iterdir():
+        file.unlink()
+    with Conditions(Varied()) as conditions:
+        assert conditions.settings == [()] and not conditions.skipped
+    assert not borrowed.FOLDER.exists()
+
+
+def test_one_after_the_other_and_as_before_at_the_end(host: Path) -> None:
+    with Conditions(BOTH) as conditions:
+        assert conditions.settings == [(("clocksource", "tsc"),), (("clocksource", "hpet"),)]
+        assert _now(host) == "tsc", "offers are tried, and nothing is left changed"
+        conditions.take(conditions.settings[1], [])
+        assert _now(host) == "hpet"
+        [note] = _notes()
+        assert json.loads(note.read_text())["before"] == {"name": "tsc"}
+    assert _now(host) == "tsc" and not _notes()
+
+
+def test_the_note_is_there_before_the_change(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(clocksource, "use", lambda name: seen.append((name, len(_notes()))))
+    with Conditions(BOTH):
+        assert seen and all(number == 1 for _, number in seen)
+
+
+@pytest.mark.parametrize("ended", [Fault("the lane broke"), KeyboardInterrupt()])
+def test_it_is_given_back_however_the_run_ends(host: Path, ended: BaseException) -> None:
+    with pytest.raises(type(ended)), Conditions(BOTH) as conditions:
+        conditions.take(conditions.settings[1], [])
+        raise ended
+    assert _now(host) == "tsc" and not _notes()
+
+
+def test_what_the_host_does_not_offer_is_skipped_with_its_reason() -> None:
+    with Conditions(Varied(clocksource=("kvm-clock", "tsc", "hpet"))) as conditions:
+        assert [setting[0][1] for setting in conditions.settings] == ["tsc", "hpet"]
+        [skipped] = conditions.skipped
+    assert (skipped.factor, skipped.value, skipped.reason) == (
+        "clocksource",
+        "kvm-clock",
+        "this host offers tsc, hpet, acpi_pm",
+    )
+
+
+def test_a_host_that_offers_none_of_them_is_measured_as_it_is(host: Path) -> None:
+    with Conditions(Varied(clocksource=("kvm-clock", "arch_sys_counter"))) as conditions:
+        assert conditions.settings == [()] and len(conditions.skipped) == 2
+    assert not borrowed.FOLDER.exists() and _now(host) == "tsc"
+
+
+def test_a_kernel_that_refuses_what_it_lists(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the write and stays where it is."""
+    refused = clocksource.current
+
+    def current() -> str:
+        return "tsc" if refused() == "hpet" else refused()
+
+    monkeypatch.setattr(clocksource, "current", current)
+    with Conditions(Varied(clocksource=("tsc", "hpet", "acpi_pm"))) as conditions:
+        assert [setting[0][1] for setting in conditions.settings] == ["tsc", "acpi_pm"]
+        assert conditions.skipped[0].reason == 'the kernel does not take the clocksource "hpet" and stays with tsc'
+    assert _now(host) == "tsc"
+
+
+def test_clean_gives_back_what_a_killed_lab_has_borrowed(host: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from diolkos_lab.experiment.varied import Varied\n"
+        "from diolkos_lab.run.conditions import Conditions\n"
+        "from diolkos_lab.topology import borrowed, clocksource\n"
+        f"clocksource.FOLDER, borrowed.FOLDER = Path({str(host)!r}), Path({str(borrowed.FOLDER)!r})\n"
+        "conditions = Conditions(Varied(clocksource=('tsc', 'hpet'))).__enter__()\n"
+        "conditions.take(conditions.settings[1], [])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    assert _now(host) == "hpet" and len(_notes()) == 1
+    assert [loan.words for _, loan in borrowed.abandoned() if loan] == ["clocksource tsc"]
+    assert leftovers.clean().given_back == ["clocksource tsc"]
+    assert _now(host) == "tsc" and not _notes()
+    assert not leftovers.clean().given_back, "doing it twice is harmless"
+
+
+def test_what_somebody_has_set_since_is_left_alone(host: Path) -> None:
+    _note(host, Owner(2**22 + 1, 1), "hpet")
+    (host / "current_clocksource").write_text("acpi_pm\n")
+    borrowed.restore(borrowed.abandoned())
+    assert _now(host) == "acpi_pm" and not _notes()
+
+
+def test_a_note_that_was_not_finished_is_of_nothing_that_was_changed(host: Path) -> None:
+    path = _note(host, Owner(2**22 + 1, 1), "hpet")
+    path.write_text(path.read_text()[:20])
+    assert borrowed.restore(borrowed.abandoned()) == []
+    assert _now(host) == "tsc" and not _notes()
+
+
+def test_two_labs_cannot_vary_the_same(host: Path) -> None:
+    one = Owner.of(1)
+    assert one
+    _note(host, one, "hpet")
+    with pytest.raises(
+        Fault, match=r"^another lab \(process 1\) varies the clocksource of this host: wait until it has ended$"
+    ):
+        Conditions(BOTH).__enter__()
+    assert leftovers.clean().given_back == [], "it lives"
+
+
+def _note(host: Path, owner: Owner, level: str) -> Path:
+    borrowed.FOLDER.mkdir(exist_ok=True)
+    path = borrowed.FOLDER / f"{PREFIX}-{owner.pid}-{owner.started}-clocksource.json"
+    note = {"format": 1, "setting": "clocksource", "before": {"name": "tsc"}, "levels": ["tsc", level]}
+    path.write_text(json.dumps(note))
+    return path
+
+
+# ---- rings
+
+
+class Cards:
+    """Network devices with rings, as ethtool shows and sets them."""
+
+    def __init__(self) -> None:
+        self.rings = {"up0": Rings(256, 256), "veth0": None}
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ring.Device, "rings", lambda device: self.rings[device.name])
+        monkeypatch.setattr(ring.Device, "largest", lambda device: self.rings[device.name] and Rings(4096, 2048))
+        monkeypatch.setattr(ring.Device, "use", lambda device, rings: self.rings.update({device.name: rings}))
+
+
+class Cabled:
+    """A lane with these devices."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def devices(self) -> list[tuple[str, str]]:
+        return [("router", name) for name in self._names]
+
+    def namespace(self, role: str) -> str:
+        return f"dklab-{role}"
+
+
+def test_rings_are_sized_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards, lane = Cards(), Cabled("up0", "veth0")
+    cards.install(monkeypatch)
+    with Conditions(Varied(ring=(512, 2048, 4096)), lane) as conditions:  # type: ignore[arg-type]
+        assert conditions.settings == [(("ring", 512),), (("ring", 2048),)]
+        assert [each.reason for each in conditions.skipped] == ["the rings of this path hold 2048 packets at most"]
+        conditions.take(conditions.settings[1], [lane])  # type: ignore[list-item]
+        assert cards.rings == {"up0": Rings(2048, 2048), "veth0": None} and len(_notes()) == 1
+        conditions.leave()
+        assert cards.rings["up0"] == Rings(256, 256) and not _notes()
+        conditions.take(conditions.settings[0], [lane])  # type: ignore[list-item]
+    assert cards.rings["up0"] == Rings(256, 256) and not _notes()
+
+
+def test_a_path_of_virtual_devices_has_no_rings(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cards().install(monkeypatch)
+    with Conditions(Varied(ring=(512, 4096), clocksource=("tsc", "hpet")), Cabled("veth0")) as conditions:  # type: ignore[arg-type]
+        assert [dict(setting) for setting in conditions.settings] == [{"clocksource": "tsc"}, {"clocksource": "hpet"}]
+        assert {each.value for each in conditions.skipped} == {"512", "4096"}
+        assert "virtual (veth)" in conditions.skipped[0].reason
+
+
+def test_clean_gives_rings_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = Cards()
+    cards.install(monkeypatch)
+    loan = borrowed.of_ring(ring.Device("dklab-router", "up0"), (512, 4096))
+    borrowed.note(loan).rename(borrowed.FOLDER / f"{PREFIX}-{2**22 + 1}-1-ring-up0.json")
+    cards.rings["up0"] = Rings(4096, 4096)
+    assert leftovers.clean().given_back == ["rings of up0"]
+    assert cards.rings["up0"] == Rings(256, 256)
+
+
+# ---- in a study
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        ('clocksource = ["tsc"]', "clocksource: one value is no factor; name two or more, or leave it out"),
+        ('clocksource = ["tsc", "tsc"]', "clocksource: a value is named twice"),
+        ('clocksource = ["tsc", "../../x"]', "String should match pattern"),
+        ("ring = [512, 0]", "Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_factor_is_refused_with_its_place(tmp_path: Path, vary: str, message: str) -> None:
+    text = (Path(__file__).parent / "study_packets.toml").read_text() + f"\n[form.quick.vary]\n{vary}\n"
+    with pytest.raises(UsageFault, match=r"study.toml:\d+:\d+: form.quick.vary.*") as refused:
+        document.parse(text, tmp_path / "study.toml", Study)
+    assert message in str(refused.value)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A whole run of UDP and of latency under load, with a double in the place of the translator; and its page."""
+
+from pathlib import Path
+
+import pytest
+
+from diolkos_lab import conduct, report
+from witness import Silent
+
+HERE = Path(__file__).parent
+ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("clean_machine")
+def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) -> None:
+    order = conduct.Order(HERE / "study_streams.toml", True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles/working")})
+    result, summary = conduct.run(order, Silent())
+    assert [trial["error"] for trial in result.trials if trial["error"]] == []
+    assert [trial["distrust"] for trial in result.trials if trial["distrust"]] == [], "it went through the TUN device as IPv6"
+    slow = [trial for trial in result.trials if trial["factors"].get("rate") == 20_000_000]
+    assert len(slow) == 2 * 2
+    for trial in slow:
+        metrics = trial["metrics"]
+        assert set(metrics) >= ROLES | {"throughput", "loss", "sent_rate", "socket_loss", "cpu", "saturated"}
+        assert metrics["throughput"] <= 1.2 * metrics["sent_rate"] and metrics["generator_share"] > 0
+        assert (metrics["system_share"] > 0) == (trial["system"] == "diolkos"), "native has no process of its own"
+    knees = [trial for trial in result.trials if trial["factors"].get("rate") == "knee"]
+    assert all(1 <= trial["metrics"]["attempts"] <= 6 for trial in knees)
+    loaded = [trial for trial in result.trials if trial["load"] == "ping-under-load"]
+    assert len(loaded) == 2 * 2
+    assert all(trial["metrics"]["rtt"] > 0 and trial["metrics"]["throughput"] > 1e6 for trial in loaded)
+    rows = {(row["system"], row["load"], row["metric"]) for row in summary["rows"]}
+    assert {("diolkos", "udp", "throughput"), ("diolkos", "ping-under-load", "rtt")} <= rows
+    page = report.write(tmp_path / "r").read_text()
+    for chapter in ("UDP", "Latency under load", "CPU of each role"):
+        assert f">{chapter}<" in page
