@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Shared by all tests: records as samples.jsonl holds them, a small study, and the rule that nothing may be left behind."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from hypothesis import settings
 
 from diolkos_lab.sut.lookup import tool
 from diolkos_lab.topology import namespace
+from lines import line
 
 DATA = Path(__file__).parent / "data"
 # No test depends on timing; what fails says how to repeat it.
@@ -37,28 +37,7 @@ def data() -> Path:
 def record() -> Callable[..., dict[str, Any]]:
     """Makes one line of samples.jsonl; every key can be given."""
 
-    def make(**given: Any) -> dict[str, Any]:
-        line = {
-            "block": 1,
-            "order": 0,
-            "system": "native",
-            "datapath": "kernel",
-            "family": "ipv6",
-            "hops": 1,
-            "replica": 1,
-            "load": "tcp-upload",
-            "factors": {"offloads": "on", "streams": 1, "seconds": 1},
-            "started": "2026-01-01T00:00:00.000+00:00",
-            "duration": 1.0,
-            "valid": True,
-            "distrust": [],
-            "error": None,
-            "metrics": {"throughput": 1e10, "cpu": 1.0, "retransmits": 0.0},
-            "series": {"throughput": {"t": [0.1], "y": [1e10]}},
-        }
-        return json.loads(json.dumps({**line, **given}))
-
-    return make
+    return line
 
 
 @pytest.fixture

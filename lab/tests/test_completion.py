@@ -3,6 +3,7 @@
 
 import os
 import pty
+import select
 import shlex
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ SHELLS = {
     "fish": (["fish", "--no-config", "--interactive"], "source {script}"),
 }
 SAMPLES = "samples.jsonl"
+LONGEST_S = 60  # without a word
 
 
 @pytest.fixture
@@ -60,17 +62,30 @@ def _typed(shell: str, home: Path, keys: str) -> list[str]:
     with subprocess.Popen(at_terminal, stdin=theirs, stdout=theirs, stderr=theirs, cwd=home, env=environment) as running:
         os.close(theirs)
         os.write(ours, f"{prepare.format(script=script)}\ndiolkos-lab {keys}\nexit\n".encode())
-        shown = b""
         try:
-            while part := os.read(ours, 4096):
-                shown += part
-        except OSError:  # the shell has ended
-            pass
+            shown = _until_it_ends(ours, running)
         finally:
             os.close(ours)
-            running.wait(30)
+            running.wait(LONGEST_S)
     assert said.exists(), shown.decode()
     return said.read_text().splitlines()
+
+
+def _until_it_ends(terminal: int, running: subprocess.Popen[bytes]) -> bytes:
+    """What the shell shows. One that waits for ever is killed, and the test fails with what it showed."""
+    shown = b""
+    while select.select([terminal], [], [], LONGEST_S)[0]:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the shell has ended
+            return shown
+        if not part:
+            return shown
+        shown += part
+    running.kill()
+    raise AssertionError(
+        f"the shell has shown nothing for {LONGEST_S} s and does not end; before: {shown.decode(errors='replace')}"
+    )
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -91,6 +106,13 @@ def _typed(shell: str, home: Path, keys: str) -> list[str]:
 )
 def test_a_shell_completes(shell: str, keys: str, words: list[str], home: Path) -> None:
     assert _typed(shell, home, keys) == words
+
+
+def test_a_shell_that_waits_for_ever_fails_its_test(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHELLS, "bash", (SHELLS["bash"][0], "source {script}; exec cat"))
+    monkeypatch.setattr(sys.modules[__name__], "LONGEST_S", 2)
+    with pytest.raises(AssertionError, match="does not end"):
+        _typed("bash", home, "schem\t")
 
 
 def test_a_home_stays_one(home: Path) -> None:

@@ -102,11 +102,12 @@ def test_a_system_is_listed_again_for_other_levels_and_not_for_the_same(tmp_path
     assert len(_study(tmp_path, "{ rules = [1, 2] }", again.format("[3]")).system) == 3
     with pytest.raises(UsageFault, match="natrules/dnat/ipv6/1 is listed twice with rules 2"):
         _study(tmp_path, "{ rules = [1, 2] }", again.format("[2, 3]"))
-    other_form = again.format("[2]") + 'forms = ["full"]\n'
+    other_form = again.format("[2]") + 'forms = ["quick"]\n'
     with pytest.raises(UsageFault, match="listed twice with rules 2"):
         _study(tmp_path, "{ rules = [1, 2] }", other_form)
     narrow = STUDY.replace('family = "ipv6"\nfactors', 'family = "ipv6"\nforms = ["quick"]\nfactors')
-    (tmp_path / "b.toml").write_text(narrow.replace("{factors}", "{ rules = [1, 2] }") + other_form)
+    full = again.format("[2]") + 'forms = ["full"]\n' + STUDY[STUDY.index("[form") :].replace("form.quick", "form.full")
+    (tmp_path / "b.toml").write_text(narrow.replace("{factors}", "{ rules = [1, 2] }") + full)
     both = document.read(tmp_path / "b.toml", Study)
     assert [subject.factors for subject in both.of_form("full").system] == [{}, {"rules": (2,)}]
 
@@ -116,7 +117,7 @@ def test_a_level_that_the_host_cannot_offer_is_left_out_with_its_reason(
 ) -> None:
     study = _study(tmp_path, '{ backend = ["iptables-legacy", "nft-list"] }')
     found = {name: lookup.Found(system, None, None) for name, system in definition.load_all().items()}
-    monkeypatch.setattr(offer, "obstacle", lambda command: f"no {command[0]}" if "legacy" in command[0] else None)
+    monkeypatch.setattr(offer, "obstacle", lambda command, at: f"no {command[0]}" if "legacy" in command[0] else None)
     left, [missing] = offer.offered(study, found)
     assert left.system[1].factors == {"backend": ("nft-list",)}
     assert (missing.factor, missing.level, missing.reason) == ("backend", "iptables-legacy", "no ip6tables-legacy")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What guards object to is made again at the end of its block: how often, and what the sweep is told of it."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -66,7 +67,7 @@ def _block(ask: Ask, planned: int = 1, time_left: Callable[[], bool] = lambda: T
     session._has_time_to_spare = time_left  # type: ignore[method-assign]
     order, cell = count(), TrialCell(lane, load.at(1000))
     made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]
-    made += session._again(1, order, Repeats(session.block_trials))
+    made += session._again(1, order, Repeats(session.block_trials, random.Random(1)))
     return sweep, made, session
 
 

@@ -2,10 +2,12 @@
 """Whole runs without a network: what guards object to is made again, with what it is compared with, until there are enough
 pairs or the time is over; lanes are built anew; nothing depends on what a trial brought."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from diolkos_lab import studies
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.run import session as runs
 from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.stats.pairing import CellKey, Samples
@@ -54,6 +57,7 @@ def _run(
     budget_s: float | None = None,
     seed: int = 1,
     names: tuple[str, ...] = ("tcp-upload", "ping"),
+    kept: Kept | None = None,
 ) -> list[Trial]:
     """The trials of these loads of native IPv6, IPv4 and diolkos by tc and tun, a second each."""
     study = studies.load("clat")
@@ -76,7 +80,7 @@ def _run(
     monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
     systems = definition.load_all()
     found = {name: lookup.Found(systems[name], None, None) for name in ("native", "diolkos")}
-    session = Session(study, form, found, seed)
+    session = Session(study, form, found, seed, kept=kept)
 
     def build(lanes: Iterable[LaneCell]) -> None:
         session.standing.stations = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]
@@ -261,3 +265,33 @@ def test_lanes_are_built_anew_every_few_blocks(monkeypatch: pytest.MonkeyPatch, 
     record = trials[-1].as_json()
     assert record["build"] == builds - 1
     assert CellKey.of(record).subject.count("/") == 3
+
+
+def _records(trials: Iterable[Trial]) -> list[dict[str, Any]]:
+    """As the folder has them."""
+    return [json.loads(json.dumps(trial.as_json())) for trial in trials]
+
+
+def test_a_run_that_goes_on_has_the_orders_that_it_would_have_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _run(monkeypatch, _never, blocks=6)
+    rest = _run(monkeypatch, _never, blocks=6, kept=Kept(_records(trial for trial in whole if trial.block < 3)))
+    assert [trial.block for trial in rest if trial.block < 3] == [0] * (len(whole) // 6), "it warms up again, and no more"
+    made = [(trial.block, trial.order, trial.cell) for trial in rest if trial.block]
+    assert made == [(trial.block, trial.order, trial.cell) for trial in whole if trial.block >= 3]
+    assert {trial.build for trial in rest}.isdisjoint({trial.build for trial in whole if trial.block < 3}), "lanes are new"
+
+
+def test_what_was_disturbed_before_the_break_is_made_up_for_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = _run(monkeypatch, lambda cell: cell.load.name == "ping", blocks=4)
+    before = [trial for trial in busy if trial.block < 3]
+    rest = _run(monkeypatch, _never, blocks=4, kept=Kept(_records(before)))
+    pings = {trial.block for trial in rest if trial.block and trial.cell.load.name == "ping"}
+    assert pings >= {3, 4, 5}, "the plan wanted three trusted blocks"
+    assert {trial.block for trial in rest if trial.cell.load.name == "tcp-upload"} == {0, 3}
+
+
+def test_time_that_was_used_before_the_break_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _run(monkeypatch, _never, blocks=6)
+    kept = Kept(_records(trial for trial in whole if trial.block < 3), seconds=1000.0)
+    rest = _run(monkeypatch, _never, blocks=6, budget_s=1000.0, kept=kept)
+    assert {trial.block for trial in rest} == {0}

@@ -15,7 +15,9 @@ ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) -> None:
-    order = conduct.Order(HERE / "study_streams.toml", True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles/working")})
+    order = conduct.Order(
+        str(HERE / "study_streams.toml"), True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles/working")}
+    )
     result, summary = conduct.run(order, Silent())
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     assert [trial["distrust"] for trial in result.trials if trial["distrust"]] == [], "it went through the TUN device as IPv6"
@@ -25,7 +27,7 @@ def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) ->
         metrics = trial["metrics"]
         assert set(metrics) >= ROLES | {"throughput", "loss", "sent_rate", "socket_loss", "cpu", "saturated"}
         assert metrics["throughput"] <= 1.2 * metrics["sent_rate"] and metrics["generator_share"] > 0
-        assert (metrics["system_share"] > 0) == (trial["system"] == "diolkos"), "native has no process of its own"
+        assert trial["system"] == "diolkos" or metrics["system_share"] == 0, "native has no process of its own"
     knees = [trial for trial in result.trials if trial["factors"].get("rate") == "knee"]
     assert all(1 <= trial["metrics"]["attempts"] <= 6 for trial in knees)
     loaded = [trial for trial in result.trials if trial["load"] == "ping-under-load"]

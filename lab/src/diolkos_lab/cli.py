@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: list, run, report, analyze, compare, serve, export, doctor, clean, schema and completion.
+"""The command line: list, plan, run, merge, report, analyze, compare, serve, export, doctor, clean, schema and completion.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
 143 SIGTERM (0 for `serve`, which a signal ends). A fault is one sentence on standard error, never a traceback.
@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privi
 import io
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -39,6 +40,18 @@ Paths = Annotated[
     ),
 ]
 ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
+Quick = Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")]
+FormOption = Annotated[
+    str | None,
+    typer.Option(
+        "--form", metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
+]
+Seed = Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 
@@ -52,43 +65,103 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
 @app.command()
 def run(
     study: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
         ),
-    ],
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")] = False,
-    form: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
-    ] = None,
+    quick: Quick = False,
+    form: FormOption = None,
+    only: Only = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Result folder; an older result in it is moved aside.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)] = None,
+    seed: Seed = None,
     diolkos: Diolkos = None,
     path: Paths = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Go on with the interrupted run in this folder; with STUDY, begin it there if there is none.",
+            autocompletion=completion.result,
+        ),
+    ] = None,
     router: Annotated[
         str | None, typer.Option(metavar="USER@HOST", help="Machine that has what is between client and server, over SSH.")
     ] = None,
     nics: Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")] = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
-    from diolkos_lab import conduct, screen
+    from diolkos_lab import conduct, resuming, screen
     from diolkos_lab.run.router import wanted
 
-    if quick and form not in (None, conduct.QUICK):
-        raise UsageFault(f"--quick is --form {conduct.QUICK}, and --form {form} is another: give one of them")
-    machine = wanted(router, nics)
-    order = conduct.Order(study, quick, tuple(only or ()), out, seed, _paths(diolkos, path), form, machine)
+    if not (study or resume):
+        raise UsageFault("run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR goes on with a folder")
+    if resume and out:
+        raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
+    systems, programs, machine = tuple(only or ()), _paths(diolkos, path), wanted(router, nics)
+    order = conduct.Order(study or "", quick, systems, out, seed, programs, _form(quick, form), resume, machine)
     with screen.Screen(console) as witness:
-        result, summary = conduct.run(order, witness)
+        if resume and not (study and resuming.is_free(resume)):
+            result, summary = resuming.go_on(order, witness, lambda text: console.print(text, soft_wrap=True, markup=False))
+        else:
+            result, summary = conduct.run(replace(order, out=resume or out), witness)
     screen.results(console, summary)
     _say_report(result.folder)
+
+
+@app.command()
+def plan(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
+        ),
+    ],
+    quick: Quick = False,
+    form: FormOption = None,
+    only: Only = None,
+    seed: Seed = None,
+    diolkos: Diolkos = None,
+    path: Paths = None,
+    json: Json = False,
+) -> None:
+    """What a run of a study would measure here, in which order and for how long."""
+    from diolkos_lab import conduct, json_output, planning
+
+    order = conduct.Order(study, quick, tuple(only or ()), None, seed, _paths(diolkos, path), _form(quick, form))
+    found = planning.plan(order)
+    if json:
+        print(json_output.text(planning.document(found)))
+    else:
+        planning.show(console, found)
+
+
+@app.command()
+def merge(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR…", help="Result folders of one study.", autocompletion=completion.result),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the whole; an older result in it is moved aside.")],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACT",
+            help="host, kernel or run: a cell for each, instead of one of all hosts.",
+            autocompletion=completion.fact,
+        ),
+    ] = None,
+) -> None:
+    """Put runs of one study together, from several hosts or one, and evaluate them as a whole."""
+    from diolkos_lab import merging, screen, summary
+    from diolkos_lab.samples import folder as samples_folder
+
+    for said in merging.merge(folders, out, by):
+        console.print(said, soft_wrap=True, markup=False)
+    screen.results(console, summary.write(samples_folder.read(out)))
+    _say_report(out)
 
 
 @app.command("list")
@@ -259,6 +332,12 @@ def _say_report(folder: Path) -> None:
     from diolkos_lab import report as page
 
     console.print(f"Report: {printable(str(page.write(folder)))}", soft_wrap=True, markup=False)
+
+
+def _form(quick: bool, form: str | None) -> str | None:
+    if quick and form not in (None, "quick"):
+        raise UsageFault(f"--quick is --form quick, and --form {form} is another: give one of them")
+    return form
 
 
 def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from diolkos_lab.faults import UsageFault
 from diolkos_lab.samples.folder import Result
 from diolkos_lab.stats import comparison
 from diolkos_lab.stats.comparison import Change
+from diolkos_lab.stats.pairing import Samples
 
 
 def compare(first: Result, second: Result) -> list[Change]:
@@ -19,7 +20,26 @@ def compare(first: Result, second: Result) -> list[Change]:
         )
     baselines = {subject.key: subject.baseline_key for subject in first.study.system}
     before, after = (summary.sampled(each, summary.gathered(each)) for each in (first, second))
-    return comparison.compare(before, after, baselines)
+    return comparison.compare(before, after, baselines, _pairs(first, before, second, after))
+
+
+def _pairs(first: Result, before: Samples, second: Result, after: Samples) -> list[tuple[str, str]]:
+    """The hosts that are compared. Two runs of one host each are, whatever their hosts; several hosts each with itself."""
+    if len(before.hosts) <= 1 and len(after.hosts) <= 1:
+        return [("".join(before.hosts), "".join(after.hosts))]
+    named = [{_name(result, host): host for host in of.hosts} for result, of in ((first, before), (second, after))]
+    both = [(host, named[1][name]) for name, host in named[0].items() if name in named[1]]
+    if not both:
+        raise UsageFault(
+            f"{first.folder} ({', '.join(named[0])}) and {second.folder} ({', '.join(named[1])}) have no host in common, "
+            "and hosts differ by themselves: compare runs of the same hosts"
+        )
+    return both
+
+
+def _name(result: Result, host: str) -> str:
+    """Rows of a single run do not name it."""
+    return host or str(result.host.get("hostname") or "")
 
 
 def in_words(changes: Sequence[Change]) -> str:

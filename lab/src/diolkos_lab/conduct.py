@@ -22,6 +22,7 @@ from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import disturbance, router
 from diolkos_lab.run.conditions import Conditions, Skipped
+from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
@@ -30,7 +31,7 @@ from diolkos_lab.samples import folder, host, host_far
 from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import leftovers
 from diolkos_lab.topology.lane import Lane, Shape
-from diolkos_lab.topology.place import HERE
+from diolkos_lab.topology.place import HERE, Place
 from diolkos_lab.topology.wires import Wires
 
 NATIVE = "native"
@@ -49,6 +50,7 @@ class Order:
     seed: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
     form: FormName | None = None  # by name; without it `quick` says which
+    resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
     router: Wanted | None = None  # another machine, which has what is between the ends
 
     @property
@@ -84,10 +86,11 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
     left_out: list[dict[str, str]] = []
     if wires:
         study, form, left_out = router.without_obstacles(study, form, found)
+    place = wires.far if wires else HERE
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, order.paths)
     leftovers.clean()
-    study, levels = offer.offered(study, found, wires.far if wires else HERE)
+    study, levels = offer.offered(study, found, place)
     missing += levels
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
@@ -98,19 +101,45 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "missing": _missing_rows(study, missing),
     }
-    begun = time.monotonic()
-    writer = folder.Writer(out, study, _resolved(found | resolvers), header)
+    writer = folder.Writer(out, study, resolved(found | resolvers, place), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
     if wires:
         facts |= {"router": host_far.facts(wires.far), "nics": wires.nics.model_dump(), "left_out": left_out}
+    return carry_out(Planned(study, form, found, missing, seed, resolvers, wires=wires), writer, facts, witness)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """All that is known before the first lane is built."""
+
+    study: Study
+    form: Form
+    found: Mapping[str, lookup.Found]
+    missing: Sequence[lookup.Missing]
+    seed: int
+    resolvers: Mapping[str, lookup.Found]
+    kept: Kept = field(default_factory=Kept)
+    wires: Wires | None = None  # to the router's machine
+
+    def session(self, conditions: Conditions) -> Session:
+        named = self.study, self.form, self.found, self.seed, self.resolvers
+        return Session(*named, conditions, self.kept, self.wires)
+
+
+def carry_out(
+    planned: Planned, writer: folder.Writer, facts: dict[str, Any], witness: Witness
+) -> tuple[folder.Result, dict[str, Any]]:
+    """From the lanes to the summary. Leaves nothing on the host, however it ends."""
+    begun, out = time.monotonic(), writer.folder
+    part = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "next_block": planned.kept.next_block}
+    facts |= {"parts": [*facts.get("parts", []), part], "complete": False}
     writer.host(facts)
-    with (
-        contextlib.closing(writer),
-        conditions_of(study, form) as conditions,
-        Session(study, form, found, seed, resolvers, conditions, wires) as session,
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(writer))
+        conditions = stack.enter_context(conditions_of(planned.study, planned.form))
+        session = stack.enter_context(planned.session(conditions))
         try:
-            witness.planned(study, session, missing, out)
+            witness.planned(planned.study, session, planned.missing, out)
             busy = disturbance.look()
             facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
             if busy.matters:
@@ -124,7 +153,7 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
             witness.skipped(skipped)
             if session.empty:
                 raise MissingFault(
-                    f"the {order.form_name} form of {study.name} offers more than the generator can: {skipped[-1].reason}; "
+                    f"this form of {planned.study.name} offers more than the generator can: {skipped[-1].reason}; "
                     "choose a form with lower rates"
                 )
             for trial in session.trials():
@@ -132,15 +161,17 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
                 witness.trial_done(trial, session)
             facts |= {
                 "counters": session.standing.counters,
+                "complete": True,
             }
         except Interrupted as interrupted:
+            goes_on = "" if planned.wires else f", `diolkos-lab run --resume {out}` goes on"
             interrupted.add_note(
                 f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "
-                f"(`diolkos-lab report {out}` evaluates them)."
+                f"(`diolkos-lab report {out}` evaluates them{goes_on})."
             )
             raise
         finally:
-            writer.host(facts | {"duration_s": round(time.monotonic() - begun, 1)})
+            writer.host(facts | {"duration_s": round(planned.kept.seconds + time.monotonic() - begun, 1)})
     result = folder.read(out)
     return result, summary.write(result)
 
@@ -259,11 +290,13 @@ def require_root() -> None:
         raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
 
 
-def _resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
+def resolved(found: Mapping[str, lookup.Found], at: Place = HERE) -> dict[str, Any]:
+    """What a run used of its systems. The digest tells two builds apart that call themselves the same version."""
     return {
         name: {
             "binary": str(system.binary) if system.binary else None,
             "version": system.version,
+            "sha256": at.digest(system.binary) if system.binary else None,
             "definition": system.system.model_dump(mode="json", exclude_defaults=True),
         }
         for name, system in found.items()

@@ -47,6 +47,7 @@ class Setting:
     flows: int
     offloads: str = "on"
     host: tuple[tuple[str, Any], ...] = ()  # its settings, where the run varies them
+    run: str = ""  # of several that were merged: each has rates of its own
 
     @property
     def subject(self) -> str:
@@ -55,7 +56,8 @@ class Setting:
     @property
     def factors(self) -> dict[str, Any]:
         names = ("offloads", "placement", "size", "seconds", "flows")
-        return {name: getattr(self, name) for name in names} | dict(self.host)
+        run = {"run": self.run} if self.run else {}
+        return {name: getattr(self, name) for name in names} | dict(self.host) | run
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
     plan = Plan.of(every, builds)
     assert plan
     found = _with_finer_pdr(judge.judge(_curve({rate: used[rate] for rate in steps}), plan=plan), judge.judge(every, plan=plan))
-    alone = next((each for each in generators if _same(each, setting)), {})
+    alone = next((each for each in generators if same(each, setting)), {})
     return Measured(
         setting,
         found,
@@ -217,9 +219,10 @@ def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
     return replace(steps, pdr=pdr, pdr_ci95=all_rates.pdr_ci95, ndr=all_rates.ndr)
 
 
-def _same(generator: Mapping[str, Any], setting: Setting) -> bool:
+def same(generator: Mapping[str, Any], setting: Setting) -> bool:
+    """Whether it is the generator of that setting."""
     wanted = {name: getattr(setting, name) for name in ("family", "placement", "size")} | dict(setting.host)
-    return wanted.items() <= generator.items()
+    return wanted.items() <= generator.items() and generator.get("run", "") == setting.run
 
 
 def _latency(found: Judgement, used: Mapping[int, list[Record]]) -> tuple[float, float] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import secrets
@@ -24,6 +25,7 @@ from diolkos_lab.faults import UsageFault
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGER = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 # Opening a pipe would wait for a writer without O_NONBLOCK.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -144,6 +146,18 @@ class OpenFolder:
         """A new file that grows while it is written. Raises OSError when the name is taken."""
         with _named(self.path / name):
             return open(os.open(name, _DRAFT, 0o666, dir_fd=self._descriptor), "w", encoding="utf-8")
+
+    def append(self, name: str) -> TextIO:
+        """A file that is there already, to write on behind its end. Raises OSError when there is none."""
+        with _named(self.path / name):
+            return open(os.open(name, _LONGER, dir_fd=self._descriptor), "a", encoding="utf-8")
+
+    def lock(self) -> None:
+        """Until it is closed nobody else can. Raises UsageFault where somebody has."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageFault(f"{self.path}: a run still writes into it; wait for its end, or stop it") from None
 
     @contextmanager
     def inside(self, name: str) -> Iterator[OpenFolder]:

@@ -24,6 +24,7 @@ LOADS = ("mlrsearch", "rfc8219")
 RATE = METRICS["rate"]  # the metric as which what is found stands in tables
 AMPLE = 2.0  # times the rate found that a generator has to reach by itself
 DOUBT = {"guard": "bounds", "detail": "a trial at a bound of the rate is not trusted"}
+APART = ("host", "kernel", "run")  # of merged runs, where these are told apart
 PATH = ("system", "datapath", "family", "hops")
 STREAMS = {"latency": ("typical_s", "worst_s"), "delay_variation": ("pdv_s", "ipdv_min_s", "ipdv_median_s", "ipdv_max_s")}
 
@@ -180,7 +181,8 @@ def in_their_place(trials: Iterable[Record]) -> Iterator[Record]:
 
 
 def _records(trial: Record, outcome: Mapping[str, Any], wanted: Iterable[float]) -> Iterator[Record]:
-    factors = {"offloads": trial["factors"]["offloads"], **outcome["plan"]}
+    apart = {name: trial["factors"][name] for name in ("offloads", *APART) if name in trial["factors"]}
+    factors = {**apart, **outcome["plan"]}
     if outcome["error"]:
         failed = {**trial, "valid": False, "distrust": [], "error": outcome["error"], "metrics": {}}
         if outcome.get("gave_up"):
@@ -223,27 +225,25 @@ def loss_steps(found: Found) -> list[dict[str, Any]]:
 
 def _where(trial: Record) -> tuple[Any, ...]:
     factors = trial["factors"]
-    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"])
+    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"], trial.get("run", ""))
     return (*(trial[name] for name in PATH), trial.get("replica", 1), trial["load"], *named)
 
 
 def _where_of(setting: Setting) -> tuple[Any, ...]:
     path = (*(getattr(setting, name) for name in PATH), setting.replica, setting.procedure)
-    return (*path, setting.placement, setting.size, setting.flows, setting.offloads)
+    return (*path, setting.placement, setting.size, setting.flows, setting.offloads, setting.run)
 
 
 def _setting(trial: Record) -> Setting:
     path = {name: trial[name] for name in PATH}
-    offloads = trial["factors"]["offloads"]
-    return Setting(
-        **path, replica=trial.get("replica", 1), procedure=trial["load"], **trial["outcome"]["plan"], offloads=offloads
-    )
+    whole = {"offloads": trial["factors"]["offloads"], "run": trial.get("run", "")}
+    return Setting(**path, replica=trial.get("replica", 1), procedure=trial["load"], **trial["outcome"]["plan"], **whole)
 
 
 def _never_ended(
     where: tuple[Any, ...], blocks: set[int], generators: Sequence[Mapping[str, Any]], builds: Mapping[int, int]
 ) -> Found:
-    *path, replica, procedure, placement, size, flows, offloads = where
+    *path, replica, procedure, placement, size, flows, offloads, run = where
     named = dict(zip(PATH, path, strict=True))
     setting = Setting(
         **named,
@@ -254,6 +254,7 @@ def _never_ended(
         seconds=0.0,
         flows=flows,
         offloads=offloads,
+        run=run,
     )
     return _found(setting, {}, blocks, generators, builds)
 
@@ -265,9 +266,7 @@ def _found(
     generators: Sequence[Mapping[str, Any]],
     builds: Mapping[int, int],
 ) -> Found:
-    alone = next(
-        (each for each in generators if all(each.get(n) == getattr(setting, n) for n in ("family", "placement", "size"))), {}
-    )
+    alone = next((each for each in generators if curves.same(each, setting)), {})
     ended = {block: outcome for block, outcome in by_block.items() if not outcome["error"]}
     looked_for: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for block, outcome in ended.items():

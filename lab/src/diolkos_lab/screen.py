@@ -323,6 +323,7 @@ def _procedures(found: Sequence[Mapping[str, Any]]) -> Table:
 def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
     name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
+    name += " over IPv4" if row.get("levels") and row["family"] == "ipv4" else ""
     hops = f"{row['hops']} hop" + ("s" if row["hops"] != 1 else "")
     more = [f"{row['streams']} streams"] if row.get("streams", 1) != 1 else []
     more += [f"{name} {level}" for name, level in (row.get("levels") or {}).items()]

@@ -19,6 +19,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
     found = gathered(result)
     samples = sampled(result, found)
     missing = result.header.get("missing", [])
+    merged = {"hosts": samples.hosts, "runs": samples.runs} if samples.runs > 1 else None
     return {
         "format": FORMAT,
         "study": result.study.name,
@@ -31,6 +32,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "noise_floor": rows.noise_floor(result.study, samples),
         "missing": missing,
         "skipped": result.host.get("skipped") or [],
+        "merged": merged,
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
         "rows": rows.rows(result.study, samples),

@@ -62,7 +62,9 @@ def _of_load(study: Study, claim: Claim, load: LoadName, samples: Samples, missi
         ratio = samples.ratio(key, against, claim.metric)
         level = {name: value for name, value in key.factors if name in varying}
         why_not, bias = _why_not(samples, key, against, ratio), _bias(samples, key, claim)
-        found.append(_verdict(claim, load, level, ratio, why_not, other, bias, _failures(samples, key, against)))
+        found.append(
+            _verdict(claim, load, level, ratio, why_not, other, bias, _runs(samples) + _failures(samples, key, against))
+        )
     return found
 
 
@@ -73,6 +75,11 @@ def _bias(samples: Samples, key: CellKey, claim: Claim) -> float:
     ratios = [samples.ratio(twin, replace(twin, replica=1), claim.metric) for twin in twins]
     ends = [each.ci95 for each in ratios if each and each.ci95]
     return max((max(low - 1, 1 - high, 0.0) for low, high in ends), default=0.0)
+
+
+def _runs(samples: Samples) -> str:
+    """How many were merged, as part of a sentence."""
+    return f" of {samples.runs} runs on {len(samples.hosts)} host{'s' * (len(samples.hosts) > 1)}" if samples.runs > 1 else ""
 
 
 def _failures(samples: Samples, *cells: CellKey) -> str:
@@ -102,6 +109,8 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | N
     if ratio and ratio.ci95:
         return None
     blocks = len(ratio.by_block) if ratio else 0
+    if blocks >= FEWEST and samples.runs > 1:
+        return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
     distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])

@@ -24,6 +24,8 @@ def test_cells_are_called_by_their_levels(quick: Path) -> None:
     names = {label(cell) for cell in read(quick).cells}
     assert "NAT rules dnat, nft-list, at the router, append, 10000 rules" in names
     assert {"native IPv6", "NAT rules conntrack, at the router"} <= names
+    assert "NAT rules dnat over IPv4, nft-list, at the router, append, 1000 rules" in names
+    assert len(names) == len(read(quick).cells), "each has a name of its own"
 
 
 def test_every_row_of_a_level_has_its_ratio_to_the_path_without_nat(quick: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+import lines
 from diolkos_lab import summary
 from diolkos_lab.samples import folder as samples_folder
 
@@ -64,8 +65,8 @@ def write(
     facts["systems"] = {"native": {"version": None}, "diolkos": {"version": f"diolkos {version}"}}
     (folder / "host.json").write_text(json.dumps(facts))
     header = {"format": 1, "study": study, "quick": True, "seed": 7, "started": f"2026-01-{day:02}T12:00:00+00:00"}
-    lines = [header, *(trial(draw, block, name, level) for block in range(9) for name in ("native", "diolkos"))]
-    (folder / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    written = [header, *(trial(draw, block, name, level) for block in range(9) for name in ("native", "diolkos"))]
+    (folder / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
     if evaluated:
         summary.write(samples_folder.read(folder))
     return folder
@@ -74,21 +75,11 @@ def write(
 def trial(draw: np.random.Generator, block: int, system: str, level: float) -> dict[str, object]:
     native = system == "native"
     throughput = 1e10 * draw.normal(1, 0.01) * (1 if native else level)
-    return {
-        "block": block,
-        "order": 0,
-        "system": system,
-        "datapath": "kernel" if native else "tc",
-        "family": "ipv6" if native else "ipv4",
-        "hops": 1,
-        "replica": 1,
-        "load": "tcp-upload",
-        "factors": {"offloads": "on", "streams": 1, "seconds": 1},
-        "started": "2026-01-01T00:00:00.000+00:00",
-        "duration": 1.0,
-        "valid": True,
-        "distrust": [],
-        "error": None,
-        "metrics": {"throughput": throughput},
-        "series": {"throughput": {"t": [0.5, 1.0], "y": [throughput, throughput]}},
-    }
+    return lines.line(
+        block=block,
+        system=system,
+        datapath="kernel" if native else "tc",
+        family="ipv6" if native else "ipv4",
+        metrics={"throughput": throughput},
+        series={"throughput": {"t": [0.5, 1.0], "y": [throughput, throughput]}},
+    )

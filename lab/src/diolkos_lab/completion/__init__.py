@@ -74,6 +74,12 @@ def rule() -> list[str]:
     return [*saturation.RULES, *conduct.SETS]
 
 
+def fact() -> list[str]:
+    from diolkos_lab.merging import BY  # noqa: PLC0415
+
+    return list(BY)
+
+
 def shell() -> list[str]:
     return list(SHELLS)
 

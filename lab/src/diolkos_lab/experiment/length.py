@@ -2,21 +2,30 @@
 """How long a run should take: blocks of the plan → their loads → seconds."""
 
 import math
+from collections.abc import Sequence
 
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells
-from diolkos_lab.experiment.definition import FormName, Study
+from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 
 
 def expected_of_form_s(study: Study, name: FormName) -> float:
-    """Seconds for all systems of the study, at most the form's time budget. The first block warms up, without procedures."""
+    """Seconds for all systems of the study."""
     form, measured = study.form[name], study.of_form(name)
-    cells = trial_cells(form, lane_cells(measured, form, {subject.system for subject in measured.system}))
+    return expected_of_cells_s(measured, form, trial_cells(form, lane_cells(measured, form, all_systems(measured))))
+
+
+def all_systems(study: Study) -> set[str]:
+    return {subject.system for subject in study.system}
+
+
+def expected_of_cells_s(study: Study, form: Form, cells: Sequence[PlannedCell]) -> float:
+    """Seconds for these, at most the form's time budget. The first block warms up, without procedures."""
     procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
     simple = [TrialCell(cell.lane, cell.load) for cell in cells if not isinstance(cell.load, PpsLoad | Procedure)]
-    claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(measured, simple)]
+    claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(study, simple)]
     seconds = form.blocks * expected_s(cells) - expected_s(procedures) + form.claim_blocks * expected_s(claims)
     seconds *= math.prod(map(len, form.vary.levels.values()))
     return min(seconds, form.time_budget_s or seconds)

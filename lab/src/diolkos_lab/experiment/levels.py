@@ -70,6 +70,12 @@ TAKEN = frozenset(
         "rate",
         "levels",
         "udp",
+        "hosts",
+        "clocksource",
+        "ring",
+        "datagram",
+        "direction",
+        "knee_loss",
     ]
 )
 
@@ -78,7 +84,8 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-Levels = Annotated[tuple[Level, ...], Field(min_length=1), BeforeValidator(_as_list)]
+_Many = Annotated[tuple[Level, ...], Field(min_length=1)]
+Levels = Annotated[_Many, BeforeValidator(_as_list, json_schema_input_type=Level | _Many)]  # one level, or a list
 Chosen = tuple[tuple[str, Level], ...]  # one level of each factor, by name
 
 

@@ -12,8 +12,9 @@ from diolkos_lab.export import latex
 from diolkos_lab.metric import ROW_METRICS, named
 from diolkos_lab.report import method, rejected
 from diolkos_lab.report.quantities import digits
-from diolkos_lab.report.read import Results, interval, number, read
+from diolkos_lab.report.read import Results, read
 from diolkos_lab.report.tables import Table, ratios
+from diolkos_lab.report.values import interval, number
 from diolkos_lab.samples import folder as samples_folder
 
 DATA = ("study.toml", "host.json", "samples.jsonl", "summary.json")

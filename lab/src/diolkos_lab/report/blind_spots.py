@@ -17,8 +17,8 @@ COARSE_BELOW = 50.0  # µs
 def of_this_run(results: Results, more: str | None) -> list[str]:
     """Limits of the set-up, from the host's facts and from what was measured; `more` is one of the study."""
     found = [
-        "No network card takes part: all systems ran in network namespaces on one host, joined by veth pairs. What a "
-        "card, its driver or a slow link would change is not in these figures.",
+        f"No network card takes part: all systems ran in network namespaces on {facts.places(results.host)}, joined by veth "
+        "pairs. What a card, its driver or a slow link would change is not in these figures.",
         _cpus(results),
         _virtual(results),
         _clock(results),

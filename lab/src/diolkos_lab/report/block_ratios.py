@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from diolkos_lab.metric import named
-from diolkos_lab.report.read import Ends, Results, Row
+from diolkos_lab.report.read import Results, Row
+from diolkos_lab.report.values import Ends
 
 
 def by_block(results: Results, row: Row) -> dict[int, Ends]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from diolkos_lab.report import by_block, facts, rejected
+from diolkos_lab.report import by_block, facts, merged, rejected
 from diolkos_lab.report.charts import Picture, glance
 from diolkos_lab.report.quantities import count, digits, listing
-from diolkos_lab.report.read import Results, interval, number
+from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import label, load_label, missing_label
 from diolkos_lab.report.tables import Table, doubtful
+from diolkos_lab.report.values import interval, number
 from diolkos_lab.report.words import outcome
 
 
@@ -102,7 +103,8 @@ def glance_with_blocks(results: Results) -> Chapter:
 
 def last(results: Results) -> list[Chapter]:
     """What every page ends with."""
-    return [missing(results), failures(results), host(results), repeat(results)]
+    runs = Chapter("runs", "Hosts and runs", merged.paragraphs(results), tables=merged.tables(results))
+    return [runs, missing(results), failures(results), host(results), repeat(results)]
 
 
 def missing(results: Results) -> Chapter:
@@ -150,7 +152,8 @@ def _failure(raw: object) -> str:
 
 def host(results: Results) -> Chapter:
     hidden = {"format"}
-    pairs = [(k, v) for k, v in facts.flat(results.host) if k not in hidden]
+    alone = {name: value for name, value in results.host.items() if name != "merged"}
+    pairs = [(k, v) for k, v in facts.flat(alone) if k not in hidden]
     return Chapter("host", "The host", [] if pairs else ["host.json is missing, so nothing is known of it."], pairs=pairs)
 
 

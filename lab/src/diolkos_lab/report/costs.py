@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from diolkos_lab.report.grades import half_width
 from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
 from diolkos_lab.report.ratio_words import TIMES_FROM
-from diolkos_lab.report.read import Cell, Interval, Results, Row
+from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import HEADLINE, baseline_label, order, short_label
+from diolkos_lab.report.values import Interval
 from diolkos_lab.report.words import Answer, answers, carries, plainest
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from diolkos_lab.published import ratios
 from diolkos_lab.published.definition import Group, Published, System
 from diolkos_lab.report.factors import plain
-from diolkos_lab.report.read import Results, Row, natural
+from diolkos_lab.report.read import Results, Row
 from diolkos_lab.report.systems import baseline_label, order, short_label, variant
 from diolkos_lab.report.tables import kind
+from diolkos_lab.report.values import natural
 
 Levels = dict[str, str]
 WORDS = {"streams": ("connection", "connections"), "rules": ("rule", "rules")}  # of factors that are counts

@@ -59,7 +59,8 @@ def name(setting: Setting) -> str:
     cell = Cell(setting.system, setting.datapath, setting.family, setting.hops)
     bare = short_label(cell)
     mode = f" {setting.datapath}" if setting.system == "tayga" and setting.datapath == "siit" else ""
-    return bare.replace("Tayga", f"Tayga{mode}", 1) + (" (twin)" if setting.replica != 1 else "")
+    where = f" on {setting.run}" if setting.run else ""
+    return bare.replace("Tayga", f"Tayga{mode}", 1) + (" (twin)" if setting.replica != 1 else "") + where
 
 
 def setting_words(setting: Setting, others: Sequence[Setting]) -> str:

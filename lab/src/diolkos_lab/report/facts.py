@@ -60,7 +60,14 @@ def virtual(host: dict[str, Any]) -> str | None:
 
 def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
-    return f"one host, {clocksource(host) or 'clock unknown'}"
+    return f"{places(host)}, {clocksource(host) or 'clock unknown'}"
+
+
+def places(host: dict[str, Any]) -> str:
+    """ "one host", or how many there were that were merged."""
+    merged = host.get("merged")
+    names = {entry.get("host") for entry in merged if isinstance(entry, dict)} if isinstance(merged, list) else set()
+    return f"{len(names)} hosts" if len(names) > 1 else "one host"
 
 
 def seed(host: dict[str, Any]) -> str | None:

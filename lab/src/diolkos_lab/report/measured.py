@@ -81,7 +81,7 @@ def of_rtt(results: Results, form: str) -> Chapter:
         alt = distribution.alt_text(found)
         draw = partial(distribution.draw, found)
         pictures.append(Picture("rtt-distribution", "Distribution of round-trip times", STRIPS, alt, draw))
-    pictures += by_block.pictures(results, "rtt", streams.PING)
+    pictures += by_block.pictures(results, "rtt", streams.PING if results.loads("ping-under-load") else ())
     tables = [
         ratios(
             results,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from diolkos_lab import merging
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import facts
 from diolkos_lab.report.chapters import Chapter
@@ -41,6 +42,13 @@ def _study(result: Result) -> str:
     form = form_of(result.header)
     name = host.get("hostname")
     machine = f"{name} ({facts.machine(host)})" if name else facts.machine(host)
+    merged = host.get("merged") or []
+    if merged:
+        hosts = {entry["host"] for entry in merged}
+        each = "; ".join(f"{entry['run']} ({facts.machine(entry['facts'])})" for entry in merged)
+        where = f"{count(len(merged), 'time')} on {count(len(hosts), 'host')}: {each}"
+        what = f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where}."
+        return f"{what} {merging.in_words(len(hosts), len(merged))}"
     return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} on one host, {machine}."
 
 
@@ -91,7 +99,9 @@ def _measured(result: Result) -> list[dict[str, Any]]:
 def _trials(result: Result) -> list[str]:
     measured = _measured(result)
     blocks = len({trial["block"] for trial in measured})
-    seed = result.header.get("seed", result.host.get("seed", UNKNOWN))
+    merged = result.host.get("merged") or []
+    seeds = [entry["facts"].get("seed", UNKNOWN) for entry in merged] or [result.host.get("seed", UNKNOWN)]
+    seed = result.header.get("seed", ", ".join(map(str, seeds)))
     return [
         f"The run has {count(len(measured), 'trial')} in {count(blocks, 'block')}, after a warm-up that is not counted.",
         f"A block holds every load on every path, in an order drawn at random (seed {seed}); trials that were rejected were "
@@ -102,17 +112,21 @@ def _trials(result: Result) -> list[str]:
 def _statistics(result: Result) -> list[str]:
     measured = _measured(result)
     builds = {trial["block"]: build_of(trial) for trial in measured}
+    figure = "A figure is the median over the blocks"
     if not any("build" in trial for trial in measured):
         built = "All paths were built once, so the intervals leave out how builds differ."
     else:
         built = f"The paths were built {count(len(set(builds.values())), 'time')}."
-    if len(set(builds.values())) == len(builds):
+    if result.host.get("merged"):
+        interval = "from a bootstrap of hosts, runs, builds and blocks, as far as there are enough of each"
+        figure = "A figure is the median over the hosts, that of a host the median over its blocks"
+    elif len(set(builds.values())) == len(builds):
         interval = "of order statistics over the blocks"
     else:
         interval = "from a bootstrap of builds and their blocks"
     return [
         built,
-        "A figure is the median over the blocks; a ratio to the native path is taken within each block first.",
+        f"{figure}; a ratio to the native path is taken within each block first.",
         f"Intervals are 95 % intervals {interval}. A rule is met, or not met, where its whole interval lies on one side.",
     ]
 

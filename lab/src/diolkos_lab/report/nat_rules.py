@@ -20,9 +20,10 @@ from diolkos_lab.report.charts.against import Series
 from diolkos_lab.report.charts.boxes import Box
 from diolkos_lab.report.charts.theme import BLUE, ORANGE
 from diolkos_lab.report.quantities import scale
-from diolkos_lab.report.read import Cell, Results, natural
+from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import INK, Look, load_label
 from diolkos_lab.report.tables import readings
+from diolkos_lab.report.values import natural
 
 SYSTEM, DATAPATH, FAMILY = "natrules", "dnat", "ipv6"
 PUBLISHED_RULES = ("10", "100", "1000")

@@ -209,7 +209,8 @@ def _goals(found: Sequence[Found]) -> list[str]:
 def _name(found: Found) -> str:
     setting = found.setting
     cell = Cell(setting.system, setting.datapath, setting.family, setting.hops)
-    return short_label(cell) + (" (twin)" if setting.replica != 1 else "")
+    where = f" on {setting.run}" if setting.run else ""
+    return short_label(cell) + (" (twin)" if setting.replica != 1 else "") + where
 
 
 def _raw_key(found: Found) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from diolkos_lab.metric import named
-from diolkos_lab.report.read import Ends, Interval
+from diolkos_lab.report.values import Ends, Interval
 
 NONE = TO = "\u2013"  # en dash
 MINUS = "\u2212"

@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 
 from diolkos_lab.report.quantities import ENDLESS, MINUS, THIN, factor, listing, percent, times
-from diolkos_lab.report.read import Interval, Row
+from diolkos_lab.report.read import Row
 from diolkos_lab.report.systems import baseline_label
+from diolkos_lab.report.values import Interval
 
 # From here on "times as long" reads better than "per cent longer".
 TIMES_FROM = 2.0

@@ -9,10 +9,7 @@ All quantities keep the units of the files: bit/s, s, s/GB, ratios between 0 and
 
 from __future__ import annotations
 
-import math
-import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,14 +20,12 @@ import numpy as np
 from diolkos_lab import curves, procedures
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.report.factors import Factors
+from diolkos_lab.report.values import Ends, Interval, ends, interval, natural, number
 from diolkos_lab.samples import contents
 from diolkos_lab.samples.contents import FORMAT, Contents, FileName
 from diolkos_lab.samples.folder import form_of
 from diolkos_lab.samples.records import Series, TrialRecord
 from diolkos_lab.stats.pairing import Samples
-
-Interval = tuple[float, float]
-Ends = tuple[float, float]  # equal ones are a number; either may be infinite
 
 
 class UnreadableFolder(UsageFault):
@@ -352,8 +347,8 @@ def _row(record: dict[str, Any], factors: Factors) -> Row:
         ratio=number(record.get("ratio")),
         ratio_ci95=interval(record.get("ratio_ci95")),
         raw=record,
-        median_bounds=_ends(record.get("median_bounds")),
-        ratio_bounds=_ends(record.get("ratio_bounds")),
+        median_bounds=ends(record.get("median_bounds")),
+        ratio_bounds=ends(record.get("ratio_bounds")),
     )
 
 
@@ -373,34 +368,3 @@ def _floor(record: dict[str, Any], factors: Factors) -> Floor | None:
 
 
 # ---- values
-
-
-def number(raw: object) -> float | None:
-    """A finite number, or None."""
-    if isinstance(raw, bool) or not isinstance(raw, (int, float)):
-        return None
-    return float(raw) if math.isfinite(raw) else None
-
-
-def interval(raw: object) -> Interval | None:
-    """A pair of numbers in order, or None. A second one that is null has no end."""
-    if not isinstance(raw, Iterable) or isinstance(raw, (str, dict)):
-        return None
-    found = list(raw)
-    low = number(found[0]) if len(found) == 2 else None
-    high = math.inf if low is not None and found[1] is None else number(found[1]) if low is not None else None
-    return None if low is None or high is None else (min(low, high), max(low, high))
-
-
-def _ends(raw: object) -> Ends | None:
-    """What a figure lies between. Infinite ends are null in files, both of what never came to its end."""
-    if isinstance(raw, list) and raw == [None, None]:
-        return math.inf, math.inf
-    return interval(raw)
-
-
-def natural(value: object) -> list[Any]:
-    """A sort key: numbers in texts by size, and "on" (the kernel's default) before "off"."""
-    text = " ".join(map("=".join, value)) if isinstance(value, tuple) else str(value)
-    parts = re.split(r"(\d+(?:\.\d+)?)", re.sub(r"\bon\b", "0", re.sub(r"\boff\b", "1", text)))
-    return [(1, float(p), "") if i % 2 else (0, 0.0, p) for i, p in enumerate(parts)]

@@ -14,7 +14,8 @@ from typing import Any
 
 from diolkos_lab.experiment.definition import PACKETS
 from diolkos_lab.load.registry import LOADS
-from diolkos_lab.report.read import Cell, natural
+from diolkos_lab.report.read import Cell
+from diolkos_lab.report.values import natural
 
 INK = "#1a1a19"  # text, axes and the native IPv6 path
 
@@ -78,6 +79,7 @@ _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what
 CHAIN = "464xlat"
 _BY_THEMSELVES = {"backend", "position", "engine"}  # factors whose levels need no name before them
 INBOUND = "inbound"  # from IPv4 to IPv6
+_EITHER_FAMILY = {"natrules", "wireguard", "bridge"}  # a run may have them with both; elsewhere the path says which
 _WITH = {"masquerade"}  # datapaths that are another program beside the system
 FAMILIES = {"ipv6": "IPv6", "ipv4": "IPv4"}
 WORDS: dict[str, str] = {name: load.words for name, load in LOADS.items()}
@@ -107,10 +109,9 @@ def _level(factor: str, level: str) -> str:
 
 
 def subject_label(subject: str) -> str:
-    """Of `system/datapath/family/hops`: "NAT rules, NAT44"."""
+    """Of `system/datapath/family/hops`: "NAT rules dnat over IPv4"."""
     system, datapath, family, hops = subject.split("/")
-    name = short_label(Cell(system, datapath, family, int(hops), alike=True))
-    return name if system == "native" or family == "ipv6" else f"{name} over {FAMILIES.get(family, family)}"
+    return short_label(Cell(system, datapath, family, int(hops), alike=True))
 
 
 def title(system: str) -> str:
@@ -129,6 +130,8 @@ def short_label(cell: Cell) -> str:
         name += f" + {cell.datapath}"
     elif (cell.system, "") not in _LOOKS and cell.datapath:
         name += f" {cell.datapath}"
+    if cell.system in _EITHER_FAMILY and cell.family == "ipv4":
+        name += " over IPv4"
     if cell.hops != 1 and not cell.alike:
         name += f", {cell.hops} hops"
     return name
@@ -196,7 +199,7 @@ def setting_label(setting: tuple[tuple[str, str], ...]) -> str:
 def missing_label(entry: Mapping[str, Any]) -> str:
     """Of an entry of `missing`: a system, or a level of one of its factors."""
     level = ((str(entry.get("factor")), str(entry["level"])),) if entry.get("level") else ()
-    return label(Cell(str(entry.get("system", "?")), str(entry.get("datapath") or ""), "ipv4", 1, level))
+    return label(Cell(str(entry.get("system", "?")), str(entry.get("datapath") or ""), "ipv6", 1, level))
 
 
 def order(cell: Cell) -> tuple[Any, ...]:

@@ -41,7 +41,7 @@ def measure(load: UdpLoad, _table: Sessions | None, attempt: Callable[[UdpLoad],
     # What got through where too much was sent is about what the path can carry.
     low, high, rate = 0.0, made[0].metrics["sent_rate"], made[0].metrics["throughput"]
     found: Measured | None = None
-    for _ in range(HALVINGS):
+    for _attempt in range(HALVINGS):
         if rate < LEAST:
             break
         made = at(rate)

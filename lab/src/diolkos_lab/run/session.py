@@ -17,16 +17,19 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
-from diolkos_lab.experiment.definition import Form, Study
-from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
+from diolkos_lab.experiment.definition import Form, Load, Study
+from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.experiment.order import drawn
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.run.conditions import Conditions, Skipped
+from diolkos_lab.run.doubts import Doubt, Repeats
 from diolkos_lab.run.far_host import split_roles
+from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
 from diolkos_lab.run.procedure import carried_out
@@ -52,14 +55,16 @@ class Session(contextlib.ExitStack):
         seed: int,
         resolvers: Mapping[str, Found] | None = None,
         conditions: Conditions | None = None,
+        kept: Kept | None = None,
         wires: Wires | None = None,
     ) -> None:
-        """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied.
-        `wires` lead to the router's machine."""
+        """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied;
+        `kept` is what there is already. `wires` lead to the router's machine."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
-        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, wires)
+        self.kept = kept or Kept()
+        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, self.kept.next_build, wires)
         self.block = 0
         self._study = study
         self._conditions = conditions
@@ -75,12 +80,12 @@ class Session(contextlib.ExitStack):
         self._sweeps = {
             (cell.lane, cell.load): Sweep(cell.load, form.blocks) for cell in self._every if isinstance(cell.load, PpsLoad)
         }
-        self._random = random.Random(seed)
-        self._repeats = random.Random(seed)  # of its own: a disturbance must not change the orders of later blocks
+        self._seed = seed
         self._begun: float | None = None
         self.trials_done = 0
         self._doubtful: list[Doubt] = []  # of the block
         self._pairs = Pairs(study, self._cells)
+        self._remember()
 
     def set_up(self) -> Iterator[Station]:
         """Build every lane and start every system, one after the other; yields each station when it is done."""
@@ -99,6 +104,10 @@ class Session(contextlib.ExitStack):
     def block_trials(self) -> int:
         searched = sum(part.trials for _, _, part in self._procedures)
         return len(self._cells) + sum(sweep.trials for sweep in self._sweeps.values()) + searched
+
+    @property
+    def _planned_blocks(self) -> int:
+        return self.form.blocks + self.form.claim_blocks
 
     @property
     def planned_trials(self) -> int:
@@ -147,7 +156,11 @@ class Session(contextlib.ExitStack):
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
-        left = (self.planned_trials - self.trials_done) * per_trial
+        blocks = 1 + max(0, self.form.blocks - self.kept.next_block)
+        planned = blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
+        claims = self._planned_blocks - max(self.kept.next_block, self.form.blocks)
+        planned += max(0, claims) * len(self._pairs.needed)
+        left = (planned - self.trials_done) * per_trial
         if self.form.time_budget_s is not None:
             elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
             left = min(left, self.form.time_budget_s - elapsed_s)
@@ -160,25 +173,34 @@ class Session(contextlib.ExitStack):
         objected to: a trial, and all that it is compared with, and rates of a curve that lack trials, until there are as many
         as the plan wanted, or the time is over. What a trial brought is never asked.
         """
-        self._begun = time.monotonic()
-        for block in range(self.form.blocks):
+        self._begun = time.monotonic() - self.kept.seconds
+        after = self.kept.next_block
+        for block in (0, *range(after, self.form.blocks)):
             if block > 1 and self._would_exceed_budget():
                 return
             rates = {curve: sweep.rates(block) for curve, sweep in self._sweeps.items()} if block else {}
             yield from self._block(block, self._cells, rates, planned=True)
         claims = self._pairs.needed
-        for block in range(self.form.blocks, self.form.blocks + self.form.claim_blocks):
+        for block in range(max(after, self.form.blocks), self._planned_blocks):
             if self._would_exceed_budget(len(claims) / self.block_trials):
                 return
             yield from self._block(block, claims, {}, planned=False)
-        planned, wanted = self.form.blocks + self.form.claim_blocks, self.form.blocks - 1
-        for block in range(planned, planned + 2 * (planned - 1)):
+        planned, wanted = self._planned_blocks, self.form.blocks - 1
+        for block in range(max(after, planned), planned + 2 * (planned - 1)):
             lacking = self._pairs.lacking(wanted, self.form.claim_blocks)
             rates = {curve: few for curve, sweep in self._sweeps.items() if (few := sweep.lacking(wanted))}
             trials = len(lacking) + sum(map(len, rates.values()))
             if not trials or self._would_exceed_budget(trials / self.block_trials):
                 return
             yield from self._block(block, lacking, rates, planned=False)
+
+    def _remember(self) -> None:
+        """What the kept trials said when they were made. A curve keeps its rates."""
+        for cell in self._cells:
+            for trial in self.kept.of(cell):
+                self._pairs.tell(cell, trial["block"], trusted=not trial["distrust"])
+        for (lane, load), sweep in self._sweeps.items():
+            sweep.remember(self.kept.of_curve(TrialCell(lane, load)))
 
     def _block(
         self,
@@ -190,15 +212,17 @@ class Session(contextlib.ExitStack):
     ) -> Iterator[Trial]:
         """Trials of these cells, and these rates of each curve."""
         self.block = block
-        if self.form.build_blocks and block > 1 and (block - 1) % self.form.build_blocks == 0:
+        # The first block after the warm-up has the lanes of it.
+        if self.form.build_blocks and block > self.kept.next_block and (block - 1) % self.form.build_blocks == 0:
             lanes = dict.fromkeys([*(cell.lane.bare for cell in wanted), *(lane.bare for lane, _ in rates)])
             self.standing.anew(self.lanes if planned else list(lanes))
         self.standing.return_to_router()
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
-        order, repeats = itertools.count(), Repeats(self.block_trials)
-        for setting in self._in_random_order(self._settings):
+        # Random numbers of its own: a disturbance must not change the order of what comes after it.
+        order, repeats = itertools.count(), Repeats(self.block_trials, random.Random(f"{self._seed} {block} again"))
+        for setting in random.Random(f"{self._seed} {block} settings").sample(self._settings, len(self._settings)):
             self._take(setting)
             yield from self._part(
                 block,
@@ -206,6 +230,7 @@ class Session(contextlib.ExitStack):
                 {curve: offered for curve, offered in rates.items() if curve[0].setting == setting},
                 order,
                 repeats,
+                setting,
                 planned=planned,
             )
         if block == 0:
@@ -219,12 +244,13 @@ class Session(contextlib.ExitStack):
         wanted: Sequence[TrialCell],
         rates: Mapping[tuple[LaneCell, PpsLoad], Sequence[PpsLoad]],
         order: Iterator[int],
-        repeats: "Repeats",
+        repeats: Repeats,
+        setting: Setting,
         *,
         planned: bool,
     ) -> Iterator[Trial]:
         """What a block has under one setting of the host."""
-        units: dict[AnyLoad | Procedure, list[Unit]] = {}  # by what is compared with each other
+        units: dict[Load, list[Unit]] = {}  # by what is compared with each other
         for cell in wanted:
             units.setdefault(cell.load, []).append(functools.partial(self._make, cell, None))
         for (lane, load), offered in rates.items():
@@ -234,8 +260,8 @@ class Session(contextlib.ExitStack):
         if planned:
             for lane, whole, part in self._procedures:
                 units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))
-        for each in self._random.sample(list(units), len(units)):
-            for unit in self._random.sample(units[each], len(units[each])):
+        for each in drawn(self.form, self._seed, block, units, setting):
+            for unit in each:
                 yield from unit(block, order)
             yield from self._again(block, order, repeats)
 
@@ -243,13 +269,9 @@ class Session(contextlib.ExitStack):
         if self._conditions and setting:
             self._conditions.take(setting, [station.lane for station in self.stations.values()])
 
-    def _in_random_order(self, settings: Sequence[Setting]) -> Sequence[Setting]:
-        """Without settings, the orders of all else stay those of the seed."""
-        return self._random.sample(settings, len(settings)) if len(settings) > 1 else settings
-
     def _search(self) -> Iterator[Trial]:
         """Find the rates of every curve. Its trials belong to the warm-up."""
-        curves = self._random.sample(list(self._sweeps), len(self._sweeps))
+        curves = random.Random(self._seed).sample(list(self._sweeps), len(self._sweeps))
         for lane, load in sorted(curves, key=lambda curve: self._settings.index(curve[0].setting)):
             self._take(lane.setting)
             sweep = self._sweeps[lane, load]
@@ -281,17 +303,17 @@ class Session(contextlib.ExitStack):
         elif trial.block:
             self._pairs.tell(trial.cell, trial.block, trusted=not trial.distrust)
 
-    def _again(self, block: int, order: Iterator[int], repeats: "Repeats") -> Iterator[Trial]:
+    def _again(self, block: int, order: Iterator[int], repeats: Repeats) -> Iterator[Trial]:
         """What guards objected to, once all other lanes had this load: what disturbed it may be over by then.
 
         Close to the trials that it is compared with, and by the same rule for a system and for its baseline. Where time is
-        short, what claims need comes first. As often as the
-        block has trials, at most: where something disturbs for ever, a run must come to an end.
+        short, what claims need comes first. As often as the block has trials, at most: where something disturbs for ever, a
+        run must come to an end.
         """
         while self._doubtful:
             doubtful, self._doubtful = self._doubtful, []
-            drawn = self._repeats.sample(doubtful, len(doubtful))
-            for doubt in sorted(drawn, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
+            again = repeats.random.sample(doubtful, len(doubtful))
+            for doubt in sorted(again, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
                 before, left = doubt.trial, doubt.tries
                 if (
                     not left
@@ -334,8 +356,7 @@ class Session(contextlib.ExitStack):
             return True
         others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
         left = max(0, self.form.blocks - self.block - 1) * others
-        last = self.form.blocks + self.form.claim_blocks - 1
-        left += max(0, min(self.form.claim_blocks, last - self.block)) * len(self._pairs.needed)
+        left += max(0, min(self.form.claim_blocks, self._planned_blocks - 1 - self.block)) * len(self._pairs.needed)
         working = {lane for lane, station in self.stations.items() if not station.given_up}
         left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if lane.bare in working)
         left_s = left * self._length_of_block() / self.block_trials
@@ -350,27 +371,11 @@ class Session(contextlib.ExitStack):
     def _length_of_block(self) -> float:
         if self._begun is None or self.trials_done < self.block_trials:
             return expected_s(self._every)
-        return (time.monotonic() - self._begun) / self.trials_done * self.block_trials
+        return (time.monotonic() - self._begun - self.kept.seconds) / self.trials_done * self.block_trials
 
 
 Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
 """What is not interrupted: given block and order, the trials of it."""
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A trial that guards object to, and how often it may be made again."""
-
-    trial: Trial
-    sweep: Sweep | None
-    tries: int
-
-
-@dataclass
-class Repeats:
-    """How many trials of a block may still be made again."""
-
-    left: int
 
 
 def _leave_alone() -> None:

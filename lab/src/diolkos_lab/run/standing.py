@@ -27,7 +27,7 @@ from diolkos_lab.topology.wires import Wires
 
 
 class Standing(contextlib.ExitStack):
-    """Use as a context manager. `build` counts from 0, that of the warm-up."""
+    """Use as a context manager. `build` counts up, from that of the warm-up."""
 
     def __init__(
         self,
@@ -36,12 +36,14 @@ class Standing(contextlib.ExitStack):
         lanes: list[LaneCell],
         systems: Mapping[str, Found],
         resolvers: Mapping[str, Found],
+        build: int = 0,
         wires: Wires | None = None,
     ) -> None:
+        """`build` is the number of the first one."""
         super().__init__()
         self.lanes = lanes
         self.stations: dict[LaneCell, Station] = {}
-        self.build = 0
+        self.build = build
         self._study, self._form = study, form
         self._systems, self._resolvers = systems, resolvers
         self._wires = wires

@@ -12,7 +12,8 @@ Another scale is no way out: what makes one of the curves straight (the logarith
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from diolkos_lab.experiment.loads import PpsLoad
 
@@ -92,6 +93,26 @@ class Sweep:
             self._kept[load.offered or 0] += believed or loss is None
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
+
+    def remember(self, trials: Sequence[Mapping[str, Any]]) -> None:
+        """Records of an interrupted run, which goes on with the same rates. Of trials that were made again at one rate in one
+        block, the trusted ones count, or the last."""
+        told: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
+        for trial in trials:
+            told[trial["factors"]["offered"], trial["block"]].append(trial)
+        for (rate, _), made in told.items():
+            known = self._added if made[0]["factors"].get("refines") else self._base
+            if rate not in (*self._base, *self._added):
+                known.append(float(rate))
+            for trial in [each for each in made if each["valid"]] or made[-1:]:
+                self._made += 1
+                self._kept[rate] += bool(trial["valid"]) or "loss" not in trial["metrics"]
+                if "loss" in trial["metrics"]:
+                    self._loss[rate].append(trial["metrics"]["loss"])
+        self._base.sort()
+        if self._base and not self.load.rates:
+            # The rates are shares of the knee, rounded; those at the end of what the generator can do are less.
+            self.knee = max(rate / share for rate, share in zip(self._base, sorted(self.load.shares), strict=False))
 
     def rates(self, block: int) -> list[PpsLoad]:
         """The trials of a block, from 1 on. Empty when the search found nothing out."""

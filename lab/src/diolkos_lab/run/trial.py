@@ -32,7 +32,6 @@ class Trial:
         return self.error is None and not self.distrust
 
     def as_json(self) -> dict[str, Any]:
-        subject = self.cell.lane.subject
         more: dict[str, Any] = {} if self.outcome is None else {"outcome": self.outcome}
         if self.build is not None:
             more["build"] = self.build
@@ -41,13 +40,7 @@ class Trial:
         return {
             "block": self.block,
             "order": self.order,
-            "system": subject.system,
-            "datapath": subject.datapath,
-            "family": subject.family,
-            "hops": subject.hops,
-            "replica": self.cell.lane.replica,
-            "load": self.cell.load.name,
-            "factors": self.cell.factors,
+            **named(self.cell),
             "started": self.started,
             "duration": round(self.duration_s, 4),
             "valid": self.valid,
@@ -57,3 +50,17 @@ class Trial:
             "series": self.series,
             **more,
         }
+
+
+def named(cell: TrialCell) -> dict[str, Any]:
+    """The keys of a record that say which cell it is of."""
+    subject = cell.lane.subject
+    return {
+        "system": subject.system,
+        "datapath": subject.datapath,
+        "family": subject.family,
+        "hops": subject.hops,
+        "replica": cell.lane.replica,
+        "load": cell.load.name,
+        "factors": cell.factors,
+    }

@@ -5,11 +5,11 @@ Stages: claim the folder → write what is known before → one line per trial, 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tomli_w
 from pydantic import Field
@@ -31,17 +31,31 @@ class Writer:
         """Raises UsageFault when the folder holds something that is not a result; an older result is moved aside."""
         self.folder = folder
         self._open = claim(folder)
+        self._open.lock()
         self.trials = 0
-        resolved = {**_plain(study.model_dump(mode="json")), "resolved": {"systems": _plain(systems)}}
+        resolved = {**plain(study.model_dump(mode="json")), "resolved": {"systems": plain(systems)}}
         self._open.write("study.toml", tomli_w.dumps(resolved))
         self._samples = self._open.create("samples.jsonl")
         self._line({"format": FORMAT, "study": study.name, **header})
+
+    @classmethod
+    def of_half(cls, opened: OpenFolder, header: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> Self:
+        """Go on with a folder that is open and locked, whose samples become those that are kept."""
+        writer = cls.__new__(cls)
+        writer.folder, writer._open, writer.trials = opened.path, opened, len(kept)
+        opened.write("samples.jsonl", "".join(one_line(each) for each in (header, *kept)))
+        writer._samples = opened.append("samples.jsonl")
+        return writer
 
     def host(self, facts: Mapping[str, Any]) -> None:
         write_json(self._open, "host.json", {"format": FORMAT, **facts})
 
     def add(self, trial: Trial) -> None:
-        self._line(trial.as_json())
+        self.record(trial.as_json())
+
+    def record(self, trial: Mapping[str, Any]) -> None:
+        """One that is JSON already."""
+        self._line(trial)
         self.trials += 1
 
     def close(self) -> None:
@@ -49,7 +63,7 @@ class Writer:
         self._open.close()
 
     def _line(self, value: Mapping[str, Any]) -> None:
-        self._samples.write(json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
+        self._samples.write(one_line(value))
         self._samples.flush()
 
 
@@ -104,6 +118,7 @@ def require_trials(result: Result) -> Result:
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
     """Host facts in which two results differ, apart from those that always do."""
     always = {"run", "date", "seed", "command_line", "duration_s", "load_average", "format"}
+    always |= {"parts", "complete", "merged"}
     names = [name for name in {**first.host, **second.host} if name not in always]
     pairs = {name: (first.host.get(name), second.host.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -135,14 +150,18 @@ def claim(folder: Path) -> OpenFolder:
     return open_folder.to_write(folder)
 
 
+def one_line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
+
+
 def write_json(folder: OpenFolder, name: str, value: Any) -> None:
     folder.write(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """TOML has no null: leave such keys out."""
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+        return {key: plain(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     return value

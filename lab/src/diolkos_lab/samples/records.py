@@ -15,6 +15,7 @@ from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
+Label = Annotated[str, Field(max_length=120)]
 Count = Annotated[int, Field(ge=0)]
 Model = TypeVar("Model", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0)]
@@ -53,6 +54,16 @@ class Generator(_Shape):
     placement: Seating
     size: int
     rate: Positive | None = None
+    run: Label = ""  # of a merged folder
+
+
+class OfMerged(_Shape):
+    """One run of a folder that was merged."""
+
+    run: Label
+    host: Label
+    facts: dict[str, Any]
+    missing: list[MissingSystem] = []
 
 
 class SkippedLevel(_Shape):
@@ -66,6 +77,7 @@ class SkippedLevel(_Shape):
 class Host(_Shape):
     """host.json; every fact may be absent."""
 
+    merged: Annotated[list[OfMerged], Field(min_length=1)] | None = None
     generator: list[Generator] | None = None
     skipped: list[SkippedLevel] | None = None
     varied: dict[str, list[str | int]] | None = None
@@ -205,6 +217,7 @@ class _PacketsOfCurve(_Exact, _Packets):
     refines: int = 0
     clocksource: str | None = None
     ring: int | None = None
+    run: Label = ""  # of several that were merged
 
 
 class _PacketsOfProcedure(_Packets):
@@ -298,6 +311,9 @@ class TrialRecord(_Shape):
     series: dict[Name, Series]
     build: Count = 0  # which build of the lanes; absent where each block had one of its own
     bounds: dict[Name, Ends] = {}
+    host: Label = ""  # of several that were merged; with it come run and kernel
+    run: Label = ""
+    kernel: Label = ""
     outcome: Outcome = None  # type: ignore[assignment]  # may be absent, but is never null
 
     @model_validator(mode="after")

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from diolkos_lab.metric import ROW_METRICS, named
-from diolkos_lab.report.read import Cell, natural
+from diolkos_lab.report.read import Cell
 from diolkos_lab.report.systems import load_label, load_order, order, short_label
+from diolkos_lab.report.values import natural
 from diolkos_lab.samples.json_text import shown
 
 MOST_ROWS = 5000  # of a summary

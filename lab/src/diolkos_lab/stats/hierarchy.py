@@ -41,18 +41,19 @@ def interval(builds: Sequence[Sequence[Bounds]]) -> Interval | None:
         return low[0], high[1]
     if len(lows) < FEWEST_BUILDS:
         return None
-    tail = _tail(len(lows))
-    return _quantile(_draws(lows), tail), _quantile(_draws(highs), 1 - tail)
+    share = tail(len(lows))
+    least, most = (np.sort(draws(values, np.random.default_rng(SEED))) for values in (lows, highs))
+    return quantile(least, share), quantile(most, 1 - share)
 
 
-def _tail(builds: int) -> float:
-    """The share of draws to leave out at each end."""
-    return float(normal_below(-np.sqrt(builds / (builds - 1)) * student((1 + CONFIDENCE) / 2, builds - 1)))
+def tail(units: int, freedom: int | None = None) -> float:
+    """The share of draws to leave out at each end, where so many units were drawn. `freedom` is units − 1 unless several
+    groups of so many were."""
+    return float(normal_below(-np.sqrt(units / (units - 1)) * student((1 + CONFIDENCE) / 2, freedom or units - 1)))
 
 
-def _draws(builds: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Medians, in order, that the same builds and blocks could have shown."""
-    random = np.random.default_rng(SEED)
+def draws(builds: Sequence[Sequence[float]], random: np.random.Generator) -> NDArray[np.float64]:
+    """Medians that the same builds and blocks could have shown."""
     sizes = np.array([len(build) for build in builds])
     table = np.full((len(builds), sizes.max()), np.nan)
     for row, build in zip(table, builds, strict=True):
@@ -61,11 +62,13 @@ def _draws(builds: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     # A build gives as many blocks as it has; the rest of its row is left out of the median.
     at = (random.random((DRAWS, len(builds), table.shape[1])) * sizes[chosen][..., None]).astype(int)
     drawn = table[chosen[..., None], at]
+    if sizes.min() == sizes.max():
+        return np.asarray(np.median(drawn.reshape(DRAWS, -1), axis=1))
     drawn[np.arange(table.shape[1]) >= sizes[chosen][..., None]] = np.nan
-    return np.sort(np.nanmedian(drawn.reshape(DRAWS, -1), axis=1))
+    return np.asarray(np.nanmedian(drawn.reshape(DRAWS, -1), axis=1))
 
 
-def _quantile(ordered: NDArray[np.float64], share: float) -> float:
+def quantile(ordered: NDArray[np.float64], share: float) -> float:
     """Of order, not of distance: some draws may have no end."""
     last = len(ordered) - 1
     return float(ordered[int(np.floor(share * last)) if share < 0.5 else int(np.ceil(share * last))])

@@ -15,10 +15,12 @@ from typing import Any, Protocol, Self
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import METRICS, MetricName
 from diolkos_lab.stats import bounds, hierarchy
+from diolkos_lab.stats import hosts as of_hosts
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
 
 Record = Mapping[str, Any]  # one line of samples.jsonl
+Origin = tuple[str, str]
 Figures = dict[int, Bounds]  # block to what it says
 WARM_UP = 0
 SOURCED: MetricName = "rate"
@@ -68,13 +70,16 @@ class Samples:
         self._cells: dict[CellKey, list[Record]] = defaultdict(list)
         self._builds: dict[int, int] = {}
         self._by_subject: dict[tuple[str, LoadName, int], list[CellKey]] | None = None
+        self._origins: dict[int, Origin] = {}
         for source in self._sources.values():
             self._builds |= {record["block"]: build_of(record) for record in source.records}
+            self._origins |= {record["block"]: origin_of(record) for record in source.records}
         for record in records:
             block = record["block"]
             if block != WARM_UP:
                 self._cells[CellKey.of(record)].append(record)
                 self._builds[block] = build_of(record)
+                self._origins[block] = origin_of(record)
 
     def cells(self) -> list[CellKey]:
         """All cells in the order of their first trial after sorting by name, so that output does not depend on the seed."""
@@ -131,6 +136,28 @@ class Samples:
         both = sorted(upper.keys() & lower.keys())
         return self._middle({block: ratio for block in both if (ratio := upper[block].over(lower[block]))})
 
+    @property
+    def hosts(self) -> list[str]:
+        """Those that the runs were on; one without a name where there is one run."""
+        return list(dict.fromkeys(host for host, _ in self._origins.values()))
+
+    @property
+    def runs(self) -> int:
+        return len(set(self._origins.values()))
+
+    def of_host(self, figures: Figures, host: str) -> Figures:
+        return {block: figure for block, figure in figures.items() if self._origins[block][0] == host}
+
+    def by_host(self, figures: Figures) -> list[of_hosts.Host]:
+        """The blocks by host, run and build."""
+        runs: dict[Origin, Figures] = defaultdict(dict)
+        for block, figure in figures.items():
+            runs[self._origins[block]][block] = figure
+        found: dict[str, list[of_hosts.Run]] = defaultdict(list)
+        for (host, _), run in runs.items():
+            found[host].append(self.by_build(run))
+        return list(found.values())
+
     def by_build(self, figures: Figures) -> list[list[Bounds]]:
         """The same, the blocks of one build of the lanes together."""
         builds: dict[int, list[Bounds]] = defaultdict(list)
@@ -141,7 +168,16 @@ class Samples:
     def _middle(self, figures: Figures) -> Middle | None:
         if not figures:
             return None
+        if self.runs > 1:
+            every = self.by_host(figures)
+            if len(every) > 1 or len(every[0]) > 1:
+                return Middle(of_hosts.middle(every), of_hosts.interval(every), figures)
         return Middle(bounds.median(list(figures.values())), hierarchy.interval(self.by_build(figures)), figures)
+
+
+def origin_of(record: Record) -> Origin:
+    """Host and run; both without a name where the folder holds a single run."""
+    return record.get("host", ""), record.get("run", "")
 
 
 def build_of(record: Record) -> int:

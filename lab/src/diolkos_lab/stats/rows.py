@@ -17,6 +17,7 @@ import numpy as np
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
+from diolkos_lab.stats import hosts
 from diolkos_lab.stats.bounds import ends_as_json
 from diolkos_lab.stats.pairing import CellKey, Middle, Samples
 
@@ -93,8 +94,21 @@ def _row(
         "baseline": baseline,
         **_middle("ratio", ratio, "ratio_ci95"),
         **({"levels": levels} if levels else {}),
+        **(_by_host(samples, middle, ratio) if samples.runs > 1 else {}),
         **dict(key.factors),
     }
+
+
+def _by_host(samples: Samples, middle: Middle | None, ratio: Middle | None) -> dict[str, Any]:
+    """Of merged runs, the medians of each host by itself."""
+    found = []
+    for host in samples.hosts:
+        each = {}
+        for name, of in (("median", middle), ("ratio", ratio)):
+            mine = samples.by_host(samples.of_host(of.by_block, host)) if of else []
+            each[name] = hosts.value(mine[0]).number if mine else None
+        found.append({"host": host, **each})
+    return {"hosts": found}
 
 
 def _middle(name: str, found: Middle | None, ends: str) -> dict[str, Any]:

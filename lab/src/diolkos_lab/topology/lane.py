@@ -221,6 +221,10 @@ class Lane:
                 {"dst": "0.0.0.0/0", "gateway": str(at.s4[0].ip)},
             ],
         }
+        if not dual:
+            # A server of datagrams answers from the address that its route prefers, not from the one that it was asked at.
+            own = plan.LITERAL4 if self.shape.plat else plan.synthesized(self.shape.pref64, plan.LITERAL4)
+            routes["server"][own.version == 4]["prefsrc"] = str(own)
         if dual:
             routes[near].append({"dst": "0.0.0.0/0", "gateway": str(at.a4[1].ip)})
             routes["router"].append({"dst": str(at.b4[0].network), "gateway": str(at.a4[0].ip)})

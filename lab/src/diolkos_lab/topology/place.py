@@ -5,6 +5,7 @@ Whoever works in a namespace asks its lane where that is (`Lane.at`), and never 
 """
 
 import contextlib
+import hashlib
 import os
 import platform
 import shutil
@@ -80,6 +81,10 @@ class Place(ABC):
         """Path of a program; None where it is not found."""
 
     @abstractmethod
+    def digest(self, path: Path) -> str | None:
+        """SHA-256 of a file."""
+
+    @abstractmethod
     def exists(self, path: Path) -> bool: ...
 
     @abstractmethod
@@ -151,6 +156,10 @@ class Here(Place):
     def program(self, name: str) -> Path | None:
         found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}")
         return Path(found) if found else None
+
+    def digest(self, path: Path) -> str | None:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def exists(self, path: Path) -> bool:
         return path.exists()

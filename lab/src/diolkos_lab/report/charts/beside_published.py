@@ -10,8 +10,8 @@ from itertools import groupby
 from diolkos_lab.report.charts import rows, theme
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.charts.theme import Spec
-from diolkos_lab.report.read import Ends
 from diolkos_lab.report.systems import Look
+from diolkos_lab.report.values import Ends
 
 # What is not of this run: one look for all, since a line's name is its environment, whatever the system.
 PUBLISHED = Look("soft", theme.SOFT, theme.SOFT, "circle")

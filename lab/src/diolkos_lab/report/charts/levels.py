@@ -11,8 +11,9 @@ from diolkos_lab.report.charts import rows as lines
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.charts.theme import Spec
 from diolkos_lab.report.quantities import Scale, limits, scale, with_interval
-from diolkos_lab.report.read import Ends, Results, Row
+from diolkos_lab.report.read import Results, Row
 from diolkos_lab.report.systems import label, load_label, load_order, look, order
+from diolkos_lab.report.values import Ends
 
 # Beyond this span a linear axis shows the highest value and nothing else.
 LOG_FROM = 10

@@ -14,8 +14,8 @@ import altair as alt
 
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.theme import Record, Spec
-from diolkos_lab.report.read import Ends, Interval
 from diolkos_lab.report.systems import INK, Look
+from diolkos_lab.report.values import Ends, Interval
 
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
 TEXT_WIDTH = 190  # pixels of the words at the right

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from diolkos_lab.report.factors import plain
 from diolkos_lab.report.quantities import listing
-from diolkos_lab.report.read import Results, natural
+from diolkos_lab.report.read import Results
+from diolkos_lab.report.values import natural
 
 
 def of(results: Results, factor: str) -> list[str]:

@@ -111,6 +111,11 @@ class There(Place):
         found = self.connection.order("which", name=name)
         return Path(found) if found else None
 
+    def digest(self, path: Path) -> str | None:
+        status, text = self.output(["sha256sum", str(path)])
+        found = re.match(r"\\?([0-9a-f]{64}) ", text)
+        return found[1] if found and status == 0 else None
+
     def exists(self, path: Path) -> bool:
         return bool(self.connection.order("exists", path=str(path)))
 
