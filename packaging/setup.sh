@@ -67,6 +67,7 @@ wanted_to_run() {
 	want "ethtool" "command -v ethtool" "ethtool"
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
 	want "iperf3" "command -v iperf3" "iperf3"
+	want "OpenSSH" "command -v ssh && command -v sshd" "openssh-client openssh-server"
 	want "tayga" "command -v tayga" "tayga"
 	want "unbound" "command -v unbound" "unbound"
 	want "dig" "command -v dig" "bind9-dnsutils"
@@ -172,6 +173,7 @@ install_packages() {
 	for service in tayga iperf3 unbound nginx coturn; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
+	case " $* " in *" openssh-server "*) systemctl disable ssh || update-rc.d ssh disable || true ;; esac
 }
 
 distribution() {

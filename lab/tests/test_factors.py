@@ -117,7 +117,7 @@ def test_a_level_that_the_host_cannot_offer_is_left_out_with_its_reason(
 ) -> None:
     study = _study(tmp_path, '{ backend = ["iptables-legacy", "nft-list"] }')
     found = {name: lookup.Found(system, None, None) for name, system in definition.load_all().items()}
-    monkeypatch.setattr(offer, "obstacle", lambda command: f"no {command[0]}" if "legacy" in command[0] else None)
+    monkeypatch.setattr(offer, "obstacle", lambda command, at: f"no {command[0]}" if "legacy" in command[0] else None)
     left, [missing] = offer.offered(study, found)
     assert left.system[1].factors == {"backend": ("nft-list",)}
     assert (missing.factor, missing.level, missing.reason) == ("backend", "iptables-legacy", "no ip6tables-legacy")

@@ -64,7 +64,7 @@ def test_levels_are_in_every_file_of_a_run(tmp_path: Path, monkeypatch: pytest.M
         original(lane)
 
     monkeypatch.setattr(station, "empty_conntrack", empty)
-    monkeypatch.setattr(offer, "obstacle", lambda command: "it is not here" if "legacy" in command[0] else None)
+    monkeypatch.setattr(offer, "obstacle", lambda command, at: "it is not here" if "legacy" in command[0] else None)
     (tmp_path / "study.toml").write_text(STUDY)
     order = conduct.Order(str(tmp_path / "study.toml"), True, (), tmp_path / "r", 1)
     witness = Silent()

@@ -39,6 +39,9 @@ Paths = Annotated[
         autocompletion=completion.program,
     ),
 ]
+STUDY = typer.Argument(
+    metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
+)
 ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")]
 FormOption = Annotated[
@@ -64,12 +67,7 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
 
 @app.command()
 def run(
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
-        ),
-    ] = None,
+    study: Annotated[str | None, STUDY] = None,
     quick: Quick = False,
     form: FormOption = None,
     only: Only = None,
@@ -97,18 +95,22 @@ def run(
     count_instructions: Annotated[
         bool, typer.Option("--count-instructions", help="With --kernel: count instructions per packet instead of time.")
     ] = False,
+    router: Annotated[
+        str | None, typer.Option(metavar="USER@HOST", help="Machine that has what is between client and server, over SSH.")
+    ] = None,
+    nics: Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")] = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import conduct, resuming, screen
     from diolkos_lab.guest import terminal
+    from diolkos_lab.run.router import wanted
 
     if not (study or resume):
         raise UsageFault("run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR goes on with a folder")
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
-    order = conduct.Order(
-        study or "", quick, tuple(only or ()), out, seed, _paths(diolkos, path), _form(quick, form), resume=resume
-    )
+    systems, programs, machine = tuple(only or ()), _paths(diolkos, path), wanted(router, nics)
+    order = conduct.Order(study or "", quick, systems, out, seed, programs, _form(quick, form), resume, machine)
     if kernel or count_instructions:
         from diolkos_lab.guest import conduct as guests
 
@@ -125,12 +127,7 @@ def run(
 
 @app.command()
 def plan(
-    study: Annotated[
-        str,
-        typer.Argument(
-            metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
-        ),
-    ],
+    study: Annotated[str, STUDY],
     quick: Quick = False,
     form: FormOption = None,
     only: Only = None,
@@ -302,13 +299,16 @@ def doctor(json: Json = False) -> None:
 
 
 @app.command()
-def clean() -> None:
-    """Remove what a lab that was killed has left: its namespaces and what still runs in them."""
+def clean(
+    router: Annotated[str | None, typer.Option(metavar="USER@HOST", help="Clean that machine instead, over SSH.")] = None,
+) -> None:
+    """Remove what a lab that was killed has left: its namespaces and what still runs in them. NICs are given back."""
     from diolkos_lab import conduct
+    from diolkos_lab.run import router as other
     from diolkos_lab.topology import leftovers
 
     conduct.require_root()
-    removed = leftovers.clean()
+    removed = other.clean(router) if router else leftovers.clean()
     if removed:
         what = (
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"

@@ -5,7 +5,6 @@ Stages: systems → fit to start? → folder → set up → trials → summary �
 """
 
 import contextlib
-import hashlib
 import os
 import random
 import sys
@@ -21,16 +20,19 @@ from diolkos_lab import studies, summary
 from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
-from diolkos_lab.run import disturbance
+from diolkos_lab.run import disturbance, router
 from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.kept import Kept
+from diolkos_lab.run.router import Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.station import Station
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.samples import folder, host
+from diolkos_lab.samples import folder, host, host_far
 from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import leftovers
 from diolkos_lab.topology.lane import Lane, Shape
+from diolkos_lab.topology.place import HERE, Place
+from diolkos_lab.topology.wires import Wires
 
 NATIVE = "native"
 QUICK: FormName = "quick"
@@ -49,6 +51,7 @@ class Order:
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
     form: FormName | None = None  # by name; without it `quick` says which
     resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
+    router: Wanted | None = None  # another machine, which has what is between the ends
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
 
@@ -75,15 +78,27 @@ def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
 
 def measure(order: Order, witness: Witness) -> Path:
     """The same without its evaluation. Returns the result folder."""
+    if order.router:
+        require_root()
+        with contextlib.closing(order.router.connect()) as wires:
+            return _measure(order, witness, wires)
+    return _measure(order, witness, None)
+
+
+def _measure(order: Order, witness: Witness, wires: Wires | None) -> Path:
     study = studies.load(order.study)
     form = chosen_form(study, order)
     study = study.of_form(order.form_name)
-    found, missing = choose(study, order)
+    found, missing = choose(study, order, wires)
     study = offer.settled(limited(study, found, order.only), definition.load_all())
+    left_out: list[dict[str, str]] = []
+    if wires:
+        study, form, left_out = router.without_obstacles(study, form, found)
+    place = wires.far if wires else HERE
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, order.paths)
     leftovers.clean()
-    study, levels = offer.offered(study, found)
+    study, levels = offer.offered(study, found, place)
     missing += levels
     out = order.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
@@ -94,9 +109,11 @@ def measure(order: Order, witness: Witness) -> Path:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "missing": _missing_rows(study, missing),
     }
-    writer = folder.Writer(out, study, resolved(found | resolvers), header)
+    writer = folder.Writer(out, study, resolved(found | resolvers, place), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, order) | dict(order.facts)
-    return carry_out(Planned(study, form, found, missing, seed, resolvers), writer, facts, witness)
+    if wires:
+        facts |= {"router": host_far.facts(wires.far), "nics": wires.nics.model_dump(), "left_out": left_out}
+    return carry_out(Planned(study, form, found, missing, seed, resolvers, wires=wires), writer, facts, witness)
 
 
 @dataclass(frozen=True)
@@ -110,6 +127,11 @@ class Planned:
     seed: int
     resolvers: Mapping[str, lookup.Found]
     kept: Kept = field(default_factory=Kept)
+    wires: Wires | None = None  # to the router's machine
+
+    def session(self, conditions: Conditions) -> Session:
+        named = self.study, self.form, self.found, self.seed, self.resolvers
+        return Session(*named, conditions, self.kept, self.wires)
 
 
 def carry_out(planned: Planned, writer: folder.Writer, facts: dict[str, Any], witness: Witness) -> Path:
@@ -121,8 +143,7 @@ def carry_out(planned: Planned, writer: folder.Writer, facts: dict[str, Any], wi
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.closing(writer))
         conditions = stack.enter_context(conditions_of(planned.study, planned.form))
-        session = Session(planned.study, planned.form, planned.found, planned.seed, planned.resolvers, conditions, planned.kept)
-        stack.enter_context(session)
+        session = stack.enter_context(planned.session(conditions))
         try:
             witness.planned(planned.study, session, planned.missing, out)
             busy = disturbance.look()
@@ -149,9 +170,10 @@ def carry_out(planned: Planned, writer: folder.Writer, facts: dict[str, Any], wi
                 "complete": True,
             }
         except Interrupted as interrupted:
+            goes_on = "" if planned.wires else f", `diolkos-lab run --resume {out}` goes on"
             interrupted.add_note(
                 f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "
-                f"(`diolkos-lab report {out}` evaluates them, `diolkos-lab run --resume {out}` goes on)."
+                f"(`diolkos-lab report {out}` evaluates them{goes_on})."
             )
             raise
         finally:
@@ -181,7 +203,7 @@ def chosen_form(study: Study, order: Order) -> Form:
     return study.form[name]
 
 
-def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
+def choose(study: Study, order: Order, wires: Wires | None = None) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
     """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
     systems = definition.load_all()
     require_names(study, order, systems)
@@ -190,7 +212,8 @@ def choose(study: Study, order: Order) -> tuple[dict[str, lookup.Found], list[lo
     for name in dict.fromkeys(subject.system for subject in study.system):
         if order.only and name not in (*order.only, NATIVE):
             continue
-        looked = lookup.find(systems[name], order.paths)
+        datapaths = [subject.datapath for subject in study.system if subject.system == name]
+        looked = router.find(systems[name], order.paths, wires, datapaths)
         if isinstance(looked, lookup.Missing) and name in order.reasons:
             looked = lookup.Missing(looked.system, order.reasons[name], looked.how)
         if isinstance(looked, lookup.Found):
@@ -279,20 +302,13 @@ def require_root() -> None:
         raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
 
 
-def _digest(binary: Path | None) -> str | None:
-    """Tells two builds apart that call themselves the same version."""
-    if binary is None:
-        return None
-    with binary.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def resolved(found: Mapping[str, lookup.Found]) -> dict[str, Any]:
+def resolved(found: Mapping[str, lookup.Found], at: Place = HERE) -> dict[str, Any]:
+    """What a run used of its systems. The digest tells two builds apart that call themselves the same version."""
     return {
         name: {
             "binary": str(system.binary) if system.binary else None,
             "version": system.version,
-            "sha256": _digest(system.binary),
+            "sha256": at.digest(system.binary) if system.binary else None,
             "definition": system.system.model_dump(mode="json", exclude_defaults=True),
         }
         for name, system in found.items()

@@ -98,6 +98,8 @@ def _planned(result: folder.Result, order: Order) -> conduct.Planned:
 def _require_same_order(result: folder.Result, order: Order) -> None:
     """What the command line asks for beside the folder has to be what the folder has."""
     where = result.folder
+    if order.router or result.host.get("router"):
+        raise UsageFault(f"{where}: a run with the router on another machine cannot go on; {ADVICE}")
     form = folder.form_of(result.header)
     if (order.quick or order.form) and order.form_name != form:
         raise UsageFault(f"{where}: holds the {form} form of {result.study.name}, not {order.form_name}; leave --form out")

@@ -28,6 +28,8 @@ def run(
             if counting
             else "--kernel: names no kernel; --kernel 6.1 is one"
         )
+    if order.router:
+        raise UsageFault("--router: a guest has no other machine beside it; leave --router or --kernel out")
     if order.resume:
         raise UsageFault(f"--resume {order.resume}: a run in a guest cannot be gone on with; leave --resume or --kernel out")
     prepared = prepare(order, kernel, say)

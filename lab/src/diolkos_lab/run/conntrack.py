@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The kernel's connections, forgotten between two trials: a flow of the trial before would be one that is known already."""
 
-from pyroute2 import NFCTSocket
-from pyroute2.netlink.exceptions import NetlinkError
-
 from diolkos_lab.faults import Fault
-from diolkos_lab.topology import namespace
 from diolkos_lab.topology.lane import Lane
 
 
@@ -13,7 +9,6 @@ def empty_conntrack(lane: Lane) -> None:
     """In every namespace of the lane. To ask for it does not make the kernel track any. Raises Fault."""
     try:
         for role in lane.roles:
-            with namespace.entered(lane.namespace(role)), NFCTSocket() as table:
-                table.flush()
-    except NetlinkError as error:
+            lane.at(role).empty_conntrack(lane.namespace(role))
+    except OSError as error:
         raise Fault(f"the connections that the kernel tracks could not be ended: {error}") from error

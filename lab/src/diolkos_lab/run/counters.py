@@ -6,7 +6,7 @@ Stages: open once → read (microseconds, so that reading disturbs nothing) → 
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,22 +27,34 @@ class HostCounters:
     softnet_drops: int
     realtime_s: float
     monotonic_s: float
+    interrupts_s: float = 0.0  # hard and soft ones
 
     @classmethod
     def read(cls) -> "HostCounters":
-        # proc_stat(5): user nice system idle iowait irq softirq steal
-        total, *others = Path("/proc/stat").read_text().splitlines()
-        ticks = [int(word) for word in total.split()[1:9]]
-        # The second column of every CPU's line counts packets its backlog had no room for.
-        drops = sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
-        return cls(
-            cpus=sum(line.startswith("cpu") for line in others),
-            busy_s=(sum(ticks[0:3]) + ticks[5] + ticks[6]) * TICK_S,
-            steal_s=ticks[7] * TICK_S,
-            softnet_drops=drops,
-            realtime_s=time.clock_gettime(time.CLOCK_REALTIME),
-            monotonic_s=time.clock_gettime(time.CLOCK_MONOTONIC_RAW),
+        return parse_host(
+            Path("/proc/stat").read_text(),
+            Path("/proc/net/softnet_stat").read_text(),
+            time.clock_gettime(time.CLOCK_REALTIME),
+            time.clock_gettime(time.CLOCK_MONOTONIC_RAW),
         )
+
+
+def parse_host(stat: str, softnet: str, realtime_s: float, monotonic_s: float, tick_s: float = TICK_S) -> HostCounters:
+    """/proc/stat and /proc/net/softnet_stat of any host."""
+    # proc_stat(5): user nice system idle iowait irq softirq steal
+    total, *others = stat.splitlines()
+    ticks = [int(word) for word in total.split()[1:9]]
+    # The second column of every CPU's line counts packets its backlog had no room for.
+    drops = sum(int(line.split()[1], 16) for line in softnet.splitlines())
+    return HostCounters(
+        cpus=sum(line.startswith("cpu") for line in others),
+        busy_s=(sum(ticks[0:3]) + ticks[5] + ticks[6]) * tick_s,
+        steal_s=ticks[7] * tick_s,
+        softnet_drops=drops,
+        realtime_s=realtime_s,
+        monotonic_s=monotonic_s,
+        interrupts_s=(ticks[5] + ticks[6]) * tick_s,
+    )
 
 
 def cpu_time_s(pid: int) -> float:
@@ -106,13 +118,18 @@ class Window:
             os.close(self._files.pop())
 
     def read(self) -> NetCounters:
-        device, snmp, snmp6, netstat = (_whole(file) for file in self._files[: len(NAMES)])
-        return NetCounters(_devices(device), {**_paired_lines(snmp), **_plain_lines(snmp6), **_paired_lines(netstat)})
+        return net_counters([_whole(file) for file in self._files[: len(NAMES)]])
 
     def is_listening(self, port: int) -> bool:
         """Does anything accept IPv6 (and with it IPv4) TCP connections on the port?"""
         lines = (line.split() for line in _whole(self._files[-1]).splitlines()[1:])
         return any(int(line[1].rpartition(":")[2], 16) == port and line[3] == LISTEN for line in lines)
+
+
+def net_counters(texts: Sequence[str]) -> NetCounters:
+    """From the files of `NAMES`, in that order."""
+    device, snmp, snmp6, netstat = texts
+    return NetCounters(_devices(device), {**_paired_lines(snmp), **_plain_lines(snmp6), **_paired_lines(netstat)})
 
 
 def difference(after: NetCounters, before: NetCounters) -> NetCounters:

@@ -28,6 +28,7 @@ from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.doubts import Doubt, Repeats
+from diolkos_lab.run.far_host import split_roles
 from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
@@ -37,6 +38,7 @@ from diolkos_lab.run.station import Station
 from diolkos_lab.run.sweep import Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.topology.wires import Wires
 
 TRIES = 3  # of a trial in its block, until guards do not object
 WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
@@ -54,14 +56,15 @@ class Session(contextlib.ExitStack):
         resolvers: Mapping[str, Found] | None = None,
         conditions: Conditions | None = None,
         kept: Kept | None = None,
+        wires: Wires | None = None,
     ) -> None:
         """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied;
-        `kept` is what there is already."""
+        `kept` is what there is already. `wires` lead to the router's machine."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
         self.kept = kept or Kept()
-        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, self.kept.next_build)
+        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, self.kept.next_build, wires)
         self.block = 0
         self._study = study
         self._conditions = conditions
@@ -115,9 +118,9 @@ class Session(contextlib.ExitStack):
     @property
     def seats(self) -> dict[str, dict[str, int | None]]:
         """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
-        cpus = sorted(os.sched_getaffinity(0))
+        cpus, who = sorted(os.sched_getaffinity(0)), split_roles if self.standing.is_split else roles
         placements = [load.placement for _, load in self._sweeps] + [part.placement for _, _, part in self._procedures]
-        return {placement: vars(roles(placement, cpus)) for placement in placements}
+        return {placement: vars(who(placement, cpus)) for placement in placements}
 
     def generators(self) -> list[dict[str, Any]]:
         """How fast the packet generator and its sink are when nothing is between them, for every kind of curve of the run:
@@ -213,6 +216,7 @@ class Session(contextlib.ExitStack):
         if self.form.build_blocks and block > self.kept.next_block and (block - 1) % self.form.build_blocks == 0:
             lanes = dict.fromkeys([*(cell.lane.bare for cell in wanted), *(lane.bare for lane, _ in rates)])
             self.standing.anew(self.lanes if planned else list(lanes))
+        self.standing.return_to_router()
         for station in self.stations.values():
             if station.failure and not station.given_up:
                 station.bring_up()
@@ -289,10 +293,8 @@ class Session(contextlib.ExitStack):
         self.trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        return replace(
-            self.stations[cell.lane.bare].measure(cell, block, order),
-            build=self.standing.build if self.form.build_blocks else None,
-        )
+        trial = self.standing.measure(cell, block, order)
+        return replace(trial, build=self.standing.build if self.form.build_blocks else None)
 
     def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""

@@ -10,16 +10,20 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from diolkos_lab.experiment.cells import LaneCell, loads_of
+from diolkos_lab.experiment.cells import LaneCell, TrialCell, loads_of
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.load import servers
 from diolkos_lab.load.registry import asks_names
 from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.station import Station, Surroundings
+from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch
+from diolkos_lab.topology.far.connection import Gone
+from diolkos_lab.topology.wires import Wires
 
 
 class Standing(contextlib.ExitStack):
@@ -33,6 +37,7 @@ class Standing(contextlib.ExitStack):
         systems: Mapping[str, Found],
         resolvers: Mapping[str, Found],
         build: int = 0,
+        wires: Wires | None = None,
     ) -> None:
         """`build` is the number of the first one."""
         super().__init__()
@@ -41,6 +46,7 @@ class Standing(contextlib.ExitStack):
         self.build = build
         self._study, self._form = study, form
         self._systems, self._resolvers = systems, resolvers
+        self._wires = wires
         self._built = contextlib.ExitStack()
         self._around: Surroundings | None = None
         self._counted: dict[LaneCell, Counter[str]] = {}
@@ -49,22 +55,56 @@ class Standing(contextlib.ExitStack):
         """Build every lane and start every system, one after the other; yields each station when it is done."""
         self.callback(namespace.remove_own)
         folder = self.enter_context(scratch.folder())
+        if self._wires:
+            self.enter_context(self._wires)
         cpus = tuple(sorted(os.sched_getaffinity(0)))
         objects = servers.write_objects(self._form.load, folder)
         calm = Calm(int(self._study.guards.foreign_cpu_share * len(cpus)))
         threads = tuple(softirq_threads())
-        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, threads, calm)
+        self._around = Surroundings(self._study.topology, self._study.guards, folder, objects, cpus, threads, calm, self._wires)
         self.enter_context(self._built)
         yield from self._set_up(self.lanes)
 
     def anew(self, lanes: Collection[LaneCell]) -> None:
-        """Take all lanes down and build these again. A system that did not start before gets another chance."""
+        """Take all lanes down and build these again. A system that did not start before gets another chance.
+
+        None stands where the router's machine went away.
+        """
         self._counted = self._count()
         self.stations.clear()
         self._built.close()
         self.build += 1
-        for _ in self._set_up(lanes):
-            pass
+        try:
+            for _ in self._set_up(lanes):
+                pass
+        except Gone:
+            self.stations.clear()
+            self._built.close()
+
+    @property
+    def away(self) -> str:
+        """Why no lane stands."""
+        far = self._wires.far if self._wires else None
+        return (
+            f"the router's machine {far.host} went away: {far.gone or 'it is not yet what it was'}"
+            if far
+            else "it could not be built"
+        )
+
+    @property
+    def is_split(self) -> bool:
+        return self._wires is not None
+
+    def return_to_router(self) -> None:
+        """Had the router's machine gone away, and can it be reached again? Then all lanes are built anew."""
+        if self._wires and self._wires.revive():
+            self.anew(self.lanes)
+
+    def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
+        """One trial; it fails where the router's machine is away."""
+        if station := self.stations.get(cell.lane.bare):
+            return station.measure(cell, block, order)
+        return Trial(block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=self.away)
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

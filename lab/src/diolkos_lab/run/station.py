@@ -27,6 +27,7 @@ from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.conntrack import empty_conntrack
 from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
 from diolkos_lab.run.far_end import FarEnd
+from diolkos_lab.run.far_host import FarHost, FarSeats, FarWatch, window_of
 from diolkos_lab.run.placement import Seats
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.definition import Datapath
@@ -36,6 +37,7 @@ from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.precedence import go_first
 from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, run_to_end, waited_for
+from diolkos_lab.topology.wires import Wires
 
 PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
@@ -54,6 +56,7 @@ class Surroundings:
     cpus: tuple[int, ...]
     softirq_threads: tuple[int, ...]
     calm: Calm = field(default_factory=Calm)
+    wires: Wires | None = None  # to the router's machine
     fastest: dict[TrialCell, float] = field(default_factory=dict)  # the greatest main figure of its trials
 
     @property
@@ -81,7 +84,7 @@ class Station:
             addresses=plan.PLANS[around.topology.shape],
         )
         self.cell = cell
-        self.lane = Lane(cell.name, shape)
+        self.lane = Lane(cell.name, shape, around.wires)
         self.failure: str | None = None
         self.given_up = False
         self._around = around
@@ -92,14 +95,15 @@ class Station:
         self._far_end: FarEnd | None = None
         self._answers: RightAnswers | None = None
         self._windows: dict[str, Window] = {}
-        self._seats = Seats(self.lane, around.cpus, self._folder)
+        self._far = FarHost(around.wires.far) if around.wires else None
+        self._seats = FarSeats(around.cpus) if self._far else Seats(self.lane, around.cpus, self._folder)
         self._failed_starts = 0
         self._serial = 0
 
     def __enter__(self) -> "Station":
         self.lane.__enter__()
         try:
-            self._windows = {role: Window(self.lane.namespace(role)) for role in self.lane.roles}
+            self._windows = {role: window_of(self.lane.at(role), self.lane.namespace(role)) for role in self.lane.roles}
             self._far_end = FarEnd(self.cell.name, self.lane, self._windows["server"], self._folder, self._around.load_cpu)
             self._far_end.start(self._loads, self._around.objects, self._system.records)
             if any(registry.LOADS[load.name].counted_by == "authority" for load in self._loads):
@@ -129,6 +133,8 @@ class Station:
 
     def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
         """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
+        if self._far:  # the sink cannot stand on another machine
+            return None
         first = self.lane.namespace(self.lane.roles[1])
         version = 6 if family == "ipv6" else 4
         target = self.lane.shape.addresses.server(version)
@@ -214,6 +220,7 @@ class Station:
         servers_before = self._servers_cpu_s()
         net_before = self._read_windows()
         own_before = self._own_cpu_s()
+        router = FarWatch(self._far, self._system_cpu_s)
         before = HostCounters.read()
         client = Process(
             self.lane.namespace("client"),
@@ -222,33 +229,32 @@ class Station:
             self._folder / "client-errors",
             cpu=load_cpu,
         )
-        if load.counted_by == "sink":
-            with contextlib.suppress(OSError):  # it has ended already, and will say why
-                go_first(client.pid)
         try:
+            with contextlib.suppress(OSError):  # it has ended already, and will say why
+                if load.counted_by == "sink":
+                    go_first(client.pid)
             still_s = self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
         after = HostCounters.read()
+        router.end()
         own = self._own_cpu_s() - own_before + client.usage_s
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
         system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
         servers_s = self._servers_cpu_s() - servers_before
-        text = output.read_text(errors="replace")
-        if client.exit_status and not text.strip() and not load.ended_by_time:
-            words = " ".join(client.last_words())
-            raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {words}")
-        reading = load.read(text, cell.load)
+        reading = load.read(_printed(client, ended_by_time=load.ended_by_time), cell.load)
         self._around.fastest[cell] = max(aim.fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
         if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
         evidence = self._evidence(cell, reading, before, after, own, system_s, changes, still_s)
+        distrust = guards.judge(evidence, self._around.guards, self._around.topology)
+        distrust += router.objections(evidence, self._around.guards)
         used = Used(
             client=client.usage_s,
             system=system_s,
             threads=threads_s,
-            all=evidence.busy_s,
+            all=evidence.busy_s + router.busy_s,
             elapsed=evidence.elapsed_s,
             socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
             server=servers_s,
@@ -259,7 +265,7 @@ class Station:
             costs["slow_share"] = slow
         if guards.limited_by_authority(evidence, self._around.guards):
             reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
-        return reading, guards.judge(evidence, self._around.guards, self._around.topology), costs
+        return reading, distrust, costs
 
     def _seat(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
         """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
@@ -361,7 +367,7 @@ class Station:
         return {role: window.read() for role, window in self._windows.items()}
 
     def _system_cpu_s(self) -> float:
-        return sum(cpu_time_s(process.pid) for process in self._system.processes)
+        return sum(process.cpu_s() for process in self._system.processes)
 
     def _servers_cpu_s(self) -> float:
         assert self._far_end
@@ -375,7 +381,8 @@ class Station:
         assert self._far_end
         threads = [*self._around.softirq_threads, *self._seats.threads, *self._seats.sink_threads]
         pids = [*(process.pid for process in self._far_end.processes), *threads]
-        return time.process_time() + self._system_cpu_s() + sum(cpu_time_s(pid) for pid in pids)
+        system_s = 0.0 if self._far and self._far.has_own_cpus else self._system_cpu_s()
+        return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
 
     def _authority_rate(self, load: AnyLoad) -> float | None:
         """Asked for once, when the first load needs it."""
@@ -383,3 +390,11 @@ class Station:
             return None
         assert self._far_end
         return self._far_end.authority_rate()
+
+
+def _printed(client: Process, *, ended_by_time: bool) -> str:
+    """What the load says. Raises LoadFault where it failed and says nothing."""
+    text = client.output.read_text(errors="replace")
+    if client.exit_status and not text.strip() and not ended_by_time:
+        raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
+    return text

@@ -6,7 +6,6 @@ Stages: fill in → configure → prepare → start → ready → TUN device wit
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +15,10 @@ from pyroute2.netlink.exceptions import NetlinkError
 from diolkos_lab.faults import Fault
 from diolkos_lab.sut.definition import Datapath, fill
 from diolkos_lab.sut.factors import Command
-from diolkos_lab.sut.lookup import CLONE, Found, program
+from diolkos_lab.sut.lookup import CLONE, Found
 from diolkos_lab.topology import addresses as plan
-from diolkos_lab.topology import namespace
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
-from diolkos_lab.topology.process import Process, first_to_end, run_to_end, wait_for_text
+from diolkos_lab.topology.process import Process, first_to_end, wait_for_text
 
 READY_S = 10.0
 LAST_WORDS = 5
@@ -50,11 +48,11 @@ class RunningProgram:
         self.datapath = datapath
         self.lane = lane
         self.place = lane.namespace(datapath.place)
+        self._at = lane.at(datapath.place)
         self.process: Process | None = None
         self._name = found.system.system
-        self._folder = folder
+        self._folder = folder = self._at.folder(folder)
         self._log = folder / "log"
-        folder.mkdir(parents=True, exist_ok=True)
         self._values = {
             "binary": str(found.binary),
             "config": str(folder / "config"),
@@ -75,24 +73,22 @@ class RunningProgram:
             "server6": str(lane.shape.addresses.server(6)),
             "bound": str(plan.BOUND),
             "mtu": str(lane.shape.mtu),
-            "cores": str(len(os.sched_getaffinity(0))),
+            "cores": str(len(self._at.cpus)),
             "programs": str(CLONE / "bpf" / (found.system.programs or "")),
-            "headers": f"/usr/include/{os.uname().machine}-linux-gnu",
+            "headers": f"/usr/include/{self._at.machine}-linux-gnu",
             "rule_list": str(folder / "rule-list"),
             **names,
         }
         if rules is not None:
-            (folder / "rule-list").write_text(rules)
+            self._at.write(folder / "rule-list", rules)
 
     def start(self) -> None:
         """Returns when it says that it is ready and its device leads where it should. Raises SutFault or OSError."""
         path = self.datapath
         if path.config:
-            (self._folder / "config").write_text(fill(path.config, self._values).lstrip())
+            self._at.write(self._folder / "config", fill(path.config, self._values).lstrip())
         if path.forwarding:
-            with namespace.entered(self.place):
-                Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-                Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
+            self._at.settings(self.place, {"ipv4/ip_forward": 1, "ipv6/conf/all/forwarding": 1})
         if path.xdp:
             self.lane.poll_around(path.place)
         for command in path.prepare:
@@ -100,11 +96,11 @@ class RunningProgram:
         if path.nftables:
             # `nft -f` rather than netlink messages: one file is one transaction, and it reads like the manual.
             rules = self._folder / "rules.nft"
-            rules.write_text(fill(path.nftables, self._values))
+            self._at.write(rules, fill(path.nftables, self._values))
             self._run([str(self._nft()), "-f", str(rules)])
         if path.command:
-            self._log.write_bytes(b"")
-            self.process = Process(self.place, [fill(word, self._values) for word in path.command], self._log, self._log)
+            self._at.write(self._log, "")
+            self.process = self._at.start(self.place, [fill(word, self._values) for word in path.command], self._log)
             if path.ready and not wait_for_text(self.process, path.ready, READY_S):
                 self.check_alive()
                 raise SutFault(f"{self._name} did not say that it is ready within {READY_S:g} s", self.last_words())
@@ -128,8 +124,8 @@ class RunningProgram:
         if not self.found.system.counters or self.process is None:
             return {}
         command = [fill(word, self._values) for word in self.found.system.counters]
-        with contextlib.suppress(OSError, TimeoutError, ValueError, KeyError, TypeError):
-            status, text = run_to_end(self.place, command, self._folder / "counters", patience_s=2.0)
+        with contextlib.suppress(Fault, OSError, ValueError, KeyError, TypeError):
+            status, text = self._at.run_to_end(self.place, command, self._folder / "counters", patience_s=2.0)
             if status == 0:
                 return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}
         return {}
@@ -138,7 +134,7 @@ class RunningProgram:
         """What a short command prints where the program runs. Raises SutFault when it fails or takes longer than that."""
         filled = [fill(word, self._values) for word in command]
         try:
-            status, text = run_to_end(self.place, filled, self._folder / "answer", patience_s)
+            status, text = self._at.run_to_end(self.place, filled, self._folder / "answer", patience_s)
         except OSError as error:  # TimeoutError among them
             raise SutFault(f"`{' '.join(filled)}` did not work: {error}", self.last_words()) from error
         if status:
@@ -148,28 +144,25 @@ class RunningProgram:
     def last_words(self) -> list[str]:
         if self.process:
             return self.process.last_words(LAST_WORDS)
-        if not self._log.exists():
-            return []
-        lines = self._log.read_text(errors="replace").splitlines()
+        lines = self._at.read(self._log).splitlines()
         return [line.strip() for line in lines if line.strip()][-LAST_WORDS:]
 
     def _nft(self) -> Path:
         """The system's own program when it is nft, else that of the host."""
-        nft = self.found.binary if self.found.system.binary == "nft" else program("nft", None, None)
+        nft = self.found.binary if self.found.system.binary == "nft" else self._at.program("nft")
         if nft is None:
             raise SutFault(f"{self._name} needs nft, which is not on this host: apt-get install nftables", self.last_words())
         return nft
 
     def _run(self, command: list[str]) -> None:
-        self._log.touch()
-        status, text = run_to_end(self.place, command, self._log)
+        status, text = self._at.run_to_end(self.place, command, self._log)
         if status:
             raise SutFault(f"`{' '.join(command)}` ended with exit code {status}", text.strip().splitlines()[-LAST_WORDS:])
 
     def _set_up(self, device: str) -> None:
         """What the system's manual asks the operator to do: the device up, its address, and routes into it."""
         deadline = time.monotonic() + READY_S
-        with namespace.netlink(self.place) as route:
+        with self._at.netlink(self.place) as route:
             while not (found := route.link_lookup(ifname=device)):
                 self.check_alive()
                 if time.monotonic() > deadline:

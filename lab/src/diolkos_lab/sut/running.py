@@ -44,6 +44,7 @@ class RunningSystem:
         self.lane = lane
         self.datapath: Datapath = found.system.datapath[subject.datapath].at(levels)
         self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)  # its programs' own folders may be on another machine
         names = {**self._names(), **{name: str(level) for name, level in levels.items()}}
         self.programs = tuple(
             RunningProgram(found, datapath, lane, folder / datapath.place, names, self._rules(datapath, levels))

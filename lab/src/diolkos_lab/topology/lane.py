@@ -8,16 +8,16 @@ another. A lane that is not measured sleeps and costs nothing.
 Stages: namespaces → settings → links → addresses → routes → offloads.
 """
 
-import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
-from pathlib import Path
-
-from pyroute2.ethtool import Ethtool
+from typing import Any
 
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
+from diolkos_lab.topology.place import HERE, Place
+from diolkos_lab.topology.wires import Joint, Wires
 
 IPV6_HEADER_MINUS_IPV4 = 20
 
@@ -39,13 +39,16 @@ class Shape:
 class Lane:
     """Namespaces and links of one system. Use as a context manager: leaving it removes everything."""
 
-    def __init__(self, name: str, shape: Shape) -> None:
+    def __init__(self, name: str, shape: Shape, wires: Wires | None = None) -> None:
+        """With `wires`, what is between the ends is on another machine."""
         self.name = name
         self.shape = shape
         self._polling: set[tuple[str, str]] = set()
+        self._wires = wires
+        self._between: Place = wires.far if wires else HERE
+        self._joints: list[list[Joint]] = []
         self.roles = ("client", "translator", "router", "server") if shape.hops == 2 else ("client", "router", "server")
-        owner = namespace.Owner.me()
-        self._namespaces = {role: namespace.full_name(owner, name, role) for role in self.roles}
+        self._namespaces = {role: namespace.full_name(self.at(role).owner, name, role) for role in self.roles}
 
     def __enter__(self) -> "Lane":
         try:
@@ -62,6 +65,15 @@ class Lane:
         """Name of the namespace of `client`, `translator` (2 hops only), `router` or `server`."""
         return self._namespaces[role]
 
+    def at(self, role: str) -> Place:
+        """The machine that has the role's namespace."""
+        return self._between if role in ("translator", "router") else HERE
+
+    @property
+    def is_split(self) -> bool:
+        """Does it cross two machines?"""
+        return self._between is not HERE
+
     def client_address(self, version: int) -> IPv4Address | IPv6Address:
         """The client's own address, IPv4 (which an IPv6-only access of one hop does not have) or IPv6."""
         at = self.shape.addresses
@@ -72,17 +84,18 @@ class Lane:
         return (at.a4 if self.shape.hops == 1 else at.b4)[0].ip
 
     def remove(self) -> None:
-        namespace.remove(list(self._namespaces.values()))
+        for place in dict.fromkeys((self._between, HERE)):
+            place.remove([name for role, name in self._namespaces.items() if self.at(role) is place])
 
     def default_route(self, role: str, device: str, mtu: int) -> None:
         """IPv4 default route into a translator's device, with an MTU that no packet outgrows when it becomes IPv6."""
-        with namespace.netlink(self.namespace(role)) as route:
+        with self._netlink(role) as route:
             index = route.link_lookup(ifname=device)[0]
             route.route("replace", dst="0.0.0.0/0", oif=index, metrics={"mtu": mtu})
 
     def _build(self) -> None:
         for role in self.roles:
-            namespace.create(self._namespaces[role])
+            self.at(role).create(self._namespaces[role])
             self._settings(role)
         near = "client"
         if self.shape.hops == 2:
@@ -108,15 +121,12 @@ class Lane:
 
     def features(self, role: str, device: str) -> dict[str, bool]:
         """The device's offloads as `ethtool -k` lists them: name to on or off."""
-        with namespace.entered(self._namespaces[role]), contextlib.closing(Ethtool()) as ethtool:
-            return {name: feature.enable for name, feature in ethtool.get_features(device).features.items()}
+        return self.at(role).features(self._namespaces[role], device)
 
     def poll(self, role: str, device: str, *, on: bool) -> None:
         """Let a device poll, by generic receive offload (GRO). One that has to poll for the system under test goes on."""
-        with namespace.entered(self._namespaces[role]), contextlib.closing(Ethtool()) as ethtool:
-            features = ethtool.get_features(device)
-            features.features["rx-gro"].enable = on or (role, device) in self._polling
-            ethtool.set_features(device, features)
+        polls = on or (role, device) in self._polling
+        self.at(role).set_features(self._namespaces[role], device, {"rx-gro": polls})
 
     def poll_around(self, role: str) -> None:
         """Let the other ends of the links of `role` poll from now on, so that its frames of XDP enter them."""
@@ -147,14 +157,17 @@ class Lane:
             "ipv4/tcp_wmem": "4096 16384 4194304",
             "ipv4/tcp_notsent_lowat": 131072,
         }
-        with namespace.netlink(self._namespaces[role]) as route:
-            for key, value in settings.items():
-                Path("/proc/sys/net", key).write_text(str(value))
+        self.at(role).settings(self._namespaces[role], settings)
+        with self._netlink(role) as route:
             route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
 
     def _link(self, near: str, far: str, near_device: str, far_device: str) -> None:
-        """A veth pair, created inside the namespaces: no device of it ever appears on the host."""
-        with namespace.netlink(self._namespaces[near]) as route:
+        """A veth pair, created inside the namespaces: no device of it ever appears on the host. Or a cable."""
+        if self._wires and self.at(near) is not self.at(far):
+            ends, names = ((near, near_device), (far, far_device)), (self._namespaces[near], self._namespaces[far])
+            self._joints.append(self._wires.join(self.name, *ends, names, self.shape.mtu))
+            return
+        with self._netlink(near) as route:
             route.link(
                 "add",
                 ifname=near_device,
@@ -179,12 +192,19 @@ class Lane:
             assign["client", plan.UPLINK] = [at.b6[0], at.b4[0] if dual else plan.CLAT4_PEER]
             assign["translator", plan.DOWNLINK] = [at.b6[1], at.b4[1] if dual else plan.CLAT4]
         for (role, device), interfaces in assign.items():
-            with namespace.netlink(self._namespaces[role]) as route:
+            with self._netlink(role) as route:
                 index = route.link_lookup(ifname=device)[0]
                 for interface in interfaces:
                     address, _, length = str(interface).partition("/")
                     route.addr("add", index=index, address=address, prefixlen=int(length))
                 route.link("set", index=index, state="up")
+        for joints in self._joints:
+            for mine, other in (joints, joints[::-1]):
+                with self._netlink(mine.role) as route:
+                    index = route.link_lookup(ifname=mine.device)[0]
+                    for interface in assign[other.role, other.device]:
+                        neighbour = str(interface).partition("/")[0]
+                        route.neigh("add", dst=neighbour, lladdr=other.address, ifindex=index, state="permanent")
 
     def _routes(self, near: str) -> None:
         at = self.shape.addresses
@@ -217,7 +237,7 @@ class Lane:
                 {"dst": "0.0.0.0/0", **gateway4},
             ]
         for role, wanted in routes.items():
-            with namespace.netlink(self._namespaces[role]) as route:
+            with self._netlink(role) as route:
                 for entry in wanted:
                     route.route("add", **entry)
 
@@ -230,9 +250,9 @@ class Lane:
 
     def _switch_offloads_off(self, role: str, device: str) -> None:
         """No super-packets: every segment crosses the lane as a packet of its own. Checksum offload stays."""
-        with namespace.entered(self._namespaces[role]), contextlib.closing(Ethtool()) as ethtool:
-            features = ethtool.get_features(device)
-            for name, feature in features.features.items():
-                if feature.available and (name.endswith("-segmentation") or name == "rx-gro"):
-                    feature.enable = False
-            ethtool.set_features(device, features)
+        place, where = self.at(role), self._namespaces[role]
+        many = [name for name in place.features(where, device) if name.endswith("-segmentation") or name == "rx-gro"]
+        place.set_features(where, device, dict.fromkeys(many, False))
+
+    def _netlink(self, role: str) -> AbstractContextManager[Any]:
+        return self.at(role).netlink(self._namespaces[role])

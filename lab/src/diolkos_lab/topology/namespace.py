@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pyroute2 import IPRoute, netns
 
+from diolkos_lab.topology.far import keeping
+
 DIRECTORY = Path("/run/netns")
 PREFIX = "dklab"
 SELF = "/proc/thread-self/ns/net"
@@ -121,6 +123,8 @@ def remove(names: list[str], patience_s: float = 3.0) -> list[int]:
         time.sleep(0.02)
     for name in names:
         if (DIRECTORY / name).exists():
+            if name.endswith(f"-{keeping.NICS}-{keeping.NICS}"):
+                keeping.give_back(name)
             netns.remove(name)
     return sorted(killed)
 

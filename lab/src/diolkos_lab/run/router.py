@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`--router`: what of a study can be measured over two machines, and the way to the other one.
+
+Stages: file of NICs → connection → systems over there → the study without what two machines cannot have.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from diolkos_lab.experiment import document
+from diolkos_lab.experiment.definition import Form, Study, Subject
+from diolkos_lab.experiment.loads import LoadName
+from diolkos_lab.experiment.nics import Nics
+from diolkos_lab.experiment.varied import Varied
+from diolkos_lab.faults import MissingFault, UsageFault
+from diolkos_lab.sut import lookup, lookup_far
+from diolkos_lab.sut.definition import System
+from diolkos_lab.sut.factors import PLACE
+from diolkos_lab.sut.lookup import Found, Missing, tool
+from diolkos_lab.topology.far.place import There
+from diolkos_lab.topology.leftovers import Removed
+from diolkos_lab.topology.wires import Wires
+
+# The others need more of the router's machine than lanes have: sessions that are counted there, or its resolver.
+LOADS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "udp", "ping", "ping-under-load", "pps")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line says of the other machine."""
+
+    host: str
+    nics: Path
+
+    def connect(self) -> Wires:
+        """Raises UsageFault or MissingFault with one sentence where that machine cannot play the router."""
+        nics = document.read(self.nics, Nics)
+        if tool("ip") is None:
+            raise MissingFault("the tool ip is not on this host: apt-get install iproute2")
+        return Wires(nics, lambda: _reach(self.host))
+
+
+def clean(host: str) -> Removed:
+    """Remove what labs that were killed have left on that machine."""
+    with contextlib.closing(_reach(host)) as there:
+        found = there.clean()
+        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], found["processes"], [])
+
+
+def _reach(host: str) -> There:
+    ssh = tool("ssh")
+    if ssh is None:
+        raise MissingFault("the tool ssh is not on this host: apt-get install openssh-client")
+    return There(host, ssh)
+
+
+def wanted(host: str | None, nics: Path | None) -> Wanted | None:
+    if host is None and nics is None:
+        return None
+    if host is None or nics is None:
+        lacking = "--router USER@HOST" if host is None else "--nics FILE, a file that names the NICs of both machines"
+        raise UsageFault(f"{'--nics' if host is None else '--router'} needs {lacking}")
+    return Wanted(host, nics)
+
+
+def find(system: System, given: Mapping[str, str], wires: Wires | None, datapaths: Sequence[str]) -> Found | Missing:
+    """Look over there, or here without wires. `datapaths` are those of the study; where none can be measured, the system is
+    missing."""
+    if wires is None:
+        return lookup.find(system, given)
+    obstacles = [lookup_far.obstacle(system, name) for name in datapaths]
+    if obstacles and all(obstacles):
+        return Missing(system, str(obstacles[0]), "measure it on one machine, without --router")
+    return lookup_far.find(system, given, wires.far)
+
+
+def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) -> tuple[Study, Form, list[dict[str, str]]]:
+    """The study with what two machines can have, and what was left out with its reason."""
+    left_out: list[dict[str, str]] = []
+    subjects: list[Subject] = []
+    for subject in study.system:
+        if subject.system not in systems:
+            subjects.append(subject)
+            continue
+        between, reasons = _between(subject, systems[subject.system].system)
+        subjects += [between] if between else []
+        left_out += [each for what, reason in reasons if (each := {"what": what, "reason": reason}) not in left_out]
+    varied = form.vary.levels
+    left_out += [{"what": name, "reason": "settings of the router's machine are not varied"} for name in varied]
+    loads = []
+    for load in form.load:
+        if load.name not in LOADS:
+            left_out.append({"what": load.name, "reason": "this load is made on one machine only"})
+            continue
+        if "off" in load.offloads:
+            left_out.append({"what": f"{load.name}, offloads off", "reason": "the NICs merge packets for all lanes alike"})
+        if "on" in load.offloads:
+            loads.append(load.model_copy(update={"offloads": ("on",)}))
+    if not loads:
+        raise UsageFault(f"--router: no load of the study {study.name} can cross two machines; there are {', '.join(LOADS)}")
+    keys = {subject.key for subject in subjects}
+    kept = {None, *(f"{subject.system}/{subject.datapath}" for subject in subjects)}
+    made = {load.name for load in loads}
+    claims = [
+        claim
+        for claim in study.claim
+        if {f"{claim.system}/{claim.datapath}", claim.against} <= kept
+        and made.issuperset(claim.loads)
+        and "off" not in (claim.where.get("offloads"), claim.against_where.get("offloads"))
+        and varied.keys().isdisjoint({*claim.where, *claim.against_where})
+    ]
+    subjects = [subject for subject in subjects if not subject.baseline_key or subject.baseline_key in keys]
+    limited = study.model_copy(update={"system": tuple(subjects), "claim": tuple(claims)})
+    return limited, form.model_copy(update={"load": tuple(loads), "vary": Varied()}), left_out
+
+
+def _between(subject: Subject, system: System) -> tuple[Subject | None, list[tuple[str, str]]]:
+    """What of the subject runs between the ends, and what does not, with its reason."""
+    if PLACE not in subject.factors:
+        reason = lookup_far.obstacle(system, subject.datapath)
+        return (None, [(subject.key, reason)]) if reason else (subject, [])
+    said = {level: lookup_far.obstacle(system, subject.datapath, {PLACE: level}) for level in subject.factors[PLACE]}
+    reasons = [(f"{subject.key}, {PLACE} {level}", reason) for level, reason in said.items() if reason]
+    left = tuple(level for level, reason in said.items() if not reason)
+    return (subject.model_copy(update={"factors": {**subject.factors, PLACE: left}}) if left else None), reasons

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Another machine that plays the router, reached over SSH."""
