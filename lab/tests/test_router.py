@@ -2,6 +2,7 @@
 """`--router`: a study over two machines, the other one played by a namespace with an OpenSSH server."""
 
 import contextlib
+import html
 import json
 import os
 import signal
@@ -52,9 +53,35 @@ system = "nat44"
 datapath = "nftables"
 family = "ipv4"
 
+[[system]]
+system = "natrules"
+datapath = "dnat"
+family = "ipv4"
+factors = {{ backend = ["iptables-legacy", "nft-list"], place = ["client", "router"], rules = 5 }}
+
+[[system]]
+system = "tayga"
+datapath = "inbound"
+family = "ipv4"
+
+[topology]
+empty_conntrack = true
+
+[guards]
+steal_share = 1
+foreign_cpu_share = 1
+
+[form.quick.vary]
+clocksource = ["tsc", "hpet"]
+
 [[form.quick.load]]
 name = "tcp-upload"
 seconds = 1
+
+[[form.quick.load]]
+name = "udp"
+seconds = 1
+rate = 1e6
 
 [[form.quick.load]]
 name = "http"
@@ -97,12 +124,17 @@ def test_a_study_runs_over_two_machines_and_gives_the_nics_back(hosts: TwoHosts)
     assert done.returncode == 0, done.stderr
     trials = _trials(out)
     assert {(trial["system"], trial["load"]) for trial in trials} == {
-        (system, load) for system in ("native", "nat44") for load in ("ping", "tcp-upload")
+        (system, load) for system in ("native", "nat44", "natrules") for load in ("ping", "tcp-upload", "udp")
     }
+    assert {trial["factors"]["place"] for trial in trials if trial["system"] == "natrules"} == {"router"}
     assert [trial["error"] for trial in trials if trial["error"]] == []
     facts = json.loads((out / "host.json").read_text())
     assert facts["router"]["reached_as"] == USER and facts["router"]["kernel"] == os.uname().release
-    assert {entry["what"].partition("/")[0] for entry in facts["left_out"]} <= {"diolkos", "http"}
+    left_out = {entry["what"] for entry in facts["left_out"]}
+    assert {"http", "clocksource", "natrules/dnat/ipv4/1, place client"} <= left_out
+    assert {what.partition("/")[0] for what in left_out} <= {"diolkos", "http", "clocksource", "natrules", "tayga"}
+    page = html.unescape((out / "index.html").read_text())
+    assert f"what is between them on {USER} (" in page and "on one host" not in page
     assert {name: hosts.nics(name) for name in before} == before
     links = {link["ifname"]: link["flags"] for link in json.loads(hosts.ip(hosts.other, "-json", "link"))}
     assert "UP" in links["rcl"] and "UP" not in links["rsr"]

@@ -17,8 +17,7 @@ COARSE_BELOW = 50.0  # µs
 def of_this_run(results: Results, more: str | None) -> list[str]:
     """Limits of the set-up, from the host's facts and from what was measured; `more` is one of the study."""
     found = [
-        f"No network card takes part: all systems ran in network namespaces on {facts.places(results.host)}, joined by veth "
-        "pairs. What a card, its driver or a slow link would change is not in these figures.",
+        _links(results),
         _cpus(results),
         _virtual(results),
         _clock(results),
@@ -39,10 +38,24 @@ def offloads(results: Results) -> set[str]:
     return found | {v for c in results.cells for k, v in c.factors if k == "offloads"}
 
 
+def _links(results: Results) -> str:
+    if router := facts.router(results.host):
+        return (
+            f"What is between client and server was on another machine, {router}. Network cards, their drivers and the links "
+            "between the machines are part of every figure, of the native path's too: a ratio near 1 may be their limit."
+        )
+    return (
+        f"No network card takes part: all systems ran in network namespaces on {facts.places(results.host)}, joined by veth "
+        "pairs. What a card, its driver or a slow link would change is not in these figures."
+    )
+
+
 def _cpus(results: Results) -> str:
     n = facts.cpus(results.host)
     if n is None:
         return "How many CPUs the host has is not recorded."
+    if facts.router(results.host):
+        return f"{count(n, 'CPU')} carried generator and server. What was measured had the CPUs of the router's machine."
     if n <= FEW_CPUS:
         return (
             f"{count(n, 'CPU')} carried load generator, translator and server at once. A translator that needs CPU takes "

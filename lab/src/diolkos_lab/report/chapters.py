@@ -117,6 +117,8 @@ def missing(results: Results) -> Chapter:
     bullets = [f"{listing(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()]
     for entry in results.host.get("skipped") or []:
         bullets.append(f"{str(entry['factor']).capitalize()} {entry['value']}: {entry['reason']}.")
+    for entry in results.host.get("left_out") or []:
+        bullets.append(f"{entry['what']}: {entry['reason']}.")
     return Chapter("missing", "What is missing", list(results.gaps), bullets)
 
 

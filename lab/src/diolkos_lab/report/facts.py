@@ -18,8 +18,17 @@ def find(facts: object, *names: str) -> Any:
             for mapping in mappings:
                 if mapping.get(name) not in (None, "", [], {}):
                     return mapping[name]
-        level = [v for m in mappings for v in m.values()]
+        level = [v for m in mappings for name, v in m.items() if name != "router"]  # those are of another machine
     return None
+
+
+def router(host: dict[str, Any]) -> str | None:
+    """Another machine that was the router: "root@r1 (r1, Xeon Gold, …)"; None where one host was all."""
+    found = host.get("router")
+    if not isinstance(found, dict):
+        return None
+    named = [str(found["hostname"])] if found.get("hostname") else []
+    return f"{found.get('reached_as') or 'a second machine'} ({', '.join([*named, machine(found)])})"
 
 
 def varied(host: dict[str, Any]) -> dict[str, list[str | int]]:
@@ -72,10 +81,12 @@ def counts_instructions(host: dict[str, Any]) -> bool:
 
 def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
-    where = places(host)
     if isinstance(host.get("guest"), dict):
-        where = f"guest, {'emulated' if emulated(host) else 'KVM'}"
-    return f"{where}, {clocksource(host) or 'clock unknown'}"
+        return f"guest, {'emulated' if emulated(host) else 'KVM'}, {clocksource(host) or 'clock unknown'}"
+    if router(host):
+        clocks = dict.fromkeys(clocksource(each) or "clock unknown" for each in (host, host["router"]))
+        return f"two machines, {' and '.join(clocks)}"
+    return f"{places(host)}, {clocksource(host) or 'clock unknown'}"
 
 
 def places(host: dict[str, Any]) -> str:

@@ -52,7 +52,11 @@ def _study(result: Result) -> str:
         where = f"{count(len(merged), 'time')} on {count(len(hosts), 'host')}: {each}"
         what = f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where}."
         return f"{what} {merging.in_words(len(hosts), len(merged))}"
-    return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} on one host, {machine}."
+    where = "on one host,"
+    if router := facts.router(host):
+        machine = f"{machine}, and what is between them on {router}, reached over SSH"
+        where = "over two machines: client and server were on"
+    return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where} {machine}."
 
 
 def _guest(result: Result) -> list[str]:
@@ -94,9 +98,12 @@ def _systems(result: Result) -> list[str]:
             if subject.datapath not in datapaths:
                 datapaths.append(subject.datapath)
     named = [f"{_versioned(system, versions or {})} ({', '.join(datapaths)})" for system, datapaths in paths.items()]
+    joined = "veth pairs"
+    if facts.router(result.host):
+        joined = "macvlan devices on the cables between both machines"
     found = [
-        f"Systems under test: {'; '.join(named) or 'none'}. Each had a path of its own, of network namespaces joined by veth "
-        "pairs, beside the kernel's native forwarding over as many hops."
+        f"Systems under test: {'; '.join(named) or 'none'}. Each had a path of its own, of network namespaces joined by "
+        f"{joined}, beside the kernel's native forwarding over as many hops."
     ]
     missing = {_absent(entry): str(entry.get("reason")) for entry in result.header.get("missing") or []}
     found += [f"{what} was not measured: {reason.rstrip('.')}." for what, reason in missing.items()]

@@ -40,6 +40,8 @@ def obstacle(system: System, name: str, levels: Mapping[str, Level] | None = Non
         return f"it is part of the {end}, not of what is between the ends"
     if any(part.xdp for part in parts):
         return "its frames of XDP do not leave through the macvlan devices that join two machines"
+    if system.datapath[name].is_inbound:
+        return "static bindings from IPv4 to IPv6 are measured on one machine only"
     if system.datapath[name].serves == "names":
         return "resolvers are measured on one machine only"
     return None

@@ -29,7 +29,9 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         (
             "The plateau at .93 Gbit/s on two hosts is the line rate of 1 GbE (1428 of 1538 bytes of each frame), not an "
             "effect of the clocksource.",
-            "There is no link with a rate here: namespaces on one host.",
+            f"The rate of the links to the router on {router} limits this run too."
+            if (router := facts.router(results.host))
+            else "There is no link with a rate here: namespaces on one host.",
         ),
         (
             "The clocksource alone moved all levels by a factor of 5 to 8.",

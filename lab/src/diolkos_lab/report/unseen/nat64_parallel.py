@@ -24,7 +24,8 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         ),
         (
             "From 20 connections on, the load generator used its CPUs fully, so the figures may be its own limit.",
-            f"CPU time is in the tables, and guards look at the host: they distrust {count(distrusted, 'trial')} here."
+            "The CPU of generator, translator and receiver stands beside each rate, and trials with a saturated generator are "
+            f"marked. Guards look at the host: they distrust {count(distrusted, 'trial')} here."
             if used
             else "This run does not tell the CPU time.",
         ),
