@@ -81,12 +81,13 @@ def counts_instructions(host: dict[str, Any]) -> bool:
 
 def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
-    if isinstance(host.get("guest"), dict):
-        return f"guest, {'emulated' if emulated(host) else 'KVM'}, {clocksource(host) or 'clock unknown'}"
     if router(host):
         clocks = dict.fromkeys(clocksource(each) or "clock unknown" for each in (host, host["router"]))
         return f"two machines, {' and '.join(clocks)}"
-    return f"{places(host)}, {clocksource(host) or 'clock unknown'}"
+    where = places(host)
+    if isinstance(host.get("guest"), dict):
+        where = f"guest, {'emulated' if emulated(host) else 'KVM'}"
+    return f"{where}, {clocksource(host) or 'clock unknown'}"
 
 
 def places(host: dict[str, Any]) -> str:
