@@ -8,12 +8,13 @@ import lzma
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from diolkos_lab.faults import Fault, UsageFault
-from diolkos_lab.guest import image, memory_image, package
+from diolkos_lab.guest import image, jool, memory_image, package
 from diolkos_lab.guest.archive import Archive, Unavailable
 from diolkos_lab.guest.machine import Failed, Guest, watched
 
@@ -168,3 +169,32 @@ def test_a_counting_guest_has_all_that_its_program_imports(unpacked: Path, tmp_p
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 5
     assert not list(out.rglob("*.py"))
+
+
+def test_the_cache_may_be_reached_by_an_absolute_link(unpacked: Path, tmp_path: Path) -> None:
+    """Before the host's root is the guest's own, such a link leads nowhere; programs of Jool look beside themselves."""
+    link = tmp_path / "link"
+    link.symlink_to(unpacked / "lib/modules")
+    found = replace(package.in_folder(unpacked), modules=link)
+    busybox = tmp_path / "busybox"
+    busybox.write_text("#!/bin/sh\n")
+    guest = Guest(found, tmp_path, busybox, tmp_path / "guest")
+    guest.prepare("true")
+    assert f"modules={unpacked}/lib/modules\n".encode() in (tmp_path / "guest/initramfs").read_bytes()
+
+
+def test_programs_of_jool_look_beside_themselves(tmp_path: Path) -> None:
+    tools, library, made = tmp_path / "tools/bin", tmp_path / "libc/lib/x86_64-linux-gnu", tmp_path / "made"
+    tools.mkdir(parents=True)
+    library.mkdir(parents=True)
+    for name in jool.SYSTEMS.values():
+        (tools / name).write_text("")
+    loader = library / jool.LOADER
+    loader.write_text('#!/bin/sh\necho "$@"\n')
+    loader.chmod(0o755)
+    made.mkdir()
+    jool._programs(tools.parent, [tmp_path / "libc"], made)
+    moved = made.rename(tmp_path / "moved")
+    said = subprocess.run([moved / "bin/jool", "--version"], check=True, capture_output=True, text=True).stdout
+    assert said.split()[-1] == "--version"
+    assert str(made) not in said

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from diolkos_lab import conduct, report, studies, summary
+from diolkos_lab import conduct, instructions, report, studies, summary
 from diolkos_lab.faults import Fault, UsageFault
+from diolkos_lab.guest import conduct as guests
 from diolkos_lab.guest import count, package, preparing, terminal, timing
 from diolkos_lab.guest.archive import Archive
 from diolkos_lab.guest.counting import RESULT
 from diolkos_lab.guest.machine import Ended
+from diolkos_lab.run.router import Wanted
 from diolkos_lab.samples import folder
 
 PATHS = {"native_kernel_ipv6_1-off": (10_000, 9_000), "diolkos_tun_ipv4_1-off": (40_000, 41_000)}
@@ -151,3 +153,46 @@ def test_a_fault_of_the_guest_is_one_of_the_host(tmp_path: Path, monkeypatch: py
         timing.measure(prepared(tmp_path / "out"), conduct.Order("clat", True), said.append)
     assert found.value.exit_code == 3
     assert "warm-up" in said
+
+
+def test_the_guest_is_told_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name."""
+    told: list[dict[str, Any]] = []
+
+    def guest(*_: object) -> Iterator[str]:
+        (order,) = tmp_path.glob("guests/*/results/order.json")
+        told.append(json.loads(order.read_text()))
+        yield from ()
+
+    monkeypatch.setattr(timing, "watched", guest)
+    monkeypatch.setattr(timing.Guest, "prepare", lambda guest, _: guest.results.mkdir(parents=True))
+    monkeypatch.setattr(timing, "busybox", lambda _: tmp_path)
+    monkeypatch.setattr(timing, "ways", lambda: ["TCG"])
+    monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
+    order = conduct.Order("throughput", False, form="intervals")
+    timing.measure(prepared(tmp_path / "out", "throughput"), order, lambda _: None)
+    assert told[0]["form"] == "intervals"
+
+
+def test_levels_of_factors_are_counted_apart() -> None:
+    study = count.counted(studies.load("nat-rules").of_form("quick"), "quick")
+    assert any(len(subject.factors) for subject in study.system)
+    row = {"metric": "instructions", "load": "tcp-upload", "family": "ipv6", "hops": 1, "min": 1, "max": 1, "kernel": "6.1"}
+    native = {**row, "system": "native", "datapath": "kernel", "baseline": None, "median": 100}
+    path = {**row, "system": "natrules", "datapath": "nat66", "baseline": "native/kernel/ipv6/1"}
+    rows = [native, {**path, "median": 150, "levels": {"rules": 1}}, {**path, "median": 250, "levels": {"rules": 100}}]
+    assert [entry["up_over_native"] for entry in instructions.entries(rows)] == [None, 50, 150]
+    other = [{**each, "kernel": "6.12", "median": each["median"] * 2} for each in rows]
+    assert [entry["up_over_native"] for entry in instructions.entries([*rows, *other])] == [None, 50, 150, None, 100, 300]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"resume": Path("r")}, "--resume r: a run in a guest cannot be gone on with"),
+        ({"router": Wanted("root@r", Path("nics"))}, "--router: a guest has no other machine"),
+    ],
+)
+def test_what_a_guest_cannot_do_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageFault, match=said):
+        guests.run(conduct.Order("clat", True, **options), "6.1", counting=False, say=lambda _: None)
