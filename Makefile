@@ -18,7 +18,7 @@ RUFF_REST := --config lab/pyproject.toml .ci proofs vectors $(wildcard tests)
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 # End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh tests/kernels/init.sh
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20

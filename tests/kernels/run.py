@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Every check on other kernels, each in a guest: `make kernels`.
 
-    package ─► guest ─► checks (inside.py)          of each kernel, one after the other
+    package ─► guest (both of the lab) ─► checks (inside.py)          of each kernel, one after the other
 
 A kernel that this machine's distribution does not have is skipped, and that is said; give it as a folder. Exit code 1:
 a check failed. 3: no kernel could be run.
@@ -18,11 +18,14 @@ import sys
 import time
 from pathlib import Path
 
-from guest import Failed, Guest
-from package import Unavailable, from_distribution, in_folder, newest, unpacked
+from diolkos_lab.guest.archive import Archive, Unavailable
+from diolkos_lab.guest.image import busybox
+from diolkos_lab.guest.machine import Failed, Guest
+from diolkos_lab.guest.package import from_distribution, in_folder
 
 CLONE = Path(__file__).resolve().parents[2]
 CACHE = CLONE / "target/kernels"
+PACKAGES = Archive(CACHE / "packages")
 # Lines of a failed part that are shown.
 SHOWN = 60
 # Packets of the law, a third of them between nodes that have met before: with fewer, too many are new.
@@ -53,12 +56,12 @@ def main() -> int:
     told = {"law_cases": wanted.law_cases, "parts": wanted.part, **test_programs()}
     ran, failed = 0, []
     for name, find in [
-        *((version, lambda version=version: from_distribution(version, CACHE / "packages")) for version in wanted.kernels),
+        *((version, lambda version=version: from_distribution(version, PACKAGES)) for version in wanted.kernels),
         *((str(folder), lambda folder=folder: in_folder(folder.absolute())) for folder in wanted.folder),
     ]:
         try:
             kernel = find()
-            guest = Guest(kernel, CLONE, busybox(), CACHE / kernel.release)
+            guest = Guest(kernel, CLONE, busybox(PACKAGES), CACHE / kernel.release)
         except Unavailable as why:
             print(f"skip Linux {name}: {why}", flush=True)
             continue
@@ -97,12 +100,6 @@ def passes(guest: Guest, told: dict, limit: float) -> bool:
         f"== Linux {guest.kernel.release}: {'failed' if failed else 'passed'} in {time.monotonic() - start:.0f} s", flush=True
     )
     return not failed
-
-
-def busybox() -> Path:
-    """The first programs of a guest, in one file without libraries."""
-    name = "busybox-static"
-    return unpacked(name, newest([name])[1], CACHE / "packages") / "bin/busybox"
 
 
 def test_programs() -> dict[str, str]:

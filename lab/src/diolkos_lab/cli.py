@@ -39,6 +39,9 @@ Paths = Annotated[
         autocompletion=completion.program,
     ),
 ]
+STUDY = typer.Argument(
+    metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
+)
 ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")]
 FormOption = Annotated[
@@ -64,12 +67,7 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
 
 @app.command()
 def run(
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
-        ),
-    ] = None,
+    study: Annotated[str | None, STUDY] = None,
     quick: Quick = False,
     form: FormOption = None,
     only: Only = None,
@@ -87,6 +85,16 @@ def run(
             autocompletion=completion.result,
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PACKAGE|PATH",
+            help="Run it in a guest with this kernel: a version (6.1), a package, a .deb file, or a folder.",
+        ),
+    ] = None,
+    count_instructions: Annotated[
+        bool, typer.Option("--count-instructions", help="With --kernel: count instructions per packet instead of time.")
+    ] = False,
     router: Annotated[
         str | None, typer.Option(metavar="USER@HOST", help="Machine that has what is between client and server, over SSH.")
     ] = None,
@@ -94,6 +102,7 @@ def run(
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import conduct, resuming, screen
+    from diolkos_lab.guest import terminal
     from diolkos_lab.run.router import wanted
 
     if not (study or resume):
@@ -102,23 +111,23 @@ def run(
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
     systems, programs, machine = tuple(only or ()), _paths(diolkos, path), wanted(router, nics)
     order = conduct.Order(study or "", quick, systems, out, seed, programs, _form(quick, form), resume, machine)
-    with screen.Screen(console) as witness:
-        if resume and not (study and resuming.is_free(resume)):
-            result, summary = resuming.go_on(order, witness, lambda text: console.print(text, soft_wrap=True, markup=False))
-        else:
-            result, summary = conduct.run(replace(order, out=resume or out), witness)
-    screen.results(console, summary)
+    if kernel or count_instructions:
+        from diolkos_lab.guest import conduct as guests
+
+        result, summary = guests.run(order, kernel, count_instructions, _say)
+    else:
+        with screen.Screen(console) as witness:
+            if resume and not (study and resuming.is_free(resume)):
+                result, summary = resuming.go_on(order, witness, _say)
+            else:
+                result, summary = conduct.run(replace(order, out=resume or out), witness)
+    terminal.results(console, result, summary)
     _say_report(result.folder)
 
 
 @app.command()
 def plan(
-    study: Annotated[
-        str,
-        typer.Argument(
-            metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
-        ),
-    ],
+    study: Annotated[str, STUDY],
     quick: Quick = False,
     form: FormOption = None,
     only: Only = None,
@@ -155,12 +164,14 @@ def merge(
     ] = None,
 ) -> None:
     """Put runs of one study together, from several hosts or one, and evaluate them as a whole."""
-    from diolkos_lab import merging, screen, summary
+    from diolkos_lab import merging, summary
+    from diolkos_lab.guest import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     for said in merging.merge(folders, out, by):
-        console.print(said, soft_wrap=True, markup=False)
-    screen.results(console, summary.write(samples_folder.read(out)))
+        _say(said)
+    result = samples_folder.read(out)
+    terminal.results(console, result, summary.write(result))
     _say_report(out)
 
 
@@ -187,13 +198,14 @@ def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> No
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
-    from diolkos_lab import screen, summary
+    from diolkos_lab import summary
+    from diolkos_lab.guest import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     result = samples_folder.read(folder)
     if not result.trials:
         raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
-    screen.results(console, summary.write(result))
+    terminal.results(console, result, summary.write(result))
     _say_report(folder)
 
 
@@ -332,6 +344,10 @@ def _say_report(folder: Path) -> None:
     from diolkos_lab import report as page
 
     console.print(f"Report: {printable(str(page.write(folder)))}", soft_wrap=True, markup=False)
+
+
+def _say(text: str) -> None:
+    console.print(printable(text), soft_wrap=True, markup=False)
 
 
 def _form(quick: bool, form: str | None) -> str | None:

@@ -52,6 +52,8 @@ class Order:
     form: FormName | None = None  # by name; without it `quick` says which
     resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
     router: Wanted | None = None  # another machine, which has what is between the ends
+    facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
+    reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
 
     @property
     def form_name(self) -> FormName:
@@ -70,14 +72,20 @@ class Witness(Protocol):
 
 def run(order: Order, witness: Witness) -> tuple[folder.Result, dict[str, Any]]:
     """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
+    result = folder.read(measure(order, witness))
+    return result, summary.write(result)
+
+
+def measure(order: Order, witness: Witness) -> Path:
+    """The same without its evaluation. Returns the result folder."""
     if order.router:
         require_root()
         with contextlib.closing(order.router.connect()) as wires:
-            return _run(order, witness, wires)
-    return _run(order, witness, None)
+            return _measure(order, witness, wires)
+    return _measure(order, witness, None)
 
 
-def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Result, dict[str, Any]]:
+def _measure(order: Order, witness: Witness, wires: Wires | None) -> Path:
     study = studies.load(order.study)
     form = chosen_form(study, order)
     study = study.of_form(order.form_name)
@@ -102,7 +110,7 @@ def _run(order: Order, witness: Witness, wires: Wires | None) -> tuple[folder.Re
         "missing": _missing_rows(study, missing),
     }
     writer = folder.Writer(out, study, resolved(found | resolvers, place), header)
-    facts = host.facts() | _facts_of_run(found | resolvers, seed, order)
+    facts = host.facts() | _facts_of_run(found | resolvers, seed, order) | dict(order.facts)
     if wires:
         facts |= {"router": host_far.facts(wires.far), "nics": wires.nics.model_dump(), "left_out": left_out}
     return carry_out(Planned(study, form, found, missing, seed, resolvers, wires=wires), writer, facts, witness)
@@ -126,10 +134,8 @@ class Planned:
         return Session(*named, conditions, self.kept, self.wires)
 
 
-def carry_out(
-    planned: Planned, writer: folder.Writer, facts: dict[str, Any], witness: Witness
-) -> tuple[folder.Result, dict[str, Any]]:
-    """From the lanes to the summary. Leaves nothing on the host, however it ends."""
+def carry_out(planned: Planned, writer: folder.Writer, facts: dict[str, Any], witness: Witness) -> Path:
+    """From the lanes to the last trial. Returns the result folder. Leaves nothing on the host, however it ends."""
     begun, out = time.monotonic(), writer.folder
     part = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "next_block": planned.kept.next_block}
     facts |= {"parts": [*facts.get("parts", []), part], "complete": False}
@@ -172,8 +178,7 @@ def carry_out(
             raise
         finally:
             writer.host(facts | {"duration_s": round(planned.kept.seconds + time.monotonic() - begun, 1)})
-    result = folder.read(out)
-    return result, summary.write(result)
+    return out
 
 
 @contextlib.contextmanager
@@ -201,6 +206,27 @@ def chosen_form(study: Study, order: Order) -> Form:
 def choose(study: Study, order: Order, wires: Wires | None = None) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
     """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
     systems = definition.load_all()
+    require_names(study, order, systems)
+    found: dict[str, lookup.Found] = {}
+    missing: list[lookup.Missing] = []
+    for name in dict.fromkeys(subject.system for subject in study.system):
+        if order.only and name not in (*order.only, NATIVE):
+            continue
+        datapaths = [subject.datapath for subject in study.system if subject.system == name]
+        looked = router.find(systems[name], order.paths, wires, datapaths)
+        if isinstance(looked, lookup.Missing) and name in order.reasons:
+            looked = lookup.Missing(looked.system, order.reasons[name], looked.how)
+        if isinstance(looked, lookup.Found):
+            found[name] = looked
+        elif name in order.only:
+            raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
+        else:
+            missing.append(looked)
+    return found, missing
+
+
+def require_names(study: Study, order: Order, systems: Mapping[str, definition.System]) -> None:
+    """Raises UsageFault for a name that is not in the study, or has no definition."""
     named = list(dict.fromkeys(subject.system for subject in study.system))
     for name in order.only:
         if name not in named:
@@ -211,20 +237,6 @@ def choose(study: Study, order: Order, wires: Wires | None = None) -> tuple[dict
     for subject in study.system:
         if subject.system not in systems or subject.datapath not in systems[subject.system].datapath:
             raise UsageFault(f"{order.study}: no definition of the system {subject.system} with datapath {subject.datapath}")
-    found: dict[str, lookup.Found] = {}
-    missing: list[lookup.Missing] = []
-    for name in named:
-        if order.only and name not in (*order.only, NATIVE):
-            continue
-        datapaths = [subject.datapath for subject in study.system if subject.system == name]
-        looked = router.find(systems[name], order.paths, wires, datapaths)
-        if isinstance(looked, lookup.Found):
-            found[name] = looked
-        elif name in order.only:
-            raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
-        else:
-            missing.append(looked)
-    return found, missing
 
 
 def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]) -> Study:

@@ -188,6 +188,7 @@ def _facts(runs: Mapping[str, Run]) -> dict[str, Any]:
         elif all(isinstance(value, str) for value in values):
             shared[name] = ", ".join(dict.fromkeys(map(str, values)))
     generators = [{**entry, "run": run.label} for run in every for entry in run.facts.get("generator") or []]
+    shared |= _guest(every)
     return shared | {
         "hostname": ", ".join(dict.fromkeys(run.host for run in every)),
         "date": min(run.started for run in every),
@@ -196,6 +197,16 @@ def _facts(runs: Mapping[str, Run]) -> dict[str, Any]:
         "merged": [_entry(run) for run in every],
         "complete": True,
     }
+
+
+def _guest(runs: Sequence[Run]) -> dict[str, Any]:
+    """What guests have in common. The whole says no more of time than the run that says least: one on an emulated processor."""
+    guests = [guest for run in runs if isinstance(guest := run.facts.get("guest"), dict)]
+    if not guests:
+        return {}
+    shared = {name: value for name, value in guests[0].items() if all(guest.get(name) == value for guest in guests)}
+    emulated = {"acceleration": "TCG"} if any(guest.get("acceleration") == "TCG" for guest in guests) else {}
+    return {"guest": shared | emulated}
 
 
 def _entry(run: Run) -> dict[str, Any]:

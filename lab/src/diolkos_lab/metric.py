@@ -24,6 +24,7 @@ RowMetric = Literal[
     "loss",
     "socket_loss",
     "cpu",
+    "instructions",
     "generator_share",
     "system_share",
     "receiver_share",
@@ -57,7 +58,7 @@ DetailMetric = Literal[
     "lost_of_too_many",
 ]
 MetricName = RowMetric | DetailMetric
-Unit = Literal["bit/s", "s", "1/s", "s/GB", "sessions", "ratio", "segments", "packets", "attempts"]
+Unit = Literal["bit/s", "s", "1/s", "s/GB", "instructions", "sessions", "ratio", "segments", "packets", "attempts"]
 Direction = Literal["higher", "lower"]
 ROW_METRICS: tuple[RowMetric, ...] = get_args(RowMetric)
 
@@ -205,6 +206,15 @@ _ALL = (
     Metric("loss", "loss", "ratio", "lower", _SHARE, axis="loss"),
     Metric("socket_loss", "loss at the receiver's socket", "ratio", None, _SHARE, axis="loss at the receiver's socket"),
     Metric("cpu", "CPU time", "s/GB", "lower", _plain("s/GB"), axis="CPU time", compared=True),
+    Metric(
+        "instructions",
+        "instructions per packet",
+        "instructions",
+        "lower",
+        _plain("instructions"),
+        axis="instructions per packet",
+        compared=True,
+    ),
     Metric("generator_share", "CPU of the generator", "ratio", None, _SHARE, axis="CPU of the generator"),
     Metric("system_share", "CPU of the system's processes", "ratio", None, _SHARE, axis="CPU of the system's processes"),
     Metric("receiver_share", "CPU of the receiver", "ratio", None, _SHARE, axis="CPU of the receiver"),

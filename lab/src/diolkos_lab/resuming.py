@@ -58,7 +58,8 @@ def go_on(order: Order, witness: Witness, say: Callable[[str], None]) -> tuple[f
         before = opened.read(LEFT_OUT) or b""
         opened.write(LEFT_OUT, before + "".join(folder.one_line(trial) for trial in found.left_out).encode())
     writer = folder.Writer.of_half(opened, result.header, found.kept)
-    return conduct.carry_out(replace(planned, kept=kept), writer, facts, witness)
+    whole = folder.read(conduct.carry_out(replace(planned, kept=kept), writer, facts, witness))
+    return whole, summary.write(whole)
 
 
 def is_free(where: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from diolkos_lab import curves, open_folder, procedures
+from diolkos_lab import curves, instructions, open_folder, procedures
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.samples import folder
 from diolkos_lab.samples.contents import FORMAT
@@ -20,6 +20,8 @@ def summarize(result: folder.Result) -> dict[str, Any]:
     samples = sampled(result, found)
     missing = result.header.get("missing", [])
     merged = {"hosts": samples.hosts, "runs": samples.runs} if samples.runs > 1 else None
+    kernel = {"kernel": result.host.get("kernel")}
+    found_rows = [{**kernel, **row} for row in rows.rows(result.study, samples)]  # of merged runs, a row may have its own
     return {
         "format": FORMAT,
         "study": result.study.name,
@@ -35,7 +37,8 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "merged": merged,
         "failures": failures(result.trials),
         "distrusted": distrusted(result.trials),
-        "rows": rows.rows(result.study, samples),
+        "rows": found_rows,
+        "instructions": instructions.entries(found_rows),
         "untrusted": untrusted.entries(result.study, samples),
         "curves": curves.entries(found),
         "procedures": procedures.entries(gathered_procedures(result)),

@@ -23,10 +23,12 @@ def write(result_dir: Path) -> Path:
     of the last two is there, or when a file has an unknown format.
     """
     helpers.bundle()  # is made while the rest of the report is loaded, which takes as long
-    from diolkos_lab.report import curve_page, factor_page, page, session_page  # noqa: PLC0415
+    from diolkos_lab.report import curve_page, factor_page, guest_page, page, session_page  # noqa: PLC0415
     from diolkos_lab.report.read import read  # noqa: PLC0415
 
     results = read(Path(result_dir))
+    if guest_page.concerns(results):
+        return guest_page.write(results)
     if curve_page.concerns(results):
         return curve_page.write(results)
     if session_page.concerns(results):

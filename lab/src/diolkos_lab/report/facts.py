@@ -67,12 +67,27 @@ def virtual(host: dict[str, Any]) -> str | None:
     return None if found in (None, "none") else str(found)
 
 
+def emulated(host: dict[str, Any]) -> bool:
+    """Was the processor emulated? Then no absolute figure says anything of a host."""
+    guest = host.get("guest")
+    return isinstance(guest, dict) and guest.get("acceleration") == "TCG"
+
+
+def counts_instructions(host: dict[str, Any]) -> bool:
+    """Did the guest's clock count instructions?"""
+    guest = host.get("guest")
+    return isinstance(guest, dict) and guest.get("clock") == "instructions"
+
+
 def environment(host: dict[str, Any]) -> str:
     """The environment column of the tables: "one host, tsc"."""
     if router(host):
         clocks = dict.fromkeys(clocksource(each) or "clock unknown" for each in (host, host["router"]))
         return f"two machines, {' and '.join(clocks)}"
-    return f"{places(host)}, {clocksource(host) or 'clock unknown'}"
+    where = places(host)
+    if isinstance(host.get("guest"), dict):
+        where = f"guest, {'emulated' if emulated(host) else 'KVM'}"
+    return f"{where}, {clocksource(host) or 'clock unknown'}"
 
 
 def places(host: dict[str, Any]) -> str:
@@ -98,10 +113,13 @@ def command(host: dict[str, Any]) -> str | None:
 def machine(host: dict[str, Any]) -> str:
     """The machine in half a line: "Xeon Gold, 2 CPUs, KVM, Linux 6.18, tsc"."""
     n = cpus(host)
+    guest = host.get("guest") if isinstance(host.get("guest"), dict) else {}
     parts = [
-        cpu(host),
+        "an emulated processor (TCG)" if emulated(host) else cpu(host),
         f"{n} CPU{'s' if n != 1 else ''}" if n else None,
-        {None: None, "container": "in a container"}.get(virtual(host), f"a virtual machine ({virtual(host)})"),
+        f"a guest of {guest.get('emulator')}"
+        if guest
+        else {None: None, "container": "in a container"}.get(virtual(host), f"a virtual machine ({virtual(host)})"),
         f"Linux {kernel(host)}" if kernel(host) else None,
         f"clocksource {clocksource(host)}" if clocksource(host) else None,
     ]

@@ -25,7 +25,10 @@ UNKNOWN = "unknown"
 
 def sentences(result: Result) -> list[str]:
     """One after the other they are the paragraph."""
-    return [_study(result), *_systems(result), *_trials(result), *_statistics(result), *_guards(result)]
+    begun = [_study(result), *_guest(result), *_systems(result)]
+    if facts.counts_instructions(result.host):
+        return [*begun, *_counts(result)]
+    return [*begun, *_trials(result), *_statistics(result), *_guards(result)]
 
 
 def chapter(results: Results) -> Chapter:
@@ -54,6 +57,27 @@ def _study(result: Result) -> str:
         machine = f"{machine}, and what is between them on {router}, reached over SSH"
         where = "over two machines: client and server were on"
     return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where} {machine}."
+
+
+def _guest(result: Result) -> list[str]:
+    guest = result.host.get("guest")
+    if not isinstance(guest, dict):
+        return []
+    processor = "an emulated processor" if facts.emulated(result.host) else "the host's processor"
+    emulator = guest.get("emulator") or "QEMU"
+    return [f"All of it ran in a guest ({emulator}) with Linux {facts.kernel(result.host) or UNKNOWN} on {processor}."]
+
+
+def _counts(result: Result) -> list[str]:
+    measured = _measured(result)
+    repetitions = len({trial["block"] for trial in measured})
+    failed = sum(trial["error"] is not None for trial in measured)
+    found = [
+        "The guest's clock counted instructions: those of everything in the guest, over the packets that arrived.",
+        f"The run has {count(len(measured), 'trial')}: on each path, {count(repetitions, 'repetition')} of each TCP stream, "
+        "after one that is not counted. Offloads were off. A figure is the median of the repetitions.",
+    ]
+    return [*found, f"{count(failed, 'trial')} failed."] if failed else found
 
 
 def _date(result: Result) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from diolkos_lab.metric import METRICS
 from diolkos_lab.published import ratios
 from diolkos_lab.published.definition import UNITS, Figure, Group, Published, System
-from diolkos_lab.report import counterparts, published_rates, published_table, unseen
+from diolkos_lab.report import counterparts, facts, published_rates, published_table, unseen
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, beside_published, glance
 from diolkos_lab.report.charts.beside_published import Point
@@ -28,8 +28,11 @@ LEGEND = (
 
 
 def chapters(results: Results) -> list[Chapter]:
-    """What the published study found, and what it could not see; none for a study that repeats nobody's."""
-    data = ratios.of(results.name)
+    """What the published study found, and what it could not see; none for a study that repeats nobody's.
+
+    An emulated processor has no figures to set beside those of a real one.
+    """
+    data = None if facts.emulated(results.host) else ratios.of(results.name)
     if data is None:
         return []
     beside = published_rates.chapter(results, data) if data.study == "router-accuracy" else chapter(results, data)

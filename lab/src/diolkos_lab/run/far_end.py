@@ -18,9 +18,9 @@ from diolkos_lab.load import dnsperf, servers
 from diolkos_lab.load.reading import Aim, LoadFault
 from diolkos_lab.run.counters import Window
 from diolkos_lab.topology.lane import Lane
-from diolkos_lab.topology.process import Process, first_to_end, run_to_end
+from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, run_to_end
 
-START_S = 2.0
+START_S = 2.0 * SLOWNESS
 ALONE_S = 0.3  # how long the authority is asked by itself
 
 

@@ -36,10 +36,10 @@ from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.precedence import go_first
-from diolkos_lab.topology.process import Process, first_to_end, run_to_end, waited_for
+from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, run_to_end, waited_for
 from diolkos_lab.topology.wires import Wires
 
-PATIENCE_S = 5.0  # beyond the time a load should take
+PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
 SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"

@@ -19,9 +19,9 @@ from diolkos_lab.sut.program import RunningProgram, SutFault
 from diolkos_lab.sut.sessions import Sessions
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane
-from diolkos_lab.topology.process import Process, run_to_end
+from diolkos_lab.topology.process import SLOWNESS, Process, run_to_end
 
-REACHABLE_S = 5.0
+REACHABLE_S = 5.0 * SLOWNESS
 
 
 class RunningSystem:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Any
 
+from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
+
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
 from diolkos_lab.topology.place import HERE, Place
@@ -196,7 +198,10 @@ class Lane:
                 index = route.link_lookup(ifname=device)[0]
                 for interface in interfaces:
                     address, _, length = str(interface).partition("/")
-                    route.addr("add", index=index, address=address, prefixlen=int(length))
+                    # Usable at once: even where no duplicates are looked for, the kernel takes its time to say so, and refuses
+                    # a route that prefers the address meanwhile.
+                    at_once = {"flags": IFA_F_NODAD} if ":" in address else {}
+                    route.addr("add", index=index, address=address, prefixlen=int(length), **at_once)
                 route.link("set", index=index, state="up")
         for joints in self._joints:
             for mine, other in (joints, joints[::-1]):

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from diolkos_lab.topology import namespace
 
+# An emulated processor is slow: where one runs the lab, all waits for programs are so many times as long.
+SLOWNESS = float(os.environ.get("DIOLKOS_LAB_SLOWNESS", "1"))
 SLEEP_S = 1.0  # at a time, while something is waited for
-LATE_S = 0.5  # a sleep that ends this much later than it should: the sleeper was stopped
+LATE_S = 0.5 * SLOWNESS  # a sleep that ends this much later than it should: the sleeper was stopped
 
 
 class Process:
@@ -156,8 +158,8 @@ def run_to_end(where: str, command: Sequence[str], log: Path, patience_s: float 
     start = log.stat().st_size if log.exists() else 0
     process = Process(where, command, log, log)
     try:
-        if first_to_end([process], patience_s) is None:
-            raise TimeoutError(f"{command[0]} did not end within {patience_s:g} s")
+        if first_to_end([process], patience_s * SLOWNESS) is None:
+            raise TimeoutError(f"{command[0]} did not end within {patience_s * SLOWNESS:g} s")
         status = process.exit_status
         assert status is not None
     finally:
@@ -167,7 +169,7 @@ def run_to_end(where: str, command: Sequence[str], log: Path, patience_s: float 
 
 def wait_for_text(process: Process, text: str, patience_s: float) -> bool:
     """Wait until the process has printed `text` on standard error or output. False when it ended or time ran out first."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + patience_s * SLOWNESS
     while True:
         ended = process.exit_status is not None
         if process.has_printed(text):

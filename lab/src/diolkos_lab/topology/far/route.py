@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
+
 from diolkos_lab.topology.far.connection import Connection
 
 
@@ -23,8 +25,9 @@ class FarRoute:
         words = [each for name in ("mtu", "address") if name in what for each in (name, str(what[name]))]
         self._ip("link", "set", "dev", self._name(index), *words, *([what["state"]] if "state" in what else []))
 
-    def addr(self, verb: str, *, index: int, address: str, prefixlen: int) -> None:
-        self._ip("address", verb, f"{address}/{prefixlen}", "dev", self._name(index))
+    def addr(self, verb: str, *, index: int, address: str, prefixlen: int, flags: int = 0) -> None:
+        at_once = ["nodad"] if flags & IFA_F_NODAD else []
+        self._ip("address", verb, f"{address}/{prefixlen}", "dev", self._name(index), *at_once)
 
     def route(
         self, verb: str, *, dst: str, gateway: str | None = None, oif: int | None = None, metrics: dict[str, int] | None = None

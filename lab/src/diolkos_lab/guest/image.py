@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a guest boots: the kernel without its own unpacker, and an initramfs with the few modules that reach the host."""
+"""What a guest boots: the kernel without its own unpacker, and an archive of its first files, the initramfs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import re
 import shlex
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from package import Kernel, Unavailable
+from diolkos_lab.guest.archive import Archive, Unavailable
+from diolkos_lab.guest.package import Kernel
+
+Entry = tuple[int, bytes]  # of an archive: mode and content
 
 # What mounts the host's root file system.
 NEEDED = ("virtio_mmio", "9pnet_virtio", "9p", "overlay", "virtio_rng")
@@ -23,6 +26,11 @@ UNPACKERS = {
     b"\x1f\x8b": ("gzip", "-dc"),
     b"\x02!L\x18": ("lz4", "-dcq"),
 }
+
+
+def busybox(archive: Archive) -> Path:
+    """The first programs of a guest, in one file without libraries."""
+    return archive.unpacked(*archive.newest(["busybox-static"])) / "bin/busybox"
 
 
 def vmlinux(image: Path) -> bytes:
@@ -48,39 +56,43 @@ def unpack(data: bytes) -> bytes:
 
 def initramfs(kernel: Kernel, busybox: Path, init: Path, settings: dict[str, str]) -> bytes:
     """The archive of the guest's first files."""
-    files = dict.fromkeys(FOLDERS, (0o40755, b""))
+    files: dict[str, Entry] = dict.fromkeys(FOLDERS, (0o40755, b""))
     files["bin/busybox"] = (0o100755, busybox.read_bytes())
     files["init"] = (0o100755, init.read_bytes())
     files["settings"] = (0o100644, "".join(f"{key}={shlex.quote(value)}\n" for key, value in settings.items()).encode())
-    order = []
-    for module in modules(kernel):
-        name = module.name.split(".ko")[0] + ".ko"
-        files[f"modules/{name}"] = (0o100644, unpack(module.read_bytes()))
-        order.append(name)
-    files["modules/order"] = (0o100644, "".join(f"{name}\n" for name in order).encode())
+    files |= in_order(modules(kernel, NEEDED))
     return b"".join(archived(files))
 
 
-def modules(kernel: Kernel) -> Iterator[Path]:
+def in_order(found: Iterable[Path]) -> dict[str, Entry]:
+    """Modules unpacked, and a list of them."""
+    files: dict[str, Entry] = {}
+    for module in found:
+        files[f"modules/{module.name.split('.ko')[0]}.ko"] = (0o100644, unpack(module.read_bytes()))
+    names = "".join(f"{Path(name).name}\n" for name in files)
+    return {**files, "modules/order": (0o100644, names.encode())}
+
+
+def modules(kernel: Kernel, names: Iterable[str]) -> Iterator[Path]:
     """The modules that are needed, each behind those that it needs."""
     if not kernel.modules:
         return
     tree = kernel.modules / kernel.release
-    needs = {}
+    needs: dict[str, list[str]] = {}
     for line in (tree / "modules.dep").read_text().splitlines():
         path, _, others = line.partition(":")
         needs[path] = others.split()
     by_name = {module_name(path): path for path in needs}
     built_in = {module_name(path) for path in (tree / "modules.builtin").read_text().split()}
-    seen = set()
-    for name in NEEDED:
-        path = by_name.get(module_name(name))
-        if not path:
+    seen: set[str] = set()
+    for name in names:
+        found = by_name.get(module_name(name))
+        if not found:
             if module_name(name) not in built_in:
                 raise Unavailable(f"Linux {kernel.release} has no module {name}, which a guest needs")
             continue
         # modules.dep names the nearest last.
-        for one in [*reversed(needs[path]), path]:
+        for one in [*reversed(needs[found]), found]:
             if one not in seen:
                 seen.add(one)
                 yield tree / one
@@ -91,7 +103,7 @@ def module_name(path: str) -> str:
     return re.sub(r"\.ko(\.\w+)?$", "", Path(path).name).replace("-", "_")
 
 
-def archived(files: dict[str, tuple[int, bytes]]) -> Iterator[bytes]:
+def archived(files: Mapping[str, Entry]) -> Iterator[bytes]:
     """A cpio archive of the format "newc"."""
     for number, (name, (mode, data)) in enumerate([*files.items(), ("TRAILER!!!", (0, b""))], 1):
         encoded = name.encode() + b"\0"

@@ -9,7 +9,7 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-. /settings # clone, modules, command
+. /settings # paths, modules, out, command
 while read -r module; do insmod "/modules/$module"; done </modules/order
 
 ninep=trans=virtio,version=9p2000.L,msize=512000
@@ -32,10 +32,16 @@ mount -t cgroup2 cgroup2 $root/sys/fs/cgroup
 mount -t bpf bpf $root/sys/fs/bpf
 mount -t tracefs tracefs $root/sys/kernel/tracing
 mount -t 9p -o rw,$ninep results $root/run/results
-# A clone below /run or /tmp is hidden by what is mounted there.
-if ! [ -e "$root$clone" ]; then
-	mkdir -p "$root$clone"
-	mount --bind "/mnt/host$clone" "$root$clone"
+# What is below /run or /tmp is hidden by what is mounted there.
+echo "$paths" | while read -r path; do
+	if [ -d "/mnt/host$path" ] && ! [ -e "$root$path" ]; then
+		mkdir -p "$root$path"
+		mount --bind "/mnt/host$path" "$root$path"
+	fi
+done
+if [ -n "$out" ]; then
+	mkdir -p "$root$out"
+	mount -t 9p -o rw,$ninep out "$root$out"
 fi
 if [ -n "$modules" ]; then
 	mkdir -p $root/usr/lib/modules

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a guest is made of, without a guest: kernels in folders, modules in order, the archive, lines of checks."""
+"""Guests without a guest: kernels in folders, modules in order, the archive, and what is done with one that does not boot."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import gzip
 import lzma
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
-import image
-import inside
-import package
 import pytest
-from guest import Failed, Guest
+
+from diolkos_lab.faults import Fault, UsageFault
+from diolkos_lab.guest import image, memory_image, package
+from diolkos_lab.guest.archive import Archive, Unavailable
+from diolkos_lab.guest.machine import Failed, Guest, watched
 
 RELEASE = "6.1.0-1-amd64"
 
@@ -38,7 +40,7 @@ def unpacked(tmp_path: Path) -> Path:
 
 def test_modules_come_behind_what_they_need(unpacked: Path) -> None:
     """Each once; what is built in is not there."""
-    names = [image.module_name(str(path)) for path in image.modules(package.in_folder(unpacked))]
+    names = [image.module_name(str(path)) for path in image.modules(package.in_folder(unpacked), image.NEEDED)]
     assert names == ["9pnet", "9pnet_virtio", "netfs", "fscache", "9p", "overlay", "virtio_rng"]
 
 
@@ -46,8 +48,8 @@ def test_a_kernel_that_cannot_reach_the_host_is_refused(unpacked: Path) -> None:
     """It would hang without a word."""
     builtin = unpacked / "lib/modules" / RELEASE / "modules.builtin"
     builtin.write_text("")
-    with pytest.raises(package.Unavailable, match=f"Linux {RELEASE} has no module virtio_mmio, which a guest needs"):
-        list(image.modules(package.in_folder(unpacked)))
+    with pytest.raises(Unavailable, match=f"Linux {RELEASE} has no module virtio_mmio, which a guest needs"):
+        list(image.modules(package.in_folder(unpacked), image.NEEDED))
 
 
 def test_folders_with_kernels(unpacked: Path, tmp_path: Path) -> None:
@@ -56,11 +58,11 @@ def test_folders_with_kernels(unpacked: Path, tmp_path: Path) -> None:
     assert (kernel.release, kernel.modules) == (RELEASE, unpacked / "lib/modules")
     built = tmp_path / "linux"
     (built / "include/config").mkdir(parents=True)
-    with pytest.raises(package.Unavailable, match="neither boot/vmlinuz-"):
+    with pytest.raises(Unavailable, match="neither boot/vmlinuz-"):
         package.in_folder(built)
     (built / "vmlinux").write_bytes(b"\x7fELF")
     (built / "include/config/kernel.release").write_text("5.15.0\n")
-    assert package.in_folder(built) == package.Kernel("5.15.0", built / "vmlinux", None)
+    assert package.in_folder(built) == package.Kernel("5.15.0", built / "vmlinux", None, built)
 
 
 @pytest.mark.skipif(not shutil.which("cpio"), reason="cpio reads the archive")
@@ -87,23 +89,6 @@ def test_packed_kernels_are_unpacked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("tests/e2e/test_x.py::test_y[tc-4to6] PASSED       [ 50%]", ("ok", "e2e/test_x.py::test_y[tc-4to6]")),
-        ("tests/e2e/test_x.py::test_y ERROR", ("FAIL", "e2e/test_x.py::test_y")),
-        ("test the_law ... FAILED", ("FAIL", "the_law")),
-        ("test other ... ignored", ("skip", "other")),
-        ("FAIL nat64 device tcx", ("FAIL", "nat64 device tcx")),
-        ("running 4 tests", None),
-        ("test result: ok. 4 passed", None),
-    ],
-)
-def test_lines_of_checks(line: str, found: tuple[str, str] | None) -> None:
-    """A line that is not understood as a failure would pass."""
-    assert inside.check(line) == found
-
-
-@pytest.mark.parametrize(
     ("boots", "outcome"),
     [
         (["BOOTED 1\nok a\n[9] Oops: int3: 0000 [#1] PREEMPT SMP", "BOOTED 1\nok a\nENDED 0"], None),
@@ -125,11 +110,61 @@ def test_what_the_emulator_breaks_is_run_again_once_and_nothing_else(
         assert any("once more" in line for line in guest.run(10))
 
 
-def test_every_name_of_a_test_is_one() -> None:
-    """pytest is asked once, without running them."""
-    for part in [part for lane in inside.lanes({"law": "", "kernel": "", "law_cases": 0}) for part in lane]:
-        if "pytest" in part.command:
-            done = subprocess.run(
-                [*part.command, "--collect-only"], cwd=part.folder, check=False, capture_output=True, text=True
-            )
-            assert done.returncode == 0, done.stdout
+def test_a_guest_that_does_not_boot_is_started_again_and_then_told(tmp_path: Path) -> None:
+    """Not at the first attempt, as a kernel that hangs while it finds out how fast its clock is."""
+    count = tmp_path / "count"
+    third = f'echo >>{count}; [ $(wc -l <{count}) = 3 ] && echo "BOOTED 6.1" && echo "a line" && echo "ENDED 0"'
+    assert list(watched(["sh", "-c", third], tmp_path / "log", 10)) == ["a line"]
+    with pytest.raises(Failed, match=r"the guest did not boot within 30 s in 3 attempts; its last words are in .*log"):
+        list(watched(["echo", "kernel panic"], tmp_path / "log", 10))
+    assert "kernel panic" in (tmp_path / "log").read_text()
+
+
+def test_a_guest_ends_with_who_reads_it(tmp_path: Path) -> None:
+    """Otherwise Ctrl-C would leave it to compute for ever."""
+    lines = watched(["sh", "-c", "echo BOOTED 6.1; echo $$; exec sleep 1000"], tmp_path / "log", 100)
+    pid = next(lines)
+    lines.close()  # type: ignore[attr-defined]
+    assert not Path("/proc", pid).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("six", r'--kernel "six": neither a version such as 6\.1, nor a package'),
+        ("linux", r'--kernel "linux": neither'),
+        ("/etc/hostname", r'--kernel "/etc/hostname": is a file, but no package'),
+    ],
+)
+def test_what_is_no_kernel_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageFault, match=said):
+        package.find(text, Archive(tmp_path))
+
+
+def test_a_folder_that_holds_no_kernel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match=r"neither boot/vmlinuz-\* \(an unpacked package\) nor vmlinux") as found:
+        package.find(str(tmp_path), Archive(tmp_path))
+    assert found.value.exit_code == 3
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not shutil.which("cpio"), reason="cpio reads the archive")
+def test_a_counting_guest_has_all_that_its_program_imports(unpacked: Path, tmp_path: Path) -> None:
+    """In a folder that is all there is, as the guest's memory is."""
+    busybox = tmp_path / "busybox"
+    busybox.write_text("#!/bin/sh\n")
+    kernel = package.in_folder(unpacked)
+    made = memory_image.archive(kernel, busybox, [Path("/usr/bin/env")], [], [], [], "echo 'x'", b"{}")
+    out = tmp_path / "guest"
+    out.mkdir()
+    subprocess.run(["cpio", "-i", "--quiet"], input=made, cwd=out, check=True)
+    (out / "dev/null").touch()
+    packages = ":".join([str(memory_image.SOURCE), *(path for path in sys.path if "-packages" in path)])
+    program = (
+        "import diolkos_lab.guest.counting as c; from diolkos_lab.sut import definition; print(len(definition.load_all()))"
+    )
+    command = ["chroot", str(out), "/usr/bin/env", "-i", f"PYTHONPATH={packages}", str(memory_image.INTERPRETER), "-P", "-S"]
+    done = subprocess.run([*command, "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
+    assert not list(out.rglob("*.py"))

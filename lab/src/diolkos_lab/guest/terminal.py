@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the terminal shows of a result: that of a guest has no absolute figures, or counts of instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from diolkos_lab import screen
+from diolkos_lab.experiment.definition import PACKETS
+from diolkos_lab.report import facts
+from diolkos_lab.samples import folder
+
+EMULATED = "The processor was emulated (TCG): only ratios within this run say something, and no absolute figure does."
+
+
+def results(console: Console, result: folder.Result, summary: Mapping[str, Any]) -> None:
+    """Of any result folder."""
+    counted, emulated = summary.get("instructions"), facts.emulated(result.host)
+    if not counted and not emulated:
+        screen.results(console, summary)
+        return
+    if counted:
+        console.print(_counts(counted))
+    elif facts.counts_instructions(result.host):
+        console.print("No path was counted.")
+    else:
+        console.print(f"[yellow]{EMULATED}[/]")
+        console.print(_ratios(summary["rows"]))
+    screen.results(console, {**summary, "rows": [], "untrusted": [], "curves": [], "procedures": []})
+
+
+def _counts(entries: list[Mapping[str, Any]]) -> Table:
+    kernels = list(dict.fromkeys(str(entry["kernel"]) for entry in entries))
+    caption = f"instructions per packet of 1500 bytes over one TCP stream, Linux {', '.join(kernels)}; +: over the native path"
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, caption=caption)
+    table.add_column("path")
+    for heading in ("up", "+", "down", "+"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for entry in entries:
+        cells = [text for way in ("up", "down") for text in (_number(entry.get(way)), _more(entry.get(f"{way}_over_native")))]
+        table.add_row(_path(entry) + (f", Linux {entry['kernel']}" if len(kernels) > 1 else ""), *cells)
+    return table
+
+
+def _ratios(rows: list[Mapping[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, caption="ratio to native of the same hops")
+    table.add_column("path")
+    for heading in ("upload", "download", "RTT"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    lines: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["load"] in PACKETS and row["metric"] in ("throughput", "rtt") and row["baseline"]:
+            off = ", offloads off" if row.get("offloads") == "off" else ""
+            lines.setdefault(_path(row) + off, {}).setdefault(row["load"], row)
+    for path, cells in lines.items():
+        table.add_row(path, *(_ratio(cells.get(load)) for load in PACKETS))
+    return table
+
+
+def _path(row: Mapping[str, Any]) -> str:
+    family = {"ipv6": "IPv6", "ipv4": "IPv4"}[row["family"]]
+    name = f"native {family}" if row["system"] == "native" else f"{row['system']} {row['datapath']}"
+    levels = "".join(f", {level}" for level in (row.get("levels") or {}).values())
+    return f"{name}{levels}, {row['hops']} hop{'s' if row['hops'] != 1 else ''}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}"
+
+
+def _more(value: float | None) -> str:
+    return "" if value is None else f"{value:+.0f}"
+
+
+def _ratio(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["ratio"] is None:
+        return "–"
+    ends = row["ratio_ci95"]
+    return f"{row['ratio']:.3f}" + (f" ({ends[0]:.3f}–{ends[1]:.3f})" if ends and None not in ends else "")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Instructions per packet, from lines of a guest to tables; and what is shown of an emulated processor."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from diolkos_lab import conduct, report, studies, summary
+from diolkos_lab.faults import Fault, UsageFault
+from diolkos_lab.guest import count, package, preparing, terminal, timing
+from diolkos_lab.guest.archive import Archive
+from diolkos_lab.guest.counting import RESULT
+from diolkos_lab.guest.machine import Ended
+from diolkos_lab.samples import folder
+
+PATHS = {"native_kernel_ipv6_1-off": (10_000, 9_000), "diolkos_tun_ipv4_1-off": (40_000, 41_000)}
+
+
+def prepared(out: Path, study: str = "clat") -> preparing.Prepared:
+    """Without a kernel, which is not booted."""
+    found = studies.load(study)
+    kernel = package.Kernel("6.1.0-1-amd64", out, None)
+    facts = {"hostname": "h", "command_line": ["diolkos-lab"], "guest": {"kernel": "6.1", "emulator": "QEMU 1"}}
+    return preparing.Prepared(found, kernel, None, {}, {}, out, Archive(out), facts)
+
+
+def said_by_the_guest() -> Iterator[str]:
+    yield "[    0.1] some words of the kernel"
+    yield RESULT + json.dumps({"missing": "tundra", "reason": "it is not here", "how": "build it"})
+    yield RESULT + json.dumps({"systems": {"native": ["", None], "diolkos": ["/d", "1"], "jool": ["/j", "4"]}})
+    for name, counts in PATHS.items():
+        for block in range(3):
+            for load, each in zip(("tcp-upload", "tcp-download"), counts, strict=True):
+                # The warm-up does not count.
+                more = 5000 if block == 0 else 10 * block
+                found = {"instructions": each + more, "received": 1000, "duration": 0.4}
+                yield RESULT + json.dumps({"cell": name, "load": load, "block": block, **found})
+    for load in ("tcp-upload", "tcp-download"):
+        yield RESULT + json.dumps({"cell": "nat44_nftables_ipv4_1-off", "load": load, "block": 1, "error": "it died"})
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
+    """A result folder as the lines above make it, and its summary."""
+    out = tmp_path / "out"
+    monkeypatch.setattr(count, "watched", lambda *_: said_by_the_guest())
+    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
+    count.count(prepared(out), conduct.Order("clat", True, only=("diolkos", "nat44", "tundra")), lambda _: None)
+    return out, summary.write(folder.read(out))
+
+
+def test_counts_over_native(counted: tuple[Path, dict[str, Any]]) -> None:
+    """Medians of the repetitions, each over that of its own native path; the warm-up is left out."""
+    found = {entry["system"]: entry for entry in counted[1]["instructions"]}
+    assert (found["native"]["up"], found["native"]["down"]) == (10_015, 9_015)
+    assert found["native"]["up_over_native"] is None
+    assert (found["diolkos"]["up_over_native"], found["diolkos"]["down_over_native"]) == (30_000, 32_000)
+    assert found["diolkos"]["kernel"] == "6.1.0-1-amd64"
+    assert found["diolkos"]["up_spread"] == pytest.approx(10 / 40_015)
+
+
+def test_every_row_has_its_kernel(counted: tuple[Path, dict[str, Any]]) -> None:
+    assert {row["kernel"] for row in counted[1]["rows"]} == {"6.1.0-1-amd64"}
+
+
+def test_what_the_guest_lacks_and_what_failed_is_told(counted: tuple[Path, dict[str, Any]]) -> None:
+    out, made = counted
+    assert [(entry["system"], entry["reason"]) for entry in made["missing"]] == [("tundra", "it is not here")]
+    assert [(entry["system"], entry["reason"]) for entry in made["failures"]] == [("nat44", "it died")]
+    page = report.write(out).read_text()
+    assert "it is not here" in page
+    assert "it died" in page
+
+
+def test_terminal_and_page_show_counts(counted: tuple[Path, dict[str, Any]]) -> None:
+    out, made = counted
+    text = io.StringIO()
+    terminal.results(Console(file=text, width=120), folder.read(out), made)
+    assert "diolkos tun, 1 hop" in text.getvalue()
+    assert "+30000" in text.getvalue()
+    page = report.write(out).read_text()
+    assert "+30000" in page
+    assert "Linux 6.1.0-1-amd64" in page
+    assert (out / "tables/instructions.csv").exists()
+
+
+def test_a_guest_that_counts_nothing_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count, "watched", lambda *_: iter(["Traceback"]))
+    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
+    with pytest.raises(Fault, match="the guest counted nothing"):
+        count.count(prepared(tmp_path / "out"), conduct.Order("clat", True), lambda _: None)
+
+
+def test_a_study_without_tcp_is_refused() -> None:
+    with pytest.raises(UsageFault, match="--count-instructions: the study capacity sends no TCP"):
+        count.counted(studies.load("capacity"), "quick")
+
+
+def test_only_ratios_of_an_emulated_processor(tmp_path: Path, record: Callable[..., dict[str, Any]]) -> None:
+    """Neither page nor terminal has a figure of its speed."""
+    study = studies.load("clat")
+    rows = [
+        record(block=block, system=system, datapath=datapath, family=family, metrics={"throughput": rate})
+        for block in range(8)
+        for system, datapath, family, rate in (
+            ("native", "kernel", "ipv6", 4.321e9),
+            ("diolkos", "tun", "ipv4", 4.321e9 / 2),
+        )
+    ]
+    with_header = folder.Writer(tmp_path / "out", study, {}, {"quick": True})
+    with_header.host({"kernel": "6.12", "guest": {"acceleration": "TCG", "emulator": "QEMU 7"}})
+    with_header.close()
+    samples = tmp_path / "out/samples.jsonl"
+    samples.write_text(samples.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
+    result = folder.read(tmp_path / "out")
+    made = summary.write(result)
+    text = io.StringIO()
+    terminal.results(Console(file=text, width=120), result, made)
+    assert "0.500" in text.getvalue()
+    assert "emulated" in text.getvalue()
+    page = report.write(tmp_path / "out").read_text()
+    body = page[: page.index('id="host"')]
+    assert "emulated" in body
+    for absolute in ("Gbit/s", "4.32"):
+        assert absolute not in text.getvalue()
+        assert absolute not in body
+
+
+def test_a_fault_of_the_guest_is_one_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its sentence and its exit code."""
+
+    def guest(*_: object) -> Iterator[str]:
+        yield "warm-up"
+        yield "FAULT a tool is missing"
+        raise Ended("3")
+
+    monkeypatch.setattr(timing, "watched", guest)
+    monkeypatch.setattr(timing.Guest, "prepare", lambda guest, _: guest.results.mkdir(parents=True))
+    monkeypatch.setattr(timing, "busybox", lambda _: tmp_path)
+    monkeypatch.setattr(timing, "ways", lambda: ["TCG"])
+    monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
+    said: list[str] = []
+    with pytest.raises(Fault, match="in the guest: a tool is missing") as found:
+        timing.measure(prepared(tmp_path / "out"), conduct.Order("clat", True), said.append)
+    assert found.value.exit_code == 3
+    assert "warm-up" in said

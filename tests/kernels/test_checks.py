@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What is checked in a guest, without a guest: lines of checks, names of tests. The lab has the tests of guests themselves."""
+
+from __future__ import annotations
+
+import subprocess
+
+import inside
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("tests/e2e/test_x.py::test_y[tc-4to6] PASSED       [ 50%]", ("ok", "e2e/test_x.py::test_y[tc-4to6]")),
+        ("tests/e2e/test_x.py::test_y ERROR", ("FAIL", "e2e/test_x.py::test_y")),
+        ("test the_law ... FAILED", ("FAIL", "the_law")),
+        ("test other ... ignored", ("skip", "other")),
+        ("FAIL nat64 device tcx", ("FAIL", "nat64 device tcx")),
+        ("running 4 tests", None),
+        ("test result: ok. 4 passed", None),
+    ],
+)
+def test_lines_of_checks(line: str, found: tuple[str, str] | None) -> None:
+    """A line that is not understood as a failure would pass."""
+    assert inside.check(line) == found
+
+
+def test_every_name_of_a_test_is_one() -> None:
+    """pytest is asked once, without running them."""
+    for part in [part for lane in inside.lanes({"law": "", "kernel": "", "law_cases": 0}) for part in lane]:
+        if "pytest" in part.command:
+            done = subprocess.run(
+                [*part.command, "--collect-only"], cwd=part.folder, check=False, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stdout
