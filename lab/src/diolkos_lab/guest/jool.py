@@ -165,6 +165,8 @@ def _programs(tools: Path, libraries: list[Path], folder: Path) -> None:
         (program,) = (each for each in tools.rglob(name) if each.is_file() and each.parent.name == "bin")
         shutil.copy(program, folder / "programs" / name)
         wrapper = folder / "bin" / name
-        lib = folder / "lib"
-        wrapper.write_text(f'#!/bin/sh\nexec {lib}/{LOADER} --library-path {lib} {folder}/programs/{name} "$@"\n')
+        # Relative to itself: the same cache may be reached over several paths.
+        wrapper.write_text(
+            f'#!/bin/sh\nhere=${{0%/*}}/..\nexec "$here/lib/{LOADER}" --library-path "$here/lib" "$here/programs/{name}" "$@"\n'
+        )
         wrapper.chmod(0o755)
