@@ -133,7 +133,7 @@ def test_a_study_runs_over_two_machines_and_gives_the_nics_back(hosts: TwoHosts)
     left_out = {entry["what"] for entry in facts["left_out"]}
     assert {"http", "clocksource", "natrules/dnat/ipv4/1, place client"} <= left_out
     assert {what.partition("/")[0] for what in left_out} <= {"diolkos", "http", "clocksource", "natrules", "tayga"}
-    page = html.unescape((out / "index.html").read_text())
+    page = html.unescape((out / "report.html").read_text())
     assert f"what is between them on {USER} (" in page and "on one host" not in page
     assert {name: hosts.nics(name) for name in before} == before
     links = {link["ifname"]: link["flags"] for link in json.loads(hosts.ip(hosts.other, "-json", "link"))}

@@ -178,5 +178,5 @@ def _cell(results: Results, level: dict[str, str | None]) -> Cell | None:
 
 def _positions(results: Results, backend: str) -> set[str]:
     """Positions of the rule that this backend was measured with, where there are several."""
-    found = {dict(cell.factors)["position"] for cell in results.cells if dict(cell.factors).get("backend") == backend}
+    found = {dict(cell.factors).get("position", "") for cell in results.cells if dict(cell.factors).get("backend") == backend}
     return found if len(found) > 1 else set()
