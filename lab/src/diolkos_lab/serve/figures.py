@@ -117,8 +117,13 @@ class RowOfSummary(BaseModel):
     ratio_bounds: Ends | None = None
     ratio_ci95: Ends | None = None
 
-    def figure(self) -> Figure:
-        more = tuple(sorted((self.model_extra or {}).items()))
+    @property
+    def kernel(self) -> str:
+        return str((self.model_extra or {}).get("kernel"))
+
+    def figure(self, without: frozenset[str]) -> Figure:
+        """Without factors that are those of the whole run."""
+        more = tuple(sorted(item for item in (self.model_extra or {}).items() if item[0] not in without))
         name = _name(self.system, self.datapath, self.family, self.hops, self.load, self.metric, self.unit, more)
         value = _reading(self.median, self.median_bounds, self.ci95)
         return Figure(name, value, _reading(self.ratio, self.ratio_bounds, self.ratio_ci95))
@@ -133,7 +138,10 @@ class Rows(BaseModel):
 def read(content: bytes) -> tuple[Figure, ...]:
     """The figures in a summary.json; none where it is damaged, which the list says."""
     try:
-        return tuple(row.figure() for row in Rows.model_validate_json(content).rows)
+        rows = Rows.model_validate_json(content).rows
+        # One kernel is that of the run, by which runs are told apart; several are factors of a run that was merged by them.
+        without = frozenset(("kernel",)) if len({row.kernel for row in rows}) == 1 else frozenset[str]()
+        return tuple(row.figure(without) for row in rows)
     except (ValidationError, TypeError):  # a factor that is a list or an object names nothing
         return ()
 
