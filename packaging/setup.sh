@@ -68,6 +68,8 @@ wanted_to_run() {
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
 	want "iperf3" "command -v iperf3" "iperf3"
 	want "OpenSSH" "command -v ssh && command -v sshd" "openssh-client openssh-server"
+	want "iptables" "command -v ip6tables-legacy && command -v ip6tables-nft" "iptables"
+	want "WireGuard" "command -v wg && command -v wireguard-go" "wireguard-tools wireguard-go"
 	want "tayga" "command -v tayga" "tayga"
 	want "unbound" "command -v unbound" "unbound"
 	want "dig" "command -v dig" "bind9-dnsutils"
