@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from diolkos_lab import conduct, report
+from diolkos_lab.sut import lookup
 from witness import Silent
 
 HERE = Path(__file__).parent
@@ -40,3 +41,29 @@ def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) ->
     page = report.write(tmp_path / "r").read_text()
     for chapter in ("UDP", "Latency under load", "CPU of each role"):
         assert f">{chapter}<" in page
+
+
+PLAT = """
+format = 1
+name = "plat"
+title = "PLAT"
+question = "Do datagrams come back from the address that was asked?"
+topology = { pref64 = "2001:2:0:64::/96" }
+system = [
+    { system = "native", datapath = "kernel", family = "ipv6", loads = ["udp"] },
+    { system = "tayga", datapath = "masquerade", family = "ipv6", loads = ["udp"] },
+]
+form.quick = { blocks = 2, load = [{ name = "udp", seconds = 1, rate = 2e7 }] }
+"""
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("clean_machine")
+@pytest.mark.skipif(lookup.tool("tayga") is None, reason="tayga is not on this host")
+def test_datagrams_come_back_through_a_masquerade(tmp_path: Path) -> None:
+    """The server has several addresses. A masquerade sends in the router's own name, which is on the server's link."""
+    (tmp_path / "study.toml").write_text(PLAT)
+    result, _ = conduct.run(conduct.Order(str(tmp_path / "study.toml"), True, (), tmp_path / "r", 1), Silent())
+    assert {trial["system"] for trial in result.trials} == {"native", "tayga"}
+    assert [trial["error"] for trial in result.trials if trial["error"]] == []
+    assert all(trial["metrics"]["loss"] < 0.5 for trial in result.trials)

@@ -230,6 +230,10 @@ class Lane:
             # A server of datagrams answers from the address that its route prefers, not from the one that it was asked at.
             own = plan.LITERAL4 if self.shape.plat else plan.synthesized(self.shape.pref64, plan.LITERAL4)
             routes["server"][own.version == 4]["prefsrc"] = str(own)
+            if own.version == 4:
+                # The same for what a masquerade sends in the router's own name, which is on the link.
+                beside = str(at.s4[0].ip)
+                routes["server"].append({"dst": f"{beside}/32", "gateway": beside, "prefsrc": str(own)})
         if dual:
             routes[near].append({"dst": "0.0.0.0/0", "gateway": str(at.a4[1].ip)})
             routes["router"].append({"dst": str(at.b4[0].network), "gateway": str(at.a4[0].ip)})
