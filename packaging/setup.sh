@@ -175,7 +175,12 @@ install_packages() {
 	for service in tayga iperf3 unbound nginx coturn; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
-	case " $* " in *" openssh-server "*) systemctl disable ssh || update-rc.d ssh disable || true ;; esac
+	# Ubuntu starts this one by a socket.
+	case " $* " in *" openssh-server "*)
+		systemctl disable ssh.socket || true
+		systemctl disable ssh || update-rc.d ssh disable || true
+		;;
+	esac
 }
 
 distribution() {

@@ -21,6 +21,7 @@ from diolkos_lab.experiment.order import drawn
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import registry
+from diolkos_lab.run.trial import of_lane
 from diolkos_lab.sut import definition, lookup, offer
 
 
@@ -132,14 +133,9 @@ def show(console: Console, of: Plan) -> None:
 
 def _cell(of: Plan, number: int) -> dict[str, Any]:
     cell, obstacle = of.cells[number], of.obstacles.get(number)
-    subject = cell.lane.subject
     return {
         "cell": number,
-        "system": subject.system,
-        "datapath": subject.datapath,
-        "family": subject.family,
-        "hops": subject.hops,
-        "replica": cell.lane.replica,
+        **of_lane(cell.lane),
         "load": cell.load.name,
         "factors": {"offloads": cell.lane.offloads, **dict(cell.lane.levels), **_varying(cell.load)},
         "runs_here": obstacle is None,

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from diolkos_lab.experiment.cells import TrialCell
+from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.metric import MetricName
 from diolkos_lab.run.guards import Distrust
 
@@ -54,13 +54,16 @@ class Trial:
 
 def named(cell: TrialCell) -> dict[str, Any]:
     """The keys of a record that say which cell it is of."""
-    subject = cell.lane.subject
+    return {**of_lane(cell.lane), "load": cell.load.name, "factors": cell.factors}
+
+
+def of_lane(lane: LaneCell) -> dict[str, Any]:
+    """Those of them that say which lane."""
+    subject = lane.subject
     return {
         "system": subject.system,
         "datapath": subject.datapath,
         "family": subject.family,
         "hops": subject.hops,
-        "replica": cell.lane.replica,
-        "load": cell.load.name,
-        "factors": cell.factors,
+        "replica": lane.replica,
     }
