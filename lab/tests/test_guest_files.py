@@ -198,3 +198,16 @@ def test_programs_of_jool_look_beside_themselves(tmp_path: Path) -> None:
     said = subprocess.run([moved / "bin/jool", "--version"], check=True, capture_output=True, text=True).stdout
     assert said.split()[-1] == "--version"
     assert str(made) not in said
+
+
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        ("  CC [M]  error_pool.o\nx.c:3:1: error: no such type\nmake: *** [x] Error 1\n", "x.c:3:1: error: no such type"),
+        ("  CC [M]  error_pool.o\n/bin/sh: 1: pahole: not found\nmake[2]: *** [y] Error 127\n", "/bin/sh: 1: pahole: not found"),
+        ("  CC [M]  error_pool.o\nmake: *** No rule to make target 'z'.  Stop.\n", "make: *** No rule to make target 'z'.  Stop."),
+        ("", "see the log"),
+    ],
+)
+def test_the_reason_of_a_failed_build_is_no_file_name(log: str, first: str) -> None:
+    assert jool.first_error(log) == first

@@ -25,6 +25,7 @@ PARTS = {"common": "jool_common", "nat64": "jool", "siit": "jool_siit"}  # in th
 NOTES = ("log", "begun", "complete")  # of a build
 LIBRARIES = ("libnl-3-200", "libnl-genl-3-200", "libc6")
 LOADER = "ld-linux-x86-64.so.2"
+ERROR = re.compile(r"\berror: |: not found$|\*\*\* ")
 LOADED = re.compile(r"(lib(nl-|c\.so|m\.so|pthread|dl\.so)|ld-linux)")
 
 
@@ -127,13 +128,15 @@ def _build(kernel: Kernel, headers: list[Path], dkms: Path, folder: Path) -> Non
     log = folder / "log"
     with log.open("w") as said:
         for part in PARTS:
-            command = ["make", "-j2", "-C", str(tree), f"M={work}/src/mod/{part}", "modules"]
+            # Type information of the modules is for BPF programs, and making it needs one more program.
+            types = "CONFIG_DEBUG_INFO_BTF_MODULES="
+            command = ["make", "-j2", "-C", str(tree), f"M={work}/src/mod/{part}", types, "modules"]
             if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False).returncode:
                 break
     missing = [part for part, name in PARTS.items() if not (work / f"src/mod/{part}/{name}.ko").exists()]
     if missing:
         version = source.name.rpartition("-")[2]
-        first = next((line for line in log.read_text(errors="replace").splitlines() if "rror" in line), "see the log")
+        first = first_error(log.read_text(errors="replace"))
         reason = f"Jool {version} does not compile for Linux {kernel.release} ({first.rpartition('/')[2][:120]}; {log})"
         (folder / "failed").write_text(reason)
         raise Unavailable(reason)
@@ -141,6 +144,11 @@ def _build(kernel: Kernel, headers: list[Path], dkms: Path, folder: Path) -> Non
         shutil.copy(work / f"src/mod/{part}/{name}.ko", folder)
     for used in (work, folder / "headers"):
         shutil.rmtree(used, ignore_errors=True)
+
+
+def first_error(log: str) -> str:
+    """What a compiler, a shell or make says of it; names of files may hold the word, too."""
+    return next((line for line in log.splitlines() if ERROR.search(line)), "see the log")
 
 
 def _assemble(kernel: Kernel, headers: list[Path], folder: Path) -> None:
