@@ -204,8 +204,14 @@ def test_programs_of_jool_look_beside_themselves(tmp_path: Path) -> None:
     ("log", "first"),
     [
         ("  CC [M]  error_pool.o\nx.c:3:1: error: no such type\nmake: *** [x] Error 1\n", "x.c:3:1: error: no such type"),
-        ("  CC [M]  error_pool.o\n/bin/sh: 1: pahole: not found\nmake[2]: *** [y] Error 127\n", "/bin/sh: 1: pahole: not found"),
-        ("  CC [M]  error_pool.o\nmake: *** No rule to make target 'z'.  Stop.\n", "make: *** No rule to make target 'z'.  Stop."),
+        (
+            "  CC [M]  error_pool.o\n/bin/sh: 1: pahole: not found\nmake[2]: *** [y] Error 127\n",
+            "/bin/sh: 1: pahole: not found",
+        ),
+        (
+            "  CC [M]  error_pool.o\nmake: *** No rule to make target 'z'.  Stop.\n",
+            "make: *** No rule to make target 'z'.  Stop.",
+        ),
         ("", "see the log"),
     ],
 )
