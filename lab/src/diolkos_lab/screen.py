@@ -32,6 +32,7 @@ from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing
 
+COLUMNS = {"tcp-upload": ("upload\nGbit/s", 1e-9), "tcp-download": ("download\nGbit/s", 1e-9), "ping": ("RTT\nµs", 1e6)}
 FEW = 0.5  # share of trusted trials below which the reader is told what to do
 UNTRUSTED = (
     "Not trusted: a figure in brackets is the median of all trials, since no trusted one is left. It shows that the path "
@@ -238,20 +239,20 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
         caption="median over its 95 % interval; ×: to the native path of the same hops; n/m trusted",
     )
     table.add_column("path", min_width=14)
-    for heading in ("upload\nGbit/s", "\n×", "download\nGbit/s", "\n×", "RTT\nµs", "\n×"):
-        table.add_column(heading, justify="right", no_wrap=True)
     lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         if row["load"] in PACKETS and row["metric"] in ("throughput", "rtt"):
             lines.setdefault(_path(row), {}).setdefault(row["load"], row)
+    loads = [load for load in COLUMNS if any(load in cells for cells in lines.values())]
+    for load in loads:
+        for heading in (COLUMNS[load][0], "\n×"):
+            table.add_column(heading, justify="right", no_wrap=True)
     for path, cells in lines.items():
         made, trusted = (sum(row[count] for row in cells.values()) for count in ("trials", "valid_trials"))
         remark = f" [yellow]{trusted}/{made}[/]" if trusted < made else ""
         table.add_row(
             f"{path[0]}\n[dim]{', '.join(path[1:])}[/]{remark}",
-            *_pair(cells.get("tcp-upload"), distrusted, 1e-9),
-            *_pair(cells.get("tcp-download"), distrusted, 1e-9),
-            *_pair(cells.get("ping"), distrusted, 1e6),
+            *(text for load in loads for text in _pair(cells.get(load), distrusted, COLUMNS[load][1])),
         )
     return table
 

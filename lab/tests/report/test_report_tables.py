@@ -164,7 +164,8 @@ def test_a_system_that_did_not_run_is_shown_as_missing_with_its_reason(tmp_path)
 
 def test_the_first_screen_has_native_first_and_one_line_for_each_system(tmp_path):
     run = read(synthetic.folder(tmp_path / "result"))
-    lines = costs(run, ())
+    headings, lines = costs(run, ())
+    assert headings == ["TCP up", "TCP down", "Ping takes", "Sure to"]
     assert [line.name for line in lines] == ["native IPv6", "native IPv4", "diolkos tc", "diolkos tun", "NAT44", "Tayga"]
     assert lines[0].native and "Gbit/s" in lines[0].cells[0][0]
     nat44 = lines[4]
@@ -172,7 +173,17 @@ def test_the_first_screen_has_native_first_and_one_line_for_each_system(tmp_path
     assert lines[5].cells[-1][1] == "24 of 27"
 
 
+def test_a_load_that_was_not_measured_has_no_column(tmp_path):
+    folder = synthetic.folder(tmp_path / "result")
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["rows"] = [row for row in summary["rows"] if row["load"] != "tcp-download"]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    headings, lines = costs(read(folder), ())
+    assert headings == ["TCP up", "Ping takes", "Sure to"]
+    assert {len(line.cells) for line in lines} == {3}
+
+
 def test_the_first_screen_says_when_a_system_has_no_figure(tmp_path):
     run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(failed=frozenset({"tayga"}))))
-    tayga = next(line for line in costs(run, ()) if line.name == "Tayga")
+    tayga = next(line for line in costs(run, ()).lines if line.name == "Tayga")
     assert "failed" in tayga.failed

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from diolkos_lab.report.grades import half_width
@@ -27,13 +27,37 @@ class Shown(NamedTuple):
 class Cost:
     name: str
     against: str | None  # the baseline, where it is not the usual one
-    cells: list[Shown]  # upload, download, ping; precision with the trials behind it
+    cells: list[Shown]  # one for each load in HEADLINE; precision with the trials behind it
     native: bool = False
     failed: str | None = None
 
 
-def table(results: Results, setting: tuple[Any, ...]) -> list[Cost]:
-    """Native in its own units, the other native family beside it, then every translated system of a setting."""
+HEADINGS = {"tcp-upload": "TCP up", "tcp-download": "TCP down", "ping": "Ping takes"}  # of the loads in HEADLINE
+
+
+class Table(NamedTuple):
+    """A line for each path; a load that the study does not have has no column."""
+
+    headings: list[str]
+    lines: list[Cost]
+
+
+def table(results: Results, setting: tuple[Any, ...]) -> Table | None:
+    """Of a setting: native in its own units, the other native family beside it, then every translated system."""
+    lines = _lines(results, setting)
+    if not lines:
+        return None
+    shown = [n for n in range(len(HEADLINE)) if any(line.cells and line.cells[n].value != NONE for line in lines)]
+    headings = [HEADINGS[HEADLINE[n][0]] for n in shown] + ["Sure to"]
+    return Table(headings, [replace(line, cells=_only(line.cells, shown)) for line in lines])
+
+
+def _only(cells: list[Shown], shown: list[int]) -> list[Shown]:
+    """The last one, how sure the others are, always stays."""
+    return [*(cells[n] for n in shown), cells[-1]] if cells else []
+
+
+def _lines(results: Results, setting: tuple[Any, ...]) -> list[Cost]:
     natives = sorted((c for c in results.cells if c.native and c.factors == setting and carries(results, c)), key=order)
     found = [_native(results, natives[0])] if natives else []
     usual = baseline_label(f"native/kernel/{natives[0].family}/{natives[0].hops}") if natives else ""
