@@ -16,6 +16,7 @@ from diolkos_lab.experiment.loads import (
     PingUnderLoad,
     PpsLoad,
     TcpLoad,
+    UdpGsoLoad,
     UdpLoad,
 )
 from diolkos_lab.load.protocol import Used
@@ -27,6 +28,7 @@ CAPTURED: dict[str, AnyLoad] = {
     "iperf3-3.12-tcp-upload.json": TcpLoad(name="tcp-upload", seconds=1),
     "iperf3-3.12-tcp-download.json": TcpLoad(name="tcp-download", seconds=1),
     "iperf3-3.12-udp.json": UdpLoad(name="udp", seconds=1),
+    "udp-gso.json": UdpGsoLoad(name="udp-gso", seconds=0.5),
     "ping-under-load.txt": PingUnderLoad(name="ping-under-load", seconds=1),
     "ping-20221126.txt": PingLoad(name="ping", count=12),
     "curl-7.88.1-small.txt": FETCH,
@@ -74,6 +76,7 @@ def test_the_main_metric_follows_the_factors() -> None:
             "tcp-upload": "throughput",
             "tcp-download": "throughput",
             "udp": "throughput",
+            "udp-gso": "throughput",
             "ping": "rtt",
             "ping-under-load": "rtt",
             "capacity": "capacity",

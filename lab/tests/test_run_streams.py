@@ -33,11 +33,18 @@ def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) ->
         assert trial["system"] == "diolkos" or metrics["system_share"] == 0, "native has no process of its own"
     knees = [trial for trial in result.trials if trial["factors"].get("rate") == "knee" and not trial["error"]]
     assert knees and all(1 <= trial["metrics"]["attempts"] <= 6 for trial in knees)
+    whole = [trial for trial in result.trials if trial["load"] == "udp-gso"]
+    assert len(whole) == 2 * 2
+    assert all(trial["metrics"]["throughput"] > 1e6 and 0 <= trial["metrics"]["loss"] <= 1 for trial in whole)
     loaded = [trial for trial in result.trials if trial["load"] == "ping-under-load"]
     assert len(loaded) == 2 * 2
     assert all(trial["metrics"]["rtt"] > 0 and trial["metrics"]["throughput"] > 1e6 for trial in loaded)
     rows = {(row["system"], row["load"], row["metric"]) for row in summary["rows"]}
-    assert {("diolkos", "udp", "throughput"), ("diolkos", "ping-under-load", "rtt")} <= rows
+    assert {
+        ("diolkos", "udp", "throughput"),
+        ("diolkos", "udp-gso", "throughput"),
+        ("diolkos", "ping-under-load", "rtt"),
+    } <= rows
     page = report.write(tmp_path / "r").read_text()
     for chapter in ("UDP", "Latency under load", "CPU of each role"):
         assert f">{chapter}<" in page

@@ -25,7 +25,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and fi
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
-USUAL: tuple[LoadName, ...] = (*PACKETS, "udp", "ping-under-load")
+USUAL: tuple[LoadName, ...] = (*PACKETS, "udp", "udp-gso", "ping-under-load")
 
 
 class Topology(Strict):

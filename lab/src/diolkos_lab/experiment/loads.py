@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
 from diolkos_lab.experiment.offloads import Offloads
-from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpLoad
+from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpGsoLoad, UdpLoad
 
 TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal[
@@ -23,6 +23,7 @@ LoadName = Literal[
     "tcp-upload",
     "tcp-download",
     "udp",
+    "udp-gso",
     "ping",
     "ping-under-load",
     "dns",
@@ -358,4 +359,4 @@ class HttpLoad(Strict):
         return self.seconds + START_S
 
 
-AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | UdpLoad | PingUnderLoad | DnsLoad | HttpLoad
+AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | UdpLoad | UdpGsoLoad | PingUnderLoad | DnsLoad | HttpLoad

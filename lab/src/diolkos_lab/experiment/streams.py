@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Loads of streams beside plain TCP: UDP at a rate, and ping beside a TCP stream."""
+"""Loads of streams beside plain TCP: UDP at a rate, UDP as QUIC sends it, and ping beside a TCP stream."""
 
 from typing import Annotated, Literal
 
@@ -10,6 +10,9 @@ from diolkos_lab.experiment.offloads import Offloads
 
 IPERF3_S = 0.2  # it starts, connects, and fetches the report of the other end
 UDP_AND_IPV6 = 48  # bytes of headers in front of a datagram's payload, in the longer of both families
+LONGEST_PACKET = 65_535  # bytes
+MOST_AT_ONCE = 64  # datagrams that the kernel takes with one system call (UDP_MAX_SEGMENTS before Linux 6.9)
+GSO_S = 0.3  # the sender starts, and the receiver waits for what is on its way
 PING_STARTS_S = 0.1  # and ends by so much before the stream does
 Streams = Annotated[int, Field(ge=1, le=128, description="Parallel connections.")]
 CongestionControl = Annotated[
@@ -60,6 +63,40 @@ class UdpLoad(Strict):
     @property
     def expected_s(self) -> float:
         return (self.seconds + IPERF3_S) * (1 + HALVINGS if self.rate == "knee" else 1)
+
+
+class UdpGsoLoad(Strict):
+    """Datagrams as QUIC sends them: many with one system call, which cross the kernel in one piece (UDP GSO).
+
+    They are sent as fast as the path takes them. What the receiver counts is the result.
+    """
+
+    name: Literal["udp-gso"]
+    seconds: float = Field(ge=0.4, le=3600, description="Length of a trial, seconds.")
+    datagram_bytes: int = Field(
+        1200, ge=512, le=8952, description="Payload of a datagram, bytes. RFC 9000 has QUIC begin with 1200."
+    )
+    start_s: float = Field(0.1, ge=0, description="Seconds at the start that do not count; at most half of the trial.")
+    offloads: Offloads = ("on",)
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> "UdpGsoLoad":
+        if self.start_s > self.seconds / 2:
+            raise ValueError("start_s may cut off at most half of the trial")
+        return self
+
+    @property
+    def at_once(self) -> int:
+        """Datagrams with one system call: as many as fit one packet of either family, and 64 at most."""
+        return min(MOST_AT_ONCE, (LONGEST_PACKET - UDP_AND_IPV6) // self.datagram_bytes)
+
+    @property
+    def factors(self) -> dict[str, str | int | float]:
+        return {"seconds": self.seconds, "datagram": self.datagram_bytes}
+
+    @property
+    def expected_s(self) -> float:
+        return self.seconds + GSO_S
 
 
 class PingUnderLoad(Strict):

@@ -16,7 +16,7 @@ from diolkos_lab.metric import ROW_METRICS, MetricName, RowMetric
 Section = TypeVar("Section", bound=AnyLoad)
 # Who counts what arrives at the server: its kernel, the sink of the packet generator, or the authority by its queries.
 Counter = Literal["kernel", "sink", "authority"]
-ServerName = Literal["iperf3", "nginx", "authority"]
+ServerName = Literal["iperf3", "datagrams", "nginx", "authority"]
 GIGABYTE = 1e9
 
 

@@ -16,11 +16,13 @@ from diolkos_lab.load.ping import Ping
 from diolkos_lab.load.ping_under_load import PingBesideTcp
 from diolkos_lab.load.pktgen import Packets
 from diolkos_lab.load.protocol import Load
+from diolkos_lab.load.udp_gso import UdpGso
 
 _ALL: tuple[Load[Any], ...] = (
     Tcp("tcp-upload", "TCP upload"),
     Tcp("tcp-download", "TCP download"),
     Udp(),
+    UdpGso(),
     Ping(),
     PingBesideTcp(),
     Packets("pps", "packets"),

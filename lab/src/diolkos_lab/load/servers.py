@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The servers at the far end of a lane: iperf3 for streams, nginx for objects, unbound as the authority for names.
+"""The servers at the far end of a lane: iperf3 and a receiver of datagrams for streams, nginx for objects, unbound as the
+authority for names.
 
 Each is one process with files in a folder of its own; nothing of the system's own servers is read or touched. They sleep
 between trials.
@@ -14,7 +15,7 @@ from pathlib import Path
 from diolkos_lab.experiment.loads import AnyLoad, HttpLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.load import curl, iperf3, registry
+from diolkos_lab.load import curl, iperf3, registry, udp_gso
 from diolkos_lab.load.names import DOMAIN
 from diolkos_lab.sut.lookup import program
 
@@ -89,6 +90,8 @@ def wanted(
     names = {name for load in loads for name in registry.LOADS[load.name].servers(load)}
     if "iperf3" in names:
         found.append(Server("iperf3", iperf3.SERVER_COMMAND, iperf3.PORT))
+    if "datagrams" in names:
+        found.append(Server("datagrams", udp_gso.SERVER_COMMAND, udp_gso.PORT))
     if "nginx" in names:
         found.append(_nginx(folder / "nginx", objects))
     if "authority" in names:

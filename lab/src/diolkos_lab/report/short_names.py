@@ -11,15 +11,21 @@ def application(row: Mapping[str, Any]) -> str:
         return f"{row['sessions']} new flows, {row['bindings']} bindings"
     if row["load"] == "capacity":
         return f"sessions held at once, {row['bindings']} bindings"
-    if row["load"] in ("udp", "ping-under-load"):
-        how = row.get("direction") or row["rate"]
-        rate = how if isinstance(how, str) else f"{how:.3g} bit/s"
-        return f"{row['load']}, {rate}, {row['streams']} stream{'s' * (row['streams'] != 1)}"
+    if row["load"] in ("udp", "udp-gso", "ping-under-load"):
+        return _stream(row)
     if row["load"] not in ("http", "dns"):
         return f"{row['load']}, {size(row['size'])}"
     if row["load"] == "http":
         return f"HTTP by {row['by']}, {size(row['object'])}"
     return f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}"
+
+
+def _stream(row: Mapping[str, Any]) -> str:
+    if row["load"] == "udp-gso":
+        return f"UDP with GSO, {size(row['datagram'])}"
+    how = row.get("direction") or row["rate"]
+    rate = how if isinstance(how, str) else f"{how:.3g} bit/s"
+    return f"{row['load']}, {rate}, {row['streams']} stream{'s' * (row['streams'] != 1)}"
 
 
 def size(count: int) -> str:

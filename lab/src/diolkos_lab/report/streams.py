@@ -14,7 +14,7 @@ from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import label, load_label, load_order, order
 from diolkos_lab.report.tables import Table, distribution, ratios
 
-TCP, PING, UDP, LOADED = ("tcp-upload", "tcp-download"), ("ping",), ("udp",), ("ping-under-load",)
+TCP, PING, UDP, LOADED = ("tcp-upload", "tcp-download"), ("ping",), ("udp", "udp-gso"), ("ping-under-load",)
 ROLES: tuple[RowMetric, ...] = ("generator_share", "system_share", "receiver_share", "rest_share")
 METRICS: tuple[RowMetric, ...] = ("sent_rate", "socket_loss", *ROLES)
 SATURATED = "saturated"
@@ -25,6 +25,11 @@ UDP_WORDS = (
     "of the sender says nothing of the path. Loss is that of the receiver's sequence numbers.",
     "The receiver has another CPU than the generator where there are two. Loss at the receiver's socket is part of all loss, "
     "but no loss of the path.",
+)
+GSO_WORDS = (
+    "UDP with GSO: the client hands the kernel up to 64 KiB of datagrams with one system call, as servers of QUIC do, and the "
+    "kernel keeps them in one piece for as long as what stands on the path lets it. The receiver reads what the kernel has "
+    "joined (GRO). Throughput is what the receiver got.",
 )
 KNEE_WORDS = (
     "A knee is the highest rate at which the path, without the receiver's socket, loses at most the share that the study "
@@ -48,7 +53,7 @@ ROLE_WORDS = (
 
 
 def of_udp(results: Results) -> Chapter:
-    if not results.loads("udp"):
+    if not any(results.loads(load) for load in UDP):
         return Chapter("udp", "UDP")
     rates, losses = levels.Shown("throughput", "received rate", UDP), levels.Shown("loss", "loss", UDP)
     pictures = _levels(results, "udp-throughput", "UDP: received rate", rates)
@@ -59,7 +64,11 @@ def of_udp(results: Results) -> Chapter:
         ratios(results, "socket_loss", "Of the datagrams sent, lost at the receiver's socket", UDP, "udp-socket-loss"),
         ratios(results, "sent_rate", "UDP sent", UDP, "udp-sent"),
     ]
-    said = [*UDP_WORDS, *([KNEE_WORDS] if any("rate=knee" in load for load in results.loads("udp")) else [])]
+    said = [
+        *(UDP_WORDS if results.loads("udp") else ()),
+        *(GSO_WORDS if results.loads("udp-gso") else ()),
+        *([KNEE_WORDS] if any("rate=knee" in load for load in results.loads("udp")) else ()),
+    ]
     return Chapter("udp", "UDP", said, pictures=pictures, tables=[t for t in tables if t])
 
 

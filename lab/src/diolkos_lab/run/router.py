@@ -24,7 +24,7 @@ from diolkos_lab.topology.leftovers import Removed
 from diolkos_lab.topology.wires import Wires
 
 # The others need more of the router's machine than lanes have: sessions that are counted there, or its resolver.
-LOADS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "udp", "ping", "ping-under-load", "pps")
+LOADS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "udp", "udp-gso", "ping", "ping-under-load", "pps")
 
 
 @dataclass(frozen=True)

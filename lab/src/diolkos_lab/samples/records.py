@@ -259,6 +259,11 @@ class _Udp(_Shape):
     rate: Annotated[int, Field(ge=1)] | Literal["most", "knee"]
 
 
+class _UdpGso(_Shape):
+    offloads: Switch
+    datagram: Annotated[int, Field(ge=1)]
+
+
 class _PingUnderLoad(_Shape):
     offloads: Switch
     streams: Annotated[int, Field(ge=1)]
@@ -271,6 +276,7 @@ FACTORS: dict[str, type[_Shape]] = {
     "mlrsearch": _PacketsOfProcedure,
     "rfc8219": _PacketsOfProcedure,
     "udp": _Udp,
+    "udp-gso": _UdpGso,
     "ping-under-load": _PingUnderLoad,
     "dns": _Names,
     "http": _Objects,

@@ -12,7 +12,19 @@ from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, load_label, look, order
 
 # The loads that are shown, each by its main metric: packets, then the rates and capacities that searches and curves find.
-SHOWN = ("tcp-upload", "tcp-download", "udp", "ping", "ping-under-load", "pps", "mlrsearch", "rfc8219", "new-flows", "capacity")
+SHOWN = (
+    "tcp-upload",
+    "tcp-download",
+    "udp",
+    "udp-gso",
+    "ping",
+    "ping-under-load",
+    "pps",
+    "mlrsearch",
+    "rfc8219",
+    "new-flows",
+    "capacity",
+)
 HEADLINE = tuple((load, LOADS[load].main({})) for load in SHOWN)  # type: ignore[index]
 
 
