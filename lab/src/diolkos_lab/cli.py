@@ -198,13 +198,16 @@ def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> No
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
-    from diolkos_lab import summary
-    from diolkos_lab.guest import terminal
+    from diolkos_lab.report import helpers
     from diolkos_lab.samples import folder as samples_folder
 
     result = samples_folder.read(folder)
     if not result.trials:
         raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
+    helpers.bundle()  # is made while the rest is loaded and evaluated
+    from diolkos_lab import summary
+    from diolkos_lab.guest import terminal
+
     terminal.results(console, result, summary.write(result))
     _say_report(folder)
 
