@@ -164,14 +164,13 @@ def merge(
     ] = None,
 ) -> None:
     """Put runs of one study together, from several hosts or one, and evaluate them as a whole."""
-    from diolkos_lab import merging, summary
+    from diolkos_lab import merging
     from diolkos_lab.guest import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     for said in merging.merge(folders, out, by):
         _say(said)
-    result = samples_folder.read(out)
-    terminal.results(console, result, summary.write(result))
+    terminal.evaluate(console, samples_folder.read(out))
     _say_report(out)
 
 
@@ -198,14 +197,13 @@ def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> No
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
-    from diolkos_lab import summary
     from diolkos_lab.guest import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     result = samples_folder.read(folder)
     if not result.trials:
         raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
-    terminal.results(console, result, summary.write(result))
+    terminal.evaluate(console, result)
     _say_report(folder)
 
 

@@ -12,10 +12,18 @@ from rich.table import Table
 
 from diolkos_lab import screen
 from diolkos_lab.experiment.definition import PACKETS
-from diolkos_lab.report import facts
+from diolkos_lab.report import facts, helpers
 from diolkos_lab.samples import folder
 
 EMULATED = "The processor was emulated (TCG): only ratios within this run say something, and no absolute figure does."
+
+
+def evaluate(console: Console, result: folder.Result) -> None:
+    """Evaluate a result folder again and show what was found; a report follows."""
+    helpers.bundle()  # is made while the rest is loaded and evaluated
+    from diolkos_lab import summary  # noqa: PLC0415
+
+    results(console, result, summary.write(result))
 
 
 def results(console: Console, result: folder.Result, summary: Mapping[str, Any]) -> None:

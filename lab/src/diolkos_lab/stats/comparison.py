@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats import bounds
@@ -76,6 +75,8 @@ def compare(
                 found.append(_change(cell, metric, against is not None, strata))
     if not found:
         return []
+    from scipy import stats as scipy_stats  # noqa: PLC0415  most of a second, which a report need not wait
+
     corrected = scipy_stats.false_discovery_control([change.p for change in found])
     return [replace(change, p=float(p)) for change, p in zip(found, corrected, strict=True)]
 
@@ -113,6 +114,8 @@ def _change(cell: CellKey, metric: RowMetric, relative: bool, strata: Strata) ->
 
 def _chance(strata: Strata) -> float:
     """Mann-Whitney's p; of several hosts, van Elteren's: rank sums weighted by 1/(n + m + 1), as normal deviate."""
+    from scipy import stats as scipy_stats  # noqa: PLC0415
+
     tests = [scipy_stats.mannwhitneyu(a, b) for a, b in strata]
     if len(strata) == 1:
         return float(tests[0].pvalue)

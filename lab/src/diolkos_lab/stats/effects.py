@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import RowMetric
@@ -71,7 +70,11 @@ def effects(
         for effect in _of_factor(samples, subject, load, metric, name, within.get(name, ()), order)
     ]
     tested = [effect.p for effect in found if effect.p is not None]
-    corrected = iter(scipy_stats.false_discovery_control(tested) if tested else ())
+    if not tested:
+        return found
+    from scipy import stats as scipy_stats  # noqa: PLC0415  most of a second, which a report without factors need not wait
+
+    corrected = iter(scipy_stats.false_discovery_control(tested))
     return [effect if effect.p is None else replace(effect, p=float(next(corrected))) for effect in found]
 
 
@@ -133,6 +136,8 @@ def _chance(logs: Sequence[float]) -> float | None:
     values = np.asarray(logs)
     if not values.any():
         return 1.0
+    from scipy import stats as scipy_stats  # noqa: PLC0415
+
     # Only ranks count, so that what has no end stands behind all that has one.
     signed = scipy_stats.rankdata(np.abs(values)) * np.sign(values)
     found = scipy_stats.permutation_test(
