@@ -59,7 +59,7 @@ def test_links_at_the_names_of_results_are_replaced(result: Path, victim: Path) 
     for name in ("report.html", "report.html.part", "summary.tmp", "report.part"):
         (result / name).symlink_to(victim)
     os.link(victim, result / "summary.json")
-    for folder, name in (("pictures", f"{DRAWN}.svg"), ("pictures", f"{DRAWN}.png"), ("tables", "rtt.csv")):
+    for folder, name in (("pictures", f"{DRAWN}.svg"), ("pictures", f"{DRAWN}.pdf"), ("tables", "rtt.csv")):
         (result / folder).mkdir(exist_ok=True)
         (result / folder / name).symlink_to(victim)
     done = _report(result)

@@ -74,7 +74,7 @@ def test_both_chapters_have_their_pictures_and_tables(whole: Path) -> None:
     page = (whole / "report.html").read_text()
     assert 'id="http"' in page and 'id="dns"' in page
     for name in ("http-latency", "http-throughput", "http-distribution-1", "dns-latency", "dns-rate", "dns-cpu"):
-        assert f'id="picture-{name}"' in page and (whole / "pictures" / f"{name}.png").exists(), name
+        assert f'id="picture-{name}"' in page and (whole / "pictures" / f"{name}.svg").exists(), name
     for name in ("http-latency", "http-lookup", "http-throughput", "http-rate", "dns-latency", "dns-rate", "dns-cpu"):
         assert (whole / "tables" / f"{name}.csv").read_text().startswith("system,datapath"), name
     assert "HTTP, by name, 1 KiB" in page and "DNS, new names, as many as are answered" in page

@@ -95,7 +95,7 @@ def test_the_page_has_every_curve_with_its_verdict(written: Path) -> None:
     assert "5 of 7 curves are GOOD" in page
     for text in ("native IPv6", "Tayga siit", "diolkos siit-tc", "Who paid", "Throughput still grows", "all on one CPU"):
         assert text in page, text
-    assert len(list((written / "pictures").glob("curve-*.png"))) == len(PATHS)
+    assert len(list((written / "pictures").glob("curve-*.pdf"))) == len(PATHS)
     with (written / "tables" / "curves.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(PATHS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Charts: each is a Vega-Lite specification, from which the page's live picture and all still ones are made.
 
-    picture ─► spec ─► svg ─► png, pdf
+    picture ─► spec ─► svg ─► pdf
 One module for each chart; `theme` has what all share.
 """
 
@@ -45,7 +45,7 @@ class Still:
 
 
 def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, Still]:
-    """Write NAME.svg, NAME.png and NAME.pdf of each picture to `folder`; return them by name for the page.
+    """Write NAME.svg and NAME.pdf of each picture to `folder`; return them by name for the page, which makes a PNG when asked.
 
     Vega draws one picture after the other; meanwhile helpers make the rest of its SVG.
     """
@@ -53,12 +53,10 @@ def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, Still]:
     drawn = {}
     for name, found in specs.items():
         text = svg(found)
-        waiting = helpers.submit("svg_to_png", svg=text, scale=PNG_SCALE), helpers.submit("svg_to_pdf", svg=text)
-        drawn[name] = (text, *waiting)
+        drawn[name] = text, helpers.submit("svg_to_pdf", svg=text)
     stills = {}
-    for name, (text, image, document) in drawn.items():
+    for name, (text, document) in drawn.items():
         folder.write(f"{name}.svg", text)
-        folder.write(f"{name}.png", image.result())
         folder.write(f"{name}.pdf", document.result())
         stills[name] = Still(specs[name], inline(text, name), document.result())
     return stills
