@@ -67,6 +67,24 @@ def test_counts_over_native(counted: tuple[Path, dict[str, Any]]) -> None:
     assert found["diolkos"]["up_spread"] == pytest.approx(10 / 40_015)
 
 
+def test_a_count_that_has_ended_is_complete(counted: tuple[Path, dict[str, Any]]) -> None:
+    assert folder.read(counted[0]).host["complete"] is True
+
+
+def test_a_count_that_ends_early_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dying(*_: object) -> Iterator[str]:
+        yield from list(said_by_the_guest())[:6]
+        raise Ended("137")
+
+    monkeypatch.setattr(count, "watched", dying)
+    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
+    with pytest.raises(Ended):
+        count.count(prepared(tmp_path / "out"), conduct.Order("clat", True), lambda _: None)
+    result = folder.read(tmp_path / "out")
+    assert result.trials and result.host["complete"] is False
+
+
 def test_every_row_has_its_kernel(counted: tuple[Path, dict[str, Any]]) -> None:
     assert {row["kernel"] for row in counted[1]["rows"]} == {"6.1.0-1-amd64"}
 
