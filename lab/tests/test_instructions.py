@@ -15,7 +15,7 @@ from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import conduct as guests
 from diolkos_lab.guest import count, package, preparing, terminal, timing
 from diolkos_lab.guest.archive import Archive
-from diolkos_lab.guest.counting import RESULT
+from diolkos_lab.guest.counting import RESULT, Look, instructions_per_packet, moment
 from diolkos_lab.guest.machine import Ended
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.samples import folder
@@ -36,7 +36,7 @@ def said_by_the_guest() -> Iterator[str]:
     yield RESULT + json.dumps({"missing": "tundra", "reason": "it is not here", "how": "build it"})
     yield RESULT + json.dumps({"systems": {"native": ["", None], "diolkos": ["/d", "1"], "jool": ["/j", "4"]}})
     for name, counts in PATHS.items():
-        for block in range(3):
+        for block in range(count.BLOCKS):
             for load, each in zip(("tcp-upload", "tcp-download"), counts, strict=True):
                 # The warm-up does not count.
                 more = 5000 if block == 0 else 10 * block
@@ -60,11 +60,29 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict
 def test_counts_over_native(counted: tuple[Path, dict[str, Any]]) -> None:
     """Medians of the repetitions, each over that of its own native path; the warm-up is left out."""
     found = {entry["system"]: entry for entry in counted[1]["instructions"]}
-    assert (found["native"]["up"], found["native"]["down"]) == (10_015, 9_015)
+    assert (found["native"]["up"], found["native"]["down"]) == (10_020, 9_020)
     assert found["native"]["up_over_native"] is None
     assert (found["diolkos"]["up_over_native"], found["diolkos"]["down_over_native"]) == (30_000, 32_000)
     assert found["diolkos"]["kernel"] == "6.1.0-1-amd64"
-    assert found["diolkos"]["up_spread"] == pytest.approx(10 / 40_015)
+    assert found["diolkos"]["up_spread"] == pytest.approx(20 / 40_020)
+
+
+def test_a_count_that_has_ended_is_complete(counted: tuple[Path, dict[str, Any]]) -> None:
+    assert folder.read(counted[0]).host["complete"] is True
+
+
+def test_a_count_that_ends_early_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dying(*_: object) -> Iterator[str]:
+        yield from list(said_by_the_guest())[:6]
+        raise Ended("137")
+
+    monkeypatch.setattr(count, "watched", dying)
+    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
+    with pytest.raises(Ended):
+        count.count(prepared(tmp_path / "out"), conduct.Order("clat", True), lambda _: None)
+    result = folder.read(tmp_path / "out")
+    assert result.trials and result.host["complete"] is False
 
 
 def test_every_row_has_its_kernel(counted: tuple[Path, dict[str, Any]]) -> None:
@@ -196,3 +214,24 @@ def test_levels_of_factors_are_counted_apart() -> None:
 def test_what_a_guest_cannot_do_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageFault, match=said):
         guests.run(conduct.Order("clat", True, **options), "6.1", counting=False, say=lambda _: None)
+
+
+def _look(began_s: float, ended_s: float, packets: int, idle_s: float = 7.0) -> Look:
+    zeros = " 0" * 6
+    text = f"Inter-| Receive\n face |bytes\n    up: {1500 * packets} {packets}{zeros} 9 9{zeros}\n"
+    return Look(began_s, ended_s, text, idle_s)
+
+
+def test_a_look_that_the_scheduler_broke_off_does_not_count() -> None:
+    """As seen: as many packets as in the repetition before, and four milliseconds more on the clock."""
+    before = moment([_look(1.0, 1.00002, 1000)] * 5, "up")
+    looks = [_look(1.4, 1.40402, 41_000), _look(1.40410, 1.40412, 41_400), _look(1.40420, 1.40824, 41_410)]
+    after = moment(looks, "up")
+    assert (after.packets, after.octets) == (41_400, 62_100_000)
+    assert after.clock_s == pytest.approx(1.40411)
+    assert instructions_per_packet(before, after) == pytest.approx(404_100_000 / 40_400)
+
+
+def test_idle_time_is_no_instruction() -> None:
+    before, after = moment([_look(1.0, 1.0, 0)], "up"), moment([_look(1.5, 1.5, 1000, idle_s=7.1)], "up")
+    assert instructions_per_packet(before, after) == pytest.approx(400_000)

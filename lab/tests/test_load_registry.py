@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The registry of loads is whole, and no load gives a metric that it does not declare."""
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -22,6 +23,7 @@ from diolkos_lab.experiment.loads import (
 from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.registry import LOADS, asks_names, of
 from diolkos_lab.metric import METRICS, ROW_METRICS
+from diolkos_lab.run import router
 
 FETCH = HttpLoad(name="http", object_bytes=1024, by="literal", seconds=0.3)
 CAPTURED: dict[str, AnyLoad] = {
@@ -83,3 +85,13 @@ def test_the_main_metric_follows_the_factors() -> None:
         },
         **dict.fromkeys(("pps", "new-flows", "mlrsearch", "rfc8219"), "rate"),
     }
+
+
+def test_the_readme_names_every_load_on_its_side() -> None:
+    lines = (Path(__file__).parents[1] / "README.md").read_text().splitlines()
+    allowed, left_out = (
+        next(set(re.findall(r"`([a-z0-9-]+)`", line)) for line in lines if line.startswith(start))
+        for start in ("* Loads over two hosts: ", "* Left out over two hosts, ")
+    )
+    assert allowed & set(get_args(LoadName)) == set(router.LOADS)
+    assert left_out & set(get_args(LoadName)) == set(get_args(LoadName)) - set(router.LOADS)

@@ -40,6 +40,7 @@ PATH = [
     "guest",
     "json_output",
     "completion",
+    "options",
     "cli",
     "__main__",
 ]

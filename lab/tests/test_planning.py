@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a plan says is what a run does."""
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from diolkos_lab import planning
 from diolkos_lab.conduct import Order, run
 from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.sut import lookup
+from diolkos_lab.topology import clocksource
 from witness import Silent
 
 HERE = Path(__file__).parent
@@ -70,3 +73,61 @@ def test_the_document_is_whole() -> None:
 def test_the_time_is_that_of_the_form_where_nothing_is_missing() -> None:
     found = planning.plan(Order(SMALL, True, paths=DOUBLE))
     assert found.expected_s == expected_of_form_s(found.study, "quick")
+
+
+VARIED = """
+[form.quick.vary]
+clocksource = ["tsc", "hpet", "sundial"]
+ring = [512, 4096]
+"""
+
+
+@pytest.fixture
+def varied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> planning.Plan:
+    """A study that varies what this host has and what it has not."""
+    monkeypatch.setattr(clocksource, "offered", lambda: ("tsc", "hpet"))
+    study = tmp_path / "varied.toml"
+    study.write_text(Path(SMALL).read_text() + VARIED)
+    return planning.plan(Order(str(study), True, seed=4, paths=DOUBLE))
+
+
+def test_what_is_varied_has_a_line_for_each_level(varied: planning.Plan) -> None:
+    """The levels that the host has, each with all cells; the others with their reason, and without a place in a block."""
+    found = planning.document(varied)
+    here = [cell for cell in found["cells"] if cell["runs_here"]]
+    assert [cell["factors"]["clocksource"] for cell in here] == ["tsc"] * 6 + ["hpet"] * 6
+    assert all("ring" not in cell["factors"] for cell in here), "without rings, the run has no such factor"
+    others = [cell for cell in found["cells"] if not cell["runs_here"]]
+    lacking = {(cell["factors"]["clocksource"], cell["factors"]["ring"]): cell for cell in others}
+    assert lacking.keys() == {(name, size) for name in ("tsc", "hpet", "sundial") for size in (512, 4096)}
+    assert lacking["sundial", 512]["reason"] == "this host offers tsc, hpet" and "sundial" in lacking["sundial", 512]["how"]
+    assert "have no rings that can be set" in lacking["tsc", 512]["reason"]
+    for block in found["order"]:
+        assert sorted(block["cells"]) == [cell["cell"] for cell in here]
+        levels = [found["cells"][number]["factors"]["clocksource"] for number in block["cells"]]
+        assert levels in (["tsc"] * 6 + ["hpet"] * 6, ["hpet"] * 6 + ["tsc"] * 6), "one after the other"
+    assert varied.expected_s == pytest.approx(2 * planning.plan(Order(SMALL, True, paths=DOUBLE)).expected_s)
+
+
+def test_people_see_the_levels_too(varied: planning.Plan) -> None:
+    text = io.StringIO()
+    planning.show(Console(file=text, width=200), varied)
+    assert "clocksource hpet" in text.getvalue() and "no: this host offers tsc, hpet; " in text.getvalue()
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("clean_machine")
+def test_a_run_under_several_settings_has_the_order_of_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocksource, "offered", lambda: ("tsc", "hpet"))
+    monkeypatch.setattr(clocksource, "current", lambda: "tsc")
+    monkeypatch.setattr(clocksource, "use", lambda name: None)
+    study = tmp_path / "varied.toml"
+    study.write_text(Path(SMALL).read_text() + VARIED)
+    order = Order(str(study), True, (), tmp_path / "r", 4, DOUBLE)
+    found = planning.document(planning.plan(order))
+    result, _ = run(order, Silent())
+    names = ("system", "load", "factors")
+    for block in (0, 1):
+        made = [tuple(trial[name] for name in names) for trial in result.trials if trial["block"] == block]
+        planned = [found["cells"][number] for number in found["order"][block]["cells"]]
+        assert made == [tuple(cell[name] for name in names) for cell in planned]

@@ -27,7 +27,7 @@ HEAD, *LOADS = SMALL[: SMALL.index("# The tests run")].split("[[form.quick.load]
 # Pings alone, so that a block takes a second.
 PINGS = HEAD.replace("blocks = 2", "blocks = 4") + "[[form.quick.load]]" + LOADS[-1]
 PINGS += "[guards]\nforeign_cpu_share = 1.0\nsteal_share = 1.0\ndrop_ratio = 1.0\n"
-# A run that the kernel ends, without a word, after its seventh trial: in the middle of block 3.
+# A run that the kernel ends, without a word, after a trial in the middle of block 3.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -37,7 +37,7 @@ from witness import Silent
 class Deadly(Silent):
     def trial_done(self, trial, session):
         super().trial_done(trial, session)
-        if self.trials == 7:
+        if trial.block == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
 study, out, double = sys.argv[1:]
@@ -195,3 +195,96 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     again = Silent()
     same, _ = resuming.go_on(conduct.Order("", False, resume=out), again, print)
     assert same.trials == result.trials and again.trials == 0
+
+
+CURVES = """format = 1
+name = "curves"
+title = "Curves"
+question = "Do they go on?"
+
+[[system]]
+system = "native"
+datapath = "kernel"
+family = "ipv6"
+loads = ["pps", "mlrsearch"]
+
+[[system]]
+system = "nat44"
+datapath = "nftables"
+family = "ipv4"
+baseline_family = "ipv6"
+loads = ["pps", "mlrsearch"]
+
+[form.quick]
+blocks = 5
+
+[[form.quick.load]]
+name = "pps"
+seconds = 0.5
+lowest = 400_000
+
+[[form.quick.load]]
+name = "mlrsearch"
+seconds = 0.2
+lowest = 500_000
+highest = 2_000_000
+
+[[form.quick.load.goal]]
+loss_ratio = 0.005
+relative_width = 0.1
+duration_sum_s = 0.2
+
+[guards]
+foreign_cpu_share = 1.0
+steal_share = 1.0
+drop_ratio = 1.0
+behind_s = 60
+clock_jump_s = 60
+"""
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("clean_machine")
+def test_curves_and_procedures_of_a_run_that_was_killed_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curves with the rates that they began with, procedures with a search for each block that is left."""
+    monkeypatch.setenv("DIOLKOS_PKTGEN", str(HERE / "doubles" / "pktgen"))
+    monkeypatch.setenv("SATURATION", "1e6")
+    study, out = tmp_path / "curves.toml", tmp_path / "r"
+    study.write_text(CURVES)
+    command = [sys.executable, "-c", KILLED, str(study), str(out), str(DOUBLE)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    done = subprocess.run(command, check=False, timeout=240, env=environment)
+    assert done.returncode == -signal.SIGKILL
+    before = folder.read(out)
+    assert {trial["block"] for trial in before.trials} == {0, 1, 2, 3}
+
+    result, summary = resuming.go_on(conduct.Order("", False, resume=out), Silent(), print)
+    kept = [trial for trial in before.trials if trial["block"] < 3]
+    assert result.trials[: len(kept)] == kept and result.host["complete"] is True
+    assert {trial["error"] for trial in result.trials} == {None}
+    later = result.trials[len(kept) :]
+    for system in ("native", "nat44"):
+        mine = [trial for trial in later if (trial["system"], trial["load"]) == (system, "pps")]
+        assert len([trial for trial in mine if trial["block"] == 0]) == 1, "the rates are known; one trial warms up"
+        steps = {block: _offered(result, system, block, refines=0) for block in range(1, 5)}
+        assert len(steps[1]) == 8 and all(steps[block] == steps[1] for block in steps)
+        assert _offered(result, system, 2, refines=1) <= _offered(result, system, 3, refines=1), "and those that were added"
+    assert len(summary["curves"]) == 2
+    for curve in summary["curves"]:
+        assert curve["pdr_0_5_pps"] == pytest.approx(949_800, rel=0.02)
+    outcomes = [trial for trial in result.trials if trial.get("outcome")]
+    assert {(trial["system"], trial["block"]) for trial in outcomes} == {
+        (s, b) for s in ("native", "nat44") for b in range(1, 5)
+    }
+    assert len(outcomes) == 8, "one search for each block"
+    for trial in outcomes:
+        [goal] = trial["outcome"]["goals"]
+        assert goal["lower_pps"] < 1.02 * 949_800 and goal["upper_pps"] > 0.98 * 949_800
+
+
+def _offered(result: folder.Result, system: str, block: int, refines: int) -> set[int]:
+    return {
+        trial["factors"]["offered"]
+        for trial in result.trials
+        if (trial["system"], trial["load"], trial["block"]) == (system, "pps", block) and trial["factors"]["refines"] == refines
+    }

@@ -4,6 +4,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,3 +202,88 @@ def test_rates_that_the_generator_cannot_make_are_left_out() -> None:
     assert [load.offered for load in sweep.rates(1)] == [100_000, 200_000, 300_000], "and no others are added"
     assert sweep.limit(250_000) == [300_000] and not sweep.possible, "two rates make no curve"
     assert sweep.rates(2) == [] and list(sweep.probes()) == []
+
+
+def test_a_rate_that_was_added_and_only_fails_ends_no_run() -> None:
+    sweep, _ = _search(LOAD, _realistic)
+    for block in range(1, BLOCKS):
+        for each in sweep.rates(block):
+            sweep.tell(each, block, None if each.refines else _realistic(each.offered or 0))
+    assert any(each.refines for each in sweep.rates(BLOCKS - 1))
+
+
+# ---- a run that goes on
+
+
+def _record(load: PpsLoad, block: int, loss: float | None, *, valid: bool = True) -> dict[str, Any]:
+    """As a line of samples.jsonl tells it."""
+    metrics = {} if loss is None else {"loss": loss}
+    return {"block": block, "factors": load.factors, "valid": valid and loss is not None, "metrics": metrics}
+
+
+@pytest.mark.parametrize("broken_off", range(2, BLOCKS + 1))
+@pytest.mark.parametrize("load", [LOAD, LOAD.model_copy(update={"rates": (40_000, 50_000, 60_000, 70_000)})])
+def test_a_curve_that_goes_on_offers_what_it_would_have_offered_without_a_break(load: PpsLoad, broken_off: int) -> None:
+    whole, _ = _search(load, _realistic)
+    records = []
+    for block in range(1, broken_off):
+        for each in whole.rates(block):
+            loss = _realistic(each.offered or 0)
+            records.append(_record(each, block, loss))
+            whole.tell(each, block, loss)
+    again = Sweep(load, BLOCKS)
+    again.remember(records)
+    assert len(list(again.probes())) == 1, "it warms up, and searches no more"
+    assert again.knee == (None if load.rates else pytest.approx(whole.knee, rel=0.006))
+    assert (again.left, again.trials) == (whole.left, whole.trials)
+    for block in range(broken_off, BLOCKS):
+        wanted = whole.rates(block)
+        assert [(each.offered, each.refines) for each in again.rates(block)] == [(w.offered, w.refines) for w in wanted]
+        for each in wanted:
+            for sweep in (whole, again):
+                sweep.tell(each, block, _realistic(each.offered or 0))
+    assert again.left == whole.left == 0 and again.lacking(BLOCKS - 1) == whole.lacking(BLOCKS - 1) == []
+
+
+def test_a_curve_that_goes_on_keeps_the_rates_beyond_what_the_generator_reaches_alone() -> None:
+    """The run began with them: alone, the generator is tried out before the search finds any."""
+    sweep, _ = _search(LOAD, _realistic)
+    rates = sweep.rates(1)
+    again = Sweep(LOAD, BLOCKS)
+    again.remember([_record(each, 1, _realistic(each.offered or 0)) for each in rates])
+    assert again.limit(min(each.offered or 0 for each in rates)) == [] and again.possible
+    assert {each.offered for each in rates} <= {each.offered for each in again.rates(2)}
+
+
+def test_a_curve_that_goes_on_leaves_out_the_rates_that_were_left_out_when_the_run_began() -> None:
+    load = LOAD.model_copy(update={"rates": (100_000, 200_000, 300_000, 400_000), "refine": 0})
+    began = Sweep(load, BLOCKS)
+    began.limit(350_000)
+    again = Sweep(load, BLOCKS)
+    again.remember([_record(each, 1, 0.0) for each in began.rates(1)])
+    assert again.limit(500_000) == []
+    assert [each.offered for each in again.rates(2)] == [100_000, 200_000, 300_000]
+
+
+def test_of_trials_that_were_made_again_the_trusted_one_is_remembered() -> None:
+    load = LOAD.model_copy(update={"rates": (1000, 2000, 3000), "refine": 0})
+    again = Sweep(load, BLOCKS)
+    low, middle, high = (load.at(rate) for rate in load.rates)
+    again.remember(
+        [
+            _record(low, 1, 0.9, valid=False),
+            _record(low, 1, 0.0),
+            _record(middle, 1, 0.8, valid=False),
+            _record(middle, 1, 0.4, valid=False),
+            _record(high, 1, None),
+        ]
+    )
+    assert [again._loss[rate] for rate in load.rates] == [[0.0], [0.4], []]
+    assert [each.offered for each in again.lacking(1)] == [2000], "one that failed says what the path does"
+
+
+def test_nothing_that_is_remembered_changes_nothing() -> None:
+    load = LOAD.model_copy(update={"rates": (1000, 2000, 3000)})
+    again = Sweep(load, BLOCKS)
+    again.remember([])
+    assert [each.offered for each in again.rates(1)] == [1000, 2000, 3000]

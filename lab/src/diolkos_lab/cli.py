@@ -15,8 +15,27 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
-from diolkos_lab import __version__, completion
+from diolkos_lab import __version__, completion, options
 from diolkos_lab.faults import Fault, Interrupted, UsageFault, printable, stop_on_signals
+from diolkos_lab.options import (
+    LARGEST_SEED,
+    CountInstructions,
+    Diolkos,
+    FormOption,
+    Json,
+    Kernel,
+    NicsFile,
+    Only,
+    Out,
+    Paths,
+    Quick,
+    ResultFolder,
+    Resume,
+    Router,
+    Seed,
+    Study,
+    StudyOrNone,
+)
 
 app = typer.Typer(
     help="What does translation between IPv6 and IPv4 cost on this machine, and how sure is that?",
@@ -25,41 +44,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 WRONG_USAGE = cast(type[Exception], typer.BadParameter.__mro__[1])  # `UsageError`, of which typer itself has no name
-LARGEST_SEED = 10**18 - 1  # that every reader of JSON takes
 WIDE = 160  # columns of a log or a pipe, where nobody can widen the window
 console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
-Diolkos = Annotated[str | None, typer.Option(metavar="PATH", help="The translator's program.", show_default=False)]
-Paths = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--path",
-        metavar="SYSTEM=PATH",
-        help="Program of another system, e.g. tundra=/opt/tundra-nat64. Repeatable.",
-        autocompletion=completion.program,
-    ),
-]
-STUDY = typer.Argument(
-    metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
-)
-ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
-Quick = Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")]
-FormOption = Annotated[
-    str | None,
-    typer.Option(
-        "--form", metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form
-    ),
-]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
-]
-Seed = Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
-
 
 @app.callback(invoke_without_command=True)
-def options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def version_alone(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
         console.print(f"diolkos-lab {__version__}")
         raise typer.Exit
@@ -67,38 +57,19 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
 
 @app.command()
 def run(
-    study: Annotated[str | None, STUDY] = None,
+    study: StudyOrNone = None,
     quick: Quick = False,
     form: FormOption = None,
     only: Only = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Result folder; an older result in it is moved aside.")
-    ] = None,
+    out: Out = None,
     seed: Seed = None,
     diolkos: Diolkos = None,
     path: Paths = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Go on with the interrupted run in this folder; with STUDY, begin it there if there is none.",
-            autocompletion=completion.result,
-        ),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PACKAGE|PATH",
-            help="Run it in a guest with this kernel: a version (6.1), a package, a .deb file, or a folder.",
-        ),
-    ] = None,
-    count_instructions: Annotated[
-        bool, typer.Option("--count-instructions", help="With --kernel: count instructions per packet instead of time.")
-    ] = False,
-    router: Annotated[
-        str | None, typer.Option(metavar="USER@HOST", help="Machine that has what is between client and server, over SSH.")
-    ] = None,
-    nics: Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")] = None,
+    resume: Resume = None,
+    kernel: Kernel = None,
+    count_instructions: CountInstructions = False,
+    router: Router = None,
+    nics: NicsFile = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import conduct, resuming, screen
@@ -109,8 +80,8 @@ def run(
         raise UsageFault("run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR goes on with a folder")
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
-    systems, programs, machine = tuple(only or ()), _paths(diolkos, path), wanted(router, nics)
-    order = conduct.Order(study or "", quick, systems, out, seed, programs, _form(quick, form), resume, machine)
+    order = options.order(study or "", quick, form, only, seed, diolkos, path)
+    order = replace(order, out=out, resume=resume, router=wanted(router, nics))
     if kernel or count_instructions:
         from diolkos_lab.guest import conduct as guests
 
@@ -127,7 +98,7 @@ def run(
 
 @app.command()
 def plan(
-    study: Annotated[str, STUDY],
+    study: Study,
     quick: Quick = False,
     form: FormOption = None,
     only: Only = None,
@@ -137,10 +108,9 @@ def plan(
     json: Json = False,
 ) -> None:
     """What a run of a study would measure here, in which order and for how long."""
-    from diolkos_lab import conduct, json_output, planning
+    from diolkos_lab import json_output, planning
 
-    order = conduct.Order(study, quick, tuple(only or ()), None, seed, _paths(diolkos, path), _form(quick, form))
-    found = planning.plan(order)
+    found = planning.plan(options.order(study, quick, form, only, seed, diolkos, path))
     if json:
         print(json_output.text(planning.document(found)))
     else:
@@ -180,7 +150,7 @@ def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> No
     from diolkos_lab import conduct, json_output, screen, studies
     from diolkos_lab.sut import definition, lookup
 
-    given = _paths(diolkos, path)
+    given = options.paths(diolkos, path)
     shipped = [studies.load(name) for name in studies.shipped()]
     looked = [lookup.find(system, given) for system in definition.load_all().values()]
     missing = conduct.missing_by_study(shipped)
@@ -346,22 +316,6 @@ def _say_report(folder: Path) -> None:
 
 def _say(text: str) -> None:
     console.print(printable(text), soft_wrap=True, markup=False)
-
-
-def _form(quick: bool, form: str | None) -> str | None:
-    if quick and form not in (None, "quick"):
-        raise UsageFault(f"--quick is --form quick, and --form {form} is another: give one of them")
-    return form
-
-
-def _paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
-    found = {"diolkos": diolkos} if diolkos else {}
-    for entry in others or []:
-        name, equals, value = entry.partition("=")
-        if not (name and equals and value):
-            raise UsageFault(f"--path {entry}: expected SYSTEM=PATH")
-        found[name] = value
-    return found
 
 
 def main() -> None:

@@ -13,14 +13,17 @@ from rich.table import Table
 from diolkos_lab import conduct, studies
 from diolkos_lab.conduct import Order
 from diolkos_lab.experiment import compared
-from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells
+from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, FormName, Load, Study
 from diolkos_lab.experiment.length import all_systems, expected_of_cells_s
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.experiment.order import drawn
+from diolkos_lab.experiment.order import drawn, drawn_settings
 from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import registry
+from diolkos_lab.run import conditions
+from diolkos_lab.run.conditions import Skipped
 from diolkos_lab.run.trial import of_lane
 from diolkos_lab.sut import definition, lookup, offer
 
@@ -44,6 +47,7 @@ class Plan:
     cells: Sequence[PlannedCell]
     obstacles: Mapping[int, Obstacle]  # by the number of the cell
     unfit: str | None  # why no run begins here
+    settings: Sequence[Setting] = ((),)  # of the host, that it offers
 
     @property
     def expected_s(self) -> float:
@@ -57,15 +61,20 @@ class Plan:
         A curve stands where its load has its turn. The order of its rates among those of other curves is drawn when the
         warm-up has found them.
         """
-        units: dict[Load, list[int]] = {}
+        units: dict[Setting, dict[Load, list[int]]] = {setting: {} for setting in self.settings}
         claimed = self._claimed if block >= self.form.blocks else None
         for number, cell in enumerate(self.cells):
             if claimed is not None and number not in claimed:
                 continue
             if number not in self.obstacles and (block or not isinstance(cell.load, PpsLoad)):
                 parts = len(cell.load.parts) if isinstance(cell.load, Procedure) else 1
-                units.setdefault(cell.load, []).extend([number] * parts)
-        return [number for load in drawn(self.form, self.seed, block, units) for number in load]
+                units[cell.lane.setting].setdefault(cell.load, []).extend([number] * parts)
+        return [
+            number
+            for setting in drawn_settings(self.seed, block, self.settings)
+            for load in drawn(self.form, self.seed, block, units[setting], setting)
+            for number in load
+        ]
 
     @property
     def _claimed(self) -> set[int]:
@@ -86,10 +95,12 @@ def plan(order: Order) -> Plan:
     found, missing = conduct.choose(study, order)
     study = offer.settled(conduct.limited(study, found, order.only), definition.load_all())
     lacked = {entry.system.system: Obstacle(entry.reason, entry.how) for entry in missing}
-    cells = trial_cells(form, lane_cells(study, form, all_systems(study)))
-    obstacles = {number: why for number, cell in enumerate(cells) if (why := _obstacle(cell, lacked))}
+    settings, skipped = conditions.foreseen(form.vary)
+    named = [*settings, *(setting for setting in form.vary.settings if setting not in settings)]
+    cells = trial_cells(form, under(named, lane_cells(study, form, all_systems(study))))
+    obstacles = {number: why for number, cell in enumerate(cells) if (why := _obstacle(cell, lacked, skipped))}
     seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
-    return Plan(study, form, order.form_name, seed, cells, obstacles, _unfit(study, form, found, order))
+    return Plan(study, form, order.form_name, seed, cells, obstacles, _unfit(study, form, found, order), settings)
 
 
 def document(of: Plan) -> dict[str, Any]:
@@ -137,7 +148,7 @@ def _cell(of: Plan, number: int) -> dict[str, Any]:
         "cell": number,
         **of_lane(cell.lane),
         "load": cell.load.name,
-        "factors": {"offloads": cell.lane.offloads, **dict(cell.lane.levels), **_varying(cell.load)},
+        "factors": {"offloads": cell.lane.offloads, **dict(cell.lane.levels), **dict(cell.lane.setting), **_varying(cell.load)},
         "runs_here": obstacle is None,
         "reason": obstacle.reason if obstacle else None,
         "how": obstacle.how if obstacle else None,
@@ -154,7 +165,10 @@ def _varying(load: Load) -> dict[str, Any]:
     return dict(load.factors)
 
 
-def _obstacle(cell: PlannedCell, lacked: Mapping[str, Obstacle]) -> Obstacle | None:
+def _obstacle(cell: PlannedCell, lacked: Mapping[str, Obstacle], skipped: Sequence[Skipped]) -> Obstacle | None:
+    for each in skipped:
+        if (each.factor, each.value) in {(name, str(level)) for name, level in cell.lane.setting}:
+            return Obstacle(each.reason, f"use a host that offers {each.factor} {each.value}, or leave it out of `vary`")
     if cell.lane.subject.system in lacked:
         return lacked[cell.lane.subject.system]
     for name, how in conduct.missing_tools(registry.required([cell.load])).items():

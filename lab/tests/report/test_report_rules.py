@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import synthetic_rules
 
-from diolkos_lab import report
+from diolkos_lab import report, studies
+from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.report import effect_chapter, factor_page, nat_rules
 from diolkos_lab.report.read import read
 from diolkos_lab.report.systems import label
@@ -55,7 +56,8 @@ def test_the_page_says_it_in_words_and_has_the_published_pictures(quick: Path) -
     assert lead.split(".")[0] in page
     names = {file.stem for file in (quick / "pictures").glob("*.svg")}
     assert {"box-ping-append", "box-ping-top", "box-tcp-append", "box-tcp-top", "box-tcp-positions"} <= names
-    assert "box-tcp-middle" not in names, "the quick form has no rule in the middle"
+    assert {"box-udp-append", "box-udp-top", "box-udp-positions"} <= names
+    assert names.isdisjoint({"box-tcp-middle", "box-udp-middle"}), "the quick form has no rule in the middle"
     assert {"new-flows-rules", "http-rules"} <= names
     assert "WireGuard" in page and "kernel" in page and "ip link add wg0" in page, "a level that is missing"
     with (quick / "tables" / "effects.csv").open() as file:
@@ -63,10 +65,30 @@ def test_the_page_says_it_in_words_and_has_the_published_pictures(quick: Path) -
     assert {row["factor"] for row in raw} == {"rules", "position", "place", "backend", "engine"}
 
 
-def test_the_full_form_has_all_pictures_but_those_of_udp(tmp_path: Path) -> None:
+def test_the_full_form_has_all_eleven_pictures(tmp_path: Path) -> None:
     results = read(synthetic_rules.folder(tmp_path / "full", "full", blocks=6))
     [_, boxes] = nat_rules.chapters(results)
     names = [picture.name.removeprefix("box-") for picture in boxes.pictures]
-    assert names == ["ping-append", "ping-middle", "ping-top", "tcp-append", "tcp-middle", "tcp-top", "tcp-positions"]
-    assert "7 of them" in boxes.paragraphs[0] and "by iptables-legacy" in boxes.paragraphs[0]
+    streams = [f"{load}-{which}" for load in ("tcp", "udp") for which in ("append", "middle", "top", "positions")]
+    assert names == ["ping-append", "ping-middle", "ping-top", *streams]
+    assert "11 of them" in boxes.paragraphs[0] and "by iptables-legacy" in boxes.paragraphs[0]
     assert "7, 1000 rules, nursery: median" in boxes.pictures[0].alt
+    for picture in boxes.pictures[-4:]:
+        assert picture.title.startswith("UDP throughput, ") and "1, no NAT: median 3." in picture.alt, picture.alt
+
+
+@pytest.mark.parametrize("form", ["quick", "full"])
+def test_what_the_published_pictures_compare_is_measured_under_every_published_load(form: str) -> None:
+    study = studies.load("nat-rules").of_form(form)
+    keyed = [each for each in study.system if each.key == DNAT and each.forms and set(each.factors["position"]) > {"append"}]
+    assert {level for each in keyed for level in each.factors["place"]} == {"client", "router"}
+    native = [each for each in study.system if each.system == "native"]
+    assert all({"ping", "tcp-upload", "udp"} <= set(each.loads) for each in [*keyed, *native])
+    assert {"ping", "tcp-upload", "udp"} <= {load.name for load in study.form[form].load}
+
+
+def test_the_quick_form_ends_in_ten_minutes_with_all_its_blocks() -> None:
+    study = studies.load("nat-rules")
+    form = study.form["quick"]
+    unlimited = study.model_copy(update={"form": {"quick": form.model_copy(update={"time_budget_s": None})}})
+    assert form.time_budget_s and expected_of_form_s(unlimited, "quick") <= form.time_budget_s <= 600

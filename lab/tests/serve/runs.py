@@ -56,6 +56,8 @@ def write(
     level: float = 0.9,
     evaluated: bool = True,
     seed: int = 1,
+    form: str | None = None,
+    guest: dict[str, str] | None = None,
 ) -> Path:
     """A whole run of the given day, in which diolkos reaches `level` of native."""
     folder.mkdir(parents=True)
@@ -63,8 +65,12 @@ def write(
     (folder / "study.toml").write_text(STUDY.format(name=study))
     facts = {"format": 1, "hostname": host, "kernel": kernel, "cpu_model": "SYNTHETIC", "cores": 2, "seed": 7}
     facts["systems"] = {"native": {"version": None}, "diolkos": {"version": f"diolkos {version}"}}
+    if guest:
+        facts["guest"] = guest
     (folder / "host.json").write_text(json.dumps(facts))
     header = {"format": 1, "study": study, "quick": True, "seed": 7, "started": f"2026-01-{day:02}T12:00:00+00:00"}
+    if form:
+        header |= {"quick": form == "quick", "form": form}
     written = [header, *(trial(draw, block, name, level) for block in range(9) for name in ("native", "diolkos"))]
     (folder / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
     if evaluated:

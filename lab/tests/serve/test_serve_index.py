@@ -29,7 +29,7 @@ def test_a_run_is_listed_with_what_it_is_filtered_by(few: Path) -> None:
     found = _listed(few)
     assert list(found) == ["stopped", "other", "beta/fourth", "beta/third", "alpha/second", "alpha/first"], "newest first"
     run = found["beta/fourth"]
-    assert (run.study, run.quick, run.host, run.kernel, run.versions) == ("small", True, "beta", "6.18.2", ("diolkos 0.2.0",))
+    assert (run.study, run.form, run.host, run.kernel, run.versions) == ("small", "quick", "beta", "6.18.2", ("diolkos 0.2.0",))
     assert (run.outcomes, run.trusted, run.remark, run.whole) == ((1, 0, 0), 1.0, "", True)
     by_name = {each.name: dict(each.values) for each in filters.of_runs(list(found.values()))}
     assert by_name["study"] == {"small": 5, "another": 1}

@@ -19,6 +19,7 @@ from diolkos_lab.report.systems import LOOKS
 from diolkos_lab.serve import changes
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.repeated import Repeated, latest
+from diolkos_lab.serve.site import Site
 from diolkos_lab.studies import shipped
 
 
@@ -49,6 +50,29 @@ def test_a_run_that_goes_on_does_not_hide_one_that_has_ended(results: Path) -> N
     runs.write(results / "going-on", 4, study="clat", evaluated=False)
     with Index([results]) as index:
         assert latest(index.listing(), "clat").place == "new"
+
+
+def test_a_run_of_real_hardware_goes_before_an_emulated_one(results: Path) -> None:
+    """Which stands in where there is no other, and is marked. The form has its own name."""
+    emulated = {"acceleration": "TCG", "emulator": "QEMU 7", "kernel": "6.1"}
+    runs.write(results / "guest", 5, study="clat", guest=emulated, form="clocksources")
+    runs.write(results / "rules", 6, study="nat-rules", guest=emulated, form="full")
+    with Index([results]) as index:
+        found = index.listing()
+        assert latest(found, "clat").place == "new" and latest(found, "nat-rules").place == "rules"
+        by_place = {run.place: (run.form, run.emulated) for run in found.runs}
+        assert by_place["guest"] == ("clocksources", True) and by_place["new"] == ("quick", False)
+        page = Site("SYNTHETIC", index).page("index.html").content.decode()
+    lent = {"acceleration": "KVM", "emulator": "QEMU 7", "kernel": "6.1"}
+    runs.write(results / "lent", 7, study="clat", guest=lent)
+    with Index([results]) as index:
+        assert latest(index.listing(), "clat").place == "lent", "the host's processor is real hardware"
+    [row] = re.findall(r"<tr .*>guest</a>.*</tr>", page)
+    assert "<small>clocksources</small>" in row and ">emulated</small>" in row
+    [row] = re.findall(r"<tr .*>new</a>.*</tr>", page)
+    assert "<small>quick</small>" in row and "emulated" not in row
+    assert "2026-01-06, alpha, full form, emulated processor</small>" in page
+    assert "2026-01-02, alpha, quick form</small>" in page
 
 
 def test_without_a_run_of_them_there_is_no_such_list(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The cells of a study: every lane that has to stand, and every trial that one block holds."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from diolkos_lab.experiment.definition import Form, Study, Subject
@@ -66,6 +66,11 @@ def lane_cells(study: Study, form: Form, systems: Collection[str]) -> list[LaneC
         for level in _offload_levels(subject, form)
         for replica in ((1, 2) if subject.twin else (1,))
     ]
+
+
+def under(settings: Sequence[Setting], lanes: Collection[LaneCell]) -> list[LaneCell]:
+    """Every lane under every setting of the host."""
+    return [replace(lane, setting=setting) for setting in settings for lane in lanes]
 
 
 def trial_cells(form: Form, lanes: Collection[LaneCell]) -> list[PlannedCell]:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """How long a run should take: blocks of the plan → their loads → seconds."""
 
-import math
 from collections.abc import Sequence
 
 from diolkos_lab.experiment import compared
-from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells
+from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 
 
 def expected_of_form_s(study: Study, name: FormName) -> float:
-    """Seconds for all systems of the study."""
+    """Seconds for all systems of the study, under all settings that it varies."""
     form, measured = study.form[name], study.of_form(name)
-    return expected_of_cells_s(measured, form, trial_cells(form, lane_cells(measured, form, all_systems(measured))))
+    lanes = under(form.vary.settings, lane_cells(measured, form, all_systems(measured)))
+    return expected_of_cells_s(measured, form, trial_cells(form, lanes))
 
 
 def all_systems(study: Study) -> set[str]:
@@ -27,5 +27,4 @@ def expected_of_cells_s(study: Study, form: Form, cells: Sequence[PlannedCell]) 
     simple = [TrialCell(cell.lane, cell.load) for cell in cells if not isinstance(cell.load, PpsLoad | Procedure)]
     claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(study, simple)]
     seconds = form.blocks * expected_s(cells) - expected_s(procedures) + form.claim_blocks * expected_s(claims)
-    seconds *= math.prod(map(len, form.vary.levels.values()))
     return min(seconds, form.time_budget_s or seconds)

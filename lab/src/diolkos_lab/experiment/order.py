@@ -22,3 +22,8 @@ def drawn(form: Form, seed: int, block: int, units: Mapping[Load, Sequence[Unit]
     text = f"{seed} {block}" + (f" {setting}" if setting else "")
     chosen = random.Random(text).sample(loads, len(loads))
     return [random.Random(f"{text} {form.load.index(load)}").sample(units[load], len(units[load])) for load in chosen]
+
+
+def drawn_settings(seed: int, block: int, settings: Sequence[Setting]) -> list[Setting]:
+    """The settings of the host in random order; a block holds all that is measured under one before the next is taken."""
+    return random.Random(f"{seed} {block} settings").sample(settings, len(settings))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Settings of the host that a form of a study varies: each value is a level of a factor."""
 
+import itertools
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -34,3 +35,8 @@ class Varied(Strict):
         """Of the factors that are named."""
         every: dict[str, tuple[str | int, ...]] = {"clocksource": self.clocksource, "ring": self.ring}
         return {name: levels for name, levels in every.items() if levels}
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Every combination of what is named; one that is empty where nothing is varied."""
+        return list(itertools.product(*([(name, level) for level in levels] for name, levels in self.levels.items())))

@@ -34,7 +34,7 @@ MEMORY = "3G"
 # One processor, whose clock goes on by a nanosecond with each instruction and does not wait where nothing is to be done.
 COUNTING = ("-accel", "tcg,thread=single,tb-size=512", "-smp", "1", "-icount", "shift=0,sleep=off")
 PROGRAMS = ("iperf3", "ping", "nft", "nsenter", "setpriv", "taskset", "env", "dash")
-BLOCKS = 3
+BLOCKS = 4  # with the warm-up: of three figures, one that is far off does not move the median
 LIMIT_S = 3600.0
 SLOWNESS = 20  # of an emulated processor that also waits for the verifier of BPF, in its own seconds
 
@@ -121,6 +121,7 @@ def _read(prepared: Prepared, order: conduct.Order, study: Study, form: Form, pl
     loads = {load.name: load for load in form.load if isinstance(load, TcpLoad)}
     missing: list[dict[str, str]] = []
     writer: folder.Writer | None = None
+    facts: dict[str, Any] = {}
     number = 0
     try:
         for line in watched(qemu(place), place / "console", LIMIT_S):
@@ -131,13 +132,15 @@ def _read(prepared: Prepared, order: conduct.Order, study: Study, form: Form, pl
                 missing += _missing(study, found)
                 say(f"  without {found['missing']}: {found['reason']}")
             elif "systems" in found:
-                writer = _writer(prepared, order, study, found["systems"], missing)
+                writer, facts = _writer(prepared, order, study, found["systems"], missing)
             elif writer:
                 trial = _trial(cells[found["cell"]], loads[found["load"]], found, number)
                 writer.add(trial)
                 number += 1
                 if trial.error or trial.block == BLOCKS - 1:
                     say(_said(trial))
+        if writer:
+            writer.host(facts | {"complete": True})
     finally:
         if writer:
             writer.close()
@@ -156,7 +159,8 @@ def _told(line: str) -> dict[str, Any] | None:
 
 def _writer(
     prepared: Prepared, order: conduct.Order, study: Study, systems: Mapping[str, Any], missing: list[dict[str, str]]
-) -> folder.Writer:
+) -> tuple[folder.Writer, dict[str, Any]]:
+    """The folder, and what its host.json says so far."""
     known = definition.load_all()
     resolved = {
         name: {"binary": binary, "version": version, "definition": known[name].model_dump(mode="json", exclude_defaults=True)}
@@ -169,21 +173,21 @@ def _writer(
     whole = host.facts()
     mine = ("architecture", "distribution", "cpu_model", "python", "versions")
     facts = prepared.of("TCG")
-    writer.host(
-        {
-            **{name: whole.get(name) for name in mine},
-            **facts,
-            "guest": {**facts["guest"], "clock": "instructions", "memory": MEMORY},
-            "kernel": prepared.kernel.release,
-            "cores": 1,
-            "virtualisation": "QEMU",
-            "run": str(uuid.uuid4()),
-            "date": started,
-            **form,
-            "systems": {name: {"binary": binary, "version": version} for name, (binary, version) in systems.items()},
-        }
-    )
-    return writer
+    told = {
+        **{name: whole.get(name) for name in mine},
+        **facts,
+        "guest": {**facts["guest"], "clock": "instructions", "memory": MEMORY},
+        "kernel": prepared.kernel.release,
+        "cores": 1,
+        "virtualisation": "QEMU",
+        "run": str(uuid.uuid4()),
+        "date": started,
+        **form,
+        "systems": {name: {"binary": binary, "version": version} for name, (binary, version) in systems.items()},
+        "complete": False,
+    }
+    writer.host(told)
+    return writer, told
 
 
 def _trial(cell: LaneCell, load: TcpLoad, found: Mapping[str, Any], number: int) -> Trial:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from diolkos_lab.experiment.definition import Form, Study, Topology
 from diolkos_lab.experiment.loads import TcpLoad
 from diolkos_lab.faults import Fault, printable
 from diolkos_lab.load import iperf3
-from diolkos_lab.run.counters import Window
+from diolkos_lab.run.counters import Window, devices
 from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
@@ -34,6 +34,7 @@ ORDER = Path("/order.json")
 RESULT = "RESULT "
 START_S = 0.15  # connection set-up and slow start
 COUNTED_S = 0.4  # the load lasts longer, and is ended then
+LOOKS = 5  # at clock and counters, of which the shortest counts
 FULL = 1400  # bytes of IP; packets that are smaller on the average are not those that were asked for
 NANOSECONDS = 1e9
 
@@ -46,6 +47,16 @@ class Moment:
     idle_s: float
     packets: int
     octets: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """The counters of devices, between two looks at the clock."""
+
+    began_s: float
+    ended_s: float
+    text: str
+    idle_s: float
 
 
 def main() -> int:
@@ -133,21 +144,37 @@ def _trial(load: TcpLoad, lane: Lane, system: RunningSystem, windows: Mapping[st
     if not packets or (after.octets - before.octets) / packets < FULL:
         size = (after.octets - before.octets) / packets if packets else 0
         return {"error": f"{packets} packets of {size:.0f} bytes on the average arrived: not what was sent"}
-    idle_s = after.idle_s - before.idle_s
-    instructions = (after.clock_s - before.clock_s - idle_s) * NANOSECONDS
     return {
-        "instructions": instructions / packets,
+        "instructions": instructions_per_packet(before, after),
         "received": packets,
         "duration": after.clock_s - before.clock_s,
-        "idle": idle_s,
+        "idle": after.idle_s - before.idle_s,
     }
 
 
+def instructions_per_packet(before: Moment, after: Moment) -> float:
+    """The time that was not idle is the number of instructions."""
+    busy_s = after.clock_s - before.clock_s - (after.idle_s - before.idle_s)
+    return busy_s * NANOSECONDS / (after.packets - before.packets)
+
+
 def _moment(window: Window, device: str) -> Moment:
-    counted = window.read().devices[device]
+    return moment([_look(window) for _ in range(LOOKS)], device)
+
+
+def _look(window: Window) -> Look:
+    began_s = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+    text = window.devices_as_text()
+    ended_s = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
     # The second number is the time that the one processor had nothing to do.
-    idle_s = float(Path("/proc/uptime").read_text().split()[1])
-    return Moment(time.clock_gettime(time.CLOCK_MONOTONIC_RAW), idle_s, counted.rx_packets, counted.rx_bytes)
+    return Look(began_s, ended_s, text, float(Path("/proc/uptime").read_text().split()[1]))
+
+
+def moment(looks: Sequence[Look], device: str) -> Moment:
+    """Of the shortest look. In one that the scheduler breaks off, others run for milliseconds between counter and clock."""
+    shortest = min(looks, key=lambda look: look.ended_s - look.began_s)
+    counted = devices(shortest.text)[device]
+    return Moment((shortest.began_s + shortest.ended_s) / 2, shortest.idle_s, counted.rx_packets, counted.rx_bytes)
 
 
 def _line(cell: LaneCell, load: TcpLoad, block: int) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _trust_in_counts(results: Results, entries: list[dict[str, Any]]) -> tuple[s
     spreads = [entry[key] for entry in entries for key in ("up_spread", "down_spread") if entry.get(key) is not None]
     failed = sum(trial.error is not None for trial in results.measured)
     reasons = [f"Repetitions of one path differ by {percent(max(spreads))} at most."] if spreads else []
-    reasons.append("Nothing else runs in the guest, and load on the host does not change what is counted.")
+    reasons.append("Nothing else runs in the guest, and its clock does not wait for the host.")
     if failed:
         return "limited", f"Yes, save for {count(failed, 'trial')} that failed.", reasons
     return "good", "Yes.", reasons

@@ -7,7 +7,7 @@ give back.
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +32,29 @@ class Skipped:
     @property
     def as_json(self) -> dict[str, str]:
         return asdict(self)
+
+
+NO_RINGS = "the devices of the path are virtual (veth) and have no rings that can be set"
+
+
+def foreseen(varied: Varied) -> tuple[list[Setting], list[Skipped]]:
+    """The settings of a run here, and what it will skip, without a change to the host: a kernel may still refuse a clocksource
+    that it lists. All lanes of one machine are veth pairs."""
+    there, skipped = _listed(varied.clocksource)
+    return _settings({"clocksource": there}), skipped + [Skipped("ring", str(size), NO_RINGS) for size in varied.ring]
+
+
+def _listed(named: Sequence[str]) -> tuple[tuple[str, ...], list[Skipped]]:
+    """The clocksources that the kernel lists, and the others with the reason."""
+    offered = clocksource.offered()
+    here = f"this host offers {', '.join(offered)}" if offered else "this host does not tell what it offers"
+    lacking = [Skipped("clocksource", name, here) for name in named if name not in offered]
+    return tuple(name for name in named if name in offered), lacking
+
+
+def _settings(levels: Mapping[str, Sequence[str | int]]) -> list[Setting]:
+    named = [[(name, level) for level in each] for name, each in levels.items() if each]
+    return list(itertools.product(*named))
 
 
 class Conditions(contextlib.ExitStack):
@@ -59,8 +82,7 @@ class Conditions(contextlib.ExitStack):
     @property
     def settings(self) -> list[Setting]:
         """Every combination of levels; one that is empty where nothing is varied."""
-        named = [[(name, level) for level in levels] for name, levels in self._levels.items() if levels]
-        return list(itertools.product(*named))
+        return _settings(self._levels)
 
     @property
     def varied(self) -> dict[str, list[str | int]]:
@@ -84,10 +106,8 @@ class Conditions(contextlib.ExitStack):
 
     def _clocksources(self, named: Sequence[str]) -> tuple[str, ...]:
         """Those that the kernel takes: each is tried once, since it may refuse one that it lists."""
-        offered = clocksource.offered()
-        here = f"this host offers {', '.join(offered)}" if offered else "this host does not tell what it offers"
-        self._skip("clocksource", [name for name in named if name not in offered], here)
-        there = tuple(name for name in named if name in offered)
+        there, lacking = _listed(named)
+        self.skipped += lacking
         if not there:
             return ()
         before = clocksource.current()
@@ -105,7 +125,7 @@ class Conditions(contextlib.ExitStack):
     def _sizes(self, named: Sequence[int]) -> tuple[int, ...]:
         devices = list(_with_rings(self._lane)) if self._lane else []
         if not devices:
-            self._skip("ring", named, "the devices of the path are virtual (veth) and have no rings that can be set")
+            self._skip("ring", named, NO_RINGS)
             return ()
         limits = [limit for device in devices if (found := device.largest()) for limit in (found.rx, found.tx) if limit]
         most = min(limits, default=0)

@@ -120,6 +120,10 @@ class Window:
     def read(self) -> NetCounters:
         return net_counters([_whole(file) for file in self._files[: len(NAMES)]])
 
+    def devices_as_text(self) -> str:
+        """As short a look as there is; `devices` reads it, later."""
+        return _whole(self._files[0])
+
     def is_listening(self, port: int) -> bool:
         """Does anything accept IPv6 (and with it IPv4) TCP connections on the port?"""
         lines = (line.split() for line in _whole(self._files[-1]).splitlines()[1:])
@@ -129,7 +133,7 @@ class Window:
 def net_counters(texts: Sequence[str]) -> NetCounters:
     """From the files of `NAMES`, in that order."""
     device, snmp, snmp6, netstat = texts
-    return NetCounters(_devices(device), {**_paired_lines(snmp), **_plain_lines(snmp6), **_paired_lines(netstat)})
+    return NetCounters(devices(device), {**_paired_lines(snmp), **_plain_lines(snmp6), **_paired_lines(netstat)})
 
 
 def difference(after: NetCounters, before: NetCounters) -> NetCounters:
@@ -160,7 +164,7 @@ def _whole(file: int) -> str:
     return b"".join(parts).decode()
 
 
-def _devices(text: str) -> dict[str, Device]:
+def devices(text: str) -> dict[str, Device]:
     found = {}
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(":")

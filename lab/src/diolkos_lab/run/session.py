@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells
+from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, Load, Study
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.experiment.order import drawn
+from diolkos_lab.experiment.order import drawn, drawn_settings
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.run.conditions import Conditions, Skipped
@@ -69,8 +69,7 @@ class Session(contextlib.ExitStack):
         self._study = study
         self._conditions = conditions
         self._settings: list[Setting] = conditions.settings if conditions else [()]
-        under = [replace(lane, setting=setting) for setting in self._settings for lane in self.lanes]
-        self._every = trial_cells(form, under)
+        self._every = trial_cells(form, under(self._settings, self.lanes))
         self._cells = [
             TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
         ]
@@ -222,7 +221,7 @@ class Session(contextlib.ExitStack):
                 station.bring_up()
         # Random numbers of its own: a disturbance must not change the order of what comes after it.
         order, repeats = itertools.count(), Repeats(self.block_trials, random.Random(f"{self._seed} {block} again"))
-        for setting in random.Random(f"{self._seed} {block} settings").sample(self._settings, len(self._settings)):
+        for setting in drawn_settings(self._seed, block, self._settings):
             self._take(setting)
             yield from self._part(
                 block,

@@ -18,7 +18,8 @@ from diolkos_lab.load import servers
 from diolkos_lab.load.registry import asks_names
 from diolkos_lab.run.calm import Calm
 from diolkos_lab.run.counters import softirq_threads
-from diolkos_lab.run.station import Station, Surroundings
+from diolkos_lab.run.station import Station
+from diolkos_lab.run.surroundings import Surroundings
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import namespace, scratch

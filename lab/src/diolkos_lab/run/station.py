@@ -7,62 +7,39 @@ Stages: set up → trial (alive? → prepare → before → load → after → p
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from ipaddress import IPv4Address, IPv6Address
-from pathlib import Path
+from ipaddress import IPv6Address
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
-from diolkos_lab.experiment.definition import Family, Guards, Topology
+from diolkos_lab.experiment.definition import Family
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
 from diolkos_lab.load import registry
 from diolkos_lab.load.answers import RightAnswers, require_all_right
 from diolkos_lab.load.protocol import Used
-from diolkos_lab.load.reading import Aim, Answers, Ends, LoadFault, Reading
+from diolkos_lab.load.reading import Aim, Ends, LoadFault, Reading
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run import guards, opening, searches
-from diolkos_lab.run.calm import Calm
+from diolkos_lab.run import ends, evidence, guards, opening, searches
 from diolkos_lab.run.conntrack import empty_conntrack
-from diolkos_lab.run.counters import Device, HostCounters, NetCounters, Window, cpu_time_s, difference, drops
+from diolkos_lab.run.counters import HostCounters, NetCounters, Window, cpu_time_s, difference
 from diolkos_lab.run.far_end import FarEnd
 from diolkos_lab.run.far_host import FarHost, FarSeats, FarWatch, window_of
 from diolkos_lab.run.placement import Seats
+from diolkos_lab.run.surroundings import Surroundings
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.sut.definition import Datapath
 from diolkos_lab.sut.lookup import Found, program
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.precedence import go_first
 from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, run_to_end, waited_for
-from diolkos_lab.topology.wires import Wires
 
 PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
 SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What all stations of a run share."""
-
-    topology: Topology
-    guards: Guards
-    folder: Path  # scratch
-    objects: Path  # what HTTP servers serve
-    cpus: tuple[int, ...]
-    softirq_threads: tuple[int, ...]
-    calm: Calm = field(default_factory=Calm)
-    wires: Wires | None = None  # to the router's machine
-    fastest: dict[TrialCell, float] = field(default_factory=dict)  # the greatest main figure of its trials
-
-    @property
-    def load_cpu(self) -> int | None:
-        """The CPU for both ends of the load: the last, since the first has the most interrupts. The system is free."""
-        return self.cpus[-1] if self.topology.placement == "load-on-one-cpu" else None
 
 
 class Station:
@@ -135,12 +112,8 @@ class Station:
         """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
         if self._far:  # the sink cannot stand on another machine
             return None
-        first = self.lane.namespace(self.lane.roles[1])
-        version = 6 if family == "ipv6" else 4
-        target = self.lane.shape.addresses.server(version)
-        source = self.lane.client_address(version)
-        ends = Ends(self._end("client", plan.UPLINK), f"{first}:{plan.DOWNLINK}", source, keeps_state=False)
-        aim = Aim(target, self._system.resolver, self._folder, 0, ends)
+        target = self.lane.shape.addresses.server(ends.version(family))
+        aim = Aim(target, self._system.resolver, self._folder, 0, ends.alone(self.lane, family))
         most = load.model_copy(update={"offered": None})
         try:
             chosen = self._seats.take(load.placement, ())
@@ -205,13 +178,11 @@ class Station:
         self._system.check_alive()
         self._far_end.check_alive()
         self._serial += 1
-        near, far = self._end("client", plan.UPLINK), self._end("server", plan.SERVER_LINK)
         load = registry.of(cell.load)
         load_cpu, cpus = self._seat(cell.load)
         server_cpu = self._around.cpus[0] if load.apart and load_cpu is not None else self._around.load_cpu
         self._far_end.seat(server_cpu)
-        ends = Ends(near, far, self._source, self._system.keeps_state, self._who_answers(), cpus)
-        aim = self._aim(cell, ends)
+        aim = self._aim(cell, ends.through(self.lane, self._system, self.cell.subject.family, cpus))
         self._prepare(cell.load, aim)
         output = self._folder / "client"
         output.unlink(missing_ok=True)
@@ -247,23 +218,35 @@ class Station:
         if load.counted_by == "authority":
             assert self._answers
             require_all_right(reading.answers, self._answers.count() - right_before)
-        evidence = self._evidence(cell, reading, before, after, own, system_s, changes, still_s)
-        distrust = guards.judge(evidence, self._around.guards, self._around.topology)
-        distrust += router.objections(evidence, self._around.guards)
+        known = evidence.gathered(
+            self.lane,
+            self._system,
+            cell.load,
+            reading,
+            (before, after),
+            changes,
+            cores=len(self._around.cpus),
+            own_s=own,
+            system_s=system_s,
+            still_s=still_s,
+            authority_rate=self._authority_rate(cell.load),
+        )
+        distrust = guards.judge(known, self._around.guards, self._around.topology)
+        distrust += router.objections(known, self._around.guards)
         used = Used(
             client=client.usage_s,
             system=system_s,
             threads=threads_s,
-            all=evidence.busy_s + router.busy_s,
-            elapsed=evidence.elapsed_s,
+            all=known.busy_s + router.busy_s,
+            elapsed=known.elapsed_s,
             socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
             server=servers_s,
             ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
         )
         costs = load.costs(cell.load, reading, used)
-        if (slow := guards.slow_share(evidence)) is not None:
+        if (slow := guards.slow_share(known)) is not None:
             costs["slow_share"] = slow
-        if guards.limited_by_authority(evidence, self._around.guards):
+        if guards.limited_by_authority(known, self._around.guards):
             reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
         return reading, distrust, costs
 
@@ -279,25 +262,6 @@ class Station:
     def _aim(self, cell: TrialCell, ends: Ends) -> Aim:
         system, fastest = self._system, self._around.fastest.get(cell)
         return Aim(system.target, system.resolver, self._folder, self._serial, ends, fastest, system.echo_identifier)
-
-    def _end(self, role: str, device: str) -> str:
-        return f"{self.lane.namespace(role)}:{device}"
-
-    def _who_answers(self) -> Answers:
-        """From the server as packets reach it, back to what lends addresses there."""
-        at, version = self.lane.shape.addresses, 6 if self.cell.subject.family == "ipv6" else 4
-        clients = at.many6 if version == 6 else at.many4
-        if self._system.datapath.access == "dual-stack":
-            source = at.server(version)
-        else:
-            literal = plan.LITERAL4
-            source = literal if self._system.server_family == "ipv4" else plan.synthesized(self.lane.shape.pref64, literal)
-        before = at.s6[0].ip if source.version == 6 else at.s4[0].ip
-        return Answers(source, before if self._system.keeps_state else None, clients)
-
-    @property
-    def _source(self) -> IPv4Address | IPv6Address:
-        return self.lane.client_address(6 if self.cell.subject.family == "ipv6" else 4)
 
     def _prepare(self, load: AnyLoad, aim: Aim) -> None:
         for command in registry.of(load).prepare(load, aim):
@@ -319,49 +283,6 @@ class Station:
         if first is not client and first_to_end([client], 0) is None:
             self._system.check_alive()
         return still_s
-
-    def _evidence(
-        self,
-        cell: TrialCell,
-        reading: Reading,
-        before: HostCounters,
-        after: HostCounters,
-        own_s: float,
-        system_s: float,
-        changes: dict[str, NetCounters],
-        still_s: float,
-    ) -> guards.Evidence:
-        links: dict[str, set[str]] = {}
-        for role, device in self.lane.devices():
-            links.setdefault(role, set()).add(device)
-        lost = sum(drops([changes[role]], dict.fromkeys(devices)) for role, devices in links.items())
-        elapsed_s = after.monotonic_s - before.monotonic_s
-        nothing = Device(0, 0, 0, 0, 0, 0)
-        server_link = changes["server"].devices.get(plan.SERVER_LINK, nothing)
-        return guards.Evidence(
-            tuns=tuple(self._tun(program.datapath, changes) for program in self._system.programs if program.datapath.bulk),
-            server_family=self._system.server_family,
-            cores=len(self._around.cpus),
-            elapsed_s=elapsed_s,
-            busy_s=after.busy_s - before.busy_s,
-            own_s=own_s,
-            steal_s=after.steal_s - before.steal_s,
-            clock_jump_s=after.realtime_s - before.realtime_s - elapsed_s,
-            outside_drops=lost + after.softnet_drops - before.softnet_drops,
-            server=changes["server"],
-            server_link=server_link,
-            sink_drops=server_link.rx_drops + changes["router"].devices.get(plan.SERVER_LINK, nothing).tx_drops,
-            reading=reading,
-            load=cell.load,
-            system_s=system_s,
-            authority_rate=self._authority_rate(cell.load),
-            still_s=still_s,
-        )
-
-    @staticmethod
-    def _tun(datapath: Datapath, changes: dict[str, NetCounters]) -> guards.Tun:
-        assert datapath.bulk and datapath.tun
-        return guards.Tun(datapath.bulk, changes[datapath.place].devices.get(datapath.tun))
 
     def _read_windows(self) -> dict[str, NetCounters]:
         return {role: window.read() for role, window in self._windows.items()}

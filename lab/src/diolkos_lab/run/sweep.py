@@ -100,16 +100,19 @@ class Sweep:
         told: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
         for trial in trials:
             told[trial["factors"]["offered"], trial["block"]].append(trial)
+        if not told:
+            return
+        # Every block has every rate. One of the study that is not there was left out when the run began.
+        self._base = sorted({float(rate) for (rate, _), made in told.items() if not made[0]["factors"].get("refines")})
         for (rate, _), made in told.items():
-            known = self._added if made[0]["factors"].get("refines") else self._base
             if rate not in (*self._base, *self._added):
-                known.append(float(rate))
+                self._added.append(float(rate))
             for trial in [each for each in made if each["valid"]] or made[-1:]:
                 self._made += 1
                 self._kept[rate] += bool(trial["valid"]) or "loss" not in trial["metrics"]
                 if "loss" in trial["metrics"]:
                     self._loss[rate].append(trial["metrics"]["loss"])
-        self._base.sort()
+        self._complete = self._ends_after(max(block for _, block in told))
         if self._base and not self.load.rates:
             # The rates are shares of the knee, rounded; those at the end of what the generator can do are less.
             self.knee = max(rate / share for rate, share in zip(self._base, sorted(self.load.shares), strict=False))
@@ -117,7 +120,7 @@ class Sweep:
     def rates(self, block: int) -> list[PpsLoad]:
         """The trials of a block, from 1 on. Empty when the search found nothing out."""
         left = self._blocks - block
-        self._complete = left <= LAST * (self._blocks - 1)
+        self._complete = self._ends_after(block)
         if self._base and self.load.refine and not self._complete:
             new = [rate for rate in self._nearer() if rate not in (*self._base, *self._added)]
             self._added += new[: MOST - len(self._added)]
@@ -125,13 +128,13 @@ class Sweep:
         for rate in self._added:
             # As often as the others by the end of the run: one that came in late is measured more often from then on.
             trial = self.load.at(rate, refines=True, knee=self.knee)
-            found += [trial] * math.ceil((self._blocks - 1 - len(self._loss[trial.offered or 0])) / left)
+            found += [trial] * math.ceil((self._blocks - 1 - len(self._loss.get(trial.offered or 0, ()))) / left)
         return found
 
     def limit(self, most: float | None) -> list[float]:
         """Leave out the rates of the study above this one, which the generator cannot make; returns them. With fewer than
-        three left there is no curve."""
-        out = [rate for rate in self._base if most is not None and rate > most]
+        three left there is no curve. Rates that a search has found are shares of its knee, and stay as they are."""
+        out = [rate for rate in self._base if self.load.rates and most is not None and rate > most]
         left = self._base[: len(self._base) - len(out)]
         if out:
             self._base = left if len(left) >= FEWEST_STEPS else []
@@ -165,6 +168,10 @@ class Sweep:
         as many more as most curves want, while some may still be added."""
         more = len(self._added) if self._complete else max(len(self._added), USUAL)
         return max(0, (len(self._base) + more) * (self._blocks - 1) - self._made) if self._base else 0
+
+    def _ends_after(self, block: int) -> bool:
+        """From this block on no rate is added."""
+        return self._blocks - block <= LAST * (self._blocks - 1)
 
     def _probe(self, rate: float) -> Iterator[PpsLoad]:
         """Once, or again when it loses packets: what a disturbance made the path lose, it does not lose twice. A loss that is

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
+from diolkos_lab.report.facts import emulated
 from diolkos_lab.samples.contents import FORMAT
 from diolkos_lab.samples.json_text import shown
 from diolkos_lab.serve import figures
@@ -43,6 +44,7 @@ Shape = TypeVar("Shape", bound=_Lenient)
 class _Header(_Lenient):
     study: Text
     quick: bool = False
+    form: Text | None = None
     started: Text = ""
     seed: int | None = None
 
@@ -58,6 +60,7 @@ class _Host(_Lenient):
     cores: int | None = None
     date: Text | None = None
     systems: dict[Text, _Version] = {}
+    guest: Any = None
 
 
 class _Verdict(_Lenient):
@@ -72,6 +75,7 @@ class _Row(_Lenient):
 class _Summary(_Lenient):
     study: Text
     quick: bool = False
+    form: Text | None = None
     generated: Text | None = None
     verdicts: list[_Verdict] = []
     rows: Annotated[list[_Row], Field(max_length=figures.MOST_ROWS)] = []
@@ -84,7 +88,8 @@ class Run:
     key: str  # in addresses
     place: str  # below the folder that is shown; for people
     study: str
-    quick: bool
+    form: str  # or empty
+    emulated: bool  # its processor: speeds say nothing of hardware
     started: str  # ISO 8601, or empty
     host: str
     kernel: str
@@ -110,7 +115,8 @@ def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
         key=key,
         place=place,
         study=header.study if header else summary.study if summary else "unknown",
-        quick=header.quick if header else summary.quick if summary else False,
+        form=_form(header or summary),
+        emulated=emulated({"guest": host.guest}),
         started=(header.started if header else "") or host.date or (summary.generated if summary else "") or "",
         host=host.hostname or _machine(host),
         kernel=host.kernel or "unknown",
@@ -166,6 +172,11 @@ MISSING = {
     "host.json": "It has no host.json: the host is unknown.",
     "summary.json": "It has no statistics yet: the run goes on, or was stopped; `diolkos-lab report` makes them.",
 }
+
+
+def _form(said: _Header | _Summary | None) -> str:
+    """Older folders say only whether it was the quick one."""
+    return (said.form or ("quick" if said.quick else "full")) if said else ""
 
 
 def _machine(host: _Host) -> str:

@@ -65,6 +65,7 @@ def names() -> list[str]:
 
 
 def latest(found: Listing, study: str) -> Run | None:
-    """The newest run, of those that have statistics if there are any: one without may be going on."""
+    """The newest run, of those that have statistics if there are any: one without may be going on. Of an emulated processor
+    only where there is none of real hardware."""
     runs = [run for run in found.runs if run.study == study and run.whole]  # the newest first
-    return next((run for run in runs if run.trusted is not None), next(iter(runs), None))
+    return min(runs, key=lambda run: (run.trusted is None, run.emulated), default=None)

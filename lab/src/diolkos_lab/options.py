@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Options of the command line: each is said once, for all commands that have it; and what `run` and `plan` choose by them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from diolkos_lab import completion
+from diolkos_lab.faults import UsageFault
+
+if TYPE_CHECKING:
+    from diolkos_lab.conduct import Order
+
+LARGEST_SEED = 10**18 - 1  # that every reader of JSON takes
+Diolkos = Annotated[str | None, typer.Option(metavar="PATH", help="The translator's program.", show_default=False)]
+Paths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path",
+        metavar="SYSTEM=PATH",
+        help="Program of another system, e.g. tundra=/opt/tundra-nat64. Repeatable.",
+        autocompletion=completion.program,
+    ),
+]
+STUDY = typer.Argument(
+    metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
+)
+Study = Annotated[str, STUDY]
+StudyOrNone = Annotated[str | None, STUDY]
+ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
+Quick = Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: --form quick.")]
+FormOption = Annotated[
+    str | None,
+    typer.Option(
+        "--form", metavar="NAME", help="Another form of the study, as `list` shows them.", autocompletion=completion.form
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
+]
+Seed = Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+
+# Of `run` alone.
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Result folder; an older result in it is moved aside.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Go on with the interrupted run in this folder; with STUDY, begin it there if there is none.",
+        autocompletion=completion.result,
+    ),
+]
+Kernel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PACKAGE|PATH",
+        help="Run it in a guest with this kernel: a version (6.1), a package, a .deb file, or a folder.",
+    ),
+]
+CountInstructions = Annotated[
+    bool, typer.Option("--count-instructions", help="With --kernel: count instructions per packet instead of time.")
+]
+Router = Annotated[
+    str | None, typer.Option(metavar="USER@HOST", help="Machine that has what is between client and server, over SSH.")
+]
+NicsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")]
+
+
+def order(
+    study: str,
+    quick: bool,
+    form: str | None,
+    only: list[str] | None,
+    seed: int | None,
+    diolkos: str | None,
+    path: list[str] | None,
+) -> "Order":
+    """What is measured, and with which programs: a plan has the options of the run that it foresees. Raises UsageFault."""
+    from diolkos_lab import conduct  # slow to load, which `--help` and completion need not wait for
+
+    return conduct.Order(study, quick, tuple(only or ()), None, seed, paths(diolkos, path), _form(quick, form))
+
+
+def _form(quick: bool, form: str | None) -> str | None:
+    if quick and form not in (None, "quick"):
+        raise UsageFault(f"--quick is --form quick, and --form {form} is another: give one of them")
+    return form
+
+
+def paths(diolkos: str | None, others: list[str] | None) -> dict[str, str]:
+    """The programs that the command line names, by system."""
+    found = {"diolkos": diolkos} if diolkos else {}
+    for entry in others or []:
+        name, equals, value = entry.partition("=")
+        if not (name and equals and value):
+            raise UsageFault(f"--path {entry}: expected SYSTEM=PATH")
+        found[name] = value
+    return found

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What is known of one trial when it has ended, put together for the guards."""
+
+from collections.abc import Mapping
+
+from diolkos_lab.experiment.loads import AnyLoad
+from diolkos_lab.load.reading import Reading
+from diolkos_lab.run import guards
+from diolkos_lab.run.counters import Device, HostCounters, NetCounters, drops
+from diolkos_lab.sut.definition import Datapath
+from diolkos_lab.sut.running import RunningSystem
+from diolkos_lab.topology import addresses as plan
+from diolkos_lab.topology.lane import Lane
+
+
+def gathered(
+    lane: Lane,
+    system: RunningSystem,
+    load: AnyLoad,
+    reading: Reading,
+    host: tuple[HostCounters, HostCounters],
+    changes: Mapping[str, NetCounters],
+    *,
+    cores: int,
+    own_s: float,
+    system_s: float,
+    still_s: float,
+    authority_rate: float | None,
+) -> guards.Evidence:
+    """`host` was read before and after the trial; `changes` is what each namespace of the lane counted in between."""
+    before, after = host
+    links: dict[str, set[str]] = {}
+    for role, device in lane.devices():
+        links.setdefault(role, set()).add(device)
+    lost = sum(drops([changes[role]], dict.fromkeys(devices)) for role, devices in links.items())
+    elapsed_s = after.monotonic_s - before.monotonic_s
+    nothing = Device(0, 0, 0, 0, 0, 0)
+    server_link = changes["server"].devices.get(plan.SERVER_LINK, nothing)
+    return guards.Evidence(
+        tuns=tuple(_tun(program.datapath, changes) for program in system.programs if program.datapath.bulk),
+        server_family=system.server_family,
+        cores=cores,
+        elapsed_s=elapsed_s,
+        busy_s=after.busy_s - before.busy_s,
+        own_s=own_s,
+        steal_s=after.steal_s - before.steal_s,
+        clock_jump_s=after.realtime_s - before.realtime_s - elapsed_s,
+        outside_drops=lost + after.softnet_drops - before.softnet_drops,
+        server=changes["server"],
+        server_link=server_link,
+        sink_drops=server_link.rx_drops + changes["router"].devices.get(plan.SERVER_LINK, nothing).tx_drops,
+        reading=reading,
+        load=load,
+        system_s=system_s,
+        authority_rate=authority_rate,
+        still_s=still_s,
+    )
+
+
+def _tun(datapath: Datapath, changes: Mapping[str, NetCounters]) -> guards.Tun:
+    assert datapath.bulk and datapath.tun
+    return guards.Tun(datapath.bulk, changes[datapath.place].devices.get(datapath.tun))
