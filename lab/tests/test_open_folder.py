@@ -65,7 +65,7 @@ def test_links_at_the_names_of_results_are_replaced(result: Path, victim: Path) 
     done = _report(result)
     assert done.returncode == 0, done.stderr
     assert victim.read_text() == SECRET and victim.stat().st_nlink == 1
-    made = ("report.html", "summary.json", f"pictures/{DRAWN}.svg", f"pictures/{DRAWN}.png", "tables/rtt.csv")
+    made = ("report.html", "summary.json", f"pictures/{DRAWN}.svg", f"pictures/{DRAWN}.pdf", "tables/rtt.csv")
     assert all((result / name).is_file() and not (result / name).is_symlink() for name in made)
     assert not list(result.rglob(".*")), "no draft is left"
 
