@@ -30,6 +30,6 @@ def _stream(row: Mapping[str, Any]) -> str:
 
 def size(count: int) -> str:
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if count >= 1 << power:
-            return f"{count / (1 << power):g} {unit}"
+        if count >= 1 << power and count % (1 << power) == 0:
+            return f"{count >> power} {unit}"
     return f"{count} B"
