@@ -90,6 +90,9 @@ mod tests {
             mtu6: mtu - 100,
             address: vec![0; 6],
             medium: Medium::Ethernet,
+            kind: LinkKind::default(),
+            master: None,
+            lower: None,
             is_up: true,
             running: true,
         }
