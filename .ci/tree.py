@@ -45,7 +45,7 @@ def licence_line(path: PurePosixPath, lines: list[str]) -> str | None:
     is_source = path.suffix in SOURCES or path.name == "Makefile" or (lines and lines[0].startswith("#!"))
     if not is_source:
         return None
-    licence = "(GPL-2.0-only OR BSD-2-Clause)" if path.parts[0] == "bpf" else "Apache-2.0 OR MIT"
+    licence = "(GPL-2.0-only OR BSD-2-Clause)" if "bpf" in path.parts else "Apache-2.0 OR MIT"
     return f"SPDX-License-Identifier: {licence}"
 
 

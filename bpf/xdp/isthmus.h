@@ -32,6 +32,8 @@ static __always_inline int is_sendable(struct xdp_md *ctx, const struct bpf_fib_
 	return is_confirmed(way);
 }
 
+#define HAS_TABLES 1
+
 /*
  * checks_source: see find_way_6to4. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
  * it came from.

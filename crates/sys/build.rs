@@ -14,15 +14,18 @@ const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 const PKTGEN: [&str; 3] = ["pktgen_send", "pktgen_sink", "pktgen_witness"];
 
 fn main() {
-    let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (bpf, pktgen) = (clone.join("bpf"), clone.join("crates/pktgen/bpf"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
 
-    println!("cargo::rerun-if-changed={}", bpf.display());
+    for folder in [&bpf, &pktgen] {
+        println!("cargo::rerun-if-changed={}", folder.display());
+    }
     for name in OBJECTS {
         compile(&bpf, &out, name);
     }
     for name in PKTGEN {
-        compile(&bpf.join("pktgen"), &out, name);
+        compile(&pktgen, &out, name);
     }
     // All count alike; the names are taken from the first.
     let object = out.join(format!("{}.bpf.o", OBJECTS[0]));

@@ -75,7 +75,7 @@ def test_a_forwarder_forwards_past_the_kernel_and_leaves_it_the_rest(tmp_path: P
 
 
 COUNTED = """table inet t { chain c { type filter hook input priority 0; udp dport 9 counter; }; }"""
-MAGIC = 0xD1  # of the generator's signature, as in bpf/pktgen/abi.h
+MAGIC = 0xD1  # of the generator's signature, as in sut/bpf/router/signature.h
 
 
 def _send(lane: Lane, version: int, rate: int, packets: int) -> None:
@@ -133,10 +133,20 @@ def test_a_program_that_cannot_be_used_says_why(tmp_path: Path, lane: Lane) -> N
         _running(tmp_path, lane, system.model_copy(update={"datapath": {"xdp": broken}}), "xdp").start()
 
 
+def test_routers_know_the_signature_as_the_generator_writes_it() -> None:
+    def defined(header: Path) -> dict[str, str]:
+        words = [line.split() for line in header.read_text().splitlines() if line.startswith("#define PKTGEN_")]
+        return {word[1]: word[2] for word in words if word[1] in ("PKTGEN_MAGIC", "PKTGEN_STAMP_BITS")}
+
+    known_here = defined(lookup.PROGRAMS / "router" / "signature.h")
+    assert len(known_here) == 2 and known_here == defined(lookup.CLONE / "crates" / "pktgen" / "bpf" / "abi.h")
+    assert int(known_here["PKTGEN_MAGIC"], 16) == MAGIC
+
+
 def test_without_the_sources_there_is_a_reason() -> None:
     system = definition.load_all()["forwarder"].model_copy(update={"programs": "elsewhere"})
     looked = lookup.find(system, {})
-    assert isinstance(looked, lookup.Missing) and "bpf/elsewhere is not beside this lab" in looked.reason
+    assert isinstance(looked, lookup.Missing) and "/bpf/elsewhere is missing" in looked.reason
 
 
 @pytest.mark.root
@@ -152,11 +162,11 @@ def test_peers_of_an_xdp_forwarder_poll_for_as_long_as_it_needs_them(lane: Lane)
 
 @pytest.fixture(params=["ideal", "realistic", "leaky"])
 def router(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ctypes.CDLL]:
-    """bpf/router/loss.h as the system compiles it, for this machine."""
+    """sut/bpf/router/loss.h as the system compiles it, for this machine."""
     [command, *_] = definition.load_all()["synthetic"].datapath[request.param].prepare
     given = [word for word in command if word.startswith("-D")]
     source, library = tmp_path / "loss.c", tmp_path / "loss.so"
-    header = lookup.CLONE / "bpf" / "router" / "loss.h"
+    header = lookup.PROGRAMS / "router" / "loss.h"
     source.write_text(f'#include "{header}"\nunsigned long long loss(unsigned long long rate) {{ return loss_of(rate); }}\n')
     compiled = ["-shared", "-fPIC", "-O1", *given, str(source), "-o", str(library)]
     clang = lookup.program("clang", None, None)

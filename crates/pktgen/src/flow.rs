@@ -4,7 +4,7 @@
 //!
 //! number of the flow → place in the space of all 4-tuples, scattered → source port, destination port, addresses
 //!
-//! `bpf/pktgen/flow.h` does the same.
+//! `bpf/flow.h` does the same.
 
 use diolkos_sys::pktgen::Plan;
 

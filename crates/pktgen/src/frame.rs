@@ -268,7 +268,7 @@ pub fn length(plan: &Plan) -> usize {
 }
 
 /// Writes a frame of [`length`] bytes, as the program in the kernel does (`write_frame` in
-/// `bpf/pktgen/pktgen_send.bpf.c`).
+/// `bpf/pktgen_send.bpf.c`).
 pub fn write(plan: &Plan, signature: Signature, flow: Flow, frame: &mut [u8]) {
     let head_len = plan.head_len as usize;
     let ports = (flow.sport << 16 | flow.dport).to_be_bytes();

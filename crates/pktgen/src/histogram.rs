@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Histograms of nanoseconds, as the kernel's programs keep them: exact below 1024 ns, then 1024 buckets for each power
-//! of two, so that no value is off by more than 0.1 %. `bucket_of` in `bpf/pktgen/signature.h` chooses the bucket.
+//! of two, so that no value is off by more than 0.1 %. `bucket_of` in `bpf/signature.h` chooses the bucket.
 
 use diolkos_sys::pktgen::{BUCKETS, SUB_BITS, TOP_BITS};
 use serde::Serialize;

@@ -7,7 +7,7 @@
 //!                                                                        ─► connect: sessions are opened, then answered
 //! ```
 //!
-//! What has to be fast runs in the kernel (`bpf/pktgen/`): it writes each frame and counts each that arrives. This crate
+//! What has to be fast runs in the kernel (`bpf/`): it writes each frame and counts each that arrives. This crate
 //! says what and when, and reads the counts.
 
 pub mod cli;

@@ -10,7 +10,7 @@
 //! | 10–15 | time stamp: ns of CLOCK_MONOTONIC, the last 48 bits |
 //! | 16–17 | check of the above and the key |
 //!
-//! All in network byte order. `bpf/pktgen/signature.h` does the same.
+//! All in network byte order. `bpf/signature.h` does the same.
 
 use diolkos_sys::pktgen::{SIGNATURE, STAMP_BITS};
 

@@ -3,7 +3,7 @@
 //!
 //! A hypervisor that gives a CPU to another guest holds up whatever runs there, and frames are lost that no system under
 //! test has lost. It need not count that as stolen time. So a timer on each CPU that matters looks at the clock again and
-//! again, and notes when it came late (`bpf/pktgen/pktgen_witness.bpf.c`).
+//! again, and notes when it came late (`bpf/pktgen_witness.bpf.c`).
 
 use diolkos_sys::pktgen::{Stall, Vigil, Witness};
 use serde::Serialize;

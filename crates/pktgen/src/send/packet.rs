@@ -95,7 +95,7 @@ fn give(socket: &FrameSocket, mut frames: &[u8], length: usize) -> std::io::Resu
     Ok(accepted)
 }
 
-/// When bursts are due: open-loop, as in `begin_burst` of `bpf/pktgen/pktgen_send.bpf.c`.
+/// When bursts are due: open-loop, as in `begin_burst` of `bpf/pktgen_send.bpf.c`.
 struct Schedule<'plan> {
     plan: &'plan Plan,
     due_ns: u64,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's part of the packet generator (`bpf/pktgen/`): [`Generator`] sends, [`Sink`] counts what arrives.
+//! The kernel's part of the packet generator (`crates/pktgen/bpf/`): [`Generator`] sends, [`Sink`] counts what arrives.
 //! [`FrameSocket`] sends what is written here. [`Witness`] tells when a CPU stood still meanwhile.
 //!
-//! The shapes of what they are told and of what they tell are generated from `bpf/pktgen/abi.h`, where each field is
+//! The shapes of what they are told and of what they tell are generated from `crates/pktgen/bpf/abi.h`, where each field is
 //! explained.
 
 mod generator;

@@ -58,7 +58,7 @@ DELAYS = {"delay-short": 160e3, "delay-long": 116e3}  # datapath to bit/s
 
 
 def echo_delay(rate: float) -> float:
-    """Seconds for which an echo request waits (bpf/router/decoy.bpf.c)."""
+    """Seconds for which an echo request waits (sut/bpf/router/decoy.bpf.c)."""
     return (2 * ECHO - BUCKET) * 8 / rate
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The answers of the routers that are made so that they are known (`bpf/router/loss.h`), and whether a curve gives them."""
+"""The answers of the routers that are made so that they are known (`sut/bpf/router/loss.h`), and whether a curve gives them."""
 
 import math
 from dataclasses import dataclass

@@ -166,7 +166,7 @@ class System(document.Strict):
     title: str
     binary: str | None = None  # looked up by --path, environment and PATH
     module: str | None = None  # kernel module it needs
-    programs: str | None = None  # folder in bpf/ of the clone with the BPF programs that it compiles
+    programs: str | None = None  # folder in sut/bpf/ with the BPF programs that it compiles
     package: str | None = None  # distribution package that can tell the version
     how: str = ""  # how to get it
     version: Command | None = None

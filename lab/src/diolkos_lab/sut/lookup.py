@@ -18,6 +18,7 @@ from diolkos_lab.sut.definition import System, fill
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not in everyone's PATH
 CLONE = Path(__file__).parents[4]  # the repository the lab is installed from
 BESIDE = CLONE / "bin"
+PROGRAMS = Path(__file__).parent / "bpf"  # sources that systems compile
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
         binary = program(system.binary, given.get(system.system), os.environ.get(system.system.upper()))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
-    if system.programs and not (CLONE / "bpf" / system.programs).is_dir():
-        return Missing(system, f"bpf/{system.programs} is not beside this lab", "install the lab from a clone")
+    if system.programs and not (PROGRAMS / system.programs).is_dir():
+        return Missing(system, f"the folder {PROGRAMS / system.programs} is missing", "install the lab again")
     if system.module and not Path(f"/sys/module/{system.module}").exists():
         return Missing(system, f"the kernel module {system.module} is not loaded", system.how)
     if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():

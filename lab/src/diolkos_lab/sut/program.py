@@ -15,7 +15,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from diolkos_lab.faults import Fault
 from diolkos_lab.sut.definition import Datapath, fill
 from diolkos_lab.sut.factors import Command
-from diolkos_lab.sut.lookup import CLONE, Found
+from diolkos_lab.sut.lookup import PROGRAMS, Found
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
 from diolkos_lab.topology.process import Process, first_to_end, wait_for_text
@@ -74,7 +74,7 @@ class RunningProgram:
             "bound": str(plan.BOUND),
             "mtu": str(lane.shape.mtu),
             "cores": str(len(self._at.cpus)),
-            "programs": str(CLONE / "bpf" / (found.system.programs or "")),
+            "programs": str(PROGRAMS / (found.system.programs or "")),
             "headers": f"/usr/include/{self._at.machine}-linux-gnu",
             "rule_list": str(folder / "rule-list"),
             **names,

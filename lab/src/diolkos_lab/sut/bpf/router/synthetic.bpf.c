@@ -23,8 +23,8 @@
 #include <linux/pkt_cls.h>
 #include <linux/udp.h>
 
-#include "../pktgen/abi.h"
 #include "loss.h"
+#include "signature.h"
 
 #define SECOND_NS 1000000000ULL
 #define PAUSE_NS (SECOND_NS / 20)

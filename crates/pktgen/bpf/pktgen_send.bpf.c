@@ -12,7 +12,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../csum.h"
+#include "../../../bpf/csum.h"
 #include "abi.h"
 #include "flow.h"
 #include "signature.h"

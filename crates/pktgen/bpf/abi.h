@@ -2,7 +2,7 @@
 /*
  * abi.h - everything that the packet generator's programs share with the program that loads them.
  *
- * As with ../abi.h, the Rust side generates its types from the BTF of the compiled objects.
+ * As with the fast path's abi.h, the Rust side generates its types from the BTF of the compiled objects.
  */
 #ifndef PKTGEN_ABI_H
 #define PKTGEN_ABI_H
