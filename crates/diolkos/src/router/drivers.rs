@@ -7,7 +7,7 @@ use diolkos_sys::fastpath::{Abilities, Inline, Port, Sends};
 use diolkos_sys::namespace;
 
 use super::Isthmus;
-use crate::config::{Placement, Settings};
+use crate::config::Placement;
 use crate::failure::Failure;
 use crate::net::{Event, Link, LinkKind, Medium, Net};
 
