@@ -80,10 +80,11 @@ class SiitNetwork(Network):
             self.ip(name, "address", "add", address, "dev", link, *(["nodad"] if ":" in address else []))
             self.ip(name, "link", "set", link, "up")
         if self.datapath == "xdp":
-            # A virtual Ethernet is no wire: its other end takes frames of XDP only if it polls, which it does with GRO, and
-            # leaves checksums to a device that is none.
+            # A virtual Ethernet is no wire: its end takes frames of XDP only if it polls, which it does with GRO, and it leaves
+            # checksums and VLAN tags to a device that is none.
             for name in (self.v4, self.v6):
-                self.run(name, "ethtool", "-K", "a0", "gro", "on", "tx", "off")
+                wire = ("gro", "on", "tx", "off", "txvlan", "off", "tx-vlan-stag-hw-insert", "off")
+                self.run(name, "ethtool", "-K", "a0", *wire)
         self.run(self.v4, "ip", "route", "add", "default", "via", TRANSLATOR4)
         self.run(self.v6, "ip", "-6", "route", "add", "default", "via", TRANSLATOR6)
         self.ip(self.v6, "address", "add", f"{V6_EMBEDDING}/128", "dev", "lo")
