@@ -20,7 +20,7 @@ SOL_PACKET, PACKET_VNET_HDR = 263, 15
 NEEDS_CSUM = 1
 ETH_P_ALL = 3
 ETHERNET = 14
-WAYS = ["tun", "tc", "clsact", "inline", "direct"]
+WAYS = ["tun", "tc", "clsact", "inline", "direct", "xdp"]
 COUNT = 9
 
 

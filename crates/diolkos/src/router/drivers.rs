@@ -212,3 +212,92 @@ impl Isthmus {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, name: &str, kind: LinkKind) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            alias: String::new(),
+            mtu: 1500,
+            mtu6: 1500,
+            address: vec![2, 0, 0, 0, 0, 1],
+            medium: Medium::Ethernet,
+            kind,
+            master: None,
+            lower: None,
+            is_up: true,
+            running: true,
+        }
+    }
+
+    fn candidate(name: &str, driver: &str, port: Result<Sends, &str>) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            port: port.map_err(str::to_owned).map(|sends| Port {
+                ifindex: 2,
+                address: [2, 0, 0, 0, 0, 1],
+                takes: true,
+                sends,
+            }),
+            driver: driver.to_owned(),
+            reported: true,
+        }
+    }
+
+    #[test]
+    fn tags_that_the_card_takes_away_are_an_obstacle_if_there_are_vlans() {
+        let eth0 = link(2, "eth0", LinkKind::Other);
+        let mut vlan = link(3, "eth0.5", LinkKind::Vlan);
+        vlan.lower = Some(9);
+        let of = |vlan: &Link, strips| obstacle(&eth0, &[eth0.clone(), vlan.clone()], strips);
+        assert_eq!(of(&vlan, true), None, "it lies on another one");
+        vlan.lower = Some(2);
+        assert_eq!(of(&vlan, false), None, "the program sees the tag");
+        let why = of(&vlan, true).expect("it is refused");
+        assert!(why.contains("\"eth0.5\"") && why.ends_with("`ethtool -K eth0 rxvlan off`"));
+    }
+
+    #[test]
+    fn vrfs_and_bare_ip_are_obstacles_and_bridges_are_none() {
+        let (vrf, bridge) = (link(7, "red", LinkKind::Vrf), link(8, "br0", LinkKind::Other));
+        let mut eth0 = link(2, "eth0", LinkKind::Other);
+        let all = [eth0.clone(), vrf, bridge];
+        eth0.master = Some(8);
+        assert_eq!(obstacle(&eth0, &all, true), None);
+        eth0.master = Some(7);
+        let why = obstacle(&eth0, &all, false).expect("it is refused");
+        assert!(why.contains("VRF \"red\""), "{why}");
+        eth0.medium = Medium::BareIp;
+        assert!(obstacle(&eth0, &[], false).is_some());
+    }
+
+    #[test]
+    fn auto_takes_all_or_none_and_says_why() {
+        let good = || candidate("eth0", "ice", Ok(Sends::Buffers));
+        let auto = |candidates: &[Candidate]| {
+            let (ports, said) = choose(Placement::Auto, candidates).expect("never a failure");
+            (ports.iter().filter(|port| port.is_some()).count(), said)
+        };
+        assert_eq!(auto(&[good(), candidate("eth1", "ice", Ok(Sends::Nothing))]).0, 2);
+        let (ports, said) = auto(&[good(), candidate("eth1", "e1000", Err("no native XDP"))]);
+        assert_eq!((ports, said.as_str()), (0, "placement auto: direct, for eth1: no native XDP"));
+        let (ports, said) = auto(&[good(), candidate("b4", VETH, Ok(Sends::Buffers))]);
+        assert!(ports == 0 && said.contains("veth"), "{said}");
+    }
+
+    #[test]
+    fn who_says_xdp_insists() {
+        let veths = [candidate("b4", VETH, Ok(Sends::Buffers))];
+        let (ports, said) = choose(Placement::Xdp, &veths).expect("it can be had");
+        assert!(ports[0].is_some() && said.starts_with("XDP: b4 (veth)"), "{said}");
+        let without = [candidate("eth1", "e1000", Err("no native XDP"))];
+        let failure = choose(Placement::Xdp, &without).expect_err("it cannot be had");
+        assert!(failure.to_string().contains("eth1: no native XDP; correct that"));
+        let (ports, said) = choose(Placement::Direct, &without).expect("it is not asked for");
+        assert!(ports == [None] && said.is_empty());
+    }
+}
