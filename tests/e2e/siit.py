@@ -92,6 +92,12 @@ class SiitNetwork(Network):
         self.settle()
         self.until(lambda: self.run(self.v6, "ping", "-c1", "-W0.2", TRANSLATOR6, check=False).returncode == 0)
 
+    def offload(self, *features: str) -> None:
+        """Have the hosts leave checksums (`tx`) or VLAN tags (`txvlan`) to their virtual links with every placement."""
+        for name in (self.v4, self.v6):
+            for feature in features:
+                self.run(name, "ethtool", "-K", "a0", feature, "on")
+
     def narrow(self, mtu: int) -> None:
         """Let the translator's routes to both hosts carry packets of at most so many bytes."""
         limit = ("mtu", "lock", str(mtu))

@@ -126,8 +126,7 @@ def test_the_driver_sends(siit: SiitNetwork, probe, way) -> None:
 def test_unfinished_checksums_are_left_to_tc(siit: SiitNetwork, probe) -> None:
     """A checksum that was left to a device: no frame of XDP would ever get it."""
     siit.siit()
-    for name in (siit.v4, siit.v6):
-        siit.run(name, "ethtool", "-K", "a0", "tx", "on")
+    siit.offload("tx")
     there, back = probe(TO_IPV6), probe(TO_IPV4)
     there.until(siit, DIRECT)
     back.until(siit, DIRECT)
