@@ -16,8 +16,8 @@
 /*
  * What became of a packet that a program looked at. One counter each.
  *
- * TRANSLATED_* left the fast path translated; SENT_DIRECT says of which it was
- * sent on without the kernel's forwarding. DECLINE_* went on to the slow path
+ * TRANSLATED_* left the fast path translated; SENT_DIRECT and SENT_XDP say of
+ * which it was sent on without the kernel's forwarding. DECLINE_* went on to the slow path
  * unchanged, which has the last word; each is also a reason of the slow
  * path's list, under the same name. FAILED is lost in a program: a helper
  * refused after the point of no return (no memory for a header, mostly). What
@@ -30,6 +30,7 @@
 	X(FAILED)            /* lost: a helper failed after mutation began */         \
 	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */    \
 	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */         \
+	X(SENT_XDP)          /* TRANSLATED_*, and sent by the driver (XDP) */         \
 	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */ \
 	X(DECLINE_FRAGMENT)  /* a fragment */                                         \
 	X(DECLINE_ICMP)      /* ICMP other than echo */                               \
@@ -77,6 +78,27 @@ struct diolkos_rules {
 struct diolkos_direct {
 	__u32 exits; /* how many; 0: the kernel forwards */
 	__u32 exit[DIOLKOS_EXITS];
+};
+
+/* What a driver transmits of the frames that XDP redirects to it. */
+enum diolkos_sends {
+	DIOLKOS_SENDS_NOTHING,
+	DIOLKOS_SENDS_FRAMES,  /* those in one buffer */
+	DIOLKOS_SENDS_BUFFERS, /* those in several buffers, too */
+};
+
+/* An interface whose driver runs the XDP program. */
+struct diolkos_port {
+	__u32 ifindex;
+	__u8 address[6]; /* of its link layer: what is sent to another one is not for this host */
+	__u8 sends;      /* enum diolkos_sends */
+	__u8 pad;
+};
+
+struct diolkos_ports {
+	__u32 ports;         /* how many; 0: everything is left to tc */
+	__u32 takes_buffers; /* 1: a frame may lie in several buffers (Linux 5.18) */
+	struct diolkos_port port[DIOLKOS_EXITS];
 };
 
 /* A translation prefix (RFC 6052). */
@@ -310,6 +332,7 @@ struct diolkos_next_hop {
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports) == 200, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 608, "no implicit padding");

@@ -6,9 +6,12 @@
  *   nat64_egress_l2     the same under test, where packets have an Ethernet header
  *   nat64_ingress       tc, at an Ethernet interface, `inline` and `direct` placement
  *   nat64_ingress_raw   tc, at an interface of bare IP
+ *   nat64_xdp           XDP, in the driver of an Ethernet interface, `xdp` placement
+ *   nat64_xdp_alone     the same under test, where no packet is forwarded
  */
 #include "nat64.h"
 #include "tc/isthmus.h"
+#include "xdp/isthmus.h"
 
 SEC("tcx/egress")
 int nat64_egress(struct __sk_buff *skb)
@@ -33,6 +36,20 @@ SEC("tcx/ingress")
 int nat64_ingress_raw(struct __sk_buff *skb)
 {
 	return isthmus_inline(skb, 0, to_node, to_peer, NAT64_CHECKS_SOURCE);
+}
+
+/* Loaded where a driver is to run it. */
+SEC("?xdp")
+int nat64_xdp(struct xdp_md *ctx)
+{
+	return isthmus_xdp(ctx, to_node, to_peer, NAT64_CHECKS_SOURCE, HAS_TABLES);
+}
+
+/* For BPF_PROG_TEST_RUN. */
+SEC("?xdp")
+int nat64_xdp_alone(struct xdp_md *ctx)
+{
+	return isthmus_xdp(ctx, to_node, to_peer, NAT64_CHECKS_SOURCE, !HAS_TABLES);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

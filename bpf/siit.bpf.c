@@ -6,9 +6,12 @@
  *   siit_egress_l2     the same under test, where packets have an Ethernet header
  *   siit_ingress       tc, at an Ethernet interface, `inline` and `direct` placement
  *   siit_ingress_raw   tc, at an interface of bare IP
+ *   siit_xdp           XDP, in the driver of an Ethernet interface, `xdp` placement
+ *   siit_xdp_alone     the same under test, where no packet is forwarded
  */
 #include "siit.h"
 #include "tc/isthmus.h"
+#include "xdp/isthmus.h"
 
 SEC("tcx/egress")
 int siit_egress(struct __sk_buff *skb)
@@ -33,6 +36,20 @@ SEC("tcx/ingress")
 int siit_ingress_raw(struct __sk_buff *skb)
 {
 	return isthmus_inline(skb, 0, siit_inline_4to6, siit_inline_6to4, SIIT_CHECKS_SOURCE);
+}
+
+/* Loaded where a driver is to run it. */
+SEC("?xdp")
+int siit_xdp(struct xdp_md *ctx)
+{
+	return isthmus_xdp(ctx, siit_inline_4to6, siit_inline_6to4, SIIT_CHECKS_SOURCE, HAS_TABLES);
+}
+
+/* For BPF_PROG_TEST_RUN. */
+SEC("?xdp")
+int siit_xdp_alone(struct xdp_md *ctx)
+{
+	return isthmus_xdp(ctx, siit_inline_4to6, siit_inline_6to4, SIIT_CHECKS_SOURCE, !HAS_TABLES);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -133,7 +133,7 @@ def wire() -> Iterator[PktgenNetwork]:
 
 DATAPATHS = ["tc", "tun", "clsact"]
 # A router's packets can also be translated at its interfaces, and sent on from there.
-ROUTER_DATAPATHS = [*DATAPATHS, "inline", "direct"]
+ROUTER_DATAPATHS = [*DATAPATHS, "inline", "direct", "xdp"]
 
 
 @pytest.fixture(params=DATAPATHS)

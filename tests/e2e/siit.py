@@ -56,7 +56,7 @@ class SiitNetwork(Network):
     def configure(self, text: str) -> None:
         """Write the configuration that is read next; the datapath is that of the test."""
         placed = 'placement = "{}"\ninterfaces = ["b4", "b6"]'
-        keys = {"clsact": 'hook = "clsact"', "inline": placed.format("inline"), "direct": placed.format("direct")}
+        keys = {"clsact": 'hook = "clsact"'} | {place: placed.format(place) for place in ("inline", "direct", "xdp")}
         if self.datapath in keys:
             text = text.replace("[translator]\n", f"[translator]\n{keys[self.datapath]}\n")
         self.config.write_text(text)
@@ -79,12 +79,24 @@ class SiitNetwork(Network):
         ):
             self.ip(name, "address", "add", address, "dev", link, *(["nodad"] if ":" in address else []))
             self.ip(name, "link", "set", link, "up")
+        if self.datapath == "xdp":
+            # A virtual Ethernet is no wire: its end takes frames of XDP only if it polls, which it does with GRO, and it leaves
+            # checksums and VLAN tags to a device that is none.
+            for name in (self.v4, self.v6):
+                wire = ("gro", "on", "tx", "off", "txvlan", "off", "tx-vlan-stag-hw-insert", "off")
+                self.run(name, "ethtool", "-K", "a0", *wire)
         self.run(self.v4, "ip", "route", "add", "default", "via", TRANSLATOR4)
         self.run(self.v6, "ip", "-6", "route", "add", "default", "via", TRANSLATOR6)
         self.ip(self.v6, "address", "add", f"{V6_EMBEDDING}/128", "dev", "lo")
         self.ip(self.translator, "route", "add", "2001:db8:64::cb00:7100/120", "via", V6)
         self.settle()
         self.until(lambda: self.run(self.v6, "ping", "-c1", "-W0.2", TRANSLATOR6, check=False).returncode == 0)
+
+    def offload(self, *features: str) -> None:
+        """Have the hosts leave checksums (`tx`) or VLAN tags (`txvlan`) to their virtual links with every placement."""
+        for name in (self.v4, self.v6):
+            for feature in features:
+                self.run(name, "ethtool", "-K", "a0", feature, "on")
 
     def narrow(self, mtu: int) -> None:
         """Let the translator's routes to both hosts carry packets of at most so many bytes."""

@@ -125,7 +125,7 @@ def test_ipv6_is_disabled_on_the_device(siit: SiitNetwork) -> None:
 
 @per_interface
 @AGAIN
-@pytest.mark.parametrize("siit", ["tc", "tun", "inline", "direct"], indirect=True)
+@pytest.mark.parametrize("siit", ["tc", "tun", "inline", "direct", "xdp"], indirect=True)
 def test_an_interface_of_a_router_loses_its_settings(siit: SiitNetwork, again) -> None:
     """Nobody has switched it off, so it is switched on again, and the log says so. The end restores what was before."""
     before = siit.forwarding()

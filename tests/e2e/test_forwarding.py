@@ -17,7 +17,7 @@ PER_INTERFACE = Path("/proc/sys/net/ipv6/conf/lo/force_forwarding").exists()
 ALL6 = "net.ipv6.conf.all.forwarding"
 
 
-@pytest.mark.parametrize("siit", ["tun", "direct"], indirect=True)
+@pytest.mark.parametrize("siit", ["tun", "direct", "xdp"], indirect=True)
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -67,5 +67,7 @@ def test_segments_of_a_super_packet(siit: SiitNetwork) -> None:
                 identifications.append(identification)
     assert len(identifications) >= LEN // SEGMENT
     assert len(set(identifications)) == len(identifications)
-    ways = siit.counters()
-    assert ways[f"{siit.path()}.translated_6to4"] < LEN // SEGMENT, "there were no super-packets"
+    if siit.datapath != "xdp":
+        # A virtual Ethernet whose other end has an XDP program sends none.
+        ways = siit.counters()
+        assert ways[f"{siit.path()}.translated_6to4"] < LEN // SEGMENT, "there were no super-packets"

@@ -15,7 +15,7 @@ from test_nat64_control import static
 from test_nat64_reload import OTHER_PREF64
 
 all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
-kernel_datapaths = pytest.mark.parametrize("nat64", ["tc", "clsact", "inline"], indirect=True)
+kernel_datapaths = pytest.mark.parametrize("nat64", ["tc", "clsact", "inline", "xdp"], indirect=True)
 ends = pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 
 GOES_ON = "known sessions go on in the kernel"

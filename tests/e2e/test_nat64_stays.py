@@ -18,7 +18,7 @@ from stateful import PINS, end, left, namespace_cookie, start, state, stop_for_g
 from stream import Stream
 from test_clat_faults import RUN_TIME, USAGE
 
-kernel_datapaths = pytest.mark.parametrize("nat64", ["tc", "clsact", "inline"], indirect=True)
+kernel_datapaths = pytest.mark.parametrize("nat64", ["tc", "clsact", "inline", "xdp"], indirect=True)
 SYSADMIN_LESS = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
 
 

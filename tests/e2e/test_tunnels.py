@@ -66,15 +66,16 @@ def finish_checksums_at(net: Network, name: str, *links: str) -> None:
 
 @pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
 def test_through_a_siit(siit: SiitNetwork) -> None:
-    """Plain datagrams take the fast path, tunnelled segments the slow one."""
+    """Plain datagrams take the fast path, tunnelled segments the slow one. Before drivers, every checksum is finished."""
     finish_checksums_at(siit, siit.translator, "b4", "b6")
     siit.siit()
     add_tunnel(siit, siit.v6, "six", V6, V4_IN_IPV6)
     add_tunnel(siit, siit.v4, "four", V4, V6_MAPPED)
     talk(siit, siit.v6, siit.v4)
     counters = siit.counters()
-    if siit.path() == "fast":
+    if siit.path() == "fast" and siit.datapath != "xdp":
         assert counters["fast.decline_offload"] > 0
+    if siit.path() == "fast":
         assert counters["fast.translated_6to4"] > 0
 
 
@@ -88,7 +89,7 @@ def test_through_a_nat64(nat64: Nat64Network) -> None:
     add_tunnel(nat64, nat64.v4, "four", V4, BOUND)
     talk(nat64, nat64.v6, nat64.v4)
     assert nat64.drops() == {}
-    if nat64.path() == "fast":
+    if nat64.path() == "fast" and nat64.datapath != "xdp":
         assert nat64.counters()["fast.decline_offload"] > 0
 
 

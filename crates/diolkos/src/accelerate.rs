@@ -5,7 +5,7 @@ use diolkos_sys::ethtool;
 use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::kernel::{self, Correction};
 
-use crate::config::{Datapath, Hook, Translator};
+use crate::config::{Datapath, Hook, Placement, Translator};
 use crate::failure::Failure;
 use crate::files;
 use crate::privilege::{self, PERFMON, SYS_ADMIN};
@@ -21,12 +21,35 @@ pub fn start<P>(
     }
     match start(attach(t)) {
         Ok(path) => Ok(Some(path)),
-        Err(failure) if t.datapath == Datapath::Auto => {
+        // Who says `xdp` insists.
+        Err(failure) if t.datapath == Datapath::Auto && t.placement != Placement::Xdp => {
             tracing::warn!("no fast path, going on without: {failure}");
             Ok(None)
         }
         Err(failure) => Err(failure),
     }
+}
+
+/// Starts the fast path of a router, with the drivers of interfaces where they are to translate. Where that is left to the
+/// program, one that cannot is not a failure.
+pub fn with_drivers<P>(
+    t: &Translator,
+    inline: &[Inline],
+    mut start: impl FnMut(&[Inline]) -> Result<P, FastPathError>,
+) -> Result<P, Failure> {
+    let has_drivers = inline.iter().any(|inline| inline.driver.is_some());
+    let done = match start(inline) {
+        Err(error) if has_drivers && t.placement == Placement::Auto && !error.lacks_files() => {
+            tracing::warn!("placement auto: direct, for {error}");
+            let behind = inline.iter().map(|inline| Inline {
+                driver: None,
+                ..*inline
+            });
+            start(&behind.collect::<Vec<_>>())
+        }
+        done => done,
+    };
+    done.map_err(failure)
 }
 
 /// How the settings want programs attached.

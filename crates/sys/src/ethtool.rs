@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 
 /// linux/sockios.h, linux/ethtool.h.
 const SIOCETHTOOL: u64 = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
@@ -20,9 +21,28 @@ const ACTIVE: usize = 2;
 /// GRO keeps received packets whole in a list instead of merging their payload (`ethtool -K INTERFACE rx-gro-list`).
 pub const GRO_FRAGLIST: &str = "rx-gro-list";
 
+/// The device takes VLAN tags out of received frames (`ethtool -K INTERFACE rxvlan`).
+pub const RX_VLAN: &str = "rx-vlan-hw-parse";
+
+/// The name of an interface's driver.
+pub fn driver(interface: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: cmd, driver (32 bytes), four more such names, 32 bytes of what else there is.
+    let mut info = [0u32; 49];
+    info[0] = ETHTOOL_GDRVINFO;
+    ask(&socket()?, interface, &mut info)?;
+    let name = info[1..][..NAME_LEN / 4].iter();
+    let name = name.flat_map(|word| word.to_ne_bytes());
+    let name = name.take_while(|byte| *byte != 0).collect();
+    String::from_utf8(name).map_err(io::Error::other)
+}
+
+fn socket() -> io::Result<UdpSocket> {
+    UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::]:0"))
+}
+
 /// Whether a feature is on; false where the kernel does not know it.
 pub fn is_on(interface: &str, feature: &str) -> io::Result<bool> {
-    let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::]:0"))?;
+    let socket = socket()?;
     let ask = |request: &mut [u32]| ask(&socket, interface, request);
 
     // struct ethtool_sset_info: cmd, reserved, mask (64 bits), data.

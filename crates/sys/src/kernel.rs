@@ -48,6 +48,11 @@ pub fn release() -> String {
     fs::read_to_string(RELEASE).map_or_else(|_| "?".into(), |text| text.trim().to_owned())
 }
 
+/// Whether it is this version or a later one. An unknown one is not.
+pub fn is_since(version: (u32, u32)) -> bool {
+    numbers(&release()).is_some_and(|this| this >= version)
+}
+
 /// The first two numbers of a release.
 fn numbers(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;

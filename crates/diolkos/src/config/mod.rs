@@ -95,6 +95,25 @@ pub enum Placement {
     Inline,
     /// The same, and what can be is sent out of another of the interfaces without the kernel's forwarding.
     Direct,
+    /// The same, and what can be is translated and sent by the interfaces' drivers (native XDP).
+    Xdp,
+    /// `xdp` where all of the interfaces can do it and none is a virtual Ethernet, else `direct`.
+    Auto,
+}
+
+impl Placement {
+    /// Packets may be sent without the kernel's forwarding.
+    pub fn sends(self) -> bool {
+        match self {
+            Placement::Device | Placement::Inline => false,
+            Placement::Direct | Placement::Xdp | Placement::Auto => true,
+        }
+    }
+
+    /// Drivers may translate.
+    pub fn has_drivers(self) -> bool {
+        matches!(self, Placement::Xdp | Placement::Auto)
+    }
 }
 
 /// How tc programs are attached.
@@ -149,7 +168,7 @@ pub struct Translator {
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
     /// A CLAT has one, its uplink. For a router: where forwarding is switched on while it runs, and
-    /// where packets are translated with the placements `inline` and `direct`; empty: forwarding everywhere, and nowhere
+    /// where packets are translated with any placement but `device`; empty: forwarding everywhere, and nowhere
     /// inline.
     pub interfaces: Vec<String>,
     /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT. auto: a CLAT learns it from its network (RFC

@@ -65,6 +65,8 @@ impl Settings {
             Placement::Device => {}
             Placement::Inline => self.object_to_inline("inline", &mut found),
             Placement::Direct => self.object_to_inline("direct", &mut found),
+            Placement::Xdp => self.object_to_inline("xdp", &mut found),
+            Placement::Auto => self.object_to_inline("auto", &mut found),
         }
         found.extend(self.contradictions());
         found
@@ -76,7 +78,7 @@ impl Settings {
         let t = &self.translator;
         if t.datapath == Datapath::Tun {
             object(format!(
-                "{placement} is a place of the tc fast path, and the datapath is \"tun\""
+                "{placement} is a place of the fast path, and the datapath is \"tun\""
             ));
         }
         if t.mode == Mode::Clat {

@@ -5,7 +5,8 @@ use std::fs;
 
 use futures_util::TryStreamExt;
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkLayerType, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoKind, LinkAttribute, LinkFlags, LinkInfo,
+    LinkLayerType, LinkMessage,
 };
 use rtnetlink::LinkUnspec;
 
@@ -20,6 +21,18 @@ pub enum Medium {
     /// Nothing: point-to-point links, modems, tunnels.
     BareIp,
     /// Something that the fast path does not know.
+    Other,
+}
+
+/// What sort of virtual interface a link is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkKind {
+    /// A VLAN of another one.
+    Vlan,
+    /// A routing domain of its own for other ones.
+    Vrf,
+    /// Anything else, or none.
+    #[default]
     Other,
 }
 
@@ -40,6 +53,12 @@ pub struct Link {
     pub address: Vec<u8>,
     /// What is in front of an IP packet on it.
     pub medium: Medium,
+    /// What sort of virtual interface it is.
+    pub kind: LinkKind,
+    /// Index of the interface that it belongs to.
+    pub master: Option<u32>,
+    /// Index of the interface that it lies on.
+    pub lower: Option<u32>,
     /// Its operator has switched it on.
     pub is_up: bool,
     /// It is up and has a carrier.
@@ -60,6 +79,9 @@ impl Link {
                 LinkLayerType::None | LinkLayerType::Rawip | LinkLayerType::Ppp => Medium::BareIp,
                 _ => Medium::Other,
             },
+            kind: LinkKind::default(),
+            master: None,
+            lower: None,
             is_up: message.header.flags.contains(LinkFlags::Up),
             running: message.header.flags.contains(LinkFlags::Running),
         };
@@ -69,6 +91,15 @@ impl Link {
                 LinkAttribute::IfAlias(alias) => link.alias.clone_from(alias),
                 LinkAttribute::Mtu(mtu) => (link.mtu, link.mtu6) = (*mtu, *mtu),
                 LinkAttribute::Address(address) => link.address.clone_from(address),
+                LinkAttribute::Controller(master) => link.master = Some(*master),
+                LinkAttribute::Link(lower) => link.lower = Some(*lower),
+                LinkAttribute::LinkInfo(infos) => {
+                    link.kind = infos.iter().fold(link.kind, |kind, info| match info {
+                        LinkInfo::Kind(InfoKind::Vlan) => LinkKind::Vlan,
+                        LinkInfo::Kind(InfoKind::Vrf) => LinkKind::Vrf,
+                        _ => kind,
+                    });
+                }
                 _ => {}
             }
         }

@@ -29,7 +29,7 @@ use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
-pub use link::{Link, Medium};
+pub use link::{Link, LinkKind, Medium};
 pub use own::{shown, Own};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};

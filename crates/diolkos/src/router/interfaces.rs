@@ -4,7 +4,7 @@
 
 use diolkos_sys::fastpath::Inline;
 
-use super::Isthmus;
+use super::{drivers, Isthmus};
 use crate::config::{Placement, Settings};
 use crate::failure::Failure;
 use crate::forwarding;
@@ -17,12 +17,13 @@ pub async fn find(
     names: &[String],
 ) -> Result<Vec<Inline>, Failure> {
     let t = &settings.translator;
-    let mut inline = Vec::new();
+    let (mut inline, mut named) = (Vec::new(), Vec::new());
     if t.placement == Placement::Device {
         return Ok(inline);
     }
     for name in names {
         let link = net.link(name).await?;
+        named.push(link.clone());
         inline.push(Inline {
             ifindex: link.index,
             is_ethernet: match link.medium {
@@ -34,12 +35,21 @@ pub async fn find(
                     )))
                 }
             },
+            driver: None,
         });
         if forwarding::has_strict_filter(name) {
             tracing::warn!(
                 "net.ipv4.conf.{name}.rp_filter is strict and drops what is translated there and forwarded by the \
                  kernel: set it, or that of `all`, to 2"
             );
+        }
+    }
+    if t.placement.has_drivers() {
+        let candidates = drivers::examine(&named, &net.links().await?);
+        let (ports, said) = drivers::choose(t.placement, &candidates)?;
+        tracing::info!("{said}");
+        for (inline, port) in inline.iter_mut().zip(ports) {
+            inline.driver = port;
         }
     }
     Ok(inline)
@@ -56,13 +66,15 @@ impl Isthmus {
             .collect();
         let inline = find(net, &self.settings, &there).await?;
         let settings = &self.settings;
-        if settings.translator.placement == Placement::Direct {
+        if settings.translator.placement.sends() {
             // The programs know the exits by their indices.
             let crossing = &mut self.crossing;
             let next = crossing.prepare(settings, self.found, self.index, &inline)?;
             crossing.commit(settings, next, &self.slow)?;
         }
+        self.known.clone_from(&inline);
         self.widen(&inline)?;
+        self.look_at_drivers(net).await?;
         tracing::info!("{name} is there again, and its packets are translated there");
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod addresses;
 mod answers;
 mod crossing;
+mod drivers;
 mod interfaces;
 mod reload;
 mod routes;
@@ -16,7 +17,7 @@ mod stateless;
 mod stay;
 mod survey;
 
-use diolkos_sys::fastpath::Pins;
+use diolkos_sys::fastpath::{Inline, Pins};
 use diolkos_sys::memory;
 use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;
@@ -67,6 +68,8 @@ pub async fn run(
         let metric = Routes::metric(&isthmus.settings);
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
         isthmus.stay(&net).await;
+        // Some can do more now that they have a program.
+        isthmus.look_at_drivers(&net).await?;
         let mut router = Router::new(&net, &mut isthmus, &read, host.signals.came());
         router.look_for_obstacles().await;
         router.isthmus.announce("ready");
@@ -88,6 +91,8 @@ struct Isthmus {
     crossing: Crossing,
     /// Indices of the interfaces at which packets are translated before any routing.
     inline: Vec<u32>,
+    /// All of them, as the programs know them.
+    known: Vec<Inline>,
     forwarding: Forwarding,
     slow: SlowPath,
     /// The device once more, to say what becomes of it.
@@ -153,10 +158,10 @@ impl Isthmus {
         }
         let inherits = pins.is_some();
         let forwarding = match t.placement {
-            Placement::Direct => Forwarding::looked_up(&t.interfaces, &t.device, inherits)?,
-            Placement::Device | Placement::Inline => {
-                Forwarding::both(&t.interfaces, &t.device, inherits)?
+            placement if placement.sends() => {
+                Forwarding::looked_up(&t.interfaces, &t.device, inherits)?
             }
+            _ => Forwarding::both(&t.interfaces, &t.device, inherits)?,
         };
         if forwarding.changed() {
             tracing::info!("forwarding is switched on while this runs");
@@ -171,6 +176,7 @@ impl Isthmus {
             settings,
             crossing,
             inline: inline.iter().map(|inline| inline.ifindex).collect(),
+            known: inline,
             forwarding,
             slow,
             device,
@@ -206,6 +212,7 @@ impl Isthmus {
             return Err(failure);
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
+        self.known.clone_from(&inline);
         // An interface may have come again unnoticed. The new configuration is in force whatever becomes of that.
         if let Err(failure) = self.widen(&inline) {
             tracing::warn!("{failure}");
@@ -265,8 +272,14 @@ impl Isthmus {
         };
         let inline = match (t.placement, self.crossing.fast()) {
             (Placement::Inline, Some(_)) => format!(", inline at {}", t.interfaces.join(", ")),
-            (Placement::Direct, Some(_)) => format!(", direct between {}", t.interfaces.join(", ")),
             (Placement::Device, _) | (_, None) => String::new(),
+            (_, Some(_)) => {
+                let names = t.interfaces.join(", ");
+                match self.has_drivers() {
+                    true => format!(", direct and XDP between {names}"),
+                    false => format!(", direct between {names}"),
+                }
+            }
         };
         tracing::info!(
             "{event}: {what}, MTU {} (IPv4) and {} (IPv6), datapath {}",

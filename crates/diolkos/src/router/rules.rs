@@ -2,9 +2,9 @@
 //! What every router's fast path is told, from a configuration that contradicts nothing.
 
 use diolkos_core::{Config, TrafficClass};
-use diolkos_sys::fastpath::{Inline, Pref64, Rules};
+use diolkos_sys::fastpath::{Inline, Port, Pref64, Rules};
 
-use crate::config::{Placement, Settings, WELL_KNOWN_PREFIX};
+use crate::config::{Settings, WELL_KNOWN_PREFIX};
 
 /// What all modes share.
 pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
@@ -29,9 +29,15 @@ pub fn pref64(config: &Config) -> Vec<Pref64> {
 
 /// Out of which of the interfaces packets are sent without the kernel's forwarding.
 pub fn exits(settings: &Settings, inline: &[Inline]) -> Vec<u32> {
-    if settings.translator.placement != Placement::Direct {
+    if !settings.translator.placement.sends() {
         return Vec::new();
     }
     let ethernets = inline.iter().filter(|inline| inline.is_ethernet);
     ethernets.map(|inline| inline.ifindex).collect()
+}
+
+/// The interfaces whose drivers translate. None: no driver does.
+pub fn drivers(inline: &[Inline]) -> Option<Vec<Port>> {
+    let ports: Vec<Port> = inline.iter().filter_map(|inline| inline.driver).collect();
+    (!ports.is_empty()).then(|| ports.into_iter().filter(|port| port.takes).collect())
 }

@@ -2,9 +2,10 @@
 //! A router at work: what it does when the network moves.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
+use std::time::Duration;
 
 use ipnet::IpNet;
+use tokio::time::Instant;
 
 use super::{addresses, Isthmus};
 use crate::config::Settings;
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 use crate::net::{shown, Event, Link, Net, Own, RouteNews};
 use crate::service::{Heed, Reply, Service};
 use crate::signals::Came;
+
+/// Between two looks at what drivers can do, of which nobody tells.
+const DRIVERS: Duration = Duration::from_secs(2);
 
 /// What serves an isthmus.
 pub(super) struct Router<'a, R> {
@@ -28,6 +32,8 @@ pub(super) struct Router<'a, R> {
     unforwarded: BTreeSet<String>,
     /// Addresses of this host that the pool has too, as it was said last.
     contradiction: Option<String>,
+    /// When to look at what drivers can do.
+    drivers_next: Instant,
 }
 
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
@@ -40,6 +46,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             obstacles: BTreeSet::new(),
             unforwarded: BTreeSet::new(),
             contradiction: None,
+            drivers_next: Instant::now() + DRIVERS,
         }
     }
 
@@ -88,7 +95,7 @@ fn tell(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
 }
 
 impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
-    type Own = Infallible;
+    type Own = ();
 
     fn device(&self) -> &str {
         &self.isthmus.settings.translator.device
@@ -118,12 +125,19 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         self.isthmus.ends
     }
 
-    async fn wait(&mut self) -> Infallible {
-        std::future::pending().await
+    async fn wait(&mut self) {
+        match self.isthmus.has_drivers() {
+            true => tokio::time::sleep_until(self.drivers_next).await,
+            false => std::future::pending().await,
+        }
     }
 
-    async fn obey(&mut self, own: Infallible) -> Result<(), Failure> {
-        match own {}
+    async fn obey(&mut self, (): ()) -> Result<(), Failure> {
+        self.drivers_next = Instant::now() + DRIVERS;
+        if let Err(failure) = self.isthmus.look_at_drivers(self.net).await {
+            tracing::warn!("what the drivers can do is not known: {failure}");
+        }
+        Ok(())
     }
 
     async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
@@ -137,6 +151,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             false => Heed::Routes,
         };
         let isthmus = &mut *self.isthmus;
+        if isthmus.concerns_drivers(&event) {
+            if let Err(failure) = isthmus.refresh_drivers(self.net).await {
+                tracing::warn!("the drivers do not know the interfaces as they are: {failure}");
+            }
+        }
         match event {
             Event::LinkGone(index) if isthmus.inline.contains(&index) => {
                 isthmus.inline.retain(|inline| *inline != index);

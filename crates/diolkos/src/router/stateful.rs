@@ -72,8 +72,8 @@ impl Stateful {
         let secret = secret(&found);
 
         let sizes = [config.limits.sessions, config.limits.bindings];
-        let rules = of(config, index, sizes, rules::exits(settings, inline));
-        let (fast, old) = fast_path(settings, &rules, inline, past)?;
+        let rules = |inline: &[Inline]| of(settings, config, index, sizes, inline);
+        let (fast, old) = fast_path(settings, rules, inline, past)?;
         let (mut fast, lending) = fast.unzip();
         let sessions = fast.as_ref().map(Nat64Path::sessions);
         let controller = Controller::new(config, sessions.zip(lending), secret)
@@ -181,8 +181,7 @@ impl Stateful {
         config.check().map_err(|e| misconfigured(settings, e))?;
         let program = match &self.fast {
             Some(fast) => {
-                let exits = rules::exits(settings, inline);
-                let rules = of(config, index, self.sizes, exits);
+                let rules = of(settings, config, index, self.sizes, inline);
                 Some(fast.prepare(&rules).map_err(accelerate::failure)?)
             }
             None => None,
@@ -231,22 +230,25 @@ type Laid = (Option<(Nat64Path, Lending)>, Option<Old>);
 /// That of an earlier run with new programs that wait for their turn, or a new one.
 fn fast_path(
     settings: &Settings,
-    rules: &Nat64Rules,
+    rules: impl Fn(&[Inline]) -> Nat64Rules,
     inline: &[Inline],
     past: Past<'_>,
 ) -> Result<Laid, Failure> {
     let t = &settings.translator;
     let Some(pins) = past.pins else {
         let fast = accelerate::start(t, |attach| {
-            let site = accelerate::site(t, attach, inline);
-            Nat64Path::start(rules, site, [random(), random()]).map_err(accelerate::failure)
+            accelerate::with_drivers(t, inline, |inline| {
+                let site = accelerate::site(t, attach, inline);
+                Nat64Path::start(&rules(inline), site, [random(), random()])
+            })
         })?;
         return Ok((fast, None));
     };
     let attach: Attach = accelerate::attach(t);
-    let site = accelerate::site(t, attach, inline);
-    let random = [random(), random()];
-    let inherited = Nat64Path::inherit(rules, site, pins, random).map_err(accelerate::failure)?;
+    let inherited = accelerate::with_drivers(t, inline, |inline| {
+        let site = accelerate::site(t, attach, inline);
+        Nat64Path::inherit(&rules(inline), site, pins, [random(), random()])
+    })?;
     match inherited {
         Some(Inherited { path, lending, old }) => Ok((Some((path, lending)), Some(old))),
         None => Err(Failure::run_time("its programs are gone")),
@@ -278,14 +280,21 @@ fn restore(
 }
 
 /// What the fast path is told: the same as the slow path, in its own words.
-fn of(config: &Nat64Config, tun_ifindex: u32, sizes: [u32; 2], exits: Vec<u32>) -> Nat64Rules {
+fn of(
+    settings: &Settings,
+    config: &Nat64Config,
+    tun_ifindex: u32,
+    sizes: [u32; 2],
+    inline: &[Inline],
+) -> Nat64Rules {
     let [max_sessions, max_bindings] = sizes;
     let own = own_networks(config);
     Nat64Rules {
         rules: rules::of(&config.translator, tun_ifindex),
         pref64: rules::pref64(&config.translator),
         max_sessions,
-        exits,
+        exits: rules::exits(settings, inline),
+        drivers: rules::drivers(inline),
         max_bindings,
         own: own
             .iter()

@@ -36,9 +36,10 @@ impl Stateless {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let t = &settings.translator;
         let fast = accelerate::start(t, |attach| {
-            let site = accelerate::site(t, attach, inline);
-            SiitPath::start(&of(settings, config, index, inline), site, random())
-                .map_err(accelerate::failure)
+            accelerate::with_drivers(t, inline, |inline| {
+                let site = accelerate::site(t, attach, inline);
+                SiitPath::start(&of(settings, config, index, inline), site, random())
+            })
         })?;
         Ok((Stateless { fast }, Arc::new(translator)))
     }
@@ -100,5 +101,6 @@ fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline])
         eam: eam.collect(),
         routes: Routes::of(settings).destinations(),
         exits: rules::exits(settings, inline),
+        drivers: rules::drivers(inline),
     }
 }

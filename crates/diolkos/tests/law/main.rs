@@ -14,7 +14,8 @@
 //! | `DIOLKOS_LAW_CASES` | how many packets are made from it |
 //! | `DIOLKOS_LAW_ONLY` | the number of the only one to look at |
 //!
-//! The programs of a router's interfaces get them, too, and must agree with the program at its device.
+//! The programs of a router's interfaces get them, too, and must agree with the program at its device; and so do those of
+//! its drivers.
 //!
 //! What no test run can show (checksums left to the device, packets in pieces of memory, routes and what is sent by them) is tested with real
 //! devices in `tests/e2e`.
@@ -71,6 +72,9 @@ const VECTORS_FLOOR: f64 = 0.1;
 
 /// Of all that are made, translated at a router's interface, too: CLATs have no such place, and not all is led there.
 const INLINE_FLOOR: f64 = 0.05;
+
+/// Of what is translated at an interface, in its driver, too: but for packets whose checksum looks unfinished.
+const DRIVER_FLOOR: f64 = 0.99;
 
 /// Of packets between nodes and peers that have mostly met before.
 const STATE_FLOOR: f64 = 0.4;
@@ -144,6 +148,7 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
     let only: Option<usize> = from_environment("DIOLKOS_LAW_ONLY");
     let setups = configurations::all();
     let (mut all, mut plain, mut inline) = (Tally::default(), Tally::default(), 0);
+    let mut driver = [0; 2];
     for (at, setup) in setups.iter().enumerate() {
         let mut paths = Paths::new(setup);
         let mut plain_here = Tally::default();
@@ -174,6 +179,7 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
         );
         plain.merge(&plain_here);
         inline += paths.inline;
+        driver = [driver[0] + paths.driver[0], driver[1] + paths.driver[1]];
     }
     println!("seed {seed}, all packets:\n{all}plain ones:\n{plain}");
     assert!(
@@ -182,6 +188,7 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
     );
     println!("{inline} of them inline, too");
     assert!(only.is_some() || inline as f64 >= INLINE_FLOOR * all.all() as f64);
+    assert!(only.is_some() || has_driver_floor(driver), "{driver:?}");
 }
 
 #[test]
@@ -202,6 +209,11 @@ fn the_law_holds_where_sessions_are_refused() {
     }
 }
 
+/// Of those that are translated behind a driver, how many in it.
+fn has_driver_floor([behind, within]: [usize; 2]) -> bool {
+    within > 0 && within as f64 >= DRIVER_FLOOR * behind as f64
+}
+
 /// Packets between nodes and peers, and what became of them; with the number of UDP sessions, and of those that the fast
 /// path has opened.
 fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
@@ -219,6 +231,7 @@ fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
         }
     }
     assert_eq!(paths.inline, all.of(Fate::Translated), "{}", setup.name);
+    assert!(has_driver_floor(paths.driver), "{:?}", paths.driver);
     let (opened, counts) = (paths.slow.opened(), paths.slow.nat64().state().counts());
     let [left, lent] = paths.slow.end_leases();
     assert_eq!(left, 0, "{}: ports are lost, of {lent}", setup.name);

@@ -16,6 +16,8 @@ use judge::judge;
 use slow::{Outcome, SlowPath};
 use std::fmt::Write;
 
+/// Bytes that the shortest Ethernet frame has behind its header.
+const SHORTEST_IN_FRAME: usize = 46;
 /// Bytes of the shortest Ethernet frame (`ETH_ZLEN`), with which `parse_v4` compares what is behind its header.
 const SHORTEST_FRAME: usize = 60;
 
@@ -26,6 +28,8 @@ pub struct Paths {
     pub slow: SlowPath,
     /// Packets that were translated by the program of a router's interfaces, too.
     pub inline: usize,
+    /// Of those that a driver may meet, which makes no super-packets; and those that the program of drivers translated.
+    pub driver: [usize; 2],
 }
 
 impl Paths {
@@ -50,6 +54,7 @@ impl Paths {
             fast,
             slow,
             inline: 0,
+            driver: [0; 2],
         }
     }
 
@@ -108,7 +113,10 @@ impl Paths {
                 hex(&given.bytes)
             )
         })?;
-        self.inline(given, ipv4_id, &run).map_err(|broken| {
+        let at_interfaces = self
+            .inline(given, ipv4_id, &run)
+            .and_then(|inline| self.driver(given, ipv4_id, inline.as_ref()));
+        at_interfaces.map_err(|broken| {
             format!(
                 "{broken}\nsetup: {}\ngiven: {:?}, gso_size {:?}\n{}",
                 self.setup.name,
@@ -121,8 +129,13 @@ impl Paths {
     }
 
     /// The program of a router's interfaces, beside the one at the device: what both translate becomes the same, and
-    /// what one declines at the interface goes on to the device as it came.
-    fn inline(&mut self, given: &Given, ipv4_id: u16, device: &Run) -> Result<(), String> {
+    /// what one declines at the interface goes on to the device as it came. The run if it translates.
+    fn inline(
+        &mut self,
+        given: &Given,
+        ipv4_id: u16,
+        device: &Run,
+    ) -> Result<Option<Run>, String> {
         let gso_size = given.gso_size.unwrap_or(0);
         let run = self
             .fast
@@ -132,7 +145,7 @@ impl Paths {
                 Way::SixToFour => self.fast.inline_from_ipv6(&given.bytes, gso_size),
             });
         let Some(inline) = run.map_err(|error| format!("not run inline: {error}"))? else {
-            return Ok(());
+            return Ok(None);
         };
         if inline.action != Action::Next {
             return Err(format!("inline, it does not go on: {:?}", inline.action));
@@ -143,13 +156,13 @@ impl Paths {
             Way::SixToFour => &given.bytes,
         };
         match &inline.fates[..] {
-            [] if inline.packet == given.bytes => Ok(()),
+            [] if inline.packet == given.bytes => Ok(None),
             [] => Err("inline, a packet is changed that is not translated".into()),
             [(name, _)] if !name.starts_with("translated_") => Err(format!("inline, it is {name}")),
-            _ if unpadded.len() < given.bytes.len() => Ok(()),
+            _ if unpadded.len() < given.bytes.len() => Ok(Some(inline)),
             same if same == &device.fates[..] && inline.packet == device.packet => {
                 self.inline += 1;
-                Ok(())
+                Ok(Some(inline))
             }
             other => Err(format!(
                 "inline, it becomes another packet: {other:?}\n{}at the device: {:?}\n{}",
@@ -158,6 +171,55 @@ impl Paths {
                 hex(&device.packet)
             )),
         }
+    }
+
+    /// The program of a router's drivers: what it translates becomes the same as behind the driver, byte by byte. All else
+    /// goes on as it came, and is not counted. `inline`: what the program of the interface made of it, if it did.
+    fn driver(
+        &mut self,
+        given: &Given,
+        ipv4_id: u16,
+        inline: Option<&Run>,
+    ) -> Result<(), String> {
+        if given.gso_size.is_some() {
+            return Ok(());
+        }
+        let run = self
+            .fast
+            .set_ipv4_id(ipv4_id)
+            .and_then(|()| match given.way {
+                Way::FourToSix => self.fast.driver_from_ipv4(&given.bytes),
+                Way::SixToFour => self.fast.driver_from_ipv6(&given.bytes),
+            });
+        let Some(driver) = run.map_err(|error| format!("not run in a driver: {error}"))? else {
+            return Ok(());
+        };
+        self.driver[0] += usize::from(inline.is_some());
+        let (translated, len) = match (driver.action, &driver.fates[..]) {
+            (Action::Next, []) if driver.packet == given.bytes => return Ok(()),
+            (Action::Next, []) => return Err("a driver changes a packet and leaves it".into()),
+            (Action::Back, [translated, ("sent_xdp", sent)]) => (translated, sent.bytes as usize),
+            other => return Err(format!("in a driver, it is {other:?}")),
+        };
+        // What fills the frame is no part of the packet, and zeros.
+        let (packet, fills) = driver.packet.split_at(len.min(driver.packet.len()));
+        if driver.packet.len() != len.max(SHORTEST_IN_FRAME) || fills.iter().any(|b| *b != 0) {
+            return Err(format!("a driver sends a frame of a wrong length, not {len}"));
+        }
+        let is_same = |inline: &&Run| {
+            inline.fates == [*translated]
+                && inline.packet == packet
+                && inline.ipv4_ids == driver.ipv4_ids
+        };
+        if inline.filter(is_same).is_none() {
+            return Err(format!(
+                "in a driver, it becomes another packet: {:?}\n{}behind it: {inline:?}",
+                driver.fates,
+                hex(&driver.packet),
+            ));
+        }
+        self.driver[1] += 1;
+        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One program at one hook: a tcx link, or a filter on clsact. Either can be kept beyond the process.
+//! One program at one hook: a link (tcx, XDP), or a filter on clsact. Either can be kept beyond the process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -8,7 +8,7 @@ use libbpf_sys as bpf;
 
 use super::pin::{self, Pins};
 use super::qdisc::{remove_unused_clsact, tc_hook};
-use super::Attach;
+use super::{xdp, Attach};
 use crate::kernel;
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
@@ -22,18 +22,20 @@ pub enum Side {
     Ingress,
     /// Sent by the interface.
     Egress,
+    /// Received by the interface's driver, before the kernel makes a packet of the frame.
+    Driver,
 }
 
 /// An attached program; dropped, it is off.
 #[derive(Debug)]
 pub enum Hook {
     /// The link goes with its descriptor, unless it is pinned.
-    Tcx {
+    Link {
         /// What holds the program at its place.
         link: OwnedFd,
         /// Of the interface.
         ifindex: u32,
-        /// Ingress or egress.
+        /// tcx on ingress and egress, XDP in the driver.
         side: Side,
     },
     /// The filter stays until it is taken off.
@@ -60,11 +62,19 @@ impl Hook {
         attach: Attach,
         handle: u32,
     ) -> io::Result<Hook> {
+        if side == Side::Driver {
+            let link = xdp::attach(program, ifindex)?;
+            return Ok(Hook::Link {
+                link,
+                ifindex,
+                side,
+            });
+        }
         let ifindex = ifindex as i32;
         if attach != Attach::Clsact {
             match tcx(program, ifindex, side) {
                 Ok(link) => {
-                    return Ok(Hook::Tcx {
+                    return Ok(Hook::Link {
                         link,
                         ifindex: ifindex as u32,
                         side,
@@ -85,19 +95,19 @@ impl Hook {
         attach: Attach,
         handle: u32,
     ) -> Option<Hook> {
-        if attach != Attach::Clsact {
+        if attach != Attach::Clsact || side == Side::Driver {
             let link = pin::open(&pins.path(ifindex, side)).ok();
             let link = link
                 .filter(|link| pin::link(link.as_fd()).is_ok_and(|link| link.ifindex == ifindex));
             if let Some(link) = link {
-                return Some(Hook::Tcx {
+                return Some(Hook::Link {
                     link,
                     ifindex,
                     side,
                 });
             }
         }
-        if attach != Attach::Tcx && filter(ifindex as i32, side, handle).is_some() {
+        if attach != Attach::Tcx && side != Side::Driver && filter(ifindex as i32, side, handle).is_some() {
             return Some(Hook::Clsact {
                 ifindex: ifindex as i32,
                 side,
@@ -113,7 +123,7 @@ impl Hook {
     /// The number of the program that is here.
     pub(super) fn program(&self) -> io::Result<u32> {
         match self {
-            Hook::Tcx { link, .. } => pin::link(link.as_fd()).map(|link| link.program),
+            Hook::Link { link, .. } => pin::link(link.as_fd()).map(|link| link.program),
             Hook::Clsact {
                 ifindex,
                 side,
@@ -126,7 +136,7 @@ impl Hook {
     /// Lets the program stay at its place beyond the process.
     pub(super) fn keep(&mut self, pins: &Pins) -> io::Result<()> {
         match self {
-            Hook::Tcx {
+            Hook::Link {
                 link,
                 ifindex,
                 side,
@@ -141,24 +151,28 @@ impl Hook {
     /// Takes [`Hook::keep`] back.
     pub(super) fn release(&mut self, pins: &Pins) {
         match self {
-            Hook::Tcx { ifindex, side, .. } => pins.unpin(*ifindex, *side),
+            Hook::Link { ifindex, side, .. } => pins.unpin(*ifindex, *side),
             Hook::Clsact { kept, .. } => *kept = false,
         }
     }
 
-    /// Whether it is the tcx link, or the filter, of a place.
-    pub(super) fn is(&self, name: &str, at: u32, on: Side) -> bool {
-        let place = match self {
-            Hook::Tcx { ifindex, side, .. } => (*ifindex, *side),
+    /// Where it is: the interface, and the side of it.
+    pub(super) fn place(&self) -> (u32, Side) {
+        match self {
+            Hook::Link { ifindex, side, .. } => (*ifindex, *side),
             Hook::Clsact { ifindex, side, .. } => (*ifindex as u32, *side),
-        };
-        self.name() == name && place == (at, on)
+        }
+    }
+
+    /// Whether a link holds the program there.
+    pub(super) fn is_link(&self) -> bool {
+        matches!(self, Hook::Link { .. })
     }
 
     /// Puts another program in the place of the one that is here. Each packet meets one of them.
     pub fn replace(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
         match self {
-            Hook::Tcx { link, .. } => {
+            Hook::Link { link, .. } => {
                 // SAFETY: both descriptors are open; a null options pointer is allowed.
                 let error = unsafe {
                     bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
@@ -190,10 +204,13 @@ impl Hook {
         }
     }
 
-    /// `tcx` or `clsact`.
+    /// `tcx`, `clsact` or `xdp`.
     pub fn name(&self) -> &'static str {
         match self {
-            Hook::Tcx { .. } => "tcx",
+            Hook::Link {
+                side: Side::Driver, ..
+            } => "xdp",
+            Hook::Link { .. } => "tcx",
             Hook::Clsact { .. } => "clsact",
         }
     }
@@ -232,6 +249,7 @@ fn tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd>
     let attach_type = match side {
         Side::Ingress => bpf::BPF_TCX_INGRESS,
         Side::Egress => bpf::BPF_TCX_EGRESS,
+        Side::Driver => return Err(io::ErrorKind::InvalidInput.into()),
     };
     // Without options the program goes behind all others, and none of them is moved.
     // SAFETY: the descriptor is open; a null options pointer is allowed.
@@ -286,7 +304,8 @@ fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) ->
 pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> bool {
     let mut found = false;
     for side in [Side::Ingress, Side::Egress] {
-        if hooks.iter().any(|hook| hook.is("clsact", ifindex, side)) {
+        let here = |hook: &Hook| !hook.is_link() && hook.place() == (ifindex, side);
+        if hooks.iter().any(here) {
             continue;
         }
         if filter(ifindex as i32, side, handle).is_some() {
@@ -319,6 +338,8 @@ fn point(side: Side) -> bpf::bpf_tc_attach_point {
     match side {
         Side::Ingress => bpf::BPF_TC_INGRESS,
         Side::Egress => bpf::BPF_TC_EGRESS,
+        // No place of a queueing discipline: libbpf refuses it.
+        Side::Driver => 0,
     }
 }
 

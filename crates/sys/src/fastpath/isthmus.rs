@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::{MapHandle, OpenMapMut};
 
 use super::load::{failed, keep};
-use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Side};
+use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Port, Side};
 
 /// Where packets are translated before any routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Inline {
     pub ifindex: u32,
     /// It has Ethernet headers; otherwise it carries bare IP.
     pub is_ethernet: bool,
+    /// Its driver translates, too, and leaves the rest to what is behind it.
+    pub driver: Option<Port>,
 }
 
 /// Where a router's fast path goes.
@@ -46,6 +48,7 @@ enum Place {
     Device,
     Ethernet,
     BareIp,
+    Driver,
 }
 
 /// Programs that are loaded and wait for their places.
@@ -54,24 +57,30 @@ pub struct Prepared {
     device: OwnedFd,
     ethernet: OwnedFd,
     bare_ip: OwnedFd,
+    /// Loaded where a driver translates.
+    driver: Option<OwnedFd>,
 }
 
 impl Prepared {
     pub(super) fn new(
         [device, ethernet, bare_ip]: [BorrowedFd<'_>; 3],
+        driver: Option<BorrowedFd<'_>>,
     ) -> Result<Prepared, FastPathError> {
         Ok(Prepared {
             device: keep(device)?,
             ethernet: keep(ethernet)?,
             bare_ip: keep(bare_ip)?,
+            driver: driver.map(keep).transpose()?,
         })
     }
 
-    fn at(&self, place: Place) -> BorrowedFd<'_> {
+    /// None: it is not loaded.
+    fn at(&self, place: Place) -> Option<BorrowedFd<'_>> {
         match place {
-            Place::Device => self.device.as_fd(),
-            Place::Ethernet => self.ethernet.as_fd(),
-            Place::BareIp => self.bare_ip.as_fd(),
+            Place::Device => Some(self.device.as_fd()),
+            Place::Ethernet => Some(self.ethernet.as_fd()),
+            Place::BareIp => Some(self.bare_ip.as_fd()),
+            Place::Driver => self.driver.as_ref().map(AsFd::as_fd),
         }
     }
 }
@@ -135,12 +144,15 @@ impl Isthmus {
         side: Side,
         site: Site<'_>,
     ) -> Result<(), FastPathError> {
-        let program = self.programs.at(place);
+        // Tried once more after a failure at another place of the interface.
+        if self.path.hooks.iter().any(|hook| hook.place() == (ifindex, side)) {
+            return Ok(());
+        }
+        let Some(program) = self.programs.at(place) else {
+            return Ok(());
+        };
         let hook = Hook::attach(program, ifindex, side, site.attach, handle(site.instance));
-        let hook = hook.map_err(|source| FastPathError::Attach {
-            program: place.name(),
-            source,
-        })?;
+        let hook = hook.map_err(|source| place.refused(source))?;
         self.path.hooks.push(hook);
         self.places.push(place);
         Ok(())
@@ -149,8 +161,7 @@ impl Isthmus {
     /// Puts the programs to the inline places of a site, where there are none yet, and forgets places that are gone.
     pub(super) fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
         for at in (0..self.places.len()).rev() {
-            let program = self.programs.at(self.places[at]);
-            let done = self.path.hooks[at].replace(program);
+            let done = self.replace(at);
             if done.is_err_and(|error| is_gone(&error)) && !matches!(self.places[at], Place::Device)
             {
                 self.path.hooks.remove(at);
@@ -166,10 +177,7 @@ impl Isthmus {
     /// Puts the programs in the places of those of the run that has ended.
     pub(super) fn take_over(&mut self) -> Result<(), FastPathError> {
         for at in 0..self.places.len() {
-            self.put(at).map_err(|source| FastPathError::Attach {
-                program: self.places[at].name(),
-                source,
-            })?;
+            self.put(at).map_err(|source| self.places[at].refused(source))?;
         }
         Ok(())
     }
@@ -191,13 +199,12 @@ impl Isthmus {
         let old = std::mem::replace(&mut self.programs, programs);
         for at in 0..self.places.len() {
             let Err(source) = self.put(at) else { continue };
-            let program = self.places[at].name();
             self.programs = old;
             for done in 0..at {
                 // What was there a moment ago fits there still.
                 let _ = self.put(done);
             }
-            return Err(FastPathError::Attach { program, source });
+            return Err(self.places[at].refused(source));
         }
         Ok(())
     }
@@ -205,14 +212,22 @@ impl Isthmus {
     /// Puts a program to the hook where it belongs. An interface that is gone has taken its hook along.
     fn put(&mut self, at: usize) -> io::Result<()> {
         let place = self.places[at];
-        match self.path.hooks[at].replace(self.programs.at(place)) {
+        match self.replace(at) {
             Err(error) if !matches!(place, Place::Device) && is_gone(&error) => Ok(()),
             done => done,
         }
     }
+
+    fn replace(&mut self, at: usize) -> io::Result<()> {
+        match self.programs.at(self.places[at]) {
+            Some(program) => self.path.hooks[at].replace(program),
+            None => Ok(()),
+        }
+    }
 }
 
-/// The device, and then all inline places.
+/// The device, then all inline places, and then those in drivers: what these leave is translated behind them from the
+/// first packet on.
 fn places<'a>(
     tun_ifindex: u32,
     site: Site<'a>,
@@ -222,7 +237,9 @@ fn places<'a>(
         true => (Place::Ethernet, inline.ifindex, Side::Ingress),
         false => (Place::BareIp, inline.ifindex, Side::Ingress),
     });
-    std::iter::once(device).chain(inline)
+    let drivers = site.inline.iter().filter_map(|inline| inline.driver);
+    let drivers = drivers.map(|port| (Place::Driver, port.ifindex, Side::Driver));
+    std::iter::once(device).chain(inline).chain(drivers)
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -239,6 +256,17 @@ impl Place {
             Place::Device => "egress",
             Place::Ethernet => "ingress",
             Place::BareIp => "ingress_raw",
+            Place::Driver => "driver",
+        }
+    }
+
+    fn refused(self, source: io::Error) -> FastPathError {
+        match self {
+            Place::Driver => FastPathError::Driver(source),
+            _ => FastPathError::Attach {
+                program: self.name(),
+                source,
+            },
         }
     }
 }

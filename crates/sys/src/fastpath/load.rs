@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, PrintLevel};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, OpenProgramMut, PrintLevel};
 
-use super::FastPathError;
+use super::{xdp, FastPathError};
 
 /// What libbpf says while it works; it can only be told to call a plain function.
 static LOADER_LOG: Mutex<String> = Mutex::new(String::new());
@@ -139,7 +139,29 @@ macro_rules! fill_exits {
     }};
 }
 
-pub(super) use {fill_exits, fill_pref64, fill_rules};
+/// The same for the interfaces whose drivers translate.
+macro_rules! fill_ports {
+    ($data:expr, $drivers:expr) => {{
+        let ports = &mut $data.ports;
+        for (to, port) in ports.port.iter_mut().zip($drivers) {
+            to.ifindex = port.ifindex;
+            to.address = port.address;
+            to.sends = port.sends as u8;
+        }
+        ports.ports = ports.port.len().min($drivers.len()) as u32;
+        ports.takes_buffers = $crate::fastpath::xdp::takes_buffers().into();
+    }};
+}
+
+pub(super) use {fill_exits, fill_ports, fill_pref64, fill_rules};
+
+/// Has the program of drivers loaded, too.
+pub(super) fn load_driver(program: &mut OpenProgramMut<'_>) {
+    program.set_autoload(true);
+    if xdp::takes_buffers() {
+        program.set_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS);
+    }
+}
 
 /// A different start for each CPU (the finaliser of SplitMix64).
 fn scatter(seed: u64, cpu: u64) -> u32 {

@@ -2,7 +2,7 @@
 //! The eBPF fast path: load → attach → count. With the feature `testrun`, which the program itself never has, also
 //! without attaching anything.
 //!
-//! Programs that hang on links (tcx) go with the process, unless they are to stay: then the links are pinned. On kernels
+//! Programs that hang on links (tcx, XDP) go with the process, unless they are to stay: then the links are pinned. On kernels
 //! without tcx they hang on a clsact queueing discipline and must be taken off; the next start takes off what a killed
 //! one left. What has stayed can be taken over, program by program, while packets pass ([`Nat64Path::inherit`]).
 
@@ -26,6 +26,7 @@ mod siit;
 mod survey;
 #[cfg(feature = "testrun")]
 pub mod testrun;
+mod xdp;
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -43,6 +44,7 @@ pub use pin::Pins;
 pub use session::{Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use survey::Seen;
+pub use xdp::{attached, Abilities, Attached, Port, Sends};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
 
@@ -91,6 +93,9 @@ pub enum FastPathError {
     /// The process may open no further file; each map, program and link is one.
     #[error("too many files are open")]
     Files,
+    /// An interface whose driver is to run a program does not.
+    #[error("packets cannot be translated in the driver (XDP): {0}")]
+    Driver(io::Error),
     /// The programs load but cannot be put at their hooks.
     #[error("the BPF program {program} cannot be attached: {source}")]
     Attach {
@@ -107,7 +112,9 @@ impl FastPathError {
         match self {
             FastPathError::Files => true,
             FastPathError::Attach { source, .. } => source.raw_os_error() == Some(libc::EMFILE),
-            FastPathError::Refused(_) | FastPathError::Load { .. } => false,
+            FastPathError::Refused(_) | FastPathError::Load { .. } | FastPathError::Driver(_) => {
+                false
+            }
         }
     }
 }

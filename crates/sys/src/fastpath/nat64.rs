@@ -14,8 +14,10 @@ use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
 use super::heritage::{tag, Heritage};
 use super::isthmus::{AsMap, Isthmus, Prepared, Site};
-use super::load::{failed, fill_exits, fill_pref64, fill_rules, listen, no_data, seed};
-use super::{handle, FastPath, FastPathError, Hook, Lending, Pins, Pref64, Rules, Sessions, Side};
+use super::load::{
+    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
+};
+use super::{handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side};
 use crate::skel::nat64::{
     types, Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel,
 };
@@ -32,6 +34,9 @@ pub struct Nat64Rules {
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
     /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
+    /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
+    /// program for them is not loaded.
+    pub drivers: Option<Vec<Port>>,
     /// UDP bindings that fit in. It cannot change while it runs.
     pub max_bindings: u32,
     /// Networks in which a peer may be a node of ours: address and length. With more than [`OWN`] the program must have
@@ -98,7 +103,7 @@ impl Nat64Path {
         let lending = lending(maps, lease_key)?;
         let path = Nat64Path {
             isthmus: Isthmus::attach(
-                prepared(&loaded)?,
+                prepared(&loaded, rules.drivers.is_some())?,
                 rules.rules.tun_ifindex,
                 site,
                 [&maps.fates, &maps.ipv4_ids],
@@ -145,7 +150,7 @@ impl Nat64Path {
         let lending = lending(maps, lease_key)?;
         lending.reset();
         let isthmus = Isthmus::inherit(
-            prepared(&loaded)?,
+            prepared(&loaded, rules.drivers.is_some())?,
             hook,
             device,
             site,
@@ -190,7 +195,7 @@ impl Nat64Path {
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
             .map_err(|e| failed("share the sessions", &e))?;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
-        prepared(&loaded)
+        prepared(&loaded, rules.drivers.is_some())
     }
 
     /// Puts the programs to the inline places of a site, where there are none yet.
@@ -307,13 +312,15 @@ fn unknown(what: &str, error: &io::Error) -> FastPathError {
     }
 }
 
-fn prepared(loaded: &Nat64Skel<'_>) -> Result<Prepared, FastPathError> {
+fn prepared(loaded: &Nat64Skel<'_>, has_driver: bool) -> Result<Prepared, FastPathError> {
     let programs = &loaded.progs;
-    Prepared::new([
+    let tc = [
         programs.nat64_egress.as_fd(),
         programs.nat64_ingress.as_fd(),
         programs.nat64_ingress_raw.as_fd(),
-    ])
+    ];
+    let driver = has_driver.then(|| programs.nat64_xdp.as_fd());
+    Prepared::new(tc, driver)
 }
 
 /// The object with its rules, before the kernel sees it.
@@ -330,6 +337,10 @@ pub(super) fn open<'object>(
     let nat64 = &mut data.nat64;
     fill_rules!(data, rules.rules);
     fill_exits!(data, &rules.exits);
+    if let Some(drivers) = &rules.drivers {
+        fill_ports!(data, drivers);
+        load_driver(&mut open.progs.nat64_xdp);
+    }
     for (to, pref64) in nat64.pref64.iter_mut().zip(&rules.pref64) {
         fill_pref64!(to, pref64);
     }

@@ -45,6 +45,7 @@ impl Pins {
         let side = match side {
             Side::Ingress => "ingress",
             Side::Egress => "egress",
+            Side::Driver => "driver",
         };
         self.folder.join(format!("{ifindex}-{side}"))
     }
@@ -83,11 +84,15 @@ impl Pins {
             let place = name.split_once('-').and_then(|(ifindex, side)| {
                 let side = match side {
                     "ingress" => Side::Ingress,
+                    "driver" => Side::Driver,
                     _ => Side::Egress,
                 };
                 Some((ifindex.parse().ok()?, side))
             });
-            let is_kept = |(ifindex, side)| hooks.iter().any(|hook| hook.is("tcx", ifindex, side));
+            let is_kept = |at: (u32, Side)| {
+                let mut hooks = hooks.iter();
+                hooks.any(|hook| hook.is_link() && hook.place() == at)
+            };
             if !place.is_some_and(is_kept) {
                 let _ = fs::remove_file(pin);
             }
@@ -150,7 +155,7 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A tcx link, as the kernel knows it.
+/// A link to an interface, as the kernel knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub id: u32,
@@ -160,7 +165,7 @@ pub(super) struct Link {
     pub ifindex: u32,
 }
 
-/// Fails if it is no tcx link.
+/// Fails if it is neither a tcx link nor an XDP link.
 pub(super) fn link(link: BorrowedFd<'_>) -> io::Result<Link> {
     // SAFETY: all zeros is a valid bpf_link_info.
     let mut info: bpf::bpf_link_info = unsafe { std::mem::zeroed() };
@@ -170,13 +175,16 @@ pub(super) fn link(link: BorrowedFd<'_>) -> io::Result<Link> {
     if done < 0 {
         return Err(io::Error::from_raw_os_error(-done));
     }
-    if info.type_ != bpf::BPF_LINK_TYPE_TCX {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
+    let ifindex = match info.type_ {
+        // SAFETY: of a tcx link the kernel fills this member; all of it are plain numbers.
+        bpf::BPF_LINK_TYPE_TCX => unsafe { info.__bindgen_anon_1.tcx.ifindex },
+        // SAFETY: the same of an XDP link.
+        bpf::BPF_LINK_TYPE_XDP => unsafe { info.__bindgen_anon_1.xdp.ifindex },
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    };
     Ok(Link {
         id: info.id,
         program: info.prog_id,
-        // SAFETY: of a tcx link the kernel fills this member; all of it are plain numbers.
-        ifindex: unsafe { info.__bindgen_anon_1.tcx.ifindex },
+        ifindex,
     })
 }

@@ -13,9 +13,10 @@ use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
 use super::isthmus::{Isthmus, Prepared, Site};
 use super::load::{
-    failed, fill_exits, fill_pref64, fill_rules, listen, masked4, masked6, no_data, seed,
+    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6,
+    no_data, seed,
 };
-use super::{FastPath, FastPathError, Pref64, Rules};
+use super::{FastPath, FastPathError, Port, Pref64, Rules};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
 /// What the program of a SIIT needs to know; see `struct diolkos_siit` in `bpf/abi.h`.
@@ -32,6 +33,9 @@ pub struct SiitRules {
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
     /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
+    /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
+    /// program for them is not loaded.
+    pub drivers: Option<Vec<Port>>,
 }
 
 /// Networks and their lengths in bits; zero beyond them.
@@ -69,7 +73,7 @@ impl SiitPath {
         let loaded = load(open(&mut storage, rules)?, rules)?;
         seed(&loaded.maps.ipv4_ids, random)?;
         Ok(SiitPath(Isthmus::attach(
-            prepared(&loaded)?,
+            prepared(&loaded, rules.drivers.is_some())?,
             rules.rules.tun_ifindex,
             site,
             [&loaded.maps.fates, &loaded.maps.ipv4_ids],
@@ -84,7 +88,7 @@ impl SiitPath {
         let maps = &mut open.maps;
         self.0.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         let loaded = load(open, rules)?;
-        prepared(&loaded)
+        prepared(&loaded, rules.drivers.is_some())
     }
 
     /// Puts the programs to the inline places of a site, where there are none yet.
@@ -106,13 +110,15 @@ impl Deref for SiitPath {
     }
 }
 
-fn prepared(loaded: &SiitSkel<'_>) -> Result<Prepared, FastPathError> {
+fn prepared(loaded: &SiitSkel<'_>, has_driver: bool) -> Result<Prepared, FastPathError> {
     let programs = &loaded.progs;
-    Prepared::new([
+    let tc = [
         programs.siit_egress.as_fd(),
         programs.siit_ingress.as_fd(),
         programs.siit_ingress_raw.as_fd(),
-    ])
+    ];
+    let driver = has_driver.then(|| programs.siit_xdp.as_fd());
+    Prepared::new(tc, driver)
 }
 
 /// The object with its rules, before the kernel sees it.
@@ -128,6 +134,10 @@ pub(super) fn open<'object>(
     let siit = &mut data.siit;
     fill_rules!(data, rules.rules);
     fill_exits!(data, &rules.exits);
+    if let Some(drivers) = &rules.drivers {
+        fill_ports!(data, drivers);
+        load_driver(&mut open.progs.siit_xdp);
+    }
     for (to, pref64) in siit.pref64.iter_mut().zip(&rules.pref64) {
         fill_pref64!(to, pref64);
     }

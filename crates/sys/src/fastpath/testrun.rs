@@ -6,7 +6,8 @@
 //! The kernel gives every such packet an Ethernet header. For the uplink that is right; at the TUN device, which has
 //! none, `tun_egress_l2` stands for `tun_egress` and `siit_egress_l2` for `siit_egress`: the same functions, compiled for
 //! packets with a header in front. The programs of a router's interfaces run as they are; the interface from which their
-//! packets come is the loopback device, where nothing is forwarded.
+//! packets come is the loopback device, where nothing is forwarded. So the program of drivers has a twin, to which every
+//! packet has a way: back.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,8 +20,8 @@ use libbpf_sys as bpf;
 use super::isthmus::AsMap;
 use super::load::{failed, keep};
 use super::{
-    clat, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Sessions, SiitRules,
-    FATE_NAMES,
+    clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port, Sends,
+    Sessions, SiitRules, FATE_NAMES,
 };
 
 /// Bytes of an Ethernet header.
@@ -40,13 +41,24 @@ const GSO_SIZE_AT: usize = 176;
 /// Which node has which place among the leases need not be a secret here.
 const LEASE_KEY: u64 = 1;
 
-/// What a program can return (`linux/pkt_cls.h`).
+/// The loopback device, which has this number in every network namespace, as a port. Packets under test are sent to its
+/// address, which is all zeros.
+const LOOPBACK: Port = Port {
+    ifindex: 1,
+    address: [0; 6],
+    takes: true,
+    sends: Sends::Buffers,
+};
+
+/// What a program can return (`linux/pkt_cls.h`, `enum xdp_action`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// `TC_ACT_UNSPEC`: whoever comes next gets the packet.
+    /// `TC_ACT_UNSPEC`, `XDP_PASS`: whoever comes next gets the packet.
     Next,
-    /// `TC_ACT_SHOT`: the packet is dropped.
+    /// `TC_ACT_SHOT`, `XDP_DROP`: the packet is dropped.
     Drop,
+    /// `XDP_TX`: back to where it came from.
+    Back,
     /// `TC_ACT_REDIRECT`: to another interface. To which, the kernel does not tell.
     Redirect,
     /// Something that no program of ours returns.
@@ -73,6 +85,8 @@ pub struct TestRun {
     from_ipv6: OwnedFd,
     /// At a router's interfaces.
     inline: Option<OwnedFd>,
+    /// In their drivers.
+    driver: Option<OwnedFd>,
     /// Bytes in front of an IPv6 packet that a program has translated.
     front_of_ipv6: usize,
     fates: MapHandle,
@@ -100,7 +114,7 @@ impl TestRun {
                 keep(programs.tun_egress_l2.as_fd())?,
                 keep(programs.uplink_ingress.as_fd())?,
             ],
-            None,
+            [None, None],
             // The program has put a header for the uplink in front of the one it found.
             2 * ETHERNET,
             maps.fates.handle()?,
@@ -110,15 +124,21 @@ impl TestRun {
 
     /// The same for a SIIT, which has one program for both families.
     pub fn siit(rules: &SiitRules) -> Result<TestRun, FastPathError> {
+        let rules = &SiitRules {
+            drivers: Some(vec![LOOPBACK]),
+            ..rules.clone()
+        };
         let mut storage = MaybeUninit::uninit();
         let mut open = siit::open(&mut storage, rules)?;
         open.progs.siit_egress_l2.set_autoload(true);
+        load::load_driver(&mut open.progs.siit_xdp_alone);
         let loaded = siit::load(open, rules)?;
         let (program, maps) = (loaded.progs.siit_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.siit_ingress.as_fd();
+        let driver = loaded.progs.siit_xdp_alone.as_fd();
         TestRun::new(
             [keep(program)?, keep(program)?],
-            Some(keep(inline)?),
+            [Some(keep(inline)?), Some(keep(driver)?)],
             ETHERNET,
             maps.fates.handle()?,
             maps.ipv4_ids.handle()?,
@@ -127,15 +147,21 @@ impl TestRun {
 
     /// The same for a NAT64, without sessions and leases.
     pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions, Lending), FastPathError> {
+        let rules = &Nat64Rules {
+            drivers: Some(vec![LOOPBACK]),
+            ..rules.clone()
+        };
         let mut storage = MaybeUninit::uninit();
         let mut open = nat64::open(&mut storage, rules, LEASE_KEY)?;
         open.progs.nat64_egress_l2.set_autoload(true);
+        load::load_driver(&mut open.progs.nat64_xdp_alone);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (program, maps) = (loaded.progs.nat64_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.nat64_ingress.as_fd();
+        let driver = loaded.progs.nat64_xdp_alone.as_fd();
         let run = TestRun::new(
             [keep(program)?, keep(program)?],
-            Some(keep(inline)?),
+            [Some(keep(inline)?), Some(keep(driver)?)],
             ETHERNET,
             maps.fates.handle()?,
             maps.ipv4_ids.handle()?,
@@ -149,7 +175,7 @@ impl TestRun {
 
     fn new(
         [from_ipv4, from_ipv6]: [OwnedFd; 2],
-        inline: Option<OwnedFd>,
+        [inline, driver]: [Option<OwnedFd>; 2],
         front_of_ipv6: usize,
         fates: MapHandle,
         ipv4_ids: MapHandle,
@@ -158,6 +184,7 @@ impl TestRun {
             from_ipv4,
             from_ipv6,
             inline,
+            driver,
             front_of_ipv6,
             fates,
             ipv4_ids,
@@ -208,6 +235,30 @@ impl TestRun {
             return Ok(None);
         };
         let (action, bytes) = run(program, ethertype, packet, gso_size)?;
+        self.outcome(action, bytes, ETHERNET).map(Some)
+    }
+
+    /// Gives an IPv4 packet to the program that a router has in its drivers. `None`: a CLAT has no such program.
+    pub fn driver_from_ipv4(&mut self, packet: &[u8]) -> io::Result<Option<Run>> {
+        self.driver(ETHERTYPE_IPV4, packet)
+    }
+
+    /// The same with an IPv6 packet.
+    pub fn driver_from_ipv6(&mut self, packet: &[u8]) -> io::Result<Option<Run>> {
+        self.driver(ETHERTYPE_IPV6, packet)
+    }
+
+    fn driver(&mut self, ethertype: u16, packet: &[u8]) -> io::Result<Option<Run>> {
+        let Some(program) = &self.driver else {
+            return Ok(None);
+        };
+        let (result, bytes) = run_on_frame(program, ethertype, packet)?;
+        let action = match result {
+            1 => Action::Drop,
+            2 => Action::Next,
+            3 => Action::Back,
+            other => Action::Other(other),
+        };
         self.outcome(action, bytes, ETHERNET).map(Some)
     }
 
@@ -280,6 +331,30 @@ impl TestRun {
         }
         Ok(counts.split_off(1))
     }
+}
+
+/// A frame with the packet, as a driver passes it, once through the program.
+fn run_on_frame(program: &OwnedFd, ethertype: u16, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    let mut data_in = vec![0; ETHERNET - 2];
+    data_in.extend(ethertype.to_be_bytes());
+    data_in.extend(packet);
+    let mut data_out = vec![0; data_in.len() + 128];
+    let mut options = bpf::bpf_test_run_opts {
+        sz: size_of::<bpf::bpf_test_run_opts>() as _,
+        data_in: data_in.as_ptr().cast(),
+        data_size_in: data_in.len() as u32,
+        data_out: data_out.as_mut_ptr().cast(),
+        data_size_out: data_out.len() as u32,
+        repeat: 1,
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is open; the pointers are valid for the lengths next to them until the call returns.
+    let error = unsafe { bpf::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(-error));
+    }
+    data_out.truncate(options.data_size_out as usize);
+    Ok((options.retval, data_out))
 }
 
 /// The packet with a header in front, as the kernel passes it, once through the program.

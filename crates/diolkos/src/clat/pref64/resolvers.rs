@@ -59,7 +59,7 @@ fn nameserver(text: &str, uplink: &Link) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Medium;
+    use crate::net::{LinkKind, Medium};
 
     fn uplink() -> Link {
         Link {
@@ -70,6 +70,9 @@ mod tests {
             mtu6: 1500,
             address: vec![0; 6],
             medium: Medium::Ethernet,
+            kind: LinkKind::default(),
+            master: None,
+            lower: None,
             is_up: true,
             running: true,
         }

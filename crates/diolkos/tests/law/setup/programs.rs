@@ -41,6 +41,7 @@ impl Setup {
             pref64: self.config.pref64.iter().map(|&p| self.pref64(p)).collect(),
             max_sessions: 10_000,
             exits: vec![LOOPBACK],
+            drivers: None,
             max_bindings: 10_000,
             own: own
                 .iter()
@@ -80,6 +81,7 @@ impl Setup {
                 v6: pref64.iter().map(|p| (p.network, p.bits)).collect(),
             },
             exits: vec![LOOPBACK],
+            drivers: None,
         })
     }
 }

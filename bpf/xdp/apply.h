@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * apply.h - makes of a frame the one that was decided, with its link-layer header. XDP: no helper knows checksums.
+ *
+ *   is_unfinished                        a checksum that some device was to finish
+ *   apply_frame_4to6, apply_frame_6to4   0: the frame is as it was. Otherwise the fate of the packet
+ */
+#ifndef DIOLKOS_XDP_APPLY_H
+#define DIOLKOS_XDP_APPLY_H
+
+#include "../change.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/if_ether.h>
+
+/* What an IPv6 header is longer than an IPv4 header. */
+#define LONGER ((int)(sizeof(struct ipv6hdr) - sizeof(struct iphdr)))
+
+static __always_inline __u64 addresses_sum(const struct seen *s, int is_ipv6)
+{
+	return is_ipv6 ? csum_in6(&s->src6) + csum_in6(&s->dst6) : (__u64)s->src4_be + s->dst4_be;
+}
+
+/*
+ * Virtual interfaces hand over packets of this machine, whose checksums were left to a device (CHECKSUM_PARTIAL), and a
+ * frame does not say so. But such a field is the sum of the pseudo-header. Of 65535 whole ones, one has that value too,
+ * and its packet goes the longer way.
+ */
+static __always_inline int is_unfinished(const struct seen *s, int is_ipv6)
+{
+	__u64 pseudo = 0;
+
+	if (s->l4_proto != IPPROTO_ICMP)
+		pseudo = addresses_sum(s, is_ipv6) + bpf_htons(s->payload_len) + bpf_htons(s->l4_proto);
+	else if (is_ipv6)
+		pseudo = icmpv6_pseudo_sum(&s->src6, &s->dst6, s->payload_len);
+	return csum_delta_is_zero(csum_delta(pseudo, s->checksum_be));
+}
+
+static __always_inline void write_ethernet(struct ethhdr *eth, const struct bpf_fib_lookup *way, __be16 proto_be)
+{
+	__builtin_memcpy(eth->h_dest, way->dmac, sizeof(eth->h_dest));
+	__builtin_memcpy(eth->h_source, way->smac, sizeof(eth->h_source));
+	eth->h_proto = proto_be;
+}
+
+static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct seen *s, const struct change *c,
+					    const struct bpf_fib_lookup *way)
+{
+	__u64 to = csum_in6(&c->src6) + csum_in6(&c->dst6), gone = 0, come = 0;
+	struct checksum sum = checksum_for(s, csum_delta(addresses_sum(s, 0), to), &c->port);
+
+	if (bpf_xdp_adjust_head(ctx, -LONGER))
+		return 0;
+	if (s->padding && bpf_xdp_adjust_tail(ctx, -(int)s->padding)) {
+		/* The frame as it was: nothing is written yet. */
+		return bpf_xdp_adjust_head(ctx, LONGER) ? DIOLKOS_FAILED : 0;
+	}
+
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = (void *)(long)ctx->data;
+	struct ipv6hdr *ip = (void *)(eth + 1);
+	struct icmp_echo *echo = (void *)(ip + 1);
+
+	if ((void *)(echo + 1) > end)
+		return DIOLKOS_FAILED;
+	if (s->l4_proto == IPPROTO_ICMP)
+		write_echo(echo, s->new_icmp_type, &c->port, 0, icmpv6_pseudo_sum(&c->src6, &c->dst6, s->payload_len));
+	else if (sum.moves && write_l4(echo, end, s, &sum, &c->port, &gone, &come))
+		return DIOLKOS_FAILED;
+	*ip = header_4to6(s, c);
+	write_ethernet(eth, way, bpf_htons(ETH_P_IPV6));
+	return DIOLKOS_TRANSLATED_4TO6;
+}
+
+static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct seen *s, const struct change *c,
+					    const struct bpf_fib_lookup *way)
+{
+	__u64 to = (__u64)c->src4_be + c->dst4_be, gone = 0, come = 0;
+	struct checksum sum = checksum_for(s, csum_delta(addresses_sum(s, 1), to), &c->port);
+	int lacks = ETH_ZLEN - ETH_HLEN - (int)sizeof(struct iphdr) - (int)s->payload_len;
+
+	/* Zeros up to the shortest frame of an Ethernet, before the frame is that short. */
+	if (lacks > 0 && bpf_xdp_adjust_tail(ctx, lacks))
+		return 0;
+	if (bpf_xdp_adjust_head(ctx, LONGER))
+		return lacks > 0 && bpf_xdp_adjust_tail(ctx, -lacks) ? DIOLKOS_FAILED : 0;
+
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = (void *)(long)ctx->data;
+	struct iphdr *ip = (void *)(eth + 1);
+	struct icmp_echo *echo = (void *)(ip + 1);
+
+	if ((void *)(echo + 1) > end)
+		return DIOLKOS_FAILED;
+	if (s->l4_proto == IPPROTO_ICMP)
+		write_echo(echo, s->new_icmp_type, &c->port, icmpv6_pseudo_sum(&s->src6, &s->dst6, s->payload_len), 0);
+	else if (sum.moves && write_l4(echo, end, s, &sum, &c->port, &gone, &come))
+		return DIOLKOS_FAILED;
+	*ip = header_6to4(s, c);
+	write_ethernet(eth, way, bpf_htons(ETH_P_IP));
+	return DIOLKOS_TRANSLATED_6TO4;
+}
+
+#endif

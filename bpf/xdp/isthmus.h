@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * isthmus.h - where the driver changes the family of a router's packets: packet → parse → decide → way → apply, at XDP.
+ *
+ * XDP_PASS is the answer to everything that is not plain, and the frame is untouched then: the kernel makes a packet of
+ * it, and the program of tc at the same interface gets that (tc/isthmus.h). So there is no fate for it here.
+ */
+#ifndef DIOLKOS_XDP_ISTHMUS_H
+#define DIOLKOS_XDP_ISTHMUS_H
+
+#include "../decide.h"
+#include "../maps.h"
+#include "../way.h"
+#include "apply.h"
+#include "neighbour.h"
+#include "packet.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/if_ether.h>
+
+/* The exit's driver transmits it, and the kernel has lately seen its next hop. */
+static __always_inline int is_sendable(struct xdp_md *ctx, const struct bpf_fib_lookup *way)
+{
+	int port = port_of(way->ifindex);
+	__u8 sends = port < 0 ? DIOLKOS_SENDS_NOTHING : ports.port[port & (DIOLKOS_EXITS - 1)].sends;
+
+	/* Out where it came in, the driver does not redirect. */
+	if (sends < DIOLKOS_SENDS_FRAMES && way->ifindex != ctx->ingress_ifindex)
+		return 0;
+	if (is_in_buffers(ctx) && sends < DIOLKOS_SENDS_BUFFERS)
+		return 0;
+	return is_confirmed(way);
+}
+
+#define HAS_TABLES 1
+
+/*
+ * checks_source: see find_way_6to4. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
+ * it came from.
+ */
+static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
+				       int has_tables)
+{
+	struct bpf_fib_lookup way = { .ifindex = ctx->ingress_ifindex };
+	__be16 type_be = frame_type(ctx);
+	struct change c = {};
+	struct seen s = {};
+	struct packet p;
+	__u32 len;
+	int fate;
+
+	if (type_be == bpf_htons(ETH_P_IP)) {
+		p = frame(ctx);
+		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
+			return XDP_PASS;
+		if (has_tables && !(find_way_4to6(ctx, &p, &s, &c, &way) && is_sendable(ctx, &way)))
+			return XDP_PASS;
+		len = sizeof(struct ipv6hdr) + s.payload_len;
+		fate = apply_frame_4to6(ctx, &s, &c, &way);
+	} else if (type_be == bpf_htons(ETH_P_IPV6)) {
+		p = frame(ctx);
+		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
+			return XDP_PASS;
+		if (has_tables && !(find_way_6to4(ctx, &p, &s, &c, checks_source, &way) && is_sendable(ctx, &way)))
+			return XDP_PASS;
+		len = sizeof(struct iphdr) + s.payload_len;
+		fate = apply_frame_6to4(ctx, &s, &c, &way);
+	} else {
+		return XDP_PASS;
+	}
+
+	if (!fate)
+		return XDP_PASS;
+	count(fate, p.len - s.padding);
+	if (fate == DIOLKOS_FAILED)
+		return XDP_DROP;
+	count(DIOLKOS_SENT_XDP, len);
+	return way.ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(way.ifindex, 0);
+}
+
+#endif

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): what stands against it, what `auto` chooses,
+//! and what the program knows of them, which may change.
+
+use diolkos_sys::ethtool;
+use diolkos_sys::fastpath::{Abilities, Inline, Port, Sends};
+use diolkos_sys::namespace;
+
+use super::Isthmus;
+use crate::config::Placement;
+use crate::failure::Failure;
+use crate::net::{Event, Link, LinkKind, Medium, Net};
+
+/// Its packets never get what a real device does to them.
+const VETH: &str = "veth";
+
+/// What is known of a named interface.
+pub struct Candidate {
+    name: String,
+    /// The port, or why there is none.
+    port: Result<Port, String>,
+    driver: String,
+    reported: bool,
+}
+
+/// Of each of these links, whether its driver can translate. `all`: the links of this network namespace.
+pub fn examine(links: &[Link], all: &[Link]) -> Vec<Candidate> {
+    links.iter().map(|link| candidate(link, all)).collect()
+}
+
+fn candidate(link: &Link, all: &[Link]) -> Candidate {
+    let name = link.name.clone();
+    let driver = ethtool::driver(&name).unwrap_or_default();
+    let abilities = Abilities::of(link.index, &driver);
+    let strips_tags = ethtool::is_on(&name, ethtool::RX_VLAN).unwrap_or(false);
+    let reported = abilities.as_ref().is_ok_and(|abilities| abilities.reported);
+    let port = match (obstacle(link, all, strips_tags), abilities) {
+        (Some(obstacle), _) => Err(obstacle),
+        (None, Err(error)) => Err(format!("what its driver can do is not known ({error})")),
+        (None, Ok(abilities)) if !abilities.receives => {
+            Err(format!("its driver \"{driver}\" has no native XDP"))
+        }
+        (None, Ok(abilities)) => match link.address[..].try_into() {
+            Ok(address) => Ok(Port {
+                ifindex: link.index,
+                address,
+                takes: true,
+                sends: abilities.sends,
+            }),
+            Err(_) => Err("it has no Ethernet address".to_owned()),
+        },
+    };
+    Candidate {
+        name,
+        port,
+        driver,
+        reported,
+    }
+}
+
+/// What the program could not see, or must not bypass.
+fn obstacle(link: &Link, all: &[Link], strips_tags: bool) -> Option<String> {
+    let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
+    let vlan = all.iter().find(vlan);
+    let master = all.iter().find(|other| Some(other.index) == link.master);
+    match (link.medium, master, vlan) {
+        (Medium::BareIp | Medium::Other, _, _) => Some("it is no Ethernet".to_owned()),
+        (_, Some(master), _) if master.kind == LinkKind::Vrf => Some(format!(
+            "it belongs to the VRF \"{}\", whose routes the look-up of XDP does not follow",
+            master.name
+        )),
+        (_, _, Some(vlan)) if strips_tags => Some(format!(
+            "it hides VLAN tags from XDP, and \"{}\" is a VLAN on it: `ethtool -K {} rxvlan off`",
+            vlan.name, link.name
+        )),
+        _ => None,
+    }
+}
+
+/// The ports, in the order of the candidates, as the settings have it; fails where they insist. And what was chosen, in
+/// words, and why.
+pub fn choose(
+    placement: Placement,
+    candidates: &[Candidate],
+) -> Result<(Vec<Option<Port>>, String), Failure> {
+    let none = || vec![None; candidates.len()];
+    let refused = candidates.iter().find_map(|candidate| {
+        let why = candidate.port.as_ref().err()?;
+        Some(format!("{}: {why}", candidate.name))
+    });
+    match (placement, refused) {
+        (Placement::Device | Placement::Inline | Placement::Direct, _) => {
+            Ok((none(), String::new()))
+        }
+        (Placement::Xdp, Some(why)) => Err(Failure::missing(format!(
+            "packets cannot be translated in the driver (XDP) of {why}; correct that, or set translator.placement to \
+             \"direct\""
+        ))),
+        (Placement::Auto, Some(why)) => Ok((none(), format!("placement auto: direct, for {why}"))),
+        (Placement::Auto, None) if candidates.iter().any(|c| c.driver == VETH) => Ok((
+            none(),
+            "placement auto: direct, for on virtual Ethernets (veth) XDP is slower for TCP, and packets of this machine \
+             have unfinished checksums there; `placement = \"xdp\"` insists"
+                .to_owned(),
+        )),
+        (Placement::Xdp | Placement::Auto, None) => {
+            let said = candidates.iter().map(Candidate::said).collect::<Vec<_>>();
+            let ports = candidates.iter().map(|c| c.port.clone().ok()).collect();
+            Ok((ports, format!("XDP: {}", said.join("; "))))
+        }
+    }
+}
+
+/// The same where a change must not end anything: whatever cannot translate leaves it to tc.
+fn choose_now(candidates: &[Candidate]) -> (Vec<Option<Port>>, String) {
+    let ports = candidates.iter().map(|c| c.port.clone().ok()).collect();
+    let said = candidates.iter().map(Candidate::said).collect::<Vec<_>>();
+    (ports, format!("XDP: {}", said.join("; ")))
+}
+
+impl Candidate {
+    fn said(&self) -> String {
+        let source = match self.reported {
+            true => "",
+            false => ", as far as is known of this driver",
+        };
+        match &self.port {
+            Err(why) => format!("{}: tc alone, for {why}", self.name),
+            Ok(port) => {
+                let sends = match port.sends {
+                    Sends::Nothing if self.driver == VETH => {
+                        "sends nothing: its peer has neither GRO (`ethtool -K PEER gro on`) nor an XDP program"
+                    }
+                    Sends::Nothing => "sends nothing, so tc sends what leaves there",
+                    Sends::Frames => "sends frames in one buffer",
+                    Sends::Buffers => "sends frames in any number of buffers",
+                };
+                format!("{} ({}) {sends}{source}", self.name, self.driver)
+            }
+        }
+    }
+}
+
+/// Whether a driver can do by now what the program does not know, or the reverse. Cheap: no link is listed.
+fn has_moved(inline: &[Inline]) -> bool {
+    let ports = inline.iter().filter_map(|inline| inline.driver);
+    ports.filter(|port| port.takes).any(|port| {
+        let name = namespace::interface_name(port.ifindex);
+        let driver = name.and_then(|name| ethtool::driver(&name).ok());
+        let now = Abilities::of(port.ifindex, &driver.unwrap_or_default());
+        now.is_ok_and(|now| now.sends != port.sends)
+    })
+}
+
+impl Isthmus {
+    /// Whether drivers translate.
+    pub fn has_drivers(&self) -> bool {
+        self.crossing.fast().is_some() && self.known.iter().any(|inline| inline.driver.is_some())
+    }
+
+    /// An interface of ours, or one on it, is another now: its address, its VRF, its VLANs.
+    pub fn concerns_drivers(&self, event: &Event) -> bool {
+        let is_ours = |index: u32| self.known.iter().any(|inline| inline.ifindex == index);
+        match event {
+            Event::LinkChanged(link) => is_ours(link.index) || link.lower.is_some_and(is_ours),
+            // It may have been the VLAN that stood in the way.
+            Event::LinkGone(_) => {
+                let ports = self.known.iter().filter_map(|inline| inline.driver);
+                ports.into_iter().any(|port| !port.takes)
+            }
+            _ => false,
+        }
+    }
+
+    /// Some drivers send only while they have a program, and a peer may stop to poll: looked at from time to time.
+    pub async fn look_at_drivers(&mut self, net: &Net) -> Result<(), Failure> {
+        if self.has_drivers() && has_moved(&self.known) {
+            self.refresh_drivers(net).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the program what is true of the interfaces now: addresses, and what their drivers send.
+    pub async fn refresh_drivers(&mut self, net: &Net) -> Result<(), Failure> {
+        if !self.has_drivers() {
+            return Ok(());
+        }
+        let all = net.links().await?;
+        let of = |inline: &Inline| all.iter().find(|link| link.index == inline.ifindex).cloned();
+        let links: Vec<Link> = self.known.iter().filter_map(of).collect();
+        let (ports, said) = choose_now(&examine(&links, &all));
+        let ports: Vec<Port> = ports.into_iter().flatten().collect();
+        let mut known = self.known.clone();
+        for inline in &mut known {
+            let port = ports.iter().find(|port| port.ifindex == inline.ifindex);
+            inline.driver = inline.driver.map(|old| {
+                let idle = Port {
+                    takes: false,
+                    ..old
+                };
+                port.copied().unwrap_or(idle)
+            });
+        }
+        if known == self.known {
+            return Ok(());
+        }
+        let settings = &self.settings;
+        let next = self.crossing.prepare(settings, self.found, self.index, &known)?;
+        self.crossing.commit(settings, next, &self.slow)?;
+        self.known = known;
+        tracing::info!("{said}");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, name: &str, kind: LinkKind) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            alias: String::new(),
+            mtu: 1500,
+            mtu6: 1500,
+            address: vec![2, 0, 0, 0, 0, 1],
+            medium: Medium::Ethernet,
+            kind,
+            master: None,
+            lower: None,
+            is_up: true,
+            running: true,
+        }
+    }
+
+    fn candidate(name: &str, driver: &str, port: Result<Sends, &str>) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            port: port.map_err(str::to_owned).map(|sends| Port {
+                ifindex: 2,
+                address: [2, 0, 0, 0, 0, 1],
+                takes: true,
+                sends,
+            }),
+            driver: driver.to_owned(),
+            reported: true,
+        }
+    }
+
+    #[test]
+    fn tags_that_the_card_takes_away_are_an_obstacle_if_there_are_vlans() {
+        let eth0 = link(2, "eth0", LinkKind::Other);
+        let mut vlan = link(3, "eth0.5", LinkKind::Vlan);
+        vlan.lower = Some(9);
+        let of = |vlan: &Link, strips| obstacle(&eth0, &[eth0.clone(), vlan.clone()], strips);
+        assert_eq!(of(&vlan, true), None, "it lies on another one");
+        vlan.lower = Some(2);
+        assert_eq!(of(&vlan, false), None, "the program sees the tag");
+        let why = of(&vlan, true).expect("it is refused");
+        assert!(why.contains("\"eth0.5\"") && why.ends_with("`ethtool -K eth0 rxvlan off`"));
+    }
+
+    #[test]
+    fn vrfs_and_bare_ip_are_obstacles_and_bridges_are_none() {
+        let (vrf, bridge) = (link(7, "red", LinkKind::Vrf), link(8, "br0", LinkKind::Other));
+        let mut eth0 = link(2, "eth0", LinkKind::Other);
+        let all = [eth0.clone(), vrf, bridge];
+        eth0.master = Some(8);
+        assert_eq!(obstacle(&eth0, &all, true), None);
+        eth0.master = Some(7);
+        let why = obstacle(&eth0, &all, false).expect("it is refused");
+        assert!(why.contains("VRF \"red\""), "{why}");
+        eth0.medium = Medium::BareIp;
+        assert!(obstacle(&eth0, &[], false).is_some());
+    }
+
+    #[test]
+    fn auto_takes_all_or_none_and_says_why() {
+        let good = || candidate("eth0", "ice", Ok(Sends::Buffers));
+        let auto = |candidates: &[Candidate]| {
+            let (ports, said) = choose(Placement::Auto, candidates).expect("never a failure");
+            (ports.iter().filter(|port| port.is_some()).count(), said)
+        };
+        assert_eq!(auto(&[good(), candidate("eth1", "ice", Ok(Sends::Nothing))]).0, 2);
+        let (ports, said) = auto(&[good(), candidate("eth1", "e1000", Err("no native XDP"))]);
+        assert_eq!((ports, said.as_str()), (0, "placement auto: direct, for eth1: no native XDP"));
+        let (ports, said) = auto(&[good(), candidate("b4", VETH, Ok(Sends::Buffers))]);
+        assert!(ports == 0 && said.contains("veth"), "{said}");
+    }
+
+    #[test]
+    fn who_says_xdp_insists() {
+        let veths = [candidate("b4", VETH, Ok(Sends::Buffers))];
+        let (ports, said) = choose(Placement::Xdp, &veths).expect("it can be had");
+        assert!(ports[0].is_some() && said.starts_with("XDP: b4 (veth)"), "{said}");
+        let without = [candidate("eth1", "e1000", Err("no native XDP"))];
+        let failure = choose(Placement::Xdp, &without).expect_err("it cannot be had");
+        assert!(failure.to_string().contains("eth1: no native XDP; correct that"));
+        let (ports, said) = choose(Placement::Direct, &without).expect("it is not asked for");
+        assert!(ports == [None] && said.is_empty());
+    }
+}
