@@ -17,7 +17,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
 use super::isthmus::AsMap;
-use super::load::{failed, keep};
+use super::load::{failed, keep, no_data};
 use super::{
     clat, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Sessions, SiitRules,
     FATE_NAMES,
@@ -39,6 +39,14 @@ const GSO_SIZE_AT: usize = 176;
 
 /// Which node has which place among the leases need not be a secret here.
 const LEASE_KEY: u64 = 1;
+
+/// The kernel takes no kind of super-packet from the context.
+macro_rules! segments_are_datagrams {
+    ($open:expr) => {{
+        let data = $open.maps.rodata_data.as_deref_mut();
+        data.ok_or_else(no_data)?.gso.udp_under_test = 1;
+    }};
+}
 
 /// What a program can return (`linux/pkt_cls.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +101,7 @@ impl TestRun {
         let mut storage = MaybeUninit::uninit();
         let mut open = clat::open(&mut storage, &rules)?;
         open.progs.tun_egress_l2.set_autoload(true);
+        segments_are_datagrams!(open);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (programs, maps) = (&loaded.progs, &loaded.maps);
         TestRun::new(
@@ -113,6 +122,7 @@ impl TestRun {
         let mut storage = MaybeUninit::uninit();
         let mut open = siit::open(&mut storage, rules)?;
         open.progs.siit_egress_l2.set_autoload(true);
+        segments_are_datagrams!(open);
         let loaded = siit::load(open, rules)?;
         let (program, maps) = (loaded.progs.siit_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.siit_ingress.as_fd();
@@ -130,6 +140,7 @@ impl TestRun {
         let mut storage = MaybeUninit::uninit();
         let mut open = nat64::open(&mut storage, rules, LEASE_KEY)?;
         open.progs.nat64_egress_l2.set_autoload(true);
+        segments_are_datagrams!(open);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (program, maps) = (loaded.progs.nat64_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.nat64_ingress.as_fd();
