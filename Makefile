@@ -31,7 +31,7 @@ SOAK_DATAPATH ?= tc
 KERNELS   ?= 6.1 6.12
 KERNEL_DIR ?=
 LAW_CASES ?= 12000
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h proofs/*.c tests/e2e/*.bpf.c)
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h bpf/pktgen/*.c bpf/pktgen/*.h bpf/router/*.c bpf/router/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
 .PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels build demo test kernels fuzz soak lint format format-check licences tree install uninstall clean

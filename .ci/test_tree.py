@@ -21,7 +21,7 @@ def found(path: str, text: str) -> list[str]:
     [
         ("crates/core/src/lib.rs", f"// {PERMISSIVE}\n//! Words."),
         ("packaging/setup.sh", f"#!/bin/sh\n# {PERMISSIVE}\n"),
-        ("bpf/xlat.h", f"/* {FAST_PATH} */\n"),
+        ("bpf/change.h", f"/* {FAST_PATH} */\n"),
         ("README.md", "No licence line is needed here.\n"),
         ("lab/studies/clat.toml", "hops = 2\n"),
         ("a.md", "/net/work/root and ~/home/ and ../work/x and root/x"),
@@ -38,7 +38,7 @@ def test_passes(path, text):
         ("crates/core/src/lib.rs", "//! Words.\n"),
         ("lab/src/x.py", ""),
         ("lab/src/x.py", f"\n\n\n# {PERMISSIVE}\n"),
-        ("bpf/xlat.h", f"/* {PERMISSIVE} */\n"),
+        ("bpf/change.h", f"/* {PERMISSIVE} */\n"),
         ("crates/core/src/lib.rs", f"// {FAST_PATH}\n"),
         (".ci/run", "#!/usr/bin/env bash\n"),
         ("Makefile", "all:\n"),

@@ -15,6 +15,10 @@
 #include <linux/in6.h>
 #include <linux/types.h>
 
+/* The C library's header does not compile for BPF. */
+#define AF_INET 2
+#define AF_INET6 10
+
 /* Puts v4 behind the prefix. The u-octet (bits 64 to 71) and the suffix are zero. */
 static __always_inline void addr_embed(const volatile struct diolkos_pref64 *pref64, __be32 v4_be, struct in6_addr *out)
 {

@@ -13,20 +13,17 @@
  */
 #include "abi.h"
 #include "addr.h"
-#include "csum.h"
+#include "clat.h"
+#include "decide.h"
 #include "icmp.h"
 #include "maps.h"
 #include "next_hop.h"
-#include "parse.h"
-#include "vlan.h"
-#include "xlat.h"
+#include "tc/apply.h"
+#include "tc/packet.h"
+#include "tc/vlan.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/pkt_cls.h>
-
-const volatile struct diolkos_clat clat = {};
-
-#define AF_INET6 10 /* the C library's header does not compile for BPF */
 
 /* Not ours, or not ours alone: the next program, then the kernel, sees the packet as it was. */
 #define NEXT TC_ACT_UNSPEC
@@ -65,40 +62,24 @@ static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len, int t
 	return bpf_redirect_neigh(clat.uplink_ifindex, NULL, 0, 0);
 }
 
-/* off: where the network header begins. 0, or why the packet is declined. */
-static __always_inline int guard_egress(struct __sk_buff *skb, __u32 off, struct seen *s)
-{
-	int fate = parse_v4(skb, off, s);
-
-	if (fate)
-		return fate;
-	if (s->src4_be != clat.v4_be || addr_v4_is_special(s->dst4_be, clat.pref64.only_global))
-		return DIOLKOS_DECLINE_ADDRESS;
-	if (s->dst4_be == clat.v4_be)
-		return DIOLKOS_DECLINE_HAIRPIN;
-	return guard_4to6(s);
-}
-
 /* l2: bytes of link-layer header in front of the packet. A TUN device has none. */
 static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 {
-	struct in6_addr src6 = in6_load(&clat.v6), dst6;
 	struct seen s = {};
-	__u32 len = skb->len - l2;
+	struct change c = {};
 
 	if (skb->protocol != bpf_htons(ETH_P_IP))
 		return NEXT;
 
-	int fate = guard_egress(skb, l2, &s);
+	struct packet p = packet_of(skb, l2, sizeof(struct iphdr));
+	int fate = decide_4to6(&p, to_plat, &s, &c);
 
-	if (!fate) {
-		addr_embed(&clat.pref64, s.dst4_be, &dst6);
-		fate = xlat_4to6(skb, l2, &s, &src6, &dst6, &none);
-	}
-	count(fate, len);
+	if (!fate)
+		fate = apply_4to6(skb, l2, &s, &c);
+	count(fate, p.len);
 	switch (fate) {
 	case DIOLKOS_TRANSLATED_4TO6:
-		return out_of_uplink(skb, len, 1);
+		return out_of_uplink(skb, p.len, 1);
 	case DIOLKOS_FAILED:
 		return TC_ACT_SHOT;
 	default:
@@ -123,21 +104,6 @@ int tun_egress_l2(struct __sk_buff *skb)
 	return egress(skb, ETH_HLEN);
 }
 
-static __always_inline int guard_ingress(struct __sk_buff *skb, struct seen *s, __be32 *src4_be)
-{
-	int fate = parse_v6(skb, clat.uplink_l2_len, s);
-
-	if (fate)
-		return fate;
-	if (addr_extract(&clat.pref64, &s->src6, src4_be) || *src4_be == clat.v4_be ||
-	    addr_v4_is_special(*src4_be, clat.pref64.only_global))
-		return DIOLKOS_DECLINE_ADDRESS;
-	/* Where the CLAT's own address lies in the prefix, its explicit mapping goes before it (RFC 7757 section 3.3.2). */
-	if (in6_equal(&s->src6, &clat.v6))
-		return DIOLKOS_DECLINE_HAIRPIN;
-	return guard_6to4(s);
-}
-
 /* 1: the packet is for the CLAT's address, and not one with which neighbours ask for that address. */
 static __always_inline int is_for_clat(struct __sk_buff *skb)
 {
@@ -145,8 +111,7 @@ static __always_inline int is_for_clat(struct __sk_buff *skb)
 
 	if (!is_for_host(skb) || skb->protocol != bpf_htons(ETH_P_IPV6))
 		return 0;
-	if (make_linear(skb, off + sizeof(struct ipv6hdr)))
-		return 0;
+	make_linear(skb, off + sizeof(struct ipv6hdr));
 
 	struct ipv6hdr *ip = (void *)(long)skb->data + off;
 
@@ -168,21 +133,21 @@ SEC("tcx/ingress")
 int uplink_ingress(struct __sk_buff *skb)
 {
 	struct seen s = {};
-	__be32 src4_be = 0;
-	__u32 l2 = clat.uplink_l2_len, len;
+	struct change c = {};
+	__u32 l2 = clat.uplink_l2_len;
 
 	if (!is_for_clat(skb))
 		return NEXT;
 	/* The slow path would get it in the middle of the packet: a TUN device has no link-layer header to hold it. */
-	len = skb->len - l2;
 	if (drop_priority_tag(skb))
-		return fail(len);
+		return fail(skb->len - l2);
 
-	int fate = guard_ingress(skb, &s, &src4_be);
+	struct packet p = packet_of(skb, l2, sizeof(struct ipv6hdr));
+	int fate = decide_6to4(&p, from_plat, &s, &c);
 
 	if (!fate)
-		fate = xlat_6to4(skb, l2, &s, src4_be, clat.v4_be, &none);
-	count(fate, len);
+		fate = apply_6to4(skb, l2, &s, &c);
+	count(fate, p.len);
 	switch (fate) {
 	case DIOLKOS_TRANSLATED_6TO4:
 		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
@@ -200,8 +165,7 @@ int tun_ingress(struct __sk_buff *skb)
 
 	if (skb->protocol != bpf_htons(ETH_P_IPV6))
 		return NEXT;
-	if (make_linear(skb, sizeof(struct ipv6hdr)))
-		return fail(len);
+	make_linear(skb, sizeof(struct ipv6hdr));
 
 	struct ipv6hdr *ip = (void *)(long)skb->data;
 

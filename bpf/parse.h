@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * parse.h - the guards. Each looks at a packet and says either what it is or
- * why the fast path declines it; none changes a byte.
+ * parse.h - packet → seen. Each function looks at a packet and says either what
+ * it is or why the fast path declines it; none changes a byte.
  *
  *   parse_v4, parse_v6     network header
  *   parse_l4               transport header, shared by both
@@ -13,6 +13,7 @@
 #include "csum.h"
 #include "icmp.h"
 #include "maps.h"
+#include "packet.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -24,12 +25,10 @@
 
 #define IPV4_DF 0x4000
 #define IPV4_MF_OR_OFFSET 0x3fff
-#define TCP_LINEAR 20
-#define L4_LINEAR 8 /* all that is read of UDP and ICMP */
 #define TCP_FLAGS_AT 13
 #define TCP_FIN_SYN_RST 0x07
 
-/* What the translation needs of a packet, copied out before anything moves. */
+/* What the translation needs of a packet, copied out before anything is touched. */
 struct seen {
 	struct in6_addr src6, dst6; /* of an IPv6 packet */
 	__be32 src4_be, dst4_be;    /* of an IPv4 packet */
@@ -43,32 +42,25 @@ struct seen {
 	__u8 new_icmp_type; /* of an echo, in the other family */
 	__u8 tcp_flags;
 	__u8 df;
+	__u8 padding;                    /* behind an IPv4 packet, bytes */
 	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
 	__be16 icmp_seq_be;
 	__be16 checksum_be; /* of the transport header */
 };
 
-/* Makes the first len bytes of the packet readable; 0, or -1 if it has fewer. */
-static __always_inline int make_linear(struct __sk_buff *skb, __u32 len)
+static __always_inline int parse_l4(const struct packet *p, __u32 off, struct seen *s)
 {
-	if ((void *)(long)skb->data + len <= (void *)(long)skb->data_end)
-		return 0;
-	return bpf_skb_pull_data(skb, len) ? -1 : 0;
-}
-
-static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct seen *s)
-{
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	void *l4 = p->data + off, *end = p->end;
 	__u32 header_len = 0;
 
 	switch (s->l4_proto) {
 	case IPPROTO_TCP: {
-		struct tcphdr *tcp = data + off;
+		struct tcphdr *tcp = l4;
 
 		if ((void *)(tcp + 1) > end)
 			return DIOLKOS_DECLINE_HEADER;
 		header_len = tcp->doff * 4;
-		if (header_len < sizeof(*tcp) || header_len > s->payload_len)
+		if (header_len < sizeof(*tcp))
 			return DIOLKOS_DECLINE_HEADER;
 		s->tcp_flags = ((__u8 *)tcp)[TCP_FLAGS_AT];
 		s->src_port_be = tcp->source;
@@ -77,7 +69,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		break;
 	}
 	case IPPROTO_UDP: {
-		struct udphdr *udp = data + off;
+		struct udphdr *udp = l4;
 
 		if ((void *)(udp + 1) > end)
 			return DIOLKOS_DECLINE_HEADER;
@@ -93,10 +85,11 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		break;
 	}
 	case IPPROTO_ICMP: {
-		struct icmp_echo *icmp = data + off;
+		struct icmp_echo *icmp = l4;
 
 		if ((void *)(icmp + 1) > end)
 			return DIOLKOS_DECLINE_HEADER;
+		header_len = sizeof(*icmp);
 		s->icmp_type = icmp->type;
 		if (icmp->code)
 			return DIOLKOS_DECLINE_ICMP;
@@ -115,39 +108,46 @@ static __always_inline int parse_l4(struct __sk_buff *skb, __u32 off, struct see
 		return DIOLKOS_DECLINE_TRANSPORT;
 	}
 
+	/* What is read behind a short packet is padding. */
+	if (header_len > s->payload_len)
+		return DIOLKOS_DECLINE_HEADER;
 	/* A super-packet obeys every rule of size as the packets into which it will be cut. */
 	s->segment_len = s->payload_len;
-	if (skb->gso_size) {
+	if (p->gso_size) {
 		/*
 		 * A UDP super-packet may be a tunnel's, whose segments are those of a TCP inside: nothing tells a
 		 * program of this kind which.
 		 */
 		if (s->l4_proto != IPPROTO_TCP)
 			return DIOLKOS_DECLINE_OFFLOAD;
-		if (header_len + skb->gso_size < s->payload_len) {
-			s->segment_len = header_len + skb->gso_size;
-			s->segment_data_len = skb->gso_size;
+		if (header_len + p->gso_size < s->payload_len) {
+			s->segment_len = header_len + p->gso_size;
+			s->segment_data_len = p->gso_size;
 		}
 	}
 	return 0;
 }
 
-/* off: where the network header begins. 0, or the fate of the packet. */
-static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct seen *s)
+/* 0, or the fate of the packet. */
+static __always_inline int parse_v4(const struct packet *p, struct seen *s)
 {
-	if (make_linear(skb, off + sizeof(struct iphdr) + L4_LINEAR))
-		return DIOLKOS_DECLINE_HEADER;
+	struct iphdr *ip = p->data + p->l2;
 
-	struct iphdr *ip = (void *)(long)skb->data + off;
-
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+	if ((void *)(ip + 1) > p->end)
 		return DIOLKOS_DECLINE_HEADER;
 	if (ip->version != 4)
 		return DIOLKOS_DECLINE_HEADER;
 	if (ip->ihl != 5)
 		return DIOLKOS_DECLINE_HEADER;
-	if (bpf_ntohs(ip->tot_len) != skb->len - off || bpf_ntohs(ip->tot_len) < sizeof(*ip))
+
+	__u32 len = bpf_ntohs(ip->tot_len);
+
+	if (len < sizeof(*ip) || len > p->len)
 		return DIOLKOS_DECLINE_HEADER;
+	/* A short packet fills its frame with zeros. */
+	if (len != p->len && !(p->may_be_padded && p->len <= ETH_ZLEN))
+		return DIOLKOS_DECLINE_HEADER;
+	s->padding = p->len - len;
 
 	__u32 *w = (__u32 *)ip;
 
@@ -159,30 +159,26 @@ static __always_inline int parse_v4(struct __sk_buff *skb, __u32 off, struct see
 		return DIOLKOS_DECLINE_HOP_LIMIT;
 	s->src4_be = ip->saddr;
 	s->dst4_be = ip->daddr;
-	s->payload_len = bpf_ntohs(ip->tot_len) - sizeof(*ip);
+	s->payload_len = len - sizeof(*ip);
 	s->l4_proto = ip->protocol;
 	s->hop_limit = ip->ttl;
 	s->traffic_class = ip->tos;
 	s->df = !!(ip->frag_off & bpf_htons(IPV4_DF));
-	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
-		return DIOLKOS_DECLINE_HEADER;
-	return parse_l4(skb, off + sizeof(struct iphdr), s);
+	return parse_l4(p, p->l2 + sizeof(struct iphdr), s);
 }
 
-static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct seen *s)
+/* The same. An IPv6 packet with any transport header is too long for padding. */
+static __always_inline int parse_v6(const struct packet *p, struct seen *s)
 {
-	if (make_linear(skb, off + sizeof(struct ipv6hdr) + L4_LINEAR))
-		return DIOLKOS_DECLINE_HEADER;
+	struct ipv6hdr *ip = p->data + p->l2;
 
-	struct ipv6hdr *ip = (void *)(long)skb->data + off;
-
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+	if ((void *)(ip + 1) > p->end)
 		return DIOLKOS_DECLINE_HEADER;
 	if (ip->version != 6)
 		return DIOLKOS_DECLINE_HEADER;
 	s->payload_len = bpf_ntohs(ip->payload_len);
 	/* The IPv4 header counts into a 16-bit length, the IPv6 header does not. */
-	if (s->payload_len + sizeof(*ip) != skb->len - off || s->payload_len + sizeof(struct iphdr) > 0xffff)
+	if (s->payload_len + sizeof(*ip) != p->len || s->payload_len + sizeof(struct iphdr) > 0xffff)
 		return DIOLKOS_DECLINE_HEADER;
 	if (ip->hop_limit <= 1)
 		return DIOLKOS_DECLINE_HOP_LIMIT;
@@ -196,9 +192,7 @@ static __always_inline int parse_v6(struct __sk_buff *skb, __u32 off, struct see
 		return DIOLKOS_DECLINE_TRANSPORT;
 	if (s->l4_proto == IPPROTO_ICMPV6)
 		s->l4_proto = IPPROTO_ICMP;
-	if (s->l4_proto == IPPROTO_TCP && make_linear(skb, off + sizeof(*ip) + TCP_LINEAR))
-		return DIOLKOS_DECLINE_HEADER;
-	return parse_l4(skb, off + sizeof(struct ipv6hdr), s);
+	return parse_l4(p, p->l2 + sizeof(struct ipv6hdr), s);
 }
 
 static __always_inline int guard_icmp(struct seen *s, int new_type)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The arithmetic that both paths share, described once: step by step as the code does it.
 
-    checksums     bpf/csum.h, bpf/xlat.h            crates/core/src/csum.rs, xlat/payload.rs
+    checksums     bpf/csum.h, bpf/change.h          crates/core/src/csum.rs, xlat/payload.rs
     addresses     bpf/addr.h                        crates/core/src/addr/rfc6052.rs
     MTUs          (slow path alone)                 crates/core/src/icmp/table.rs
 
@@ -110,7 +110,7 @@ def replace_seed(seed: Term, delta: Term) -> Term:
 
 
 def carry_over_c(checksum: Term, old: Term, new: Term, is_udp: bool) -> Term:
-    """xlat_l4_checksum of bpf/xlat.h, of a whole checksum."""
+    """checksum_behind of bpf/change.h, of a whole checksum."""
     delta = delta_c(old, new)
     return choose(is_neutral(delta), checksum, replace_whole(checksum, delta, is_udp))
 

@@ -16,7 +16,7 @@ use judge::judge;
 use slow::{Outcome, SlowPath};
 use std::fmt::Write;
 
-/// Bytes of the shortest Ethernet frame (`ETH_ZLEN`), which `cut_padding` compares with what is behind its header.
+/// Bytes of the shortest Ethernet frame (`ETH_ZLEN`), with which `parse_v4` compares what is behind its header.
 const SHORTEST_FRAME: usize = 60;
 
 /// Both paths, made for the same translator.
@@ -143,7 +143,7 @@ impl Paths {
             Way::SixToFour => &given.bytes,
         };
         match &inline.fates[..] {
-            [] if inline.packet == unpadded => Ok(()),
+            [] if inline.packet == given.bytes => Ok(()),
             [] => Err("inline, a packet is changed that is not translated".into()),
             [(name, _)] if !name.starts_with("translated_") => Err(format!("inline, it is {name}")),
             _ if unpadded.len() < given.bytes.len() => Ok(()),
@@ -161,7 +161,7 @@ impl Paths {
     }
 }
 
-/// An IPv4 packet in a frame of the shortest length may be shorter than what is in the frame (`cut_padding`).
+/// An IPv4 packet in a frame of the shortest length may be shorter than what is in the frame (`padding` of `struct seen`).
 fn without_padding(bytes: &[u8]) -> &[u8] {
     let len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
     match bytes.len() <= SHORTEST_FRAME && (20..bytes.len()).contains(&len) {

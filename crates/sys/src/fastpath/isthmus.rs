@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of a router (`bpf/isthmus.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
+//! The programs of a router (`bpf/tc/isthmus.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
 //! packets pass.
 
 use std::io;

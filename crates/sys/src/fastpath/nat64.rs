@@ -30,7 +30,7 @@ pub struct Nat64Rules {
     /// Sessions that fit in; those beyond are left to the slow path. It cannot change while it runs.
     pub max_sessions: u32,
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/direct.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
     /// UDP bindings that fit in. It cannot change while it runs.
     pub max_bindings: u32,

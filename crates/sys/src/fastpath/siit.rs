@@ -28,7 +28,7 @@ pub struct SiitRules {
     /// What the kernel routes to the TUN device, for the programs that are inline.
     pub routes: Destinations,
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/direct.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
 }
 

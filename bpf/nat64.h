@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * nat64.h - what a NAT64 decides: seen → change, by its sessions.
+ *
+ * What begins, changes or ends a session goes to the controller behind the
+ * TUN device. Only UDP sessions of a node that has a lease are opened here
+ * (open.h). Without routes, the sessions say what is to be translated: a NAT64
+ * decides the same at every place.
+ */
+#ifndef DIOLKOS_NAT64_H
+#define DIOLKOS_NAT64_H
+
+#include "abi.h"
+#include "addr.h"
+#include "change.h"
+#include "open.h"
+#include "parse.h"
+#include "session.h"
+#include <bpf/bpf_helpers.h>
+
+/* The source of a node's packet is one of the pool. */
+#define NAT64_CHECKS_SOURCE 0
+
+/* Which prefix it is, and the IPv4 address in it; or -1. */
+static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
+{
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
+		if (!addr_extract(&nat64.pref64[i], v6, v4_be))
+			return addr_v4_is_special(*v4_be, nat64.pref64[i].only_global) ? -1 : (int)i;
+	}
+	return -1;
+}
+
+/* How the peer sees the node, by a session of TCP or of a query. */
+static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
+					 struct diolkos_bound_to *seen_as)
+{
+	struct diolkos_outward_to *to = session_outward(s, peer_be);
+
+	/* A node that begins to know its peer by another prefix changes the session. */
+	if (!to || to->prefix != prefix)
+		return DIOLKOS_DECLINE_STATE;
+	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
+	if (s->l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s->icmp_seq_be))
+		return DIOLKOS_DECLINE_CHECKSUM;
+	session_stamp(&to->last_seen);
+	seen_as->v4_be = to->v4_be;
+	seen_as->v4_port_be = to->v4_port_be;
+	return 0;
+}
+
+/* The same for UDP: by the session, or by one that is opened here. */
+static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
+				       struct diolkos_bound_to *seen_as)
+{
+	int binding = copy_binding(s, seen_as);
+	int session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
+
+	/* A node that begins to know its peer by another prefix changes the session. */
+	if (binding < 0 || session < 0)
+		return DIOLKOS_DECLINE_STATE;
+	if (session)
+		return 0;
+	return open_session(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
+}
+
+/* From the node to the peer: the node's port becomes that of its binding. */
+static __always_inline int to_peer(const struct seen *s, struct change *c)
+{
+	struct diolkos_bound_to seen_as = {};
+	int prefix, fate;
+
+	if (addr_v6_is_special(&s->src6))
+		return DIOLKOS_DECLINE_ADDRESS;
+	prefix = find_pref64(&s->dst6, &c->dst4_be);
+	if (prefix < 0)
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (session_is_moved_by(s))
+		return DIOLKOS_DECLINE_STATE;
+	fate = s->l4_proto == IPPROTO_UDP ? udp_seen_as(s, c->dst4_be, prefix, &seen_as)
+					  : seen_as_known(s, c->dst4_be, prefix, &seen_as);
+	if (fate)
+		return fate;
+	c->src4_be = seen_as.v4_be;
+	c->port = (struct renumbering){
+		.at = __builtin_offsetof(struct udphdr, source),
+		.from_be = s->src_port_be,
+		.to_be = seen_as.v4_port_be,
+	};
+	return 0;
+}
+
+/* From the peer to the node. */
+static __always_inline int to_node(const struct seen *s, struct change *c)
+{
+	struct diolkos_inward_to to = {};
+	__u64 *last_seen;
+
+	if (addr_v4_is_special(s->src4_be, 0) || addr_v4_is_special(s->dst4_be, 0))
+		return DIOLKOS_DECLINE_ADDRESS;
+	if (session_is_moved_by(s))
+		return DIOLKOS_DECLINE_STATE;
+	last_seen = session_inward(s, &to);
+	if (!last_seen)
+		return DIOLKOS_DECLINE_STATE;
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
+		__u32 number = i;
+
+		/* So that the compiler goes on with i, which verifiers before Linux 6.8 know, and not with the equal prefix. */
+		asm volatile("" : "+r"(number));
+		if (number != to.prefix)
+			continue;
+		if (addr_v4_is_special(s->src4_be, nat64.pref64[i].only_global))
+			return DIOLKOS_DECLINE_ADDRESS;
+		addr_embed(&nat64.pref64[i], s->src4_be, &c->src6);
+		goto embedded;
+	}
+	return DIOLKOS_DECLINE_ADDRESS;
+embedded:
+	session_stamp(last_seen);
+	c->dst6 = to.node;
+	c->port = (struct renumbering){
+		.at = __builtin_offsetof(struct udphdr, dest),
+		.from_be = s->dst_port_be,
+		.to_be = to.node_port_be,
+	};
+	return 0;
+}
+
+#endif

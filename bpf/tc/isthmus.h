@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * isthmus.h - where a router's packets change family: packet → parse → decide → way → apply, at tc.
+ *
+ *   isthmus          at the TUN device: a packet that a route led there leaves it in the other family, as received from
+ *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
+ *                    slow path unchanged
+ *   isthmus_inline   at the ingress of an interface, before any routing: a packet goes on as if it had been received in
+ *                    the other family, or is sent out of another interface at once (way.h). What is declined goes the
+ *                    long way, over the device
+ */
+#ifndef DIOLKOS_TC_ISTHMUS_H
+#define DIOLKOS_TC_ISTHMUS_H
+
+#include "../decide.h"
+#include "../maps.h"
+#include "../way.h"
+#include "apply.h"
+#include "packet.h"
+#include "send.h"
+#include "vlan.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+
+/* l2: bytes of link-layer header in front of the packet. A TUN device has none; under test there is one. */
+static __always_inline int isthmus(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6)
+{
+	struct seen s = {};
+	struct change c = {};
+	struct packet p;
+	int fate;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		p = packet_of(skb, l2, sizeof(struct iphdr));
+		fate = decide_4to6(&p, from_v4, &s, &c);
+		if (!fate)
+			fate = apply_4to6(skb, l2, &s, &c);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
+		fate = decide_6to4(&p, from_v6, &s, &c);
+		if (!fate)
+			fate = apply_6to4(skb, l2, &s, &c);
+	} else {
+		return TC_ACT_UNSPEC;
+	}
+
+	count(fate, p.len);
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_4TO6:
+	case DIOLKOS_TRANSLATED_6TO4:
+		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
+	case DIOLKOS_FAILED:
+		return TC_ACT_SHOT;
+	default:
+		return TC_ACT_UNSPEC; /* the next program, then the slow path */
+	}
+}
+
+/*
+ * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see find_way_6to4. What is declined here is counted at the
+ * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
+ */
+static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
+					  int checks_source)
+{
+	__u32 len, priority = skb->priority;
+	struct bpf_fib_lookup way = {};
+	struct seen s = {};
+	struct change c = {};
+	__be16 becomes_be;
+	struct packet p;
+	int has_way = 0, fate;
+
+	if (!is_for_host(skb))
+		return TC_ACT_UNSPEC;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		becomes_be = bpf_htons(ETH_P_IPV6);
+		p = packet_of(skb, l2, sizeof(struct iphdr));
+		p.may_be_padded = 1;
+		if (decide_4to6(&p, from_v4, &s, &c))
+			return TC_ACT_UNSPEC; /* the next program, then the kernel */
+		if (l2 && !skb->mark)
+			has_way = find_way_4to6(skb, &p, &s, &c, &way);
+		len = p.len - s.padding;
+		fate = apply_4to6(skb, l2, &s, &c);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		becomes_be = bpf_htons(ETH_P_IP);
+		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
+		if (decide_6to4(&p, from_v6, &s, &c))
+			return TC_ACT_UNSPEC;
+		if (l2 && !skb->mark)
+			has_way = find_way_6to4(skb, &p, &s, &c, checks_source, &way);
+		priority = priority_of(traffic_class_behind(&s));
+		len = p.len;
+		fate = apply_6to4(skb, l2, &s, &c);
+	} else {
+		return TC_ACT_UNSPEC;
+	}
+
+	if (l2 && (fate == DIOLKOS_TRANSLATED_4TO6 || fate == DIOLKOS_TRANSLATED_6TO4)) {
+		struct ethhdr *eth = (void *)(long)skb->data;
+
+		if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+			fate = DIOLKOS_FAILED;
+		else
+			eth->h_proto = becomes_be;
+	}
+	switch (fate) {
+	case DIOLKOS_TRANSLATED_4TO6:
+	case DIOLKOS_TRANSLATED_6TO4:
+		count(fate, len);
+		return has_way ? send(skb, &way, priority) : TC_ACT_UNSPEC;
+	case DIOLKOS_FAILED:
+		count(fate, len);
+		return TC_ACT_SHOT;
+	default:
+		return TC_ACT_UNSPEC;
+	}
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* send.h - sends a translated packet of a tc hook its way (way.h), past the kernel's forwarding. `direct` placement. */
+#ifndef DIOLKOS_TC_SEND_H
+#define DIOLKOS_TC_SEND_H
+
+#include "../maps.h"
+#include "../way.h"
+#include "vlan.h"
+#include <bpf/bpf_helpers.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+#include <linux/pkt_sched.h>
+
+/*
+ * As the kernel's forwarding sets it, for queueing disciplines with bands: from the former TOS bits of an IPv4 header.
+ * That of an IPv6 packet it leaves as it is.
+ */
+static __always_inline __u32 priority_of(__u8 tos)
+{
+	switch (tos >> 3 & 3) {
+	case 1:
+		return TC_PRIO_BULK;
+	case 2:
+		return TC_PRIO_INTERACTIVE;
+	case 3:
+		return TC_PRIO_INTERACTIVE_BULK;
+	default:
+		return TC_PRIO_BESTEFFORT;
+	}
+}
+
+/*
+ * The program's return value: the packet, which has an Ethernet header, is sent, or goes on.
+ *
+ * The helper that looked up the way knows the neighbour's address too. It is not sent there without asking: an address
+ * that is used without the kernel's knowledge is never confirmed, and would be used for ever. bpf_redirect_neigh sees
+ * to that, and needs no route of its own when it is told the next hop.
+ */
+static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *way, __u32 priority)
+{
+	/* The next hop, which for an IPv4 packet may be an IPv6 router. */
+	struct bpf_redir_neigh hop = { .nh_family = way->family };
+	__u32 len = skb->len - ETH_HLEN;
+
+	__builtin_memcpy(hop.ipv6_nh, way->ipv6_dst, sizeof(hop.ipv6_nh));
+	if (drop_priority_tag(skb))
+		return TC_ACT_UNSPEC;
+
+	struct ethhdr *eth = (void *)(long)skb->data;
+
+	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+		return TC_ACT_UNSPEC;
+	/*
+	 * The kernel writes this header again. But where the card has summed the packet (CHECKSUM_COMPLETE), it adds
+	 * the header that it finds to the sum, and a virtual Ethernet's other end takes the one off with which it came.
+	 */
+	__builtin_memcpy(eth->h_dest, way->dmac, sizeof(eth->h_dest));
+	__builtin_memcpy(eth->h_source, way->smac, sizeof(eth->h_source));
+	skb->priority = priority;
+	count(DIOLKOS_SENT_DIRECT, len);
+	return bpf_redirect_neigh(way->ifindex, &hop, sizeof(hop), 0);
+}
+
+#endif
