@@ -27,6 +27,7 @@ pytestmark = pytest.mark.parametrize("siit", ["tun"], indirect=True)
 def prepare(siit: SiitNetwork, checksums: str) -> Running:
     """Links that carry no super-packets to the translator, and receivers that look at every checksum."""
     for name in (siit.v4, siit.v6):
+        siit.ip(name, "link", "set", "a0", "mtu", "1500")
         siit.run(name, "ethtool", "-K", "a0", "tso", "off", "gso", "off", *(["tx", "off"] if checksums == "whole" else []))
     for link in ("b4", "b6"):
         siit.run(siit.translator, "ethtool", "-K", link, "tx", "off")
