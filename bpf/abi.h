@@ -40,7 +40,7 @@
 	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
 	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
 	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
-	X(DECLINE_OFFLOAD)   /* a super-packet other than TCP; a checksum within */   \
+	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */         \
 	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */
 
 enum diolkos_fate {
@@ -70,6 +70,19 @@ struct diolkos_rules {
 	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
 	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
 	__u8 pad[3];
+};
+
+/*
+ * Where the running kernel keeps the kind of a super-packet (gso_type), in
+ * bytes, and what its bits mean. All zeros where that is not known.
+ */
+struct diolkos_gso {
+	__u32 head_at;        /* from struct sk_buff: the beginning of its buffer */
+	__u32 end_at;         /* from there: where struct skb_shared_info lies, as an offset from that beginning */
+	__u32 kind_at;        /* from struct skb_shared_info */
+	__u32 kind_udp;       /* SKB_GSO_UDP_L4 */
+	__u32 kind_dodgy;     /* SKB_GSO_DODGY, which says nothing about the segments */
+	__u32 udp_under_test; /* 1: BPF_PROG_TEST_RUN sets no kind, so that every UDP super-packet is taken for one */
 };
 
 /* Interfaces out of which a router may send what it translated without asking the kernel to forward it. */
@@ -331,6 +344,7 @@ struct diolkos_next_hop {
 
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_gso) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports) == 200, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");

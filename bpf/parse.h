@@ -34,7 +34,7 @@ struct seen {
 	__be32 src4_be, dst4_be;    /* of an IPv4 packet */
 	__u16 payload_len;          /* bytes behind the network header */
 	__u16 segment_len;          /* bytes behind the network header of one packet on the wire */
-	__u16 segment_data_len;     /* of them, behind the TCP header; 0 if it is no super-packet */
+	__u16 segment_data_len;     /* of them, behind the TCP or UDP header; 0 if it is no super-packet */
 	__u8 l4_proto;              /* IPPROTO_ICMP also for ICMPv6 */
 	__u8 hop_limit;
 	__u8 traffic_class;
@@ -114,11 +114,7 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 	/* A super-packet obeys every rule of size as the packets into which it will be cut. */
 	s->segment_len = s->payload_len;
 	if (p->gso_size) {
-		/*
-		 * A UDP super-packet may be a tunnel's, whose segments are those of a TCP inside: nothing tells a
-		 * program of this kind which.
-		 */
-		if (s->l4_proto != IPPROTO_TCP)
+		if (s->l4_proto != IPPROTO_TCP && (s->l4_proto != IPPROTO_UDP || !p->has_datagrams))
 			return DIOLKOS_DECLINE_OFFLOAD;
 		if (header_len + p->gso_size < s->payload_len) {
 			s->segment_len = header_len + p->gso_size;

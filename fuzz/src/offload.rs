@@ -6,7 +6,7 @@
 use crate::common::Outcome;
 use crate::input::Input;
 use crate::{judge, seeds, setting};
-use diolkos::readers::{offload, offload_header};
+use diolkos::readers::{flow, offload, offload_header, part, Train};
 use diolkos_core::{Checksum, Offload, Translator, Verdict};
 
 /// Bytes of the header (`struct virtio_net_hdr`).
@@ -60,6 +60,35 @@ pub fn run(data: &[u8]) {
             "it reads its own print"
         );
         sensible(&front, after, &packet);
+        joined(&packet, after, received.checked);
+    }
+}
+
+/// A translated packet and the one that would follow it, as one super-packet.
+fn joined(packet: &[u8], offload: Offload, checked: bool) {
+    let (Some(of), Some(first)) = (flow(packet), part(packet, offload, checked)) else {
+        return;
+    };
+    let l4_at = if packet[0] >> 4 == 4 { 20 } else { 40 };
+    let mut next = packet.to_vec();
+    if !first.is_udp() {
+        // By so many bytes the sequence number goes on, and its checksum is left to the device.
+        let at = l4_at + 4;
+        let number = u32::from_be_bytes([next[at], next[at + 1], next[at + 2], next[at + 3]]);
+        let number = number.wrapping_add(first.data().len() as u32);
+        next[at..at + 4].copy_from_slice(&number.to_be_bytes());
+    }
+    let Some(second) = part(&next, offload, true) else {
+        return; // Its own header has a sum that counts.
+    };
+    let mut train = Train::new(of, packet, first);
+    if train.take(&next, &second, packet) {
+        let (header, len, offload) = train.headers();
+        let whole = [&header[..len], &packet[first.data()], &next[second.data()]].concat();
+        let front = offload_header(offload, false, &whole);
+        sensible(&front, offload, &whole);
+        assert_eq!(flow(&whole), Some(of), "the flow of its packets");
+        assert_eq!(part(&whole, offload, true), None, "it is joined once");
     }
 }
 

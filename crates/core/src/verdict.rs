@@ -154,7 +154,7 @@ reasons! {
         DeclineSize "decline_size" "Larger than the next hop's MTU.";
         DeclineAddress "decline_address" "An address that the fast path's maps do not know.";
         DeclineHairpin "decline_hairpin" "Both ends are behind the translator.";
-        DeclineOffload "decline_offload" "A super-packet other than TCP, or a tunnel whose inner checksum is left to the device.";
+        DeclineOffload "decline_offload" "A tunnel's super-packet, or a tunnel whose inner checksum is left to the device.";
         DeclineState "decline_state" "A packet that may begin, change or end a session.";
     }
 }

@@ -62,6 +62,7 @@ pub mod readers {
     pub use crate::nat64::store::Moment;
     pub use crate::offline::link::network_layer;
     pub use crate::offline::pcap::{Precision, ReadError, Reader, Record, Writer};
+    pub use crate::slowpath::join::{flow, part, Train};
     pub use crate::slowpath::offload::{read as offload, write as offload_header, Received};
 }
 

@@ -8,7 +8,7 @@
 //! faster is still visible as a queue: whoever creates a device looks for it, and then calls [`Tun::settle`].
 
 use std::ffi::CString;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::{peer, vnet};
@@ -247,6 +247,25 @@ impl Queue {
         // SAFETY: `buffer` is valid for writing its length.
         let n = unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// The same into several pieces of memory, one behind the other.
+    pub fn read_vectored(&self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = pieces.len() as libc::c_int;
+        // SAFETY: `IoSliceMut` has the layout of an iovec, and each is valid for writing its length.
+        let n = unsafe { libc::readv(self.0.as_raw_fd(), pieces.as_mut_ptr().cast(), count) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes one packet that lies in several pieces of memory, the offload header in front of all.
+    pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        let count = pieces.len() as libc::c_int;
+        // SAFETY: `IoSlice` has the layout of an iovec, and each is valid for reading its length.
+        let n = unsafe { libc::writev(self.0.as_raw_fd(), pieces.as_ptr().cast(), count) };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 
     /// Writes one packet, its offload header in front.

@@ -6,6 +6,7 @@
 pub const LEN: usize = 10;
 
 const F_NEEDS_CSUM: u8 = 1;
+const F_DATA_VALID: u8 = 2;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
@@ -48,6 +49,11 @@ pub fn checksum_place(bytes: &[u8; LEN]) -> Option<ChecksumPlace> {
         start: u16::from_ne_bytes([bytes[6], bytes[7]]),
         offset: u16::from_ne_bytes([bytes[8], bytes[9]]),
     })
+}
+
+/// Whether a device has found that the transport checksum of a packet holds.
+pub fn is_checked(bytes: &[u8; LEN]) -> bool {
+    bytes[0] & F_DATA_VALID != 0
 }
 
 /// The packet's shape, which the header repeats for the kernel.
@@ -160,6 +166,13 @@ mod tests {
         };
         assert_eq!(checksum_place(&header.emit(&TCP4)), Some(place));
         assert_eq!(checksum_place(&Header::default().emit(&TCP4)), None);
+    }
+
+    #[test]
+    fn a_checked_packet_needs_nothing() {
+        let bytes = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(Header::parse(&bytes), Some(Header::default()));
+        assert!(is_checked(&bytes) && !is_checked(&Header::default().emit(&TCP4)));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slow path: read from the TUN device → translate in place → write back.
+//! The slow path: read from the TUN device into a slot → translate in place → depart, joined with others of the flow.
 //!
 //! One thread for each queue. The kernel keeps a flow on one queue and each
 //! thread writes where it reads, so no flow is reordered. A packet is copied
 //! by the kernel on its way in and out, and by nobody else.
 
 mod clock;
+mod departure;
+pub mod join;
 pub mod offload;
+mod slots;
 mod writer;
 
 use std::io;
@@ -25,6 +28,8 @@ use crate::failure::Failure;
 use crate::supervise::Watch;
 
 pub use clock::Clock;
+use departure::{Departures, Yard};
+use slots::{Place, Slots};
 pub use writer::Writer;
 
 /// What the readers obey. All of them use it at once.
@@ -96,6 +101,8 @@ impl SlowPath {
                 tally: tally.clone(),
                 events: Events::default(),
                 env: Clock::new(),
+                slots: Slots::new(),
+                departures: Departures::default(),
             };
             slow.tallies.push(tally);
             let device = device.to_owned();
@@ -139,16 +146,21 @@ struct Reader {
     tally: Arc<Tally>,
     events: Events,
     env: Clock,
+    slots: Slots,
+    departures: Departures,
 }
 
 impl Reader {
     fn run(&mut self) -> io::Result<()> {
-        let mut buffer = vec![0; FRONT + LONGEST + BACK];
         loop {
-            match self.queue.read(&mut buffer[FRONT - VNET..FRONT + LONGEST]) {
-                Ok(len) if len >= VNET => self.packet(&mut buffer, len - VNET),
-                Ok(_) => {}
+            if self.slots.are_full() {
+                self.depart();
+            }
+            match self.slots.read(&self.queue) {
+                Ok((place, len)) if len >= VNET => self.packet(place, len - VNET),
+                Ok((place, _)) => self.slots.free(place),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.depart();
                     if self.bell.wait_readable(self.queue.as_fd())? == Wake::Bell {
                         return Ok(());
                     }
@@ -159,11 +171,22 @@ impl Reader {
         }
     }
 
-    fn packet(&mut self, buffer: &mut [u8], len: usize) {
+    /// Everything that waits leaves.
+    fn depart(&mut self) {
+        self.departures.send_all(&mut Yard {
+            slots: &mut self.slots,
+            queue: &self.queue,
+            tally: &self.tally,
+        });
+    }
+
+    fn packet(&mut self, place: Place, len: usize) {
+        let buffer = self.slots.buffer(place);
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
         let Some(received) = offload::read(&front, &mut buffer[FRONT..FRONT + len]) else {
             self.tally.dropped(Reason::OffloadMismatch);
+            self.slots.free(place);
             return;
         };
         let direction = match buffer[FRONT] >> 4 {
@@ -183,15 +206,23 @@ impl Reader {
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
         }
-        out.send();
-        if let Verdict::Forward = verdict {
-            let range = packet.range();
-            let front = offload::write(packet.offload, received.ecn, packet.bytes());
-            let start = range.start - VNET;
-            buffer[start..range.start].copy_from_slice(&front);
-            if self.queue.write(&buffer[start..range.end]).is_err() {
-                self.tally.unwritten();
+        let (range, offload) = (packet.range(), packet.offload);
+        let mut yard = Yard {
+            slots: &mut self.slots,
+            queue: &self.queue,
+            tally: &self.tally,
+        };
+        if !out.is_empty() {
+            // It may belong to a flow of which packets wait.
+            self.departures.send_all(&mut yard);
+            out.send();
+        }
+        match verdict {
+            Verdict::Forward => {
+                self.departures
+                    .send(&mut yard, place, range, offload, &received);
             }
+            _ => yard.slots.free(place),
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct Received {
     pub offload: Offload,
     /// The super-packet carries CWR in its first segment only (RFC 3168); the next device has to know it too.
     pub ecn: bool,
+    /// A device has found that the transport checksum holds.
+    pub checked: bool,
 }
 
 /// Reads the header in front of `packet`, and finishes in `packet` what the translator would not understand.
@@ -31,6 +33,7 @@ pub fn read(front: &[u8; VNET], packet: &mut [u8]) -> Option<Received> {
     Some(Received {
         offload: offload(&header),
         ecn: matches!(header.segments, Some((Segments::Tcp { ecn: true }, _))),
+        checked: vnet::is_checked(front),
     })
 }
 

@@ -2,6 +2,7 @@
 //! A reader on a pair of sockets in place of a device.
 
 use std::io::ErrorKind;
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
@@ -25,26 +26,34 @@ impl Engine for Echo {
     }
 }
 
-/// What leaves, and in what order, when a packet gets this verdict.
-fn sent(verdict: Verdict, counter: &str) -> Vec<usize> {
+/// A reader with this engine, and the other end of its queue.
+fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, UnixDatagram) {
     let (inside, outside) = UnixDatagram::pair().expect("a pair of sockets");
-    outside.set_nonblocking(true).expect("a socket of our own");
-    let tally = Arc::new(Tally::default());
-    let echo = Echo {
-        outside: outside.try_clone().expect("a descriptor"),
-        verdict,
-    };
-    let mut reader = Reader {
+    for socket in [&inside, &outside] {
+        socket.set_nonblocking(true).expect("a socket of our own");
+    }
+    let reader = Reader {
+        engine: Arc::new(RwLock::new(engine(&outside))),
         queue: Queue::from(OwnedFd::from(inside)),
         bell: Arc::new(Bell::new().expect("a descriptor")),
-        engine: Arc::new(RwLock::new(Arc::new(echo))),
-        tally: tally.clone(),
+        tally: Arc::new(Tally::default()),
         events: Events::default(),
         env: Clock::new(),
+        slots: Slots::new(),
+        departures: Departures::default(),
     };
-    let mut buffer = vec![0; FRONT + LONGEST + BACK];
-    buffer[FRONT] = 0x60;
-    reader.packet(&mut buffer, 40);
+    (reader, outside)
+}
+
+/// What leaves, and in what order, when a packet gets this verdict.
+fn sent(verdict: Verdict, counter: &str) -> Vec<usize> {
+    let (mut reader, outside) = reader(|outside| {
+        let outside = outside.try_clone().expect("a descriptor");
+        Arc::new(Echo { outside, verdict })
+    });
+    let tally = reader.tally.clone();
+    reader.slots.buffer(Place::Large)[FRONT] = 0x60;
+    reader.packet(Place::Large, 40);
     let counters = counters::read(None, &[tally]).expect("no kernel is asked");
     let counted = |name| counters.iter().any(|c| c.name == name && c.packets == 1);
     assert!(counted(counter) && counted("slow.originated"));
@@ -71,4 +80,129 @@ fn what_is_originated_leaves_once_its_cause_is_counted() {
 fn what_is_originated_leaves_before_the_packet() {
     let lens = sent(Verdict::Forward, "slow.translated_6to4");
     assert_eq!(lens, [b"an ICMP error".len(), 40]);
+}
+
+/// Has every packet leave as it came.
+struct Passes;
+
+impl Engine for Passes {
+    fn translate(&self, _: &mut Packet<'_>, _: &mut Clock, _: &mut Writer<'_>) -> Verdict {
+        Verdict::Forward
+    }
+}
+
+/// A datagram between two ports, whose checksum is left to the device.
+fn datagram(port: u8, data: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; VNET + 40 + 8];
+    packet[0] = 1; // VIRTIO_NET_HDR_F_NEEDS_CSUM
+    packet[6..8].copy_from_slice(&40u16.to_ne_bytes());
+    packet[8..10].copy_from_slice(&6u16.to_ne_bytes());
+    (packet[VNET], packet[VNET + 6], packet[VNET + 7]) = (0x60, 17, 64);
+    let len = (8 + data.len() as u16).to_be_bytes();
+    packet[VNET + 4..VNET + 6].copy_from_slice(&len);
+    packet[VNET + 41] = port;
+    packet[VNET + 44..VNET + 46].copy_from_slice(&len);
+    packet.extend(data);
+    packet
+}
+
+/// A fragment of whatever flow.
+fn fragment() -> Vec<u8> {
+    let mut packet = datagram(0, b"a part");
+    packet[..VNET].fill(0);
+    packet[VNET + 6] = 44;
+    packet
+}
+
+/// What leaves of these packets: the port (255: a fragment), and the data of all datagrams in it.
+fn departed(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> Vec<(u8, String)> {
+    for packet in packets {
+        outside.send(packet).expect("a queue with room");
+    }
+    while let Ok((place, len)) = reader.slots.read(&reader.queue) {
+        reader.packet(place, len - VNET);
+    }
+    reader.depart();
+    let mut left = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(len) = outside.recv(&mut buffer) {
+        let packet = &buffer[VNET..len];
+        let port = if packet[6] == 44 { 255 } else { packet[41] };
+        left.push((port, String::from_utf8_lossy(&packet[48..]).into_owned()));
+    }
+    left
+}
+
+fn left(all: &[(u8, &str)]) -> Vec<(u8, String)> {
+    all.iter()
+        .map(|(port, data)| (*port, (*data).to_owned()))
+        .collect()
+}
+
+/// Flows do not wait for each other, and no packet passes another one of its flow.
+#[test]
+fn datagrams_of_a_flow_leave_together_and_in_order() {
+    let (mut reader, outside) = reader(|_| Arc::new(Passes));
+    let packets = [
+        datagram(1, b"aa"),
+        datagram(2, b"xxx"),
+        datagram(1, b"bb"),
+        datagram(2, b"yyy"),
+        datagram(1, b"c"),
+        datagram(1, b"dd"),
+        fragment(),
+        datagram(1, b"ee"),
+    ];
+    let expected = [
+        (1, "aabbc"),
+        (2, "xxxyyy"),
+        (1, "dd"),
+        (255, "a part"),
+        (1, "ee"),
+    ];
+    assert_eq!(departed(&mut reader, &outside, &packets), left(&expected));
+}
+
+/// A long one goes behind what waits of its flow, and slots are enough for any number of packets.
+#[test]
+fn slots_come_back() {
+    let (mut reader, outside) = reader(|_| Arc::new(Passes));
+    let long = "l".repeat(3000);
+    for _ in 0..100 {
+        let packets = [
+            datagram(1, b"aa"),
+            datagram(1, long.as_bytes()),
+            datagram(1, b"bb"),
+        ];
+        let expected = [(1, "aa"), (1, &long), (1, "bb")];
+        assert_eq!(departed(&mut reader, &outside, &packets), left(&expected));
+        assert!(!reader.slots.are_full());
+    }
+}
+
+/// A kernel that takes no super-packets of datagrams gets the datagrams.
+#[test]
+fn what_is_not_taken_joined_leaves_one_by_one() {
+    let (mut reader, _) = reader(|_| Arc::new(Passes));
+    // UDP refuses more than 65507 bytes, as an old kernel refuses what it does not know.
+    let [inside, outside] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    for (socket, peer) in [(&inside, &outside), (&outside, &inside)] {
+        let peer = peer.local_addr().expect("it is bound");
+        socket.connect(peer).expect("it is there");
+        socket.set_nonblocking(true).expect("a socket of our own");
+    }
+    reader.queue = Queue::from(OwnedFd::from(inside));
+    let outside = UnixDatagram::from(OwnedFd::from(outside));
+    let data: Vec<String> = ('A'..)
+        .map(|c| c.to_string().repeat(1423))
+        .take(46)
+        .collect();
+    let packets: Vec<_> = data
+        .iter()
+        .map(|data| datagram(1, data.as_bytes()))
+        .collect();
+    let expected: Vec<_> = data.into_iter().map(|data| (1, data)).collect();
+    for _ in 0..2 {
+        assert_eq!(departed(&mut reader, &outside, &packets), expected);
+    }
 }

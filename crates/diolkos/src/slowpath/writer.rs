@@ -32,6 +32,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Sends what waits. All of it counts as originated, and what the kernel does not take as not written, too.
     pub fn send(&mut self) {
         for packet in self.waiting.drain(..) {

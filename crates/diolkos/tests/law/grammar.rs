@@ -255,10 +255,7 @@ impl Recipe {
         };
         // RFC 1624 section 3: by difference, the sum of nothing but zeros cannot be told from 0xffff.
         let zeros = self.transport == Transport::EchoReply && self.head == [0, 0];
-        // The segments of a UDP super-packet may be those of a tunnel.
-        let opaque = self.gso_size.is_some() && self.transport != Transport::Tcp;
         fits && !zeros
-            && !opaque
             && self.hops > 1
             && !matches!(self.checksum, Checksum::Is(_))
             && self.odd.is_empty()

@@ -108,7 +108,7 @@ pub(super) fn seed(ipv4_ids: &impl MapCore, seed: u64) -> Result<(), FastPathErr
         .map_err(|e| failed("seed", &e))
 }
 
-/// Writes the rules that all modes share; the types of each object are its own, and this names their fields once.
+/// Writes the rules that all modes share, and what is known of the kernel; the types of each object are its own, and this names their fields once.
 macro_rules! fill_rules {
     ($data:expr, $rules:expr) => {{
         $data.rules.tun_ifindex = $rules.tun_ifindex;
@@ -116,6 +116,12 @@ macro_rules! fill_rules {
         $data.rules.mtu6 = $rules.mtu6;
         $data.rules.lowest_ipv6_mtu = $rules.lowest_ipv6_mtu;
         $data.rules.traffic_class_zero = $rules.traffic_class_zero.into();
+        let layout = $crate::fastpath::gso::layout();
+        $data.gso.head_at = layout.head_at;
+        $data.gso.end_at = layout.end_at;
+        $data.gso.kind_at = layout.kind_at;
+        $data.gso.kind_udp = layout.kind_udp;
+        $data.gso.kind_dodgy = layout.kind_dodgy;
     }};
 }
 

@@ -7,6 +7,7 @@
 //! one left. What has stayed can be taken over, program by program, while packets pass ([`Nat64Path::inherit`]).
 
 mod clat;
+pub(crate) mod gso;
 mod heritage;
 mod hook;
 pub(crate) mod isthmus;

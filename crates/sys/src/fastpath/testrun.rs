@@ -18,7 +18,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
 use super::isthmus::AsMap;
-use super::load::{failed, keep};
+use super::load::{failed, keep, no_data};
 use super::{
     clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port, Sends,
     Sessions, SiitRules, FATE_NAMES,
@@ -49,6 +49,14 @@ const LOOPBACK: Port = Port {
     takes: true,
     sends: Sends::Buffers,
 };
+
+/// The kernel takes no kind of super-packet from the context.
+macro_rules! segments_are_datagrams {
+    ($open:expr) => {{
+        let data = $open.maps.rodata_data.as_deref_mut();
+        data.ok_or_else(no_data)?.gso.udp_under_test = 1;
+    }};
+}
 
 /// What a program can return (`linux/pkt_cls.h`, `enum xdp_action`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +115,7 @@ impl TestRun {
         let mut storage = MaybeUninit::uninit();
         let mut open = clat::open(&mut storage, &rules)?;
         open.progs.tun_egress_l2.set_autoload(true);
+        segments_are_datagrams!(open);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (programs, maps) = (&loaded.progs, &loaded.maps);
         TestRun::new(
@@ -132,6 +141,7 @@ impl TestRun {
         let mut open = siit::open(&mut storage, rules)?;
         open.progs.siit_egress_l2.set_autoload(true);
         load::load_driver(&mut open.progs.siit_xdp_alone);
+        segments_are_datagrams!(open);
         let loaded = siit::load(open, rules)?;
         let (program, maps) = (loaded.progs.siit_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.siit_ingress.as_fd();
@@ -155,6 +165,7 @@ impl TestRun {
         let mut open = nat64::open(&mut storage, rules, LEASE_KEY)?;
         open.progs.nat64_egress_l2.set_autoload(true);
         load::load_driver(&mut open.progs.nat64_xdp_alone);
+        segments_are_datagrams!(open);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (program, maps) = (loaded.progs.nat64_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.nat64_ingress.as_fd();

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Translated packets on their way back to the device: those of a flow that are there at the same time leave as one
+//! super-packet.
+//!
+//! The kernel's forwarding is most of what a packet costs. Nothing waits for packets that are still to come: when there is
+//! nothing to read, all leave. In a flow, packets keep their order.
+
+use std::io::IoSlice;
+use std::ops::Range;
+
+use diolkos_core::Offload;
+use diolkos_sys::tun::Queue;
+use diolkos_sys::vnet::LEN as VNET;
+
+use super::join::{self, Train, HEADERS};
+use super::offload::{self, Received};
+use super::slots::{Place, Slots, SLOTS};
+use crate::counters::Tally;
+
+/// Flows with packets that wait.
+const TRAINS: usize = 8;
+
+/// Of one queue.
+#[derive(Debug, Default)]
+pub struct Departures {
+    /// The one that waits longest is the first.
+    trains: Vec<(Train, Vec<Waiting>)>,
+    /// This kernel (before 6.2) does not take super-packets of datagrams.
+    no_datagrams: bool,
+}
+
+/// A packet in its slot.
+#[derive(Debug)]
+struct Waiting {
+    place: Place,
+    range: Range<usize>,
+    /// From its first byte on.
+    data: Range<usize>,
+}
+
+/// Where packets come from and go to.
+pub struct Yard<'a> {
+    /// What holds them.
+    pub slots: &'a mut Slots,
+    /// What takes them.
+    pub queue: &'a Queue,
+    /// What counts those that the kernel does not take.
+    pub tally: &'a Tally,
+}
+
+impl Departures {
+    /// Sends a translated packet, or keeps it in its slot for those behind it.
+    pub fn send(
+        &mut self,
+        yard: &mut Yard<'_>,
+        place: Place,
+        range: Range<usize>,
+        offload: Offload,
+        received: &Received,
+    ) {
+        let packet = yard.slots.bytes(place, &range);
+        let front = offload::write(offload, received.ecn, packet);
+        let flow = join::flow(packet);
+        let part = match place {
+            Place::Slot(_) => join::part(packet, offload, received.checked),
+            Place::Large => None,
+        };
+        yard.slots.buffer(place)[range.start - VNET..range.start].copy_from_slice(&front);
+
+        let Some(flow) = flow else {
+            // A fragment, say, of any of the flows.
+            self.send_all(yard);
+            yard.write(place, &range);
+            return;
+        };
+        let part = part.filter(|part| !(self.no_datagrams && part.is_udp()));
+        if let Some(at) = self.trains.iter().position(|(train, _)| train.flow == flow) {
+            let (train, waiting) = &mut self.trains[at];
+            let first = yard.slots.bytes(waiting[0].place, &waiting[0].range);
+            let packet = yard.slots.bytes(place, &range);
+            if let Some(part) = part.filter(|part| train.take(packet, part, first)) {
+                let data = part.data();
+                waiting.push(Waiting { place, range, data });
+                if train.is_closed {
+                    self.send_train(yard, at);
+                }
+                return;
+            }
+            self.send_train(yard, at);
+        }
+        let train = part.map(|part| {
+            let packet = yard.slots.bytes(place, &range);
+            (Train::new(flow, packet, part), part.data())
+        });
+        let Some((train, data)) = train.filter(|(train, _)| !train.is_closed) else {
+            yard.write(place, &range);
+            return;
+        };
+        if self.trains.len() == TRAINS {
+            self.send_train(yard, 0);
+        }
+        let waiting = Waiting { place, range, data };
+        self.trains.push((train, vec![waiting]));
+    }
+
+    /// Sends what waits.
+    pub fn send_all(&mut self, yard: &mut Yard<'_>) {
+        while !self.trains.is_empty() {
+            self.send_train(yard, 0);
+        }
+    }
+
+    fn send_train(&mut self, yard: &mut Yard<'_>, at: usize) {
+        let (train, waiting) = self.trains.remove(at);
+        if train.is_joined() && yard.write_joined(&train, &waiting) {
+            return;
+        }
+        // Written one by one, too, where the kernel does not know this kind.
+        self.no_datagrams |= train.is_joined() && train.is_udp();
+        for Waiting { place, range, .. } in waiting {
+            yard.write(place, &range);
+        }
+    }
+}
+
+impl Yard<'_> {
+    /// One packet, with the offload header that stands in front of it.
+    fn write(&mut self, place: Place, range: &Range<usize>) {
+        let bytes = self.slots.bytes(place, &(range.start - VNET..range.end));
+        if self.queue.write(bytes).is_err() {
+            self.tally.unwritten();
+        }
+        self.slots.free(place);
+    }
+
+    /// False, and nothing done, if the kernel does not take it.
+    fn write_joined(&mut self, train: &Train, waiting: &[Waiting]) -> bool {
+        let (header, len, offload) = train.headers();
+        let mut front = [0; VNET + HEADERS];
+        front[VNET..].copy_from_slice(&header);
+        front[..VNET].copy_from_slice(&offload::write(offload, false, &header[..len]));
+
+        let mut pieces: [IoSlice<'_>; 1 + SLOTS] = std::array::from_fn(|_| IoSlice::new(&[]));
+        pieces[0] = IoSlice::new(&front[..VNET + len]);
+        for (piece, packet) in pieces[1..].iter_mut().zip(waiting) {
+            let (start, data) = (packet.range.start, &packet.data);
+            let bytes = start + data.start..start + data.end;
+            *piece = IoSlice::new(self.slots.bytes(packet.place, &bytes));
+        }
+        let taken = self.queue.write_vectored(&pieces[..1 + waiting.len()]);
+        if taken.is_err() {
+            return false;
+        }
+        for packet in waiting {
+            self.slots.free(packet.place);
+        }
+        true
+    }
+}

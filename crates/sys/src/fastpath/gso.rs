@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the running kernel keeps the kind of a super-packet, for programs that have to know it (`bpf/gso.h`).
+
+use std::sync::OnceLock;
+
+use libbpf_rs::btf::types::{Enum, MemberAttr, Struct};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::ProgramType;
+use libbpf_sys::BPF_FUNC_probe_read_kernel;
+
+/// See `struct diolkos_gso` in `bpf/abi.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) head_at: u32,
+    pub(crate) end_at: u32,
+    pub(crate) kind_at: u32,
+    pub(crate) kind_udp: u32,
+    pub(crate) kind_dodgy: u32,
+}
+
+/// Of this kernel. All zeros if it has no BTF, does not let programs read its memory (lockdown, no CAP_PERFMON), or does
+/// not keep packets as expected: the programs then leave UDP super-packets to the slow path.
+pub(crate) fn layout() -> Layout {
+    static LAYOUT: OnceLock<Layout> = OnceLock::new();
+    *LAYOUT.get_or_init(|| {
+        let may_read = ProgramType::SchedCls.is_helper_supported(BPF_FUNC_probe_read_kernel);
+        let layout = may_read
+            .unwrap_or(false)
+            .then(|| Btf::from_vmlinux().ok())
+            .flatten()
+            .and_then(|kernel| find(&kernel));
+        layout.unwrap_or_default()
+    })
+}
+
+fn find(kernel: &Btf<'_>) -> Option<Layout> {
+    let packet: Struct<'_> = kernel.type_by_name("sk_buff")?;
+    let shared: Struct<'_> = kernel.type_by_name("skb_shared_info")?;
+    let kinds = kernel.type_by_kind::<Enum<'_>>();
+    let [kind_udp, kind_dodgy] = kinds.into_iter().find_map(|kinds| {
+        let value = |name| {
+            let mut members = kinds.iter();
+            let member = members.find(|member| member.name.is_some_and(|n| n == name))?;
+            u32::try_from(member.value).ok()
+        };
+        Some([value("SKB_GSO_UDP_L4")?, value("SKB_GSO_DODGY")?])
+    })?;
+    let head_at = place(&packet, "head")?;
+    let end_at = place(&packet, "end")?;
+    // Where pointers have 32 bits, the end of the buffer is a pointer, too; the programs take it for an offset.
+    let is_offset = kernel.ptr_size().is_ok_and(|size| size.get() == 8);
+    is_offset.then_some(Layout {
+        head_at,
+        end_at,
+        kind_at: place(&shared, "gso_type")?,
+        kind_udp,
+        kind_dodgy,
+    })
+}
+
+/// Bytes before a member that is no bit field.
+fn place(of: &Struct<'_>, member: &str) -> Option<u32> {
+    let found = of.iter().find(|m| m.name.is_some_and(|n| n == member))?;
+    match found.attr {
+        MemberAttr::Normal { offset } => Some(offset / 8),
+        MemberAttr::BitField { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `include/linux/skbuff.h`: the bits have been the same since UDP_L4 is there (4.18).
+    #[test]
+    fn this_kernel_says_where() {
+        let Ok(kernel) = Btf::from_vmlinux() else {
+            return;
+        };
+        let layout = find(&kernel).expect("a 64-bit kernel");
+        assert_eq!((layout.kind_udp, layout.kind_dodgy), (1 << 17, 1 << 1));
+        assert!(layout.end_at < layout.head_at && layout.kind_at > 0);
+    }
+}
