@@ -7,9 +7,10 @@
  *   nat64_ingress       at an Ethernet interface, `inline` and `direct` placement
  *   nat64_ingress_raw   at an interface of bare IP
  *
- * What begins, changes or ends a session goes to the controller behind the
- * TUN device, and so does everything that is not plain. Only UDP sessions of
- * a node that has a lease are opened here (open.h).
+ * What begins a session goes to the controller behind the TUN device, and so
+ * does everything that is not plain. Only UDP sessions of a node that has a
+ * lease are opened here. Of segments that may move a session of TCP, the
+ * controller is told (open.h).
  */
 #include "abi.h"
 #include "addr.h"
@@ -44,7 +45,9 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
 	if (s->l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s->icmp_seq_be))
 		return DIOLKOS_DECLINE_CHECKSUM;
-	session_stamp(&to->last_seen);
+	/* What may move the session refreshes it or not: the controller decides. */
+	if (!session_is_moved_by(s))
+		session_stamp(&to->last_seen);
 	seen_as->v4_be = to->v4_be;
 	seen_as->v4_port_be = to->v4_port_be;
 	return 0;
@@ -83,12 +86,12 @@ static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 	prefix = find_pref64(&s.dst6, &peer_be);
 	if (prefix < 0)
 		return DIOLKOS_DECLINE_ADDRESS;
-	if (session_is_moved_by(&s))
-		return DIOLKOS_DECLINE_STATE;
 	fate = s.l4_proto == IPPROTO_UDP ? udp_seen_as(&s, peer_be, prefix, &seen_as)
 					 : seen_as_known(&s, peer_be, prefix, &seen_as);
 	if (fate)
 		return fate;
+	if (session_is_moved_by(&s) && tell_moved_by_node(&s, peer_be, prefix, &seen_as))
+		return DIOLKOS_DECLINE_STATE;
 	port.from_be = s.src_port_be;
 	port.to_be = seen_as.v4_port_be;
 	return xlat_6to4(skb, l2, &s, seen_as.v4_be, peer_be, &port);
@@ -98,10 +101,10 @@ static __always_inline int to_peer(struct __sk_buff *skb, __u32 l2)
 static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 {
 	struct renumbering port = { .at = __builtin_offsetof(struct udphdr, dest) };
-	struct diolkos_inward_to to = {};
+	struct diolkos_inward_to to = {}, *session;
+	struct diolkos_inward key;
 	struct in6_addr src6;
 	struct seen s = {};
-	__u64 *last_seen;
 	int fate = parse_v4(skb, l2, &s);
 
 	if (!fate)
@@ -110,10 +113,8 @@ static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 		return fate;
 	if (addr_v4_is_special(s.src4_be, 0) || addr_v4_is_special(s.dst4_be, 0))
 		return DIOLKOS_DECLINE_ADDRESS;
-	if (session_is_moved_by(&s))
-		return DIOLKOS_DECLINE_STATE;
-	last_seen = session_inward(&s, &to);
-	if (!last_seen)
+	session = session_inward(&s, &key, &to);
+	if (!session)
 		return DIOLKOS_DECLINE_STATE;
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
 		__u32 number = i;
@@ -129,7 +130,10 @@ static __always_inline int to_node(struct __sk_buff *skb, __u32 l2)
 	}
 	return DIOLKOS_DECLINE_ADDRESS;
 embedded:
-	session_stamp(last_seen);
+	if (!session_is_moved_by(&s))
+		session_stamp(&session->last_seen);
+	else if (tell_moved(&s, &key, session, &to, 1))
+		return DIOLKOS_DECLINE_STATE;
 	port.from_be = s.dst_port_be;
 	port.to_be = to.node_port_be;
 	return xlat_4to6(skb, l2, &s, &src6, &to.node, &port);

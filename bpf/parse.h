@@ -28,6 +28,8 @@
 #define L4_LINEAR 8 /* all that is read of UDP and ICMP */
 #define TCP_FLAGS_AT 13
 #define TCP_FIN_SYN_RST 0x07
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
 
 /* What the translation needs of a packet, copied out before anything moves. */
 struct seen {
