@@ -210,9 +210,9 @@ struct diolkos_eam4 {
 /*
  * A NAT64 (RFC 6146): translation prefixes, and the sessions that the
  * controller has put into two hash maps, one for each direction; those of UDP
- * into that of the inward direction only. The programs look up and stamp; they
- * never change a session, and open only what a lease of the controller allows
- * them to.
+ * into that of the inward direction only. The programs look up and stamp, and
+ * tell what may move a session of TCP; they never change one, and open only
+ * what a lease of the controller allows them to.
  *
  * With ICMP, ports are query identifiers, and the peer's is 0.
  */
@@ -245,6 +245,14 @@ struct diolkos_outward_to {
 	__u8 pad;
 };
 
+/* What each side of a session of TCP has sent; FINs count once both SYNs are there. */
+#define DIOLKOS_SENT_SYNS 3
+#define DIOLKOS_SENT_FINS 12
+#define DIOLKOS_SENT_SYN6 1
+#define DIOLKOS_SENT_SYN4 2
+#define DIOLKOS_SENT_FIN6 4
+#define DIOLKOS_SENT_FIN4 8
+
 /* The same session as the packets of the peer show it. */
 struct diolkos_inward {
 	__be32 v4_be;
@@ -260,7 +268,7 @@ struct diolkos_inward_to {
 	struct in6_addr node;
 	__be16 node_port_be;
 	__u8 prefix;
-	__u8 pad;
+	__u8 sent;   /* DIOLKOS_SENT_*: what a controller after a kill knows the state by */
 	__u32 check; /* of the key and of node, port and prefix; see session.h */
 };
 
@@ -316,6 +324,7 @@ enum diolkos_told {
 	DIOLKOS_BOUND,    /* the same, and the binding */
 	DIOLKOS_UNWANTED, /* a leased port that was taken and is not needed */
 	DIOLKOS_ALONE,    /* a binding whose session could not be put into the map */
+	DIOLKOS_MOVED,    /* a segment of a known session of TCP was translated that may move its state */
 };
 
 struct diolkos_opening {
@@ -327,8 +336,10 @@ struct diolkos_opening {
 	__be16 v4_port_be;
 	__u8 prefix; /* by which of the prefixes the node knows the peer */
 	__u8 told;   /* enum diolkos_told */
-	__u32 term;  /* of the lease */
+	__u32 term;  /* of the lease; DIOLKOS_MOVED: the flags of the segment, and DIOLKOS_FROM_PEER */
 };
+
+#define DIOLKOS_FROM_PEER 0x100
 
 /*
  * The router behind which the whole translation prefix lies, while the

@@ -2,9 +2,9 @@
 /*
  * nat64.h - what a NAT64 decides: seen → change, by its sessions.
  *
- * What begins, changes or ends a session goes to the controller behind the
- * TUN device. Only UDP sessions of a node that has a lease are opened here
- * (open.h). Without routes, the sessions say what is to be translated: a NAT64
+ * What begins a session goes to the controller behind the TUN device. Only UDP
+ * sessions of a node that has a lease are opened here. Of segments that may
+ * move a session of TCP, the controller is told (open.h). Without routes, the sessions say what is to be translated: a NAT64
  * decides the same at every place.
  */
 #ifndef DIOLKOS_NAT64_H
@@ -43,7 +43,9 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
 	if (s->l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s->icmp_seq_be))
 		return DIOLKOS_DECLINE_CHECKSUM;
-	session_stamp(&to->last_seen);
+	/* What may move the session refreshes it or not: the controller decides. */
+	if (!session_is_moved_by(s))
+		session_stamp(&to->last_seen);
 	seen_as->v4_be = to->v4_be;
 	seen_as->v4_port_be = to->v4_port_be;
 	return 0;
@@ -75,12 +77,12 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 	prefix = find_pref64(&s->dst6, &c->dst4_be);
 	if (prefix < 0)
 		return DIOLKOS_DECLINE_ADDRESS;
-	if (session_is_moved_by(s))
-		return DIOLKOS_DECLINE_STATE;
 	fate = s->l4_proto == IPPROTO_UDP ? udp_seen_as(s, c->dst4_be, prefix, &seen_as)
 					  : seen_as_known(s, c->dst4_be, prefix, &seen_as);
 	if (fate)
 		return fate;
+	if (session_is_moved_by(s) && tell_moved_by_node(s, c->dst4_be, prefix, &seen_as))
+		return DIOLKOS_DECLINE_STATE;
 	c->src4_be = seen_as.v4_be;
 	c->port = (struct renumbering){
 		.at = __builtin_offsetof(struct udphdr, source),
@@ -93,15 +95,13 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 /* From the peer to the node. */
 static __always_inline int to_node(const struct seen *s, struct change *c)
 {
-	struct diolkos_inward_to to = {};
-	__u64 *last_seen;
+	struct diolkos_inward_to to = {}, *session;
+	struct diolkos_inward key;
 
 	if (addr_v4_is_special(s->src4_be, 0) || addr_v4_is_special(s->dst4_be, 0))
 		return DIOLKOS_DECLINE_ADDRESS;
-	if (session_is_moved_by(s))
-		return DIOLKOS_DECLINE_STATE;
-	last_seen = session_inward(s, &to);
-	if (!last_seen)
+	session = session_inward(s, &key, &to);
+	if (!session)
 		return DIOLKOS_DECLINE_STATE;
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
 		__u32 number = i;
@@ -117,7 +117,10 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 	}
 	return DIOLKOS_DECLINE_ADDRESS;
 embedded:
-	session_stamp(last_seen);
+	if (!session_is_moved_by(s))
+		session_stamp(&session->last_seen);
+	else if (tell_moved(s, &key, session, &to, 1))
+		return DIOLKOS_DECLINE_STATE;
 	c->dst6 = to.node;
 	c->port = (struct renumbering){
 		.at = __builtin_offsetof(struct udphdr, dest),

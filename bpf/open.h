@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * open.h - UDP sessions that a NAT64's program opens by itself, by a lease of the controller, who owns all state.
+ * open.h - what a NAT64's program tells the controller, who owns all state: UDP sessions that it opens by itself, by a
+ * lease, and segments that may move a session of TCP.
  *
  *   open_session   the lease, the binding, the session; and the controller is told
+ *   tell_moved     what a segment is, and of which session
  *
  * Whatever the tables would look at more closely is left to them: a port below 1024, one that wants to stand beside
  * another's, a peer that is a node of ours. What has been taken from a lease is always told, so that nothing is lost
@@ -25,7 +27,7 @@ struct {
 	__type(value, struct diolkos_lease);
 } leases SEC(".maps");
 
-/* 10 900 openings: more than come while the controller waits for a CPU. */
+/* 10 900 records: more than come while the controller waits for a CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 512 * 1024);
@@ -139,7 +141,7 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
 				       const struct diolkos_bound_to *bound_to)
 {
-	struct diolkos_inward key = key_of_udp(s, peer_be, bound_to);
+	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
 	struct diolkos_inward_to to_node = {
 		.last_seen = bpf_ktime_get_coarse_ns(),
 		.node = s->src6,
@@ -220,6 +222,58 @@ static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 pr
 	opening->term = term;
 	bpf_ringbuf_submit(opening, 0);
 	return put ? -1 : 0;
+}
+
+/*
+ * A segment with SYN, FIN or RST of a known session. The controller will know the session by its node, so that nobody's
+ * else is moved if that one has ended meanwhile. -1: the packet is the controller's; there may be no room to tell it.
+ */
+static __always_inline int tell_moved(const struct seen *s, const struct diolkos_inward *key,
+				      struct diolkos_inward_to *session, const struct diolkos_inward_to *copy,
+				      int is_from_peer)
+{
+	__u8 sent = 0, before = *(volatile __u8 *)&session->sent;
+	struct diolkos_opening *moved;
+
+	/* After an RST, what follows tells whether it was believed. */
+	if (!(s->tcp_flags & TCP_RST)) {
+		if (s->tcp_flags & TCP_SYN)
+			sent = is_from_peer ? DIOLKOS_SENT_SYN4 : DIOLKOS_SENT_SYN6;
+		else if ((before & DIOLKOS_SENT_SYNS) == DIOLKOS_SENT_SYNS)
+			sent = is_from_peer ? DIOLKOS_SENT_FIN4 : DIOLKOS_SENT_FIN6;
+	}
+	/* The port is used again: what was sent before must be forgotten. */
+	if (sent & DIOLKOS_SENT_SYNS && (before & DIOLKOS_SENT_FINS) == DIOLKOS_SENT_FINS)
+		return -1;
+	moved = bpf_ringbuf_reserve(&openings, sizeof(*moved), 0);
+	if (!moved)
+		return -1;
+	/* The word of port, prefix and `sent`: no atomic operation is shorter. */
+	__sync_fetch_and_or((__u32 *)&session->node_port_be, bpf_htonl(sent));
+	moved->node = copy->node;
+	moved->peer_be = key->peer_be;
+	moved->v4_be = key->v4_be;
+	moved->node_port_be = copy->node_port_be;
+	moved->peer_port_be = key->peer_port_be;
+	moved->v4_port_be = key->v4_port_be;
+	moved->prefix = copy->prefix;
+	moved->told = DIOLKOS_MOVED;
+	moved->term = s->tcp_flags | (is_from_peer ? DIOLKOS_FROM_PEER : 0);
+	bpf_ringbuf_submit(moved, 0);
+	return 0;
+}
+
+/* The same of a packet of a node. -1 also: the session is not this node's any more. */
+static __always_inline int tell_moved_by_node(const struct seen *s, __be32 peer_be, __u8 prefix,
+					      const struct diolkos_bound_to *seen_as)
+{
+	struct diolkos_inward key = inward_key_of(s, peer_be, seen_as);
+	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
+	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
+
+	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+		return -1;
+	return tell_moved(s, &key, session, &own, 0);
 }
 
 #endif

@@ -27,6 +27,8 @@
 #define IPV4_MF_OR_OFFSET 0x3fff
 #define TCP_FLAGS_AT 13
 #define TCP_FIN_SYN_RST 0x07
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
 
 /* What the translation needs of a packet, copied out before anything is touched. */
 struct seen {

@@ -75,7 +75,7 @@ static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, con
 	return (__u32)mix(mix(mix(1, ours), high), low);
 }
 
-/* The controller runs the state machine of TCP: whatever may move it is declined. */
+/* The controller runs the state machine of TCP: it is told of whatever may move it. */
 static __always_inline int session_is_moved_by(const struct seen *s)
 {
 	return s->l4_proto == IPPROTO_TCP && s->tcp_flags & TCP_FIN_SYN_RST;
@@ -129,16 +129,16 @@ static __always_inline int copy_binding(const struct seen *s, struct diolkos_bou
 	return *(volatile __u32 *)&to->check == check_of_bound(&key, copy) ? 1 : -1;
 }
 
-/* Of an outward UDP packet, the key of its session: that of the packets of the peer. */
-static __always_inline struct diolkos_inward key_of_udp(const struct seen *s, __be32 peer_be,
-							const struct diolkos_bound_to *bound_to)
+/* Of an outward packet, the key of its session: that of the packets of the peer. */
+static __always_inline struct diolkos_inward inward_key_of(const struct seen *s, __be32 peer_be,
+							   const struct diolkos_bound_to *bound_to)
 {
 	return (struct diolkos_inward){
 		.v4_be = bound_to->v4_be,
 		.peer_be = peer_be,
 		.v4_port_be = bound_to->v4_port_be,
 		.peer_port_be = s->dst_port_be,
-		.protocol = IPPROTO_UDP,
+		.protocol = s->l4_proto,
 	};
 }
 
@@ -149,7 +149,7 @@ static __always_inline struct diolkos_inward key_of_udp(const struct seen *s, __
 static __always_inline int use_session_of_udp(const struct seen *s, __be32 peer_be, __u8 prefix,
 					      const struct diolkos_bound_to *bound_to)
 {
-	struct diolkos_inward key = key_of_udp(s, peer_be, bound_to);
+	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
 	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
 	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
@@ -172,19 +172,21 @@ static __always_inline int copy_inward(const struct diolkos_inward *key, const s
 	return *(volatile __u32 *)&to->check == check_of_inward(key, copy) ? 0 : -1;
 }
 
-/* The session of a packet of the peer: a copy, and the stamp to write; or 0. */
-static __always_inline __u64 *session_inward(const struct seen *s, struct diolkos_inward_to *copy)
+/* The session of a packet of the peer, its key, and a copy; or 0. */
+static __always_inline struct diolkos_inward_to *session_inward(const struct seen *s, struct diolkos_inward *key,
+								struct diolkos_inward_to *copy)
 {
-	struct diolkos_inward key = {
+	struct diolkos_inward_to *to;
+
+	*key = (struct diolkos_inward){
 		.v4_be = s->dst4_be,
 		.peer_be = s->src4_be,
 		.v4_port_be = s->dst_port_be,
 		.peer_port_be = peer_port(s, s->src_port_be),
 		.protocol = s->l4_proto,
 	};
-	struct diolkos_inward_to *to = bpf_map_lookup_elem(&inward, &key);
-
-	return to && !copy_inward(&key, to, copy) ? &to->last_seen : 0;
+	to = bpf_map_lookup_elem(&inward, key);
+	return to && !copy_inward(key, to, copy) ? to : 0;
 }
 
 #endif

@@ -182,7 +182,7 @@ impl State {
         let changed = before != (session.state, session.prefix);
         if renewed {
             session.last = now;
-        } else if changed {
+        } else if before.1 != session.prefix {
             // The copy of the fast path, and what it has seen, is about to be replaced.
             self.catch_up_with(at, before.0, watcher);
         }
@@ -190,7 +190,7 @@ impl State {
             self.hasten(at);
         }
         if changed {
-            watcher.event(Event::SessionChanged(self.session_view(at)));
+            watcher.event(Event::SessionChanged(self.session_view(at), before));
         }
     }
 

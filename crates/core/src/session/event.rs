@@ -34,9 +34,9 @@ pub struct SessionView {
 }
 
 impl SessionView {
-    /// May the fast path translate it, except for packets with SYN, FIN or RST?
+    /// May the fast path translate it, if it tells of packets with SYN, FIN or RST?
     pub fn is_for_fast_path(&self) -> bool {
-        self.state.is_steady()
+        self.state.is_moved_by_flags_alone()
     }
 }
 
@@ -49,8 +49,8 @@ pub enum Event {
     BindingClosed(Binding),
     /// A session has begun.
     SessionOpened(SessionView),
-    /// The state of a session, or the prefix by which its peer is known, has changed.
-    SessionChanged(SessionView),
+    /// The state of a session, or the prefix by which its peer is known, has changed. Both are told as they were.
+    SessionChanged(SessionView, (SessionState, u8)),
     /// A session has ended.
     SessionClosed(SessionView),
 }

@@ -89,12 +89,13 @@ impl State {
         }
         if self.sessions[at].state == SessionState::Established {
             let session = &mut self.sessions[at];
+            let before = (session.state, session.prefix);
             session.state = SessionState::Trans;
             session.last = now;
             let deadline = self.deadline(at);
             self.sessions.hang_up(at, deadline);
             let view = self.session_view(at);
-            watcher.event(Event::SessionChanged(view));
+            watcher.event(Event::SessionChanged(view, before));
             due(Due::Probe(view));
             return;
         }

@@ -5,7 +5,7 @@
 use super::bib::Origin;
 use super::event::{BindingView, SessionView, Watcher};
 use super::table;
-use super::tcp::Side;
+use super::tcp::{Segment, Side};
 use super::timer::Millis;
 use super::State;
 use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol, LEVELS};
@@ -214,6 +214,25 @@ impl State {
     ) -> Result<(), Reason> {
         self.clock.advance(now);
         self.bring_in(view, Coming::Leased, watcher)
+    }
+
+    /// The fast path has translated a segment of a session that may move its state. `is_of`: as the fast path knew the
+    /// session; one that has ended meanwhile moves nothing.
+    pub fn moved(
+        &mut self,
+        now: Duration,
+        is_of: (Binding, Endpoint4),
+        by: (Side, Segment),
+        watcher: &mut impl Watcher,
+    ) {
+        self.clock.advance(now);
+        let (binding, peer) = is_of;
+        let Ok(Some(bib)) = self.find_both(binding) else {
+            return;
+        };
+        if let Some(at) = self.sessions.find(bib, peer) {
+            self.pass(at, by.0, by.1, None, watcher);
+        }
     }
 
     fn bring_in(

@@ -184,7 +184,7 @@ fn check_events(tables: &Tables) {
                 let before = sessions.insert((view.binding, view.peer), view.state);
                 assert_eq!(before, None);
             }
-            Event::SessionChanged(view) => {
+            Event::SessionChanged(view, _) => {
                 let before = sessions.insert((view.binding, view.peer), view.state);
                 assert!(before.is_some_and(|before| before != view.state));
             }

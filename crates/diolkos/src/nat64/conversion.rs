@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_core::session::{SessionState, SessionView};
-use diolkos_sys::fastpath::{Opening, Session};
+use diolkos_sys::fastpath::{Opening, Sent, Session};
 
 /// As the maps have it: protocols by IPv4's numbers.
 pub fn to_maps(view: &SessionView) -> Session {
@@ -23,17 +23,37 @@ pub fn to_maps(view: &SessionView) -> Session {
     }
 }
 
-/// A session that a program has opened just now.
-pub fn opened(opening: &Opening) -> SessionView {
+/// What each side must have sent for a session to be in this state.
+pub fn sent(state: SessionState) -> Sent {
+    Sent(match state {
+        SessionState::Udp | SessionState::Icmp => 0,
+        SessionState::V4Init => Sent::SYN4,
+        SessionState::V6Init => Sent::SYN6,
+        SessionState::Established | SessionState::Trans => Sent::SYNS,
+        SessionState::V4FinRcv => Sent::SYNS | Sent::FIN4,
+        SessionState::V6FinRcv => Sent::SYNS | Sent::FIN6,
+        SessionState::V4FinV6FinRcv => Sent::SYNS | Sent::FINS,
+    })
+}
+
+/// Whose session it is that a program tells of, and with whom.
+pub fn told_of(opening: &Opening, protocol: Protocol) -> (Binding, Endpoint4) {
     let endpoint4 = |(addr, port)| Endpoint4 { addr, port };
     let (addr, port) = opening.node;
+    let binding = Binding {
+        protocol,
+        v4: endpoint4(opening.v4),
+        v6: Endpoint6 { addr, port },
+    };
+    (binding, endpoint4(opening.peer))
+}
+
+/// A session that a program has opened just now.
+pub fn opened(opening: &Opening) -> SessionView {
+    let (binding, peer) = told_of(opening, Protocol::Udp);
     SessionView {
-        binding: Binding {
-            protocol: Protocol::Udp,
-            v4: endpoint4(opening.v4),
-            v6: Endpoint6 { addr, port },
-        },
-        peer: endpoint4(opening.peer),
+        binding,
+        peer,
         prefix: opening.prefix,
         state: SessionState::Udp,
         // All that its kind may have.

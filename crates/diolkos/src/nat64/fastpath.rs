@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::{Lending, Opening, Session, Sessions, LEASES};
+use diolkos_sys::fastpath::{Lending, Opening, Sent, Session, Sessions, LEASES};
 
 /// A UDP port of a node.
 type NodePort = (Ipv6Addr, u16);
@@ -17,7 +17,7 @@ type NodePort = (Ipv6Addr, u16);
 /// The fast path as the controller sees it. Each lease has a place.
 pub trait FastPath: fmt::Debug + Send + Sync {
     /// Adds a session, or changes it.
-    fn put(&self, session: &Session) -> io::Result<()>;
+    fn put(&self, session: &Session, sent: Sent) -> io::Result<()>;
     /// Takes a session out, if it is there.
     fn remove(&self, session: &Session) -> io::Result<()>;
     /// Adds a UDP binding, or changes it.
@@ -74,8 +74,8 @@ impl Kernel {
 }
 
 impl FastPath for Kernel {
-    fn put(&self, session: &Session) -> io::Result<()> {
-        self.maps.put(session)
+    fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
+        self.maps.put(session, sent)
     }
 
     fn remove(&self, session: &Session) -> io::Result<()> {

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Nat64Config, Protocol};
-use diolkos_core::session::State;
+use diolkos_core::session::{Segment, Side, State};
 use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 
-use super::conversion::opened;
+use super::conversion::{opened, told_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::phase::Phase;
@@ -90,7 +90,8 @@ impl Leases {
         }
     }
 
-    /// Brings what the programs have opened into the tables, and refills what is used up.
+    /// Brings what the programs tell into the tables: what they have opened, and what moves sessions of TCP. Refills what is
+    /// used up.
     pub fn settle(
         &mut self,
         state: &mut State,
@@ -105,6 +106,16 @@ impl Leases {
         let now = now();
         let mut places: Vec<usize> = Vec::new();
         for opening in &openings {
+            if let Told::Moved {
+                is_from_peer,
+                flags,
+            } = opening.told
+            {
+                let side = if is_from_peer { Side::V4 } else { Side::V6 };
+                let by = (side, Segment::of(flags));
+                state.moved(now, told_of(opening, Protocol::Tcp), by, mirror);
+                continue;
+            }
             if opening.told == Told::Unwanted {
                 let pool = state.pool_mut();
                 pool.give_back(Protocol::Udp, opening.v4.0, opening.v4.1);

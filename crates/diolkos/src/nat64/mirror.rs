@@ -2,9 +2,10 @@
 //! The fast path's copy of the sessions: what the tables tell goes into its maps, and what the maps tell keeps sessions
 //! alive. Bindings of UDP are copied too: a program that may open sessions has to know which ports are bound.
 //!
-//! Only sessions in a steady state are copied; of the others every packet belongs to the controller. Those with a peer
-//! that is one of our own addresses are not copied either: their packets turn back to IPv6 in one hop (RFC 6146 section
-//! 3.8), which the programs do not do.
+//! A copy says nothing of the state of TCP, which no packet's translation depends on: programs tell of each segment that
+//! may move it. Only after an RST any other packet moves it, too; such a session is not copied, and every packet of it
+//! belongs to the controller. Those with a peer that is one of our own addresses are not copied either: their packets turn
+//! back to IPv6 in one hop (RFC 6146 section 3.8), which the programs do not do.
 //!
 //! What is only right while a state comes back, or while another configuration comes into force, is to be had from
 //! [`Restoring`] and [`Changing`] alone.
@@ -14,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
-use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
+use diolkos_core::session::{Event, Origin, SessionState, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::{Sessions, Told};
 use ipnet::Ipv4Net;
 
-use super::conversion::to_maps;
+use super::conversion::{sent, to_maps};
 use super::fastpath::FastPath;
 use super::phase::{Lack, Phase};
 
@@ -198,7 +199,7 @@ impl Mirror {
         let Some(fast) = &self.fast else {
             return;
         };
-        if let Err(error) = fast.put(&to_maps(view)) {
+        if let Err(error) = fast.put(&to_maps(view), sent(view.state)) {
             self.refused += 1;
             tracing::trace!("a session stays with the slow path: {error}");
             // Half of an older copy may be there.
@@ -261,7 +262,8 @@ impl Watcher for Mirror {
                 self.opened.push((protocol, v6.addr));
                 self.copy(&view);
             }
-            Event::SessionChanged(view) => self.copy(&view),
+            Event::SessionChanged(view, before) if is_copied_alike(&view, before) => {}
+            Event::SessionChanged(view, _) => self.copy(&view),
             Event::SessionClosed(view) => self.remove(&view),
             Event::BindingOpened(_) if matches!(self.adopting, Some(Told::Bound | Told::Alone)) => {
             }
@@ -381,6 +383,19 @@ impl Watcher for Changing<'_> {
     fn dropped(&mut self, reason: Reason) {
         Watcher::dropped(self.mirror, reason);
     }
+}
+
+/// Is the copy of a session that was in this state, and knew its peer by this prefix, right for what it is now? What both
+/// sides have sent before a port is used again, the copy must forget.
+fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -> bool {
+    let before = SessionView {
+        state,
+        prefix,
+        ..*now
+    };
+    prefix == now.prefix
+        && before.is_for_fast_path() == now.is_for_fast_path()
+        && state != SessionState::V4FinV6FinRcv
 }
 
 /// Networks in which a peer may be a node of ours, by the configuration.

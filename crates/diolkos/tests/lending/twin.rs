@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_sys::fastpath::lease::{Lease, Memory, Word};
-use diolkos_sys::fastpath::{halves, Opening, Session, Sessions, LEASE_PORTS};
+use diolkos_sys::fastpath::{halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
 
 use crate::fastpath::FastPath;
 use crate::guide::Guide;
@@ -317,7 +317,7 @@ fn inward_key(session: &Session) -> Inward {
 }
 
 impl FastPath for Twin {
-    fn put(&self, session: &Session) -> io::Result<()> {
+    fn put(&self, session: &Session, _: Sent) -> io::Result<()> {
         let (key, node) = (inward_key(session), session.node);
         let check = (key, node);
         with(|world| {

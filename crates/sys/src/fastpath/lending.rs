@@ -21,6 +21,9 @@ pub const LEASES: usize = 4096;
 /// Ports of each parity that one lease can have.
 pub const LEASE_PORTS: u32 = 128;
 
+/// `DIOLKOS_FROM_PEER`.
+const FROM_PEER: u32 = 0x100;
+
 /// `struct diolkos_lease`.
 type Mapped = Lease<Shared, { LEASE_PORTS as usize }>;
 
@@ -37,9 +40,16 @@ pub enum Told {
     Unwanted,
     /// It has bound the port to a leased one; the session did not fit into the map, and is the controller's to open.
     Alone,
+    /// It has translated a segment of a known session of TCP that may move its state.
+    Moved {
+        /// The peer has sent it, and not the node.
+        is_from_peer: bool,
+        /// Byte 13 of its header.
+        flags: u8,
+    },
 }
 
-/// A UDP session that a program has opened.
+/// A UDP session that a program has opened; or one of TCP, of which it tells something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// What of it is new.
@@ -52,7 +62,7 @@ pub struct Opening {
     pub peer: (Ipv4Addr, u16),
     /// By which of the prefixes it knows the peer.
     pub prefix: u8,
-    /// The term of the lease by which it was opened.
+    /// The term of the lease by which it was opened. Of TCP there is none.
     pub term: u32,
 }
 
@@ -235,18 +245,23 @@ impl Opening {
                 .map(u16::from_be_bytes)
         };
         let node: [u8; 16] = bytes.first_chunk().copied()?;
+        let term = u32::from_ne_bytes(bytes.get(32..)?.first_chunk().copied()?);
         Some(Opening {
             told: match *bytes.get(31)? {
                 0 => Told::Opened,
                 1 => Told::Bound,
                 2 => Told::Unwanted,
-                _ => Told::Alone,
+                3 => Told::Alone,
+                _ => Told::Moved {
+                    is_from_peer: term & FROM_PEER != 0,
+                    flags: term as u8,
+                },
             },
             node: (node.into(), port(24)?),
             v4: (address(20)?, port(28)?),
             peer: (address(16)?, port(26)?),
             prefix: *bytes.get(30)?,
-            term: u32::from_ne_bytes(bytes.get(32..)?.first_chunk().copied()?),
+            term,
         })
     }
 }

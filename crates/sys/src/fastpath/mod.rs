@@ -42,7 +42,7 @@ pub use isthmus::{Inline, Prepared, Site};
 pub use lending::{halves, place, Lending, Opening, Told, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use pin::Pins;
-pub use session::{Session, Sessions};
+pub use session::{Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use survey::Seen;
 pub use xdp::{attached, Abilities, Attached, Port, Sends};

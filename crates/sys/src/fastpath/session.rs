@@ -25,6 +25,31 @@ pub struct Session {
     pub prefix: u8,
 }
 
+/// What each side of a session of TCP has sent, as its entry remembers it: `DIOLKOS_SENT_*` of `bpf/abi.h`. Of other
+/// protocols, nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sent(pub u8);
+
+impl Sent {
+    /// A SYN of the node.
+    pub const SYN6: u8 = 1;
+    /// A SYN of the peer.
+    pub const SYN4: u8 = 2;
+    /// A FIN of the node.
+    pub const FIN6: u8 = 4;
+    /// A FIN of the peer.
+    pub const FIN4: u8 = 8;
+    /// SYNs of both.
+    pub const SYNS: u8 = Sent::SYN6 | Sent::SYN4;
+    /// FINs of both, which count once both SYNs are there.
+    pub const FINS: u8 = Sent::FIN6 | Sent::FIN4;
+
+    /// Is all of this among it?
+    pub fn has(self, all: u8) -> bool {
+        self.0 & all == all
+    }
+}
+
 /// The maps.
 #[derive(Debug)]
 pub struct Sessions {
@@ -38,10 +63,10 @@ const INWARD: usize = 16;
 
 impl Sessions {
     /// Adds a session, or changes it. One of which only one direction fits in is not there at all.
-    pub fn put(&self, session: &Session) -> io::Result<()> {
+    pub fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
         let (outward, inward) = (session.outward_key(), session.inward_key());
         self.inward
-            .update(&inward, &session.inward_to(), MapFlags::ANY)
+            .update(&inward, &session.inward_to(sent), MapFlags::ANY)
             .map_err(io::Error::other)?;
         if session.is_udp() {
             return Ok(());
@@ -182,11 +207,12 @@ impl Session {
     }
 
     /// `struct diolkos_inward_to`, not seen yet.
-    pub(super) fn inward_to(&self) -> [u8; 32] {
+    pub(super) fn inward_to(&self, sent: Sent) -> [u8; 32] {
         let mut value = [0; 32];
         value[8..24].copy_from_slice(&self.node.0.octets());
         value[24..26].copy_from_slice(&self.node.1.to_be_bytes());
         value[26] = self.prefix;
+        value[27] = sent.0;
         value[28..].copy_from_slice(&self.check().to_ne_bytes());
         value
     }

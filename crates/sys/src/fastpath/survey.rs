@@ -9,13 +9,14 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{Session, Sessions};
+use super::{Sent, Session, Sessions};
 
 /// Entries for one call into the kernel.
 const BATCH: u32 = 4096;
 
-/// A session, and when the fast path last translated a packet of one direction of it (CLOCK_MONOTONIC), if it did.
-pub type Seen = (Session, Option<Duration>);
+/// A session, and when the fast path last translated a packet of one direction of it (CLOCK_MONOTONIC), if it did; and,
+/// with the packets of peers, what each side has sent.
+pub type Seen = (Session, Option<Duration>, Sent);
 
 /// A node's UDP port, and how peers see it.
 pub type Bound = ((Ipv6Addr, u16), (Ipv4Addr, u16));
@@ -151,7 +152,7 @@ fn of_outward(key: &[u8], value: &[u8]) -> Option<Seen> {
         peer: (v4(key, 16)?, port(key, 22)?),
         prefix: *value.get(14)?,
     };
-    Some((session, stamp(value)?))
+    Some((session, stamp(value)?, Sent::default()))
 }
 
 /// `struct diolkos_inward` and `struct diolkos_inward_to`.
@@ -163,7 +164,7 @@ fn of_inward(key: &[u8], value: &[u8]) -> Option<Seen> {
         peer: (v4(key, 4)?, port(key, 10)?),
         prefix: *value.get(26)?,
     };
-    Some((session, stamp(value)?))
+    Some((session, stamp(value)?, Sent(*value.get(27)?)))
 }
 
 /// `struct diolkos_bound` and `struct diolkos_bound_to`.
@@ -209,10 +210,11 @@ mod tests {
             prefix: 3,
         };
         let outward = of_outward(&session.outward_key(), &session.outward_to());
-        assert_eq!(outward, Some((session, None)));
-        let mut to = session.inward_to();
+        assert_eq!(outward, Some((session, None, Sent::default())));
+        let sent = Sent(Sent::SYN6 | Sent::SYN4);
+        let mut to = session.inward_to(sent);
         to[..8].copy_from_slice(&7u64.to_ne_bytes());
         let inward = of_inward(&session.inward_key(), &to);
-        assert_eq!(inward, Some((session, Some(Duration::from_nanos(7)))));
+        assert_eq!(inward, Some((session, Some(Duration::from_nanos(7)), sent)));
     }
 }

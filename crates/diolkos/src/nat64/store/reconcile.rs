@@ -8,13 +8,15 @@ use std::io;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_core::session::{BindingView, Event, SessionState, SessionView, Watcher};
+use diolkos_core::session::{
+    BindingView, Event, Segment, SessionState, SessionView, Side, State, Watcher,
+};
 use diolkos_core::Reason;
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Old, Seen, Session, Sessions};
+use diolkos_sys::fastpath::{Old, Seen, Sent, Session, Sessions};
 use ipnet::Ipv6Net;
 
-use super::super::conversion::to_maps;
+use super::super::conversion::{sent, to_maps};
 use super::restored::Restored;
 use super::tables::Tables;
 
@@ -50,23 +52,17 @@ fn take(
     restored: &mut Restored,
 ) -> io::Result<()> {
     let now = clock::monotonic();
-    // UDP has one map only.
-    let is_udp = |seen: &io::Result<Seen>| seen.as_ref().map_or(true, |(s, _)| s.is_udp());
-    for seen in sessions.outward().chain(sessions.inward().filter(is_udp)) {
-        let (session, stamp) = seen?;
-        let Some(mut view) = view(&session, stamp, now, config) else {
+    for seen in sessions.inward() {
+        let (session, stamp, sent) = seen?;
+        let Some(mut view) = view(&session, stamp, sent, now, config) else {
             continue;
         };
         let Binding { protocol, v6, .. } = view.binding;
-        if tables
-            .nat64
-            .state()
-            .session(protocol, v6, view.peer)
-            .is_some()
-        {
+        let state = tables.nat64.state_mut();
+        if let Some(there) = state.session(protocol, v6, view.peer) {
+            follow(state, &there, sent, now);
             continue;
         }
-        let state = tables.nat64.state_mut();
         let done = match prefixes {
             None => state.restore_session(&view, now, &mut ()),
             Some(prefixes) => match prefixes.get(usize::from(view.prefix)).copied().flatten() {
@@ -156,11 +152,11 @@ fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()
 fn remove_unknown(
     tables: &Tables<'_>,
     sessions: &Sessions,
-    there: impl Iterator<Item = io::Result<(Session, Option<Duration>)>>,
+    there: impl Iterator<Item = io::Result<Seen>>,
 ) -> io::Result<usize> {
     let mut known = 0;
     for seen in there {
-        let (session, _) = seen?;
+        let (session, ..) = seen?;
         if is_known(tables, &session) {
             known += 1;
         } else {
@@ -185,11 +181,14 @@ fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
 fn view(
     session: &Session,
     stamp: Option<Duration>,
+    sent: Sent,
     now: Duration,
     config: &Nat64Config,
 ) -> Option<SessionView> {
     let protocol = protocol(session)?;
+    let state = state_after(protocol, sent);
     let timeout = match protocol {
+        Protocol::Tcp if !state.is_steady() => config.timeouts.tcp_transitory,
         Protocol::Tcp => config.timeouts.tcp_established,
         Protocol::Udp => config.timeouts.udp,
         Protocol::Icmp => config.timeouts.icmp,
@@ -206,7 +205,7 @@ fn view(
         },
         peer: peer(session),
         prefix: session.prefix,
-        state: steady(protocol),
+        state,
         remaining: timeout.saturating_sub(silent),
     })
 }
@@ -242,12 +241,35 @@ pub(super) fn places(of: &[Ipv6Net], among: &[Ipv6Net]) -> Vec<Option<u8>> {
         .collect()
 }
 
-/// The state of a session of which nothing is known but that the fast path translates it.
-fn steady(protocol: Protocol) -> SessionState {
+/// The state of a session of which nothing is known but that the fast path translates it, and what each side has sent.
+fn state_after(protocol: Protocol, sent: Sent) -> SessionState {
     match protocol {
-        Protocol::Tcp => SessionState::Established,
+        Protocol::Tcp if sent.has(Sent::SYNS | Sent::FINS) => SessionState::V4FinV6FinRcv,
+        Protocol::Tcp if sent.has(Sent::SYNS | Sent::FIN4) => SessionState::V4FinRcv,
+        Protocol::Tcp if sent.has(Sent::SYNS | Sent::FIN6) => SessionState::V6FinRcv,
+        Protocol::Tcp if sent.has(Sent::SYNS) => SessionState::Established,
+        Protocol::Tcp if sent.has(Sent::SYN4) => SessionState::V4Init,
+        Protocol::Tcp => SessionState::V6Init,
         Protocol::Udp => SessionState::Udp,
         Protocol::Icmp => SessionState::Icmp,
+    }
+}
+
+/// A session of TCP that the tables have in an earlier state: what has been sent since moves it.
+fn follow(state: &mut State, there: &SessionView, now_sent: Sent, now: Duration) {
+    let known = sent(there.state);
+    let missing = Sent(now_sent.0 & !known.0);
+    let each = [
+        (Sent::SYN6, Side::V6, Segment::Syn),
+        (Sent::SYN4, Side::V4, Segment::Syn),
+        (Sent::FIN6, Side::V6, Segment::Fin),
+        (Sent::FIN4, Side::V4, Segment::Fin),
+    ];
+    for (bit, side, segment) in each {
+        if missing.has(bit) {
+            let of = (there.binding, there.peer);
+            state.moved(now, of, (side, segment), &mut ());
+        }
     }
 }
 
@@ -262,4 +284,67 @@ impl Watcher for Stamps<'_> {
     }
 
     fn dropped(&mut self, _: Reason) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the maps remember of a session is enough to know its state by.
+    #[test]
+    fn a_state_comes_back_from_what_was_sent() {
+        for state in SessionState::ALL {
+            let protocol = match state {
+                SessionState::Udp => Protocol::Udp,
+                SessionState::Icmp => Protocol::Icmp,
+                // The maps have none.
+                SessionState::Trans => continue,
+                _ => Protocol::Tcp,
+            };
+            assert_eq!(state_after(protocol, sent(state)), state);
+        }
+    }
+
+    /// Whatever was sent while the tables were away.
+    #[test]
+    fn tables_follow_what_was_sent_meanwhile() {
+        let of_tcp =
+            |state: &SessionState| sent(*state).0 != 0 && !matches!(state, SessionState::Trans);
+        for before in SessionState::ALL.into_iter().filter(of_tcp) {
+            for after in SessionState::ALL.into_iter().filter(of_tcp) {
+                let (was, is) = (sent(before), sent(after));
+                if !is.has(was.0) {
+                    continue;
+                }
+                let mut state = tables_with(before);
+                let there = state.sessions().next().expect("a session");
+                follow(&mut state, &there, is, Duration::ZERO);
+                let now = state.sessions().next().map(|view| view.state);
+                assert_eq!(now, Some(after), "{before:?}");
+            }
+        }
+    }
+
+    fn tables_with(state: SessionState) -> State {
+        let mut config = Nat64Config::default();
+        config.translator.pref64 = vec!["64:ff9b::/96".parse().expect("a prefix")];
+        config.pool4 = vec![diolkos_core::config::nat64::Pool4 {
+            net: "203.0.113.0/29".parse().expect("a network"),
+            ports: 1024..=65535,
+            protocols: vec![Protocol::Tcp],
+        }];
+        let mut tables = State::new(&config, [1, 2, 3, 4]);
+        let session = Session {
+            protocol: 6,
+            node: ("2001:db8::5".parse().expect("an address"), 4711),
+            v4: ("203.0.113.1".parse().expect("an address"), 2048),
+            peer: ("198.51.100.2".parse().expect("an address"), 443),
+            prefix: 0,
+        };
+        let view = view(&session, None, sent(state), Duration::ZERO, &config);
+        let view = view.expect("a session of TCP");
+        let restored = tables.restore_session(&view, Duration::ZERO, &mut ());
+        restored.expect("there is room");
+        tables
+    }
 }

@@ -10,9 +10,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Nat64Config};
-use diolkos_core::session::{
-    BindingView, Inbound, Origin, Outbound, Segment, SessionState, SessionView, State, Watcher,
-};
+use diolkos_core::session::{BindingView, Origin, SessionState, SessionView};
 use diolkos_core::Reason;
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::Old;
@@ -173,8 +171,14 @@ fn sessions(
                 view.prefix = place;
                 match old {
                     // The maps have it already, or get it when all is there.
-                    Some(Old::Shared) => session(tables.nat64.state_mut(), &view, now, &mut ()),
-                    _ => session(tables.nat64.state_mut(), &view, now, &mut tables.mirror),
+                    Some(Old::Shared) => {
+                        let state = tables.nat64.state_mut();
+                        state.restore_session(&view, now, &mut ())
+                    }
+                    _ => {
+                        let state = tables.nat64.state_mut();
+                        state.restore_session(&view, now, &mut tables.mirror)
+                    }
                 }
             }
             None => Err(Reason::DestinationUnmapped),
@@ -197,46 +201,6 @@ fn sessions(
         }
     }
     Ok(known)
-}
-
-fn session(
-    state: &mut State,
-    view: &SessionView,
-    now: Duration,
-    watcher: &mut impl Watcher,
-) -> Result<(), Reason> {
-    state.restore_session(view, now, watcher)?;
-    // The maps know established sessions, but not which side of them has ended.
-    let side = match view.state {
-        SessionState::V4FinRcv | SessionState::V6FinRcv => view.state,
-        _ => return Ok(()),
-    };
-    let (protocol, v6, peer) = (view.binding.protocol, view.binding.v6, view.peer);
-    let there = state.session(protocol, v6, peer).map(|there| there.state);
-    if there != Some(SessionState::Established) {
-        return Ok(());
-    }
-    let segment = Segment::Fin;
-    if side == SessionState::V4FinRcv {
-        let fin = Inbound {
-            protocol,
-            v4: view.binding.v4,
-            peer,
-            segment,
-            bytes: &[],
-        };
-        state.inbound(now, &fin, watcher).map(|_| ())
-    } else {
-        let fin = Outbound {
-            protocol,
-            v6,
-            peer,
-            prefix: view.prefix,
-            segment,
-        };
-        // The binding is there: no port is drawn.
-        state.outbound(now, &fin, || 0, watcher).map(|_| ())
-    }
 }
 
 /// Whether programs that have translated until now had this prefix no more, which is none of the new ones.

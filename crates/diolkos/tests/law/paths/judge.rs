@@ -19,6 +19,7 @@ pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result
         offload: slow_offload,
         packet,
         ipv4_ids,
+        moved,
     } = slow
     else {
         return Err("the slow path panics".into());
@@ -60,6 +61,11 @@ pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result
                     at.unwrap_or(packet.len().min(fast.packet.len()))
                 ));
             }
+            if let Some(moved) = moved.filter(|moved| moved.after != moved.due) {
+                return Err(format!(
+                    "the tables do not hear of the segment what they would see: {moved:?}"
+                ));
+            }
             if fast.ipv4_ids != u32::from(*ipv4_ids) {
                 return Err(format!(
                     "they take different numbers of identifications: {} and {ipv4_ids}",
@@ -75,6 +81,9 @@ pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result
             };
             if !untouched || fast.action != handed_over {
                 return Err("a declined packet does not reach the slow path as it was".into());
+            }
+            if let Some(moved) = moved.filter(|moved| moved.after != moved.before) {
+                return Err(format!("a declined segment is told: {moved:?}"));
             }
             Ok(Fate::Declined(name))
         }

@@ -5,13 +5,16 @@
 //! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
 
 use crate::fastpath::{FastPath, Kernel};
-use crate::given::Given;
+use crate::given::{Given, Way};
 use crate::leases::Leases;
 use crate::mirror::Mirror;
-use diolkos_core::config::nat64::{Nat64Config, Protocol};
+use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_core::nat64::{Nat64, Random};
+use diolkos_core::session::{Segment, SessionState, Side};
 use diolkos_core::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use diolkos_sys::fastpath::{Lending, Sessions};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +42,19 @@ pub enum Outcome {
         packet: Vec<u8>,
         /// How many IPv4 identifications it took.
         ipv4_ids: u16,
+        /// Of a segment of TCP, what the fast path's telling of it did to its session.
+        moved: Option<Moved>,
     },
     Panicked,
+}
+
+/// The session of a segment before and after the tables heard of it from the fast path alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    pub before: Option<SessionState>,
+    pub after: Option<SessionState>,
+    /// Where it must be if the fast path has translated the segment.
+    pub due: Option<SessionState>,
 }
 
 impl SlowPath {
@@ -106,8 +120,16 @@ impl SlowPath {
             drawn: self.drawn,
         };
         let mut wire = Wire(0);
+        let mut moved = None;
         if let Engine::Stateful(state) = &mut self.engine {
+            let segment = state.segment(given);
+            let before = segment.and_then(|(session, ..)| state.state_of(session));
             state.settle(&mut world);
+            moved = segment.map(|(session, side, segment)| Moved {
+                before,
+                after: state.state_of(session),
+                due: before.map(|before| before.after(side, segment).0),
+            });
         }
         let verdict = catch_unwind(AssertUnwindSafe(|| match &mut self.engine {
             Engine::Stateless(translator) => {
@@ -122,6 +144,7 @@ impl SlowPath {
                 sent: wire.0,
                 offload: packet.offload,
                 ipv4_ids: world.sent,
+                moved,
                 packet: match verdict {
                     Verdict::Forward => packet.bytes().to_vec(),
                     _ => Vec::new(),
@@ -141,7 +164,56 @@ struct State {
     opened: [u32; 2],
 }
 
+/// Who talks to whom.
+type Ends = (Endpoint6, Endpoint4);
+
 impl State {
+    /// The session that an unharmed segment of TCP may belong to, its side, and what it means.
+    fn segment(&self, given: &Given) -> Option<(Ends, Side, Segment)> {
+        let bytes = &given.bytes;
+        let (at, is_tcp) = match given.way {
+            Way::SixToFour => (40, bytes.get(6) == Some(&6)),
+            Way::FourToSix => (20, bytes.get(9) == Some(&6) && bytes.first() == Some(&0x45)),
+        };
+        if !is_tcp {
+            return None;
+        }
+        let port = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let segment = Segment::of(*bytes.get(at + 13)?);
+        let (source, destination) = (port(at)?, port(at + 2)?);
+        let state = self.nat64.state();
+        let v4 = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+        let v6 = |at: usize| Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?));
+        match given.way {
+            Way::SixToFour => {
+                let to = v6(24)?;
+                let prefixes = &self.nat64.config().translator.pref64;
+                let addr = prefixes.iter().find_map(|&p| Pref64::new(p).extract(to))?;
+                let node = Endpoint6 {
+                    addr: v6(8)?,
+                    port: source,
+                };
+                let port = destination;
+                Some(((node, Endpoint4 { addr, port }), Side::V6, segment))
+            }
+            Way::FourToSix => {
+                let peer = Endpoint4 {
+                    addr: v4(12)?,
+                    port: source,
+                };
+                let (addr, port) = (v4(16)?, destination);
+                let ours = Endpoint4 { addr, port };
+                let (node, _) = state.v6_of(Protocol::Tcp, ours, peer).ok()?;
+                Some(((node, peer), Side::V4, segment))
+            }
+        }
+    }
+
+    fn state_of(&self, (node, peer): Ends) -> Option<SessionState> {
+        let session = self.nat64.state().session(Protocol::Tcp, node, peer);
+        session.map(|session| session.state)
+    }
+
     fn settle(&mut self, world: &mut World) {
         let before = self.nat64.state().counts().sessions;
         let state = self.nat64.state_mut();
