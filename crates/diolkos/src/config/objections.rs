@@ -21,7 +21,7 @@ pub struct Objection {
 }
 
 impl Objection {
-    fn new(key: &str, message: impl Into<String>) -> Objection {
+    pub(super) fn new(key: &str, message: impl Into<String>) -> Objection {
         Objection {
             key: key.to_owned(),
             message: message.into(),
@@ -66,6 +66,7 @@ impl Settings {
             Placement::Inline => self.object_to_inline("inline", &mut found),
             Placement::Direct => self.object_to_inline("direct", &mut found),
         }
+        self.object_to_announcements(&mut found);
         found.extend(self.contradictions());
         found
     }

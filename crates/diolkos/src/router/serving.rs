@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::net::{shown, Event, Link, Net, Own, RouteNews};
 use crate::service::{Heed, Reply, Service};
 use crate::signals::Came;
+use crate::supervise::Watch;
 
 /// What serves an isthmus.
 pub(super) struct Router<'a, R> {
@@ -22,6 +23,8 @@ pub(super) struct Router<'a, R> {
     pub(super) read: &'a R,
     /// Nobody waits for a reload any more.
     pub(super) came: Came,
+    /// Starts what is supervised.
+    pub(super) watch: Watch,
     /// What stands in the way of packets, as it was said last.
     obstacles: BTreeSet<String>,
     /// Where somebody has switched forwarding off, as it was said last.
@@ -31,12 +34,18 @@ pub(super) struct Router<'a, R> {
 }
 
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
-    pub(super) fn new(net: &'a Net, isthmus: &'a mut Isthmus, read: &'a R, came: Came) -> Self {
+    pub(super) fn new(
+        net: &'a Net,
+        isthmus: &'a mut Isthmus,
+        read: &'a R,
+        (came, watch): (Came, Watch),
+    ) -> Self {
         Router {
             isthmus,
             net,
             read,
             came,
+            watch,
             obstacles: BTreeSet::new(),
             unforwarded: BTreeSet::new(),
             contradiction: None,
@@ -137,6 +146,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             false => Heed::Routes,
         };
         let isthmus = &mut *self.isthmus;
+        isthmus.follow_announced(&event, self.net).await;
         match event {
             Event::LinkGone(index) if isthmus.inline.contains(&index) => {
                 isthmus.inline.retain(|inline| *inline != index);
