@@ -10,6 +10,8 @@ use libbpf_rs::btf::{types, Btf};
 
 /// One object for each mode: a configuration is data of the object that it needs.
 const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
+/// Answers neighbours, in every mode of a router.
+const ANSWER: &str = "answer";
 /// The packet generator's, its sink's and its witness's.
 const PKTGEN: [&str; 3] = ["pktgen_send", "pktgen_sink", "pktgen_witness"];
 
@@ -24,12 +26,25 @@ fn main() {
     for name in OBJECTS {
         compile(&bpf, &out, name);
     }
+    compile(&bpf, &out, ANSWER);
     for name in PKTGEN {
         compile(&pktgen, &out, name);
     }
     // All count alike; the names are taken from the first.
     let object = out.join(format!("{}.bpf.o", OBJECTS[0]));
-    fs::write(out.join("fates.rs"), fate_names(&object)).expect("OUT_DIR is writable");
+    let fates = names(&object, "diolkos_fate", "DIOLKOS_", "undecided");
+    let what = "fast path, in the order of `enum diolkos_fate`";
+    fs::write(out.join("fates.rs"), list("FATE_NAMES", what, &fates)).expect("OUT_DIR is writable");
+    let object = out.join(format!("{ANSWER}.bpf.o"));
+    let answers = names(
+        &object,
+        "diolkos_answer",
+        "DIOLKOS_ANSWER_",
+        "diolkos_not_asked",
+    );
+    let what = "answering program, in the order of `enum diolkos_answer`";
+    fs::write(out.join("answers.rs"), list("ANSWER_NAMES", what, &answers))
+        .expect("OUT_DIR is writable");
 }
 
 fn compile(bpf: &Path, out: &Path, name: &str) {
@@ -56,20 +71,20 @@ fn compile(bpf: &Path, out: &Path, name: &str) {
         });
 }
 
-/// `DIOLKOS_DECLINE_SIZE` becomes `decline_size`, in the order of `enum diolkos_fate`.
-fn fate_names(object: &Path) -> String {
+/// The members of an enumeration of counters, without `prefix` and in lower case: `DIOLKOS_DECLINE_SIZE` becomes
+/// `decline_size`. `nothing` is the name of 0, which nobody counts; the last one says how many there are.
+fn names(object: &Path, enumeration: &str, prefix: &str, nothing: &str) -> Vec<String> {
     let btf = Btf::from_path(object).expect("the object has BTF (compiled with -g)");
-    let fates: types::Enum<'_> = btf
-        .type_by_name("diolkos_fate")
-        .expect("bpf/abi.h declares enum diolkos_fate");
-    let mut names: Vec<(i64, String)> = fates
+    let members: types::Enum<'_> = btf
+        .type_by_name(enumeration)
+        .expect("the sources in bpf/ declare it");
+    let mut names: Vec<(i64, String)> = members
         .iter()
         .map(|member| {
             let name = member.name.expect("members have names").to_string_lossy();
-            let name = name.trim_start_matches("DIOLKOS_").to_lowercase();
-            (member.value, name)
+            (member.value, name.trim_start_matches(prefix).to_lowercase())
         })
-        .filter(|(_, name)| name != "undecided" && name != "fate_end")
+        .filter(|(_, name)| name != nothing && name != "fate_end" && name != "end")
         .collect();
 
     names.sort();
@@ -78,11 +93,18 @@ fn fate_names(object: &Path) -> String {
             .iter()
             .enumerate()
             .all(|(i, (value, _))| i as i64 + 1 == *value),
-        "fates are dense and begin with 1"
+        "counters are dense and begin with 1"
     );
+    names.into_iter().map(|(_, name)| name).collect()
+}
+
+fn list(constant: &str, what: &str, names: &[String]) -> String {
     let list: String = names
         .iter()
-        .map(|(_, name)| format!("    {name:?},\n"))
+        .map(|name| format!("    {name:?},\n"))
         .collect();
-    format!("/// Names of the counters of the fast path, in the order of `enum diolkos_fate`.\npub const FATE_NAMES: [&str; {}] = [\n{list}];\n", names.len())
+    format!(
+        "/// Names of the counters of the {what}.\npub const {constant}: [&str; {}] = [\n{list}];\n",
+        names.len()
+    )
 }

@@ -11,6 +11,8 @@ use crate::slowpath;
 
 /// What the program opens at most, with few queues and interfaces, and twice as much while it reloads.
 const ALWAYS: usize = 128;
+/// For an interface whose neighbours are answered: two sockets, the groups, and a link.
+const OF_ANNOUNCED: usize = 4;
 
 /// What the parts that run open beyond that.
 #[derive(Clone, Copy, Default, Debug)]
@@ -24,7 +26,9 @@ impl Files {
     pub fn of_translator(settings: &Settings) -> Files {
         let t = &settings.translator;
         Files {
-            translator: slowpath::readers(t.queues) + 4 * t.interfaces.len(),
+            translator: slowpath::readers(t.queues)
+                + 4 * t.interfaces.len()
+                + OF_ANNOUNCED * settings.announce.len(),
             ..Files::default()
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos`: translation between IPv4 and IPv6 on Linux.
 //!
-//! cli → config → clat, router → (nat64, net, slow path, fast path) → control
+//! cli → config → clat, router → (nat64, announce, net, slow path, fast path) → control
 //!
 //! cli → config → dns64 → control
 //!
@@ -11,6 +11,7 @@
 //! by `fuzz/`, through [`readers`].
 
 mod accelerate;
+mod announce;
 mod clat;
 mod cli;
 mod config;

@@ -45,6 +45,9 @@ pub mod vnet;
     non_camel_case_types
 )]
 mod skel {
+    pub mod answer {
+        include!(concat!(env!("OUT_DIR"), "/answer.skel.rs"));
+    }
     pub mod clat {
         include!(concat!(env!("OUT_DIR"), "/clat.skel.rs"));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A packet socket that hears messages of Neighbour Discovery on one interface
-//! (RFC 4861: of neighbours, or of routers) and speaks IPv6 on it.
+//! (RFC 4861: of neighbours, or of routers), or ARP (RFC 826), and speaks IPv6 or ARP on it.
 //!
 //! With it the program answers for an address that is not the host's: no
 //! address, proxy entry or sysctl stays behind when it ends. And it hears what
@@ -15,11 +15,12 @@ use tokio::io::Interest;
 /// A link-layer address, as long as the link's addresses are.
 pub type LinkAddress = Vec<u8>;
 
-/// Each read gives one IPv6 packet from its network header on. It lives in a tokio runtime.
+/// Each read gives one packet from its network header on. It lives in a tokio runtime.
 #[derive(Debug)]
 pub struct DiscoverySocket {
     fd: AsyncFd<OwnedFd>,
     ifindex: u32,
+    hears: Hears,
 }
 
 /// What is heard.
@@ -29,14 +30,25 @@ pub enum Hears {
     Neighbours,
     /// Router advertisements.
     Routers,
+    /// All of ARP.
+    Arp,
 }
 
 impl Hears {
-    /// ICMPv6 types.
-    fn types(self) -> [u32; 2] {
+    /// ICMPv6 types; none if it is not IPv6.
+    fn types(self) -> Option<[u32; 2]> {
         match self {
-            Hears::Neighbours => [135, 136],
-            Hears::Routers => [134, 134],
+            Hears::Neighbours => Some([135, 136]),
+            Hears::Routers => Some([134, 134]),
+            Hears::Arp => None,
+        }
+    }
+
+    /// Of linux/if_ether.h.
+    fn ethertype(self) -> libc::c_int {
+        match self {
+            Hears::Neighbours | Hears::Routers => libc::ETH_P_IPV6,
+            Hears::Arp => libc::ETH_P_ARP,
         }
     }
 }
@@ -78,22 +90,25 @@ impl DiscoverySocket {
         // SAFETY: as above.
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
 
-        let mut filter = filter(hears.types());
-        let program = libc::sock_fprog {
-            len: filter.len() as u16,
-            filter: filter.as_mut_ptr(),
-        };
-        // SAFETY: the kernel copies the program, whose pointer and length are of `filter`.
-        let set = unsafe {
-            libc::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_ATTACH_FILTER,
-                (&raw const program).cast(),
-                size_of_val(&program) as libc::socklen_t,
-            )
-        };
-        let address = link_layer(ifindex, &[]);
+        let mut set = 0;
+        if let Some(types) = hears.types() {
+            let mut filter = filter(types);
+            let program = libc::sock_fprog {
+                len: filter.len() as u16,
+                filter: filter.as_mut_ptr(),
+            };
+            // SAFETY: the kernel copies the program, whose pointer and length are of `filter`.
+            set = unsafe {
+                libc::setsockopt(
+                    fd,
+                    libc::SOL_SOCKET,
+                    libc::SO_ATTACH_FILTER,
+                    (&raw const program).cast(),
+                    size_of_val(&program) as libc::socklen_t,
+                )
+            };
+        }
+        let address = link_layer(ifindex, hears, &[]);
         // SAFETY: `address` is a sockaddr_ll of the given length.
         if set < 0
             || unsafe {
@@ -108,19 +123,43 @@ impl DiscoverySocket {
         }
         // SAFETY: an OwnedFd is open, and the same descriptor, for as long as it lives.
         let fd = unsafe { AsyncFd::register_with_interest(owned, Interest::READABLE) }?;
-        Ok(DiscoverySocket { fd, ifindex })
+        Ok(DiscoverySocket { fd, ifindex, hears })
+    }
+
+    /// Has the network card pass on what is sent to any group, for as long as the socket is open.
+    pub fn hear_all_groups(&self) -> io::Result<()> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: self.ifindex as i32,
+            mr_type: libc::PACKET_MR_ALLMULTI as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // SAFETY: the kernel copies the value, which is valid for its length.
+        let set = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                (&raw const membership).cast(),
+                size_of_val(&membership) as libc::socklen_t,
+            )
+        };
+        match set {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// The next packet and who sent it.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
         self.fd
-            .async_io(Interest::READABLE, |fd| receive(fd, self.ifindex, buffer))
+            .async_io(Interest::READABLE, |fd| receive(fd, self, buffer))
             .await
     }
 
-    /// Sends one IPv6 packet to a link-layer address; the kernel writes the link-layer header.
+    /// Sends one packet to a link-layer address; the kernel writes the link-layer header.
     pub fn send(&self, packet: &[u8], to: &[u8]) -> io::Result<()> {
-        let address = link_layer(self.ifindex, to);
+        let address = link_layer(self.ifindex, self.hears, to);
         // SAFETY: packet and address are valid for reading their lengths.
         let n = unsafe {
             libc::sendto(
@@ -139,8 +178,12 @@ impl DiscoverySocket {
     }
 }
 
-fn receive(fd: &OwnedFd, ifindex: u32, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
-    let mut from = link_layer(ifindex, &[]);
+fn receive(
+    fd: &OwnedFd,
+    socket: &DiscoverySocket,
+    buffer: &mut [u8],
+) -> io::Result<(usize, LinkAddress)> {
+    let mut from = link_layer(socket.ifindex, socket.hears, &[]);
     let mut len = size_of_val(&from) as libc::socklen_t;
     // SAFETY: buffer, address and length are valid for writing for the call.
     let n = unsafe {
@@ -158,11 +201,11 @@ fn receive(fd: &OwnedFd, ifindex: u32, buffer: &mut [u8]) -> io::Result<(usize, 
     Ok((n, from.sll_addr[..halen].to_vec()))
 }
 
-fn link_layer(ifindex: u32, to: &[u8]) -> libc::sockaddr_ll {
+fn link_layer(ifindex: u32, hears: Hears, to: &[u8]) -> libc::sockaddr_ll {
     // SAFETY: all zeros is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_IPV6 as u16).to_be();
+    address.sll_protocol = (hears.ethertype() as u16).to_be();
     address.sll_ifindex = ifindex as i32;
     address.sll_halen = to.len().min(address.sll_addr.len()) as u8;
     for (slot, byte) in address.sll_addr.iter_mut().zip(to) {

@@ -13,8 +13,10 @@ use diolkos_core::csum;
 use diolkos_sys::packet::{DiscoverySocket, Hears};
 use tokio::time::{timeout_at, Instant};
 
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
+/// ICMPv6 type (RFC 4861 section 4.3).
+pub const SOLICITATION: u8 = 135;
+/// ICMPv6 type (RFC 4861 section 4.4).
+pub const ADVERTISEMENT: u8 = 136;
 const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
 /// Header and target of both messages (RFC 4861 sections 4.3 and 4.4).
@@ -22,10 +24,12 @@ const MESSAGE: usize = 24;
 const OPTION_SOURCE: u8 = 1;
 const OPTION_TARGET: u8 = 2;
 const FLAG_SOLICITED: u8 = 0x40;
-const FLAG_OVERRIDE: u8 = 0x20;
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// Neighbours are to forget what they knew.
+pub const FLAG_OVERRIDE: u8 = 0x20;
+/// All nodes of a link.
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// RetransTimer (RFC 4861 section 10).
-const RETRANSMIT: Duration = Duration::from_secs(1);
+pub const RETRANSMIT: Duration = Duration::from_secs(1);
 
 /// Speaks for one address on one Ethernet link.
 pub struct Responder {
@@ -37,7 +41,7 @@ pub struct Responder {
 }
 
 /// A message about an address.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// ICMPv6 type.
     pub kind: u8,
@@ -122,8 +126,8 @@ impl Responder {
     }
 }
 
-/// RFC 4291 section 2.7.1.
-fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+/// The group in which an address is asked for (RFC 4291 section 2.7.1).
+pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
 }
@@ -132,8 +136,8 @@ fn is_solicited_node(group: Ipv6Addr) -> bool {
     group == solicited_node(group)
 }
 
-/// RFC 2464 section 7.
-fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
+/// The link-layer address of a group (RFC 2464 section 7).
+pub fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]
 }
@@ -174,12 +178,14 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
     (believable && !message.target.is_multicast()).then_some(message)
 }
 
-fn solicitation(target: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+/// Asks whether somebody has an address (RFC 4862 section 5.4.2).
+pub fn solicitation(target: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
     // The source of a probe is unspecified, and it names no link-layer address (RFC 4862 section 5.4.2).
     packet(Ipv6Addr::UNSPECIFIED, to, SOLICITATION, 0, target, None)
 }
 
-fn advertisement(target: Ipv6Addr, to: Ipv6Addr, flags: u8, mac: &[u8]) -> Vec<u8> {
+/// Says the link-layer address of one.
+pub fn advertisement(target: Ipv6Addr, to: Ipv6Addr, flags: u8, mac: &[u8]) -> Vec<u8> {
     packet(
         target,
         to,

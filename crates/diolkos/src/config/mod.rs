@@ -6,6 +6,7 @@
 //!
 //! file (→ pieces, if it is long) → settings → objections → translation (as `diolkos-core` takes it)
 
+mod announce;
 mod auto;
 mod dns64;
 mod file;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use network::{network, networks};
 
+pub use announce::Announce;
 pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
@@ -49,6 +51,8 @@ pub struct Settings {
     pub siit: Siit,
     /// A stateful NAT64 (RFC 6146).
     pub nat64: Nat64,
+    /// Interfaces whose neighbours a router answers.
+    pub announce: Vec<Announce>,
     /// The DNS64 (RFC 6147), which may also be alone.
     pub dns64: Option<Dns64>,
     /// What is logged.
@@ -361,6 +365,8 @@ struct Print<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     nat64: Option<&'a Nat64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    announce: Option<&'a [Announce]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dns64: Option<&'a Dns64>,
     log: &'a Log,
 }
@@ -381,6 +387,7 @@ impl Settings {
                 clat: (mode == Mode::Clat).then_some(&self.clat),
                 siit: (mode == Mode::Siit).then_some(&self.siit),
                 nat64: (mode == Mode::Nat64).then_some(&self.nat64),
+                announce: Some(&self.announce[..]).filter(|list| !list.is_empty()),
                 dns64: self.dns64.as_ref(),
                 log: &self.log,
             }),

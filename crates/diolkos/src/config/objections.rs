@@ -21,7 +21,7 @@ pub struct Objection {
 }
 
 impl Objection {
-    fn new(key: &str, message: impl Into<String>) -> Objection {
+    pub(super) fn new(key: &str, message: impl Into<String>) -> Objection {
         Objection {
             key: key.to_owned(),
             message: message.into(),
@@ -68,6 +68,7 @@ impl Settings {
             Placement::Xdp => self.object_to_inline("xdp", &mut found),
             Placement::Auto => self.object_to_inline("auto", &mut found),
         }
+        self.object_to_announcements(&mut found);
         found.extend(self.contradictions());
         found
     }

@@ -99,6 +99,12 @@ impl Net {
         Ok(found.min_by_key(|address| (is_unique_local(*address), *address)))
     }
 
+    /// The addresses of this host.
+    pub async fn addresses(&self) -> Result<Vec<IpAddr>, Failure> {
+        let all = self.all_addresses().await?;
+        Ok(all.iter().map(|a| a.address).collect())
+    }
+
     /// The IPv4 addresses of this host.
     pub async fn addresses4(&self) -> Result<Vec<Ipv4Addr>, Failure> {
         let all = self.all_addresses().await?;

@@ -5,6 +5,7 @@ use diolkos_core::config::nat64::Endpoint4;
 
 use super::serving::Router;
 use super::{addresses, Isthmus};
+use crate::announce::Announcer;
 use crate::config::{Mtu, Settings, V6Address};
 use crate::control::{Answer, Request};
 use crate::counters;
@@ -72,7 +73,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
 
     async fn reload(&mut self) -> Answer {
         let done = match (self.read)() {
-            Ok(new) => self.isthmus.reload(self.net, new, &self.came).await,
+            Ok(new) => {
+                self.isthmus
+                    .reload(self.net, new, &self.came, &self.watch)
+                    .await
+            }
             Err(failure) => Err(failure),
         };
         if let Err(failure) = done {
@@ -127,6 +132,12 @@ impl Isthmus {
                         controller.unheard(),
                         self.crossing.unwritten(),
                     ));
+                }
+                match self.announcer.as_ref().map(Announcer::counters).transpose() {
+                    Ok(answers) => counters.extend(answers.unwrap_or_default()),
+                    Err(error) => {
+                        return Answer::Failed(format!("the counters cannot be read: {error}"))
+                    }
                 }
                 Answer::Counters(counters)
             }

@@ -8,7 +8,7 @@ use super::{drivers, Isthmus};
 use crate::config::{Placement, Settings};
 use crate::failure::Failure;
 use crate::forwarding;
-use crate::net::{Link, Medium, Net};
+use crate::net::{Event, Link, Medium, Net};
 
 /// Those with these names; none with the placement `device`.
 pub async fn find(
@@ -97,6 +97,16 @@ impl Isthmus {
         }
         self.stay_at_new_places();
         done
+    }
+
+    /// Neighbours are answered at an interface that has come, or has another link-layer address.
+    pub async fn follow_announced(&mut self, event: &Event, net: &Net) {
+        let Some(announcer) = &mut self.announcer else {
+            return;
+        };
+        if announcer.link(event, net, &self.settings).await {
+            self.stay_at_new_places();
+        }
     }
 
     /// One at which packets are to be translated, and are not yet.

@@ -23,6 +23,7 @@ use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;
 
 use crate::accelerate;
+use crate::announce::{self, Announcer};
 use crate::config::{Found, Mode, Placement, Settings};
 use crate::control;
 use crate::failure::Failure;
@@ -67,10 +68,16 @@ pub async fn run(
     let served = async {
         let metric = Routes::metric(&isthmus.settings);
         isthmus.routes.lead(&net, isthmus.index, metric).await?;
+        isthmus.announcer = Announcer::start(&net, &isthmus.settings, &host.watch).await?;
         isthmus.stay(&net).await;
         // Some can do more now that they have a program.
         isthmus.look_at_drivers(&net).await?;
-        let mut router = Router::new(&net, &mut isthmus, &read, host.signals.came());
+        let mut router = Router::new(
+            &net,
+            &mut isthmus,
+            &read,
+            (host.signals.came(), host.watch.clone()),
+        );
         router.look_for_obstacles().await;
         router.isthmus.announce("ready");
         service::serve(&mut router, &mut host, &mut control).await
@@ -87,7 +94,8 @@ struct Isthmus {
     settings: Settings,
     found: Found,
     routes: Routes,
-    // In the order in which they must end: nothing is led to a device that is gone.
+    // In the order in which they must end: nobody is answered, and nothing is led to a device that is gone.
+    announcer: Option<Announcer>,
     crossing: Crossing,
     /// Indices of the interfaces at which packets are translated before any routing.
     inline: Vec<u32>,
@@ -128,6 +136,8 @@ impl Isthmus {
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
         warn_of_narrow_links(net, &settings).await?;
+        // What contradicts is refused before anything is changed.
+        announce::plan(net, &settings).await?;
         let own = &net.addresses4().await?;
         let queues = slowpath::readers(t.queues);
         let (tun, index) = match pins {
@@ -174,6 +184,7 @@ impl Isthmus {
             found,
             routes: Routes::of(&settings),
             settings,
+            announcer: None,
             crossing,
             inline: inline.iter().map(|inline| inline.ifindex).collect(),
             known: inline,
@@ -186,13 +197,20 @@ impl Isthmus {
     }
 
     /// Takes another configuration: whole, or not at all. A packet is translated by the old one or by the new one.
-    async fn reload(&mut self, net: &Net, new: Settings, came: &Came) -> Result<(), Failure> {
+    async fn reload(
+        &mut self,
+        net: &Net,
+        new: Settings,
+        came: &Came,
+        watch: &Watch,
+    ) -> Result<(), Failure> {
         if let Some(refusal) = reload::refusal(&self.settings, &new) {
             return Err(Failure::run_time(refusal));
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
+        let plans = announce::plan(net, &new).await?;
         let inline = interfaces::find(net, &new, &new.translator.interfaces).await?;
         let next = self.crossing.prepare(&new, found, self.index, &inline)?;
         // To load programs takes long, and to change them once more is in vain.
@@ -213,6 +231,12 @@ impl Isthmus {
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
         self.known.clone_from(&inline);
+        let announcer = &mut self.announcer;
+        if let Err(failure) = Announcer::follow(announcer, plans, net, &self.settings, watch).await
+        {
+            tracing::warn!("{failure}");
+        }
+        self.stay_at_new_places();
         // An interface may have come again unnoticed. The new configuration is in force whatever becomes of that.
         if let Err(failure) = self.widen(&inline) {
             tracing::warn!("{failure}");

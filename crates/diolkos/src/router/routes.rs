@@ -11,7 +11,7 @@ use std::future::ready;
 use diolkos_sys::fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::config::{Mode, Networks, Settings};
+use crate::config::{Mode, Settings};
 use crate::failure::Failure;
 use crate::net::{Net, Own, Route4, Route6};
 
@@ -27,33 +27,9 @@ pub struct Routes {
 impl Routes {
     /// Those of a configuration.
     pub fn of(settings: &Settings) -> Routes {
-        let (auto4, given4, given6): (Vec<Ipv4Net>, _, _) = match settings.translator.mode {
-            Mode::Nat64 => {
-                let n = &settings.nat64;
-                let pool = n.pool4.iter().map(|part| part.address.0);
-                let bound = n.bindings.iter().map(|b| Ipv4Net::from(*b.v4.ip()));
-                (pool.chain(bound).collect(), &n.routes4, &n.routes6)
-            }
-            Mode::Clat | Mode::Siit => {
-                let mapped = settings.eam.iter().map(|eam| eam.v4);
-                (
-                    mapped.collect(),
-                    &settings.siit.routes4,
-                    &settings.siit.routes6,
-                )
-            }
-        };
-        let v4 = match given4 {
-            Networks::Auto => &auto4,
-            Networks::These(networks) => networks,
-        };
-        let v6 = match given6 {
-            Networks::Auto => settings.translator.pref64.given().to_vec(),
-            Networks::These(networks) => networks.clone(),
-        };
         Routes {
-            v4: Ipv4Net::aggregate(v4).into_iter().collect(),
-            v6: Ipv6Net::aggregate(&v6).into_iter().collect(),
+            v4: Ipv4Net::aggregate(&settings.led4()).into_iter().collect(),
+            v6: Ipv6Net::aggregate(&settings.led6()).into_iter().collect(),
         }
     }
 
@@ -145,7 +121,7 @@ fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Eam;
+    use crate::config::{Eam, Networks};
 
     fn settings(eam: &[(&str, &str)]) -> Settings {
         let eam = eam.iter().map(|(v4, v6)| Eam {

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::net::{shown, Event, Link, Net, Own, RouteNews};
 use crate::service::{Heed, Reply, Service};
 use crate::signals::Came;
+use crate::supervise::Watch;
 
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
@@ -26,6 +27,8 @@ pub(super) struct Router<'a, R> {
     pub(super) read: &'a R,
     /// Nobody waits for a reload any more.
     pub(super) came: Came,
+    /// Starts what is supervised.
+    pub(super) watch: Watch,
     /// What stands in the way of packets, as it was said last.
     obstacles: BTreeSet<String>,
     /// Where somebody has switched forwarding off, as it was said last.
@@ -37,12 +40,18 @@ pub(super) struct Router<'a, R> {
 }
 
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
-    pub(super) fn new(net: &'a Net, isthmus: &'a mut Isthmus, read: &'a R, came: Came) -> Self {
+    pub(super) fn new(
+        net: &'a Net,
+        isthmus: &'a mut Isthmus,
+        read: &'a R,
+        (came, watch): (Came, Watch),
+    ) -> Self {
         Router {
             isthmus,
             net,
             read,
             came,
+            watch,
             obstacles: BTreeSet::new(),
             unforwarded: BTreeSet::new(),
             contradiction: None,
@@ -156,6 +165,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 tracing::warn!("the drivers do not know the interfaces as they are: {failure}");
             }
         }
+        isthmus.follow_announced(&event, self.net).await;
         match event {
             Event::LinkGone(index) if isthmus.inline.contains(&index) => {
                 isthmus.inline.retain(|inline| *inline != index);

@@ -92,6 +92,9 @@ impl Isthmus {
         }
         let pins = pins(&t.device)?;
         self.crossing.keep(&pins)?;
+        if let Some(announcer) = &mut self.announcer {
+            announcer.keep(&pins)?;
+        }
         if forwarding::ignores_without_carrier(&t.device) {
             tracing::warn!(
                 "net.ipv4.conf.all.ignore_routes_with_linkdown is on: while no diolkos runs, {} has no carrier, and its \
@@ -111,7 +114,14 @@ impl Isthmus {
             return;
         }
         let pins = pins(&self.settings.translator.device);
-        if let Err(failure) = pins.and_then(|pins| self.crossing.keep(&pins)) {
+        let kept = pins.and_then(|pins| {
+            self.crossing.keep(&pins)?;
+            match &mut self.announcer {
+                Some(announcer) => announcer.keep(&pins),
+                None => Ok(()),
+            }
+        });
+        if let Err(failure) = kept {
             tracing::warn!("without diolkos not all of its programs will stay: {failure}");
         }
     }
@@ -121,6 +131,9 @@ impl Isthmus {
         let device = &self.settings.translator.device;
         if let Ok(pins) = pins(device) {
             self.crossing.release(&pins);
+            if let Some(announcer) = &mut self.announcer {
+                announcer.release(&pins);
+            }
         }
         if let Err(error) = self.device.set_persistent(false) {
             // It is gone already.

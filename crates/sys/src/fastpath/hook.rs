@@ -15,6 +15,9 @@ use crate::kernel;
 /// next start finds what a killed one left.
 const CLSACT_PRIORITY: u32 = 0xd101;
 
+/// Those in front of them come before.
+const CLSACT_PRIORITY_IN_FRONT: u32 = CLSACT_PRIORITY - 1;
+
 /// Which way packets go at the hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -24,6 +27,8 @@ pub enum Side {
     Egress,
     /// Received by the interface's driver, before the kernel makes a packet of the frame.
     Driver,
+    /// Received by the interface, and seen before the other programs there.
+    Front,
 }
 
 /// An attached program; dropped, it is off.
@@ -54,7 +59,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// Attaches behind the programs that are there. `handle` is not 0 and the same at every start of an instance.
+    /// Attaches behind the programs that are there, or in front of them. `handle` is not 0 and the same at every start of an instance.
     pub fn attach(
         program: BorrowedFd<'_>,
         ifindex: u32,
@@ -107,7 +112,10 @@ impl Hook {
                 });
             }
         }
-        if attach != Attach::Tcx && side != Side::Driver && filter(ifindex as i32, side, handle).is_some() {
+        if attach != Attach::Tcx
+            && side != Side::Driver
+            && filter(ifindex as i32, side, handle).is_some()
+        {
             return Some(Hook::Clsact {
                 ifindex: ifindex as i32,
                 side,
@@ -247,15 +255,22 @@ fn without_tcx(error: io::Error) -> io::Error {
 
 fn tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd> {
     let attach_type = match side {
-        Side::Ingress => bpf::BPF_TCX_INGRESS,
+        Side::Ingress | Side::Front => bpf::BPF_TCX_INGRESS,
         Side::Egress => bpf::BPF_TCX_EGRESS,
         Side::Driver => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    // Without options the program goes behind all others, and none of them is moved.
-    // SAFETY: the descriptor is open; a null options pointer is allowed.
-    let fd = unsafe {
-        bpf::bpf_link_create(program.as_raw_fd(), ifindex, attach_type, std::ptr::null())
+    // Without options the program goes behind all others, and none of them is moved; before nobody it goes in front of all.
+    let in_front = bpf::bpf_link_create_opts {
+        sz: size_of::<bpf::bpf_link_create_opts>() as _,
+        flags: bpf::BPF_F_BEFORE,
+        ..Default::default()
     };
+    let options = match side {
+        Side::Front => &raw const in_front,
+        Side::Ingress | Side::Egress | Side::Driver => std::ptr::null(),
+    };
+    // SAFETY: the descriptor is open; the options are null, which is allowed, or valid for the call.
+    let fd = unsafe { bpf::bpf_link_create(program.as_raw_fd(), ifindex, attach_type, options) };
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
@@ -288,7 +303,7 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
 /// Puts our filter there, or another program into it.
 fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io::Result<()> {
     let hook = tc_hook(ifindex, point(side));
-    let mut options = tc_options(handle);
+    let mut options = tc_options(handle, side);
     options.prog_fd = program.as_raw_fd();
     options.flags = bpf::BPF_TC_F_REPLACE;
     // SAFETY: hook and options are valid for the call, the descriptor is open.
@@ -303,7 +318,7 @@ fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) ->
 /// now. True if there were any.
 pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> bool {
     let mut found = false;
-    for side in [Side::Ingress, Side::Egress] {
+    for side in [Side::Ingress, Side::Egress, Side::Front] {
         let here = |hook: &Hook| !hook.is_link() && hook.place() == (ifindex, side);
         if hooks.iter().any(here) {
             continue;
@@ -321,7 +336,7 @@ pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> b
 
 /// The number of the program in our filter, if it is there.
 fn filter(ifindex: i32, side: Side, handle: u32) -> Option<u32> {
-    let mut found = tc_options(handle);
+    let mut found = tc_options(handle, side);
     // SAFETY: hook and options are valid for the call.
     let done = unsafe { bpf::bpf_tc_query(&tc_hook(ifindex, point(side)), &mut found) };
     (done == 0).then_some(found.prog_id)
@@ -329,25 +344,28 @@ fn filter(ifindex: i32, side: Side, handle: u32) -> Option<u32> {
 
 fn detach(ifindex: i32, side: Side, handle: u32) {
     let hook = tc_hook(ifindex, point(side));
-    let options = tc_options(handle);
+    let options = tc_options(handle, side);
     // SAFETY: hook and options are valid for the call. Nothing to take off is no failure.
     unsafe { bpf::bpf_tc_detach(&hook, &options) };
 }
 
 fn point(side: Side) -> bpf::bpf_tc_attach_point {
     match side {
-        Side::Ingress => bpf::BPF_TC_INGRESS,
+        Side::Ingress | Side::Front => bpf::BPF_TC_INGRESS,
         Side::Egress => bpf::BPF_TC_EGRESS,
         // No place of a queueing discipline: libbpf refuses it.
         Side::Driver => 0,
     }
 }
 
-fn tc_options(handle: u32) -> bpf::bpf_tc_opts {
+fn tc_options(handle: u32, side: Side) -> bpf::bpf_tc_opts {
     bpf::bpf_tc_opts {
         sz: size_of::<bpf::bpf_tc_opts>() as _,
         handle,
-        priority: CLSACT_PRIORITY,
+        priority: match side {
+            Side::Front => CLSACT_PRIORITY_IN_FRONT,
+            Side::Ingress | Side::Egress | Side::Driver => CLSACT_PRIORITY,
+        },
         ..Default::default()
     }
 }

@@ -145,7 +145,12 @@ impl Isthmus {
         site: Site<'_>,
     ) -> Result<(), FastPathError> {
         // Tried once more after a failure at another place of the interface.
-        if self.path.hooks.iter().any(|hook| hook.place() == (ifindex, side)) {
+        if self
+            .path
+            .hooks
+            .iter()
+            .any(|hook| hook.place() == (ifindex, side))
+        {
             return Ok(());
         }
         let Some(program) = self.programs.at(place) else {
@@ -177,7 +182,8 @@ impl Isthmus {
     /// Puts the programs in the places of those of the run that has ended.
     pub(super) fn take_over(&mut self) -> Result<(), FastPathError> {
         for at in 0..self.places.len() {
-            self.put(at).map_err(|source| self.places[at].refused(source))?;
+            self.put(at)
+                .map_err(|source| self.places[at].refused(source))?;
         }
         Ok(())
     }

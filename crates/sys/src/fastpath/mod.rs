@@ -6,6 +6,7 @@
 //! without tcx they hang on a clsact queueing discipline and must be taken off; the next start takes off what a killed
 //! one left. What has stayed can be taken over, program by program, while packets pass ([`Nat64Path::inherit`]).
 
+mod answer;
 mod clat;
 pub(crate) mod gso;
 mod heritage;
@@ -36,6 +37,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::kernel;
 
+pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
 pub use isthmus::{Inline, Prepared, Site};
@@ -48,6 +50,7 @@ pub use survey::Seen;
 pub use xdp::{attached, Abilities, Attached, Port, Sends};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
+include!(concat!(env!("OUT_DIR"), "/answers.rs"));
 
 /// What the programs of every mode need to know; see `struct diolkos_rules` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +180,7 @@ impl FastPath {
                 return Err(error);
             }
         }
-        pins.remove_others(&self.hooks);
+        pins.remove_others(&self.hooks, false);
         Ok(())
     }
 

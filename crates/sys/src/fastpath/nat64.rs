@@ -17,7 +17,9 @@ use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
 };
-use super::{handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side};
+use super::{
+    handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
+};
 use crate::skel::nat64::{
     types, Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel,
 };

@@ -46,6 +46,7 @@ impl Pins {
             Side::Ingress => "ingress",
             Side::Egress => "egress",
             Side::Driver => "driver",
+            Side::Front => "front",
         };
         self.folder.join(format!("{ifindex}-{side}"))
     }
@@ -77,14 +78,16 @@ impl Pins {
         let _ = fs::remove_dir(&self.folder);
     }
 
-    /// Takes off everything that is pinned there, apart from `hooks`.
-    pub(super) fn remove_others(&self, hooks: &[Hook]) {
+    /// Takes off everything that is pinned there at the sides where programs of this kind are, apart from `hooks`: those in
+    /// front answer, and the others translate.
+    pub(super) fn remove_others(&self, hooks: &[Hook], are_in_front: bool) {
         for pin in entries(&self.folder) {
             let name = pin.file_name().unwrap_or_default().to_string_lossy();
             let place = name.split_once('-').and_then(|(ifindex, side)| {
                 let side = match side {
                     "ingress" => Side::Ingress,
                     "driver" => Side::Driver,
+                    "front" => Side::Front,
                     _ => Side::Egress,
                 };
                 Some((ifindex.parse().ok()?, side))
@@ -93,7 +96,8 @@ impl Pins {
                 let mut hooks = hooks.iter();
                 hooks.any(|hook| hook.is_link() && hook.place() == at)
             };
-            if !place.is_some_and(is_kept) {
+            let is_of_kind = place.is_none_or(|(_, side)| (side == Side::Front) == are_in_front);
+            if is_of_kind && !place.is_some_and(is_kept) {
                 let _ = fs::remove_file(pin);
             }
         }
@@ -102,7 +106,8 @@ impl Pins {
 
     /// Takes off everything that is pinned there.
     pub fn remove(&self) {
-        self.remove_others(&[]);
+        self.remove_others(&[], false);
+        self.remove_others(&[], true);
     }
 
     /// Removes what hangs on interfaces that are gone, of every network namespace.

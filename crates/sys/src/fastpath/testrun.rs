@@ -20,8 +20,8 @@ use libbpf_sys as bpf;
 use super::isthmus::AsMap;
 use super::load::{failed, keep, no_data};
 use super::{
-    clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port, Sends,
-    Sessions, SiitRules, FATE_NAMES,
+    answer, clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port,
+    Sends, Served, Sessions, SiitRules, FATE_NAMES,
 };
 
 /// Bytes of an Ethernet header.
@@ -368,6 +368,31 @@ fn run_on_frame(program: &OwnedFd, ethertype: u16, packet: &[u8]) -> io::Result<
     Ok((options.retval, data_out))
 }
 
+/// The answering program (`bpf/answer.bpf.c`), attached nowhere, and what it answers for: on the loopback device, whose
+/// index is 1.
+#[derive(Debug)]
+pub struct AnswerRun {
+    program: OwnedFd,
+    /// The addresses.
+    pub served: Served,
+}
+
+impl AnswerRun {
+    /// The interface on which frames arrive.
+    pub const IFINDEX: u32 = 1;
+
+    /// Loads the program, as the daemon does.
+    pub fn load() -> Result<AnswerRun, FastPathError> {
+        let (program, served) = answer::load()?;
+        Ok(AnswerRun { program, served })
+    }
+
+    /// Gives a frame to the program: what it returned, and the frame behind it.
+    pub fn frame(&self, frame: &[u8]) -> io::Result<(Action, Vec<u8>)> {
+        run_frame(&self.program, frame, &[0; CONTEXT])
+    }
+}
+
 /// The packet with a header in front, as the kernel passes it, once through the program.
 fn run(
     program: &OwnedFd,
@@ -384,6 +409,15 @@ fn run(
         context[GSO_SEGS_AT..GSO_SEGS_AT + 4].copy_from_slice(&segments.to_ne_bytes());
         context[GSO_SIZE_AT..GSO_SIZE_AT + 4].copy_from_slice(&u32::from(gso_size).to_ne_bytes());
     }
+    run_frame(program, &data_in, &context)
+}
+
+/// A frame as it is.
+fn run_frame(
+    program: &OwnedFd,
+    data_in: &[u8],
+    context: &[u8; CONTEXT],
+) -> io::Result<(Action, Vec<u8>)> {
     let mut data_out = vec![0; data_in.len() + 128];
     let mut options = bpf::bpf_test_run_opts {
         sz: size_of::<bpf::bpf_test_run_opts>() as _,

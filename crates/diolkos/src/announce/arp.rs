@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ARP for IPv4 on Ethernet (RFC 826): what is heard of others, and what is said of our own addresses (RFC 5227).
+
+use std::net::Ipv4Addr;
+
+/// Everybody on the link.
+pub const BROADCAST: [u8; 6] = [0xff; 6];
+
+const LEN: usize = 28;
+/// Ethernet, IPv4, and the lengths of their addresses.
+const KINDS: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
+
+/// A packet of any operation: RFC 5227 makes no difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Whose it says it is.
+    pub mac: [u8; 6],
+    /// The address that it says it has; 0: it asks for one.
+    pub sender: Ipv4Addr,
+    /// The address it is about.
+    pub target: Ipv4Addr,
+}
+
+/// Reads a packet; behind it there may be padding.
+pub fn parse(packet: &[u8]) -> Option<Heard> {
+    let packet = packet.get(..LEN)?;
+    let v4 = |at: usize| {
+        Some(Ipv4Addr::from(
+            <[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?,
+        ))
+    };
+    if packet[..6] != KINDS {
+        return None;
+    }
+    Some(Heard {
+        mac: packet[8..14].try_into().ok()?,
+        sender: v4(14)?,
+        target: v4(24)?,
+    })
+}
+
+/// Asks whether somebody has the address (RFC 5227 section 2.1.1).
+pub fn probe(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
+    request(mac, Ipv4Addr::UNSPECIFIED, address)
+}
+
+/// Says that we have it (RFC 5227 section 2.3).
+pub fn announcement(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
+    request(mac, address, address)
+}
+
+fn request(mac: [u8; 6], sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
+    let mut packet = KINDS.to_vec();
+    packet.extend([0, 1]);
+    packet.extend(mac);
+    packet.extend(sender.octets());
+    packet.extend([0; 6]);
+    packet.extend(target.octets());
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+    /// Field by field as RFC 5227 section 1.1 and 2.3 say.
+    #[test]
+    fn probes_and_announcements_are_requests() {
+        let head = [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1];
+        let probe = [&head[..], &[0; 4], &[0; 6], &[192, 0, 2, 1]].concat();
+        assert_eq!(super::probe(MAC, ADDRESS), probe);
+        let announcement = [&head[..], &[192, 0, 2, 1], &[0; 6], &[192, 0, 2, 1]].concat();
+        assert_eq!(super::announcement(MAC, ADDRESS), announcement);
+    }
+
+    #[test]
+    fn what_is_not_of_ethernet_and_ipv4_is_not_heard() {
+        let mut packet = announcement(MAC, ADDRESS);
+        packet.extend([0; 18]);
+        let heard = Heard {
+            mac: MAC,
+            sender: ADDRESS,
+            target: ADDRESS,
+        };
+        assert_eq!(parse(&packet), Some(heard));
+        for at in 0..6 {
+            let mut other = packet.clone();
+            other[at] ^= 1;
+            assert_eq!(parse(&other), None);
+        }
+        for len in 0..LEN {
+            assert_eq!(parse(&packet[..len]), None);
+        }
+    }
+}

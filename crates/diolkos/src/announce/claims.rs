@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said about addresses that are answered for one by one, and when (RFC 5227, RFC 4862 section 5.4, RFC 4861
+//! section 7.2.6). Without clock and sockets: moments are arguments.
+//!
+//! probing → announcing → held; or taken by another, and tried again later
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// RFC 5227 section 1.1; the names there are PROBE_WAIT, PROBE_NUM, PROBE_MIN, PROBE_MAX, ANNOUNCE_WAIT.
+const PROBE_WAIT: Duration = Duration::from_secs(1);
+const PROBES4: u8 = 3;
+const PROBE_MIN: Duration = Duration::from_secs(1);
+const PROBE_MAX: Duration = Duration::from_secs(2);
+const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
+/// ANNOUNCE_NUM and ANNOUNCE_INTERVAL.
+const ANNOUNCEMENTS4: u8 = 2;
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
+/// DEFEND_INTERVAL.
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+/// RATE_LIMIT_INTERVAL.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// DupAddrDetectTransmits (RFC 4862 section 5.1), MAX_NEIGHBOR_ADVERTISEMENT and RetransTimer (RFC 4861 section 10).
+const PROBES6: u8 = 1;
+const ANNOUNCEMENTS6: u8 = 3;
+const RETRANSMIT: Duration = Duration::from_secs(1);
+
+/// What is to be done about an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask whether somebody has it.
+    Probe(IpAddr),
+    /// Answer for it from now on.
+    Hold(IpAddr),
+    /// Tell everybody that we have it.
+    Announce(IpAddr),
+}
+
+/// How another node spoke of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoke {
+    /// It says it has it.
+    Claims,
+    /// It asks whether somebody has it, because it wants it.
+    Probes,
+}
+
+/// What became of it that another node spoke of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// It is left to the other node, for now.
+    Taken,
+    /// It stays ours, which is to be said.
+    Defended,
+    /// It stays ours, which has been said a moment ago.
+    Undefended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// So many probes were sent.
+    Probing(u8),
+    /// So many announcements were sent.
+    Announcing(u8),
+    Held,
+    Taken,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    state: State,
+    /// When the next step is due.
+    due: Option<Instant>,
+    defended: Option<Instant>,
+}
+
+/// Addresses, and how far each has come.
+#[derive(Debug, Default)]
+pub struct Claims(BTreeMap<IpAddr, Claim>);
+
+impl Claims {
+    /// Sets out for an address: with probes, or at once with announcements. `chance`: random bits.
+    pub fn add(&mut self, address: IpAddr, probes: bool, now: Instant, chance: u64) {
+        let (state, due) = match probes {
+            true => (State::Probing(0), now + part(PROBE_WAIT, chance)),
+            false => (State::Probing(u8::MAX), now),
+        };
+        let claim = Claim {
+            state,
+            due: Some(due),
+            defended: None,
+        };
+        self.0.insert(address, claim);
+    }
+
+    /// Those that are answered for.
+    pub fn held(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let is_held = |claim: &Claim| matches!(claim.state, State::Announcing(_) | State::Held);
+        let held = self.0.iter().filter(move |(_, claim)| is_held(claim));
+        held.map(|(address, _)| *address)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.0.keys().copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether an address is one of them.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.0.contains_key(&address)
+    }
+
+    /// Neighbours may know another link-layer address: everything that is held is announced again.
+    pub fn announce_again(&mut self, now: Instant) {
+        for claim in self.0.values_mut() {
+            if matches!(claim.state, State::Announcing(_) | State::Held) {
+                (claim.state, claim.due) = (State::Announcing(0), Some(now));
+            }
+        }
+    }
+
+    /// When something is due next.
+    pub fn next(&self) -> Option<Instant> {
+        self.0.values().filter_map(|claim| claim.due).min()
+    }
+
+    /// Everything that is due, in the order in which it is to be done.
+    pub fn due(&mut self, now: Instant, mut chance: impl FnMut() -> u64) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (&address, claim) in &mut self.0 {
+            if claim.due.is_none_or(|due| due > now) {
+                continue;
+            }
+            let (probes, announcements) = match address {
+                IpAddr::V4(_) => (PROBES4, ANNOUNCEMENTS4),
+                IpAddr::V6(_) => (PROBES6, ANNOUNCEMENTS6),
+            };
+            let sent = match claim.state {
+                State::Probing(sent) if sent < probes => {
+                    steps.push(Step::Probe(address));
+                    claim.state = State::Probing(sent + 1);
+                    let pause = match address {
+                        IpAddr::V6(_) => RETRANSMIT,
+                        IpAddr::V4(_) if sent + 1 == probes => ANNOUNCE_WAIT,
+                        IpAddr::V4(_) => PROBE_MIN + part(PROBE_MAX - PROBE_MIN, chance()),
+                    };
+                    claim.due = Some(now + pause);
+                    continue;
+                }
+                State::Taken => {
+                    claim.state = State::Probing(0);
+                    claim.due = Some(now + part(PROBE_WAIT, chance()));
+                    continue;
+                }
+                State::Probing(_) => {
+                    steps.push(Step::Hold(address));
+                    0
+                }
+                State::Announcing(sent) => sent,
+                State::Held => continue,
+            };
+            steps.push(Step::Announce(address));
+            let interval = match address {
+                IpAddr::V4(_) => ANNOUNCE_INTERVAL,
+                IpAddr::V6(_) => RETRANSMIT,
+            };
+            (claim.state, claim.due) = match sent + 1 < announcements {
+                true => (State::Announcing(sent + 1), Some(now + interval)),
+                false => (State::Held, None),
+            };
+        }
+        steps
+    }
+
+    /// Another node spoke of an address. None: it may.
+    pub fn heard(&mut self, address: IpAddr, spoke: Spoke, now: Instant) -> Option<Clash> {
+        let claim = self.0.get_mut(&address)?;
+        match claim.state {
+            State::Probing(_) => {
+                (claim.state, claim.due) = (State::Taken, Some(now + TRY_AGAIN));
+                Some(Clash::Taken)
+            }
+            // The program answers who asks.
+            State::Announcing(_) | State::Held if spoke == Spoke::Probes => None,
+            State::Announcing(_) | State::Held => {
+                let is_recent = |then: Instant| now.duration_since(then) < DEFEND_INTERVAL;
+                if claim.defended.is_some_and(is_recent) {
+                    return Some(Clash::Undefended);
+                }
+                claim.defended = Some(now);
+                Some(Clash::Defended)
+            }
+            State::Taken => None,
+        }
+    }
+}
+
+/// A random part of a duration.
+fn part(whole: Duration, chance: u64) -> Duration {
+    whole.mul_f64((chance % 1024) as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+
+    /// Everything that is done within so many seconds, with the milliseconds since `begin`.
+    fn done(claims: &mut Claims, begin: Instant, seconds: u64) -> Vec<(u128, Step)> {
+        let mut all = Vec::new();
+        let end = begin + Duration::from_secs(seconds);
+        while let Some(at) = claims.next().filter(|at| *at <= end) {
+            let steps = claims.due(at, || 512);
+            all.extend(
+                steps
+                    .into_iter()
+                    .map(|step| ((at - begin).as_millis(), step)),
+            );
+        }
+        all
+    }
+
+    /// RFC 5227 sections 2.1.1 and 2.3, with half of every random time.
+    #[test]
+    fn an_ipv4_address_is_probed_three_times_and_announced_twice() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, true, begin, 512);
+        let expected = [
+            (500, Step::Probe(V4)),
+            (2000, Step::Probe(V4)),
+            (3500, Step::Probe(V4)),
+            (5500, Step::Hold(V4)),
+            (5500, Step::Announce(V4)),
+            (7500, Step::Announce(V4)),
+        ];
+        assert_eq!(done(&mut claims, begin, 100), expected);
+        assert_eq!(claims.held().collect::<Vec<_>>(), [V4]);
+    }
+
+    /// RFC 4862 section 5.4.2, RFC 4861 section 7.2.6.
+    #[test]
+    fn an_ipv6_address_is_probed_once_and_announced_three_times() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V6, true, begin, 0);
+        let expected = [
+            (0, Step::Probe(V6)),
+            (1000, Step::Hold(V6)),
+            (1000, Step::Announce(V6)),
+            (2000, Step::Announce(V6)),
+            (3000, Step::Announce(V6)),
+        ];
+        assert_eq!(done(&mut claims, begin, 100), expected);
+    }
+
+    #[test]
+    fn without_detection_it_is_held_at_once() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, false, begin, 7);
+        let steps = claims.due(begin, || 0);
+        assert_eq!(steps, [Step::Hold(V4), Step::Announce(V4)]);
+    }
+
+    #[test]
+    fn what_another_has_is_left_to_it_and_tried_again() {
+        for spoke in [Spoke::Claims, Spoke::Probes] {
+            let (begin, mut claims) = (Instant::now(), Claims::default());
+            claims.add(V4, true, begin, 0);
+            assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
+            assert_eq!(claims.heard(V4, spoke, begin), Some(Clash::Taken));
+            assert_eq!(claims.held().count(), 0);
+            assert_eq!(done(&mut claims, begin, 59), []);
+            let later = done(&mut claims, begin, 80);
+            assert_eq!(later.first(), Some(&(60_500, Step::Probe(V4))));
+            assert!(later.contains(&(65_500, Step::Hold(V4))), "{later:?}");
+        }
+    }
+
+    /// RFC 5227 section 2.4 (c).
+    #[test]
+    fn what_is_held_is_defended_once_in_ten_seconds() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, false, begin, 0);
+        done(&mut claims, begin, 10);
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        assert_eq!(claims.heard(V4, Spoke::Probes, at(20)), None);
+        assert_eq!(
+            claims.heard(V4, Spoke::Claims, at(20)),
+            Some(Clash::Defended)
+        );
+        assert_eq!(
+            claims.heard(V4, Spoke::Claims, at(29)),
+            Some(Clash::Undefended)
+        );
+        assert_eq!(
+            claims.heard(V4, Spoke::Claims, at(30)),
+            Some(Clash::Defended)
+        );
+        assert_eq!(claims.heard(V6, Spoke::Claims, at(30)), None);
+        claims.announce_again(at(40));
+        assert_eq!(claims.due(at(40), || 0), [Step::Announce(V4)]);
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was said and heard on all interfaces, as numbers.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use diolkos_sys::fastpath::{Served, ANSWER_NAMES};
+
+use crate::counters::Counter;
+
+/// Only counts up.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Beside what the program counts.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub probes: Count,
+    pub announcements: Count,
+    pub conflicts: Count,
+    pub defences: Count,
+}
+
+impl Tally {
+    /// All counters by name, those of the program first.
+    pub fn read(&self, served: &Served) -> io::Result<Vec<Counter>> {
+        let answers = ANSWER_NAMES.iter().zip(served.counts()?);
+        let answers = answers.map(|(name, packets)| (format!("answer.{name}"), packets));
+        let own = [
+            ("probes", &self.probes),
+            ("announcements", &self.announcements),
+            ("conflicts", &self.conflicts),
+            ("defences", &self.defences),
+        ];
+        let own =
+            own.map(|(name, count)| (format!("announce.{name}"), count.0.load(Ordering::Relaxed)));
+        let counter = |(name, packets)| Counter {
+            name,
+            packets,
+            bytes: None,
+        };
+        Ok(answers.chain(own).map(counter).collect())
+    }
+}
