@@ -3,7 +3,7 @@
 //! and what the program knows of them, which may change.
 
 use diolkos_sys::ethtool;
-use diolkos_sys::fastpath::{Abilities, Inline, Port, Sends};
+use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port, Sends};
 use diolkos_sys::namespace;
 
 use super::Isthmus;
@@ -174,10 +174,27 @@ impl Isthmus {
 
     /// Some drivers send only while they have a program, and a peer may stop to poll: looked at from time to time.
     pub async fn look_at_drivers(&mut self, net: &Net) -> Result<(), Failure> {
-        if self.has_drivers() && has_moved(&self.known) {
-            self.refresh_drivers(net).await?;
+        if !self.has_drivers() {
+            return Ok(());
         }
-        Ok(())
+        self.tell_of_hops(net).await;
+        match has_moved(&self.known) {
+            true => self.refresh_drivers(net).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the kernel which neighbours drivers send to. Of what it is not told, the program lets tc do it.
+    async fn tell_of_hops(&self, net: &Net) {
+        let Some(hops) = self.crossing.fast().and_then(FastPath::used_hops) else {
+            return;
+        };
+        for hop in hops.all().unwrap_or_default() {
+            let told = net.use_neighbour(hop.ifindex, hop.address).await;
+            if let Err(failure) = told.map(|()| hops.told(&hop)) {
+                tracing::debug!("{failure}");
+            }
+        }
     }
 
     /// Tells the program what is true of the interfaces now: addresses, and what their drivers send.
@@ -186,7 +203,11 @@ impl Isthmus {
             return Ok(());
         }
         let all = net.links().await?;
-        let of = |inline: &Inline| all.iter().find(|link| link.index == inline.ifindex).cloned();
+        let of = |inline: &Inline| {
+            all.iter()
+                .find(|link| link.index == inline.ifindex)
+                .cloned()
+        };
         let links: Vec<Link> = self.known.iter().filter_map(of).collect();
         let (ports, said) = choose_now(&examine(&links, &all));
         let ports: Vec<Port> = ports.into_iter().flatten().collect();
@@ -205,7 +226,9 @@ impl Isthmus {
             return Ok(());
         }
         let settings = &self.settings;
-        let next = self.crossing.prepare(settings, self.found, self.index, &known)?;
+        let next = self
+            .crossing
+            .prepare(settings, self.found, self.index, &known)?;
         self.crossing.commit(settings, next, &self.slow)?;
         self.known = known;
         tracing::info!("{said}");
@@ -263,7 +286,10 @@ mod tests {
 
     #[test]
     fn vrfs_and_bare_ip_are_obstacles_and_bridges_are_none() {
-        let (vrf, bridge) = (link(7, "red", LinkKind::Vrf), link(8, "br0", LinkKind::Other));
+        let (vrf, bridge) = (
+            link(7, "red", LinkKind::Vrf),
+            link(8, "br0", LinkKind::Other),
+        );
         let mut eth0 = link(2, "eth0", LinkKind::Other);
         let all = [eth0.clone(), vrf, bridge];
         eth0.master = Some(8);
@@ -282,9 +308,15 @@ mod tests {
             let (ports, said) = choose(Placement::Auto, candidates).expect("never a failure");
             (ports.iter().filter(|port| port.is_some()).count(), said)
         };
-        assert_eq!(auto(&[good(), candidate("eth1", "ice", Ok(Sends::Nothing))]).0, 2);
+        assert_eq!(
+            auto(&[good(), candidate("eth1", "ice", Ok(Sends::Nothing))]).0,
+            2
+        );
         let (ports, said) = auto(&[good(), candidate("eth1", "e1000", Err("no native XDP"))]);
-        assert_eq!((ports, said.as_str()), (0, "placement auto: direct, for eth1: no native XDP"));
+        assert_eq!(
+            (ports, said.as_str()),
+            (0, "placement auto: direct, for eth1: no native XDP")
+        );
         let (ports, said) = auto(&[good(), candidate("b4", VETH, Ok(Sends::Buffers))]);
         assert!(ports == 0 && said.contains("veth"), "{said}");
     }
@@ -293,10 +325,15 @@ mod tests {
     fn who_says_xdp_insists() {
         let veths = [candidate("b4", VETH, Ok(Sends::Buffers))];
         let (ports, said) = choose(Placement::Xdp, &veths).expect("it can be had");
-        assert!(ports[0].is_some() && said.starts_with("XDP: b4 (veth)"), "{said}");
+        assert!(
+            ports[0].is_some() && said.starts_with("XDP: b4 (veth)"),
+            "{said}"
+        );
         let without = [candidate("eth1", "e1000", Err("no native XDP"))];
         let failure = choose(Placement::Xdp, &without).expect_err("it cannot be had");
-        assert!(failure.to_string().contains("eth1: no native XDP; correct that"));
+        assert!(failure
+            .to_string()
+            .contains("eth1: no native XDP; correct that"));
         let (ports, said) = choose(Placement::Direct, &without).expect("it is not asked for");
         assert!(ports == [None] && said.is_empty());
     }

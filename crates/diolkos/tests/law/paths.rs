@@ -130,12 +130,7 @@ impl Paths {
 
     /// The program of a router's interfaces, beside the one at the device: what both translate becomes the same, and
     /// what one declines at the interface goes on to the device as it came. The run if it translates.
-    fn inline(
-        &mut self,
-        given: &Given,
-        ipv4_id: u16,
-        device: &Run,
-    ) -> Result<Option<Run>, String> {
+    fn inline(&mut self, given: &Given, ipv4_id: u16, device: &Run) -> Result<Option<Run>, String> {
         let gso_size = given.gso_size.unwrap_or(0);
         let run = self
             .fast
@@ -175,12 +170,7 @@ impl Paths {
 
     /// The program of a router's drivers: what it translates becomes the same as behind the driver, byte by byte. All else
     /// goes on as it came, and is not counted. `inline`: what the program of the interface made of it, if it did.
-    fn driver(
-        &mut self,
-        given: &Given,
-        ipv4_id: u16,
-        inline: Option<&Run>,
-    ) -> Result<(), String> {
+    fn driver(&mut self, given: &Given, ipv4_id: u16, inline: Option<&Run>) -> Result<(), String> {
         if given.gso_size.is_some() {
             return Ok(());
         }
@@ -204,7 +194,9 @@ impl Paths {
         // What fills the frame is no part of the packet, and zeros.
         let (packet, fills) = driver.packet.split_at(len.min(driver.packet.len()));
         if driver.packet.len() != len.max(SHORTEST_IN_FRAME) || fills.iter().any(|b| *b != 0) {
-            return Err(format!("a driver sends a frame of a wrong length, not {len}"));
+            return Err(format!(
+                "a driver sends a frame of a wrong length, not {len}"
+            ));
         }
         let is_same = |inline: &&Run| {
             inline.fates == [*translated]

@@ -107,7 +107,10 @@ impl Hook {
                 });
             }
         }
-        if attach != Attach::Tcx && side != Side::Driver && filter(ifindex as i32, side, handle).is_some() {
+        if attach != Attach::Tcx
+            && side != Side::Driver
+            && filter(ifindex as i32, side, handle).is_some()
+        {
             return Some(Hook::Clsact {
                 ifindex: ifindex as i32,
                 side,

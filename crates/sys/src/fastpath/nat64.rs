@@ -17,7 +17,10 @@ use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
 };
-use super::{handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side};
+use super::{
+    handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
+    UsedHops,
+};
 use crate::skel::nat64::{
     types, Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel,
 };
@@ -319,8 +322,14 @@ fn prepared(loaded: &Nat64Skel<'_>, has_driver: bool) -> Result<Prepared, FastPa
         programs.nat64_ingress.as_fd(),
         programs.nat64_ingress_raw.as_fd(),
     ];
-    let driver = has_driver.then(|| programs.nat64_xdp.as_fd());
-    Prepared::new(tc, driver)
+    if !has_driver {
+        return Prepared::new(tc, None);
+    }
+    let hops = UsedHops {
+        used: loaded.maps.used_hops.handle()?,
+        told: loaded.maps.told_hops.handle()?,
+    };
+    Prepared::new(tc, Some((programs.nat64_xdp.as_fd(), hops)))
 }
 
 /// The object with its rules, before the kernel sees it.

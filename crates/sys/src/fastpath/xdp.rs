@@ -241,7 +241,10 @@ mod tests {
     fn the_loopback_device_has_no_native_xdp() {
         let lo = namespace::interface_index("lo").expect("lo is everywhere");
         let abilities = Abilities::of(lo, "").expect("it is known");
-        assert_eq!((abilities.receives, abilities.sends), (false, Sends::Nothing));
+        assert_eq!(
+            (abilities.receives, abilities.sends),
+            (false, Sends::Nothing)
+        );
         assert_eq!(attached(lo).expect("it is known"), None);
     }
 }
