@@ -2,6 +2,7 @@
 //! What a program has that runs without its process: its maps, by their names, and what tells its version.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -58,9 +59,19 @@ impl Heritage {
     pub(super) unsafe fn rodata<T: Copy>(&self) -> Option<T> {
         let map = self.map(".rodata")?;
         let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-        // SAFETY: it is read as bytes, of which there are enough, and any are a valid `T`.
-        (value.len() >= size_of::<T>())
-            .then(|| unsafe { value.as_ptr().cast::<T>().read_unaligned() })
+        // The map ends with the last member, a `T` where the next one would begin.
+        if value.len() + align_of::<T>() <= size_of::<T>() {
+            return None;
+        }
+        let mut data = MaybeUninit::<T>::zeroed();
+        let len = value.len().min(size_of::<T>());
+        // SAFETY: both are valid for as many bytes, and any bytes are a valid `T`.
+        unsafe {
+            value
+                .as_ptr()
+                .copy_to_nonoverlapping(data.as_mut_ptr().cast(), len);
+            Some(data.assume_init())
+        }
     }
 }
 
