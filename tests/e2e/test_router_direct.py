@@ -149,9 +149,8 @@ def test_rules_about_ports(siit: SiitNetwork, probe, way) -> None:
     siit.siit()
     there = probe(way)
     there.until(siit, DIRECT)
-    siit.run(
-        siit.translator, "ip", "-6" if way is TO_IPV6 else "-4", "rule", "add", "ipproto", "udp", "dport", "4001", "blackhole"
-    )
+    family = "-6" if way is TO_IPV6 else "-4"
+    siit.run(siit.translator, "ip", family, "rule", "add", "ipproto", "udp", "dport", "4001", "blackhole")
     with contextlib.closing(create_socket(getattr(siit, way[4]), there.hearer.family, socket.SOCK_DGRAM)) as other:
         other.bind((way[3], 4001))
         other.setblocking(False)

@@ -80,7 +80,6 @@ pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::LinkKind;
 
     fn uplink(mtu: u32) -> Link {
         Link {
