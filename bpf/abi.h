@@ -142,8 +142,26 @@ struct diolkos_clat {
 #define DIOLKOS_V4_LENS 33
 #define DIOLKOS_V6_LENS 129
 
+#define DIOLKOS_ROUTES 8 /* of each family; longer lists lie in tries */
+
+/* A network: which bits count, and what they are. */
+struct diolkos_mask4 {
+	__be32 mask_be;
+	__be32 addr_be;
+};
+
+struct diolkos_mask6 {
+	struct in6_addr mask;
+	struct in6_addr addr;
+};
+
 struct diolkos_siit {
 	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
+	struct diolkos_mask4 route4[DIOLKOS_ROUTES]; /* what leads to the translator */
+	struct diolkos_mask6 route6[DIOLKOS_ROUTES];
+	__u32 route4s; /* how many; more than there is room for: they lie in the trie */
+	__u32 route6s;
+	__u32 eam_in_routes4; /* 1: the IPv4 network of every mapping leads to the translator */
 	__u32 pref64s;
 	__u32 eam_in_pref64;          /* 1: a mapping lies in a translation prefix, and goes before it */
 	__u32 v4_lens;                /* how many */
@@ -331,7 +349,7 @@ _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports)
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_siit) == 276, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_siit) == 608, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 576 && sizeof(struct diolkos_opening) == 36, "no implicit padding");

@@ -157,13 +157,15 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
 }
 
 /*
+ * Out of line: it is rare, and longer than all that the other packets meet.
+ *
  * Opens a UDP session; `to` will be the node's binding. -1: the packet is the controller's.
  *
  * The order matters. The controller takes a binding out of the map first, then waits until every record that was
  * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
  * then the binding is looked up again: either the controller waits for this session, or there is no binding here.
  */
-static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
+static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
 	__u8 told = DIOLKOS_OPENED;
 	struct diolkos_opening *opening;

@@ -18,7 +18,7 @@
 /* A prefix embeds any source that a packet says it has. */
 #define SIIT_CHECKS_SOURCE 1
 
-/* What the kernel routes to the TUN device; in front of the kernel's routing, these say it. */
+/* What the kernel routes to the TUN device; in front of the kernel's routing, these say it where constants do not. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -34,6 +34,42 @@ struct {
 	__type(key, struct diolkos_route6);
 	__type(value, __u8);
 } routes6 SEC(".maps");
+
+/* Does it lead to the translator? */
+static __always_inline int leads_here_v4(__be32 v4_be)
+{
+	struct diolkos_route4 to = { .len = 32, .addr_be = v4_be };
+
+	if (siit.route4s > DIOLKOS_ROUTES)
+		return !!bpf_map_lookup_elem(&routes4, &to);
+	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.route4s; i++) {
+		if ((v4_be & siit.route4[i].mask_be) == siit.route4[i].addr_be)
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline int is_in6(const struct in6_addr *a, const volatile struct diolkos_mask6 *net)
+{
+	for (int i = 0; i < 4; i++) {
+		if ((a->s6_addr32[i] & net->mask.s6_addr32[i]) != net->addr.s6_addr32[i])
+			return 0;
+	}
+	return 1;
+}
+
+static __always_inline int leads_here_v6(const struct in6_addr *v6)
+{
+	struct diolkos_route6 to = { .len = 128, .addr = *v6 };
+
+	if (siit.route6s > DIOLKOS_ROUTES)
+		return !!bpf_map_lookup_elem(&routes6, &to);
+	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.route6s; i++) {
+		if (is_in6(v6, &siit.route6[i]))
+			return 1;
+	}
+	return 0;
+}
 
 /* The IPv6 address of an IPv4 node: by its mapping, otherwise by the first prefix. 0, or why the packet is declined. */
 static __always_inline int to_v6(__be32 v4_be, struct in6_addr *out)
@@ -74,41 +110,54 @@ static __always_inline int siit_4to6(const struct seen *s, struct change *c)
 	return fate ? fate : to_v6(s->dst4_be, &c->dst6);
 }
 
-static __always_inline int siit_6to4(const struct seen *s, struct change *c)
+/* dst_by_prefix: the destination is embedded in a translation prefix. */
+static __always_inline int both_to_v4(const struct seen *s, struct change *c, int *dst_by_prefix)
 {
-	int src_by_prefix, dst_by_prefix, fate;
-	__u32 len;
+	int src_by_prefix, fate;
 
 	fate = to_v4(&s->src6, &c->src4_be, &src_by_prefix);
-	if (!fate)
-		fate = to_v4(&s->dst6, &c->dst4_be, &dst_by_prefix);
+	return fate ? fate : to_v4(&s->dst6, &c->dst4_be, dst_by_prefix);
+}
+
+/* Back to IPv6, to a node with a mapping (RFC 7757 section 4.2). */
+static __always_inline int turns_back(__be32 dst4_be)
+{
+	__u32 len;
+
+	return eamt_find_v4(dst4_be, &len) ? DIOLKOS_DECLINE_HAIRPIN : 0;
+}
+
+static __always_inline int siit_6to4(const struct seen *s, struct change *c)
+{
+	int dst_by_prefix, fate;
+
+	fate = both_to_v4(s, c, &dst_by_prefix);
 	if (fate)
 		return fate;
-	/* Back to IPv6, to a node with a mapping (RFC 7757 section 4.2). */
-	return dst_by_prefix && eamt_find_v4(c->dst4_be, &len) ? DIOLKOS_DECLINE_HAIRPIN : 0;
+	return dst_by_prefix ? turns_back(c->dst4_be) : 0;
 }
 
 static __always_inline int siit_inline_4to6(const struct seen *s, struct change *c)
 {
-	struct diolkos_route4 to = { .len = 32, .addr_be = s->dst4_be };
-
-	return bpf_map_lookup_elem(&routes4, &to) ? siit_4to6(s, c) : DIOLKOS_DECLINE_ADDRESS;
+	return leads_here_v4(s->dst4_be) ? siit_4to6(s, c) : DIOLKOS_DECLINE_ADDRESS;
 }
 
 static __always_inline int siit_inline_6to4(const struct seen *s, struct change *c)
 {
-	struct diolkos_route6 to = { .len = 128, .addr = s->dst6 };
-	struct diolkos_route4 on = { .len = 32 };
+	int dst_by_prefix, fate;
 
 	/* A node with a mapping inside a prefix is reached by a longer route, which only the kernel knows. */
-	if (siit.eam_in_pref64 || !bpf_map_lookup_elem(&routes6, &to))
+	if (siit.eam_in_pref64 || !leads_here_v6(&s->dst6))
 		return DIOLKOS_DECLINE_ADDRESS;
+	fate = both_to_v4(s, c, &dst_by_prefix);
+	if (fate)
+		return fate;
+	if (!dst_by_prefix)
+		return 0;
 	/* Nor is one whose IPv4 address leads here translated on its way: it has an IPv6 address, and a route to it. */
-	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < siit.pref64s; i++) {
-		if (!addr_extract(&siit.pref64[i], &to.addr, &on.addr_be) && bpf_map_lookup_elem(&routes4, &on))
-			return DIOLKOS_DECLINE_ADDRESS;
-	}
-	return siit_6to4(s, c);
+	if (leads_here_v4(c->dst4_be))
+		return DIOLKOS_DECLINE_ADDRESS;
+	return siit.eam_in_routes4 ? 0 : turns_back(c->dst4_be);
 }
 
 #endif

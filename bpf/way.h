@@ -2,7 +2,9 @@
 /*
  * way.h - the way of a packet that is still to be translated, from what was seen of it and what it becomes.
  *
- *   find_way_4to6, find_way_6to4   route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
+ *   ask_way_4to6, ask_way_6to4     the question
+ *   look_up_way                    route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
+ *   find_way_4to6, find_way_6to4   both
  *
  * A way is found only where everything is well. Nothing has to be known here about errors, fragments, neighbours that are
  * still to be found, routes that are none and destinations that are the router's own: then there is no way, and the
@@ -52,9 +54,9 @@ static __always_inline int is_exit(__u32 ifindex)
 	return 0;
 }
 
-/* Ports behind the translation, of which rules may speak, and the length of one packet on the wire. 0, or -1. */
-static __always_inline int fill_way(const struct packet *p, const struct seen *s, const struct change *c, __u32 header,
-				    struct bpf_fib_lookup *way)
+/* What the kernel is asked of a packet's ports behind the translation, and of the length of one on the wire. 0, or -1. */
+static __always_inline int ask_l4(const struct packet *p, const struct seen *s, const struct change *c, __u32 header,
+				  struct bpf_fib_lookup *way)
 {
 	__u32 len = header + s->segment_len;
 
@@ -66,6 +68,7 @@ static __always_inline int fill_way(const struct packet *p, const struct seen *s
 	way->l4_protocol = s->l4_proto;
 	if (s->l4_proto == IPPROTO_ICMP)
 		return 0;
+	/* Rules may speak of ports. */
 	way->sport = s->src_port_be;
 	way->dport = s->dst_port_be;
 	if (c->port.from_be == c->port.to_be)
@@ -77,17 +80,11 @@ static __always_inline int fill_way(const struct packet *p, const struct seen *s
 	return 0;
 }
 
-/* 1: there is a way, with the MAC addresses of both its ends. */
-static __always_inline int look_up_way(void *ctx, struct bpf_fib_lookup *way)
+/* The question by which the kernel would look the way of a packet up that becomes IPv6. way: zeros. 0: there is none. */
+static __always_inline int ask_way_4to6(const struct packet *p, const struct seen *s, const struct change *c,
+					struct bpf_fib_lookup *way)
 {
-	return bpf_fib_lookup(ctx, way, sizeof(*way), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(way->ifindex);
-}
-
-/* Of a packet that becomes IPv6. ctx: the hook's. way: zeros. */
-static __always_inline int find_way_4to6(void *ctx, const struct packet *p, const struct seen *s,
-					 const struct change *c, struct bpf_fib_lookup *way)
-{
-	if (!direct.exits || fill_way(p, s, c, sizeof(struct ipv6hdr), way))
+	if (!direct.exits || ask_l4(p, s, c, sizeof(struct ipv6hdr), way))
 		return 0;
 	way->family = AF_INET6;
 	if (s->l4_proto == IPPROTO_ICMP)
@@ -95,22 +92,44 @@ static __always_inline int find_way_4to6(void *ctx, const struct packet *p, cons
 	way->flowinfo = bpf_htonl((__u32)traffic_class_behind(s) << 20);
 	__builtin_memcpy(way->ipv6_src, &c->src6, sizeof(way->ipv6_src));
 	__builtin_memcpy(way->ipv6_dst, &c->dst6, sizeof(way->ipv6_dst));
-	return look_up_way(ctx, way);
+	return 1;
 }
 
-/* The same of one that becomes IPv4. checks_source: its source came with it, and was not chosen by the translator. */
-static __always_inline int find_way_6to4(void *ctx, const struct packet *p, const struct seen *s,
-					 const struct change *c, int checks_source, struct bpf_fib_lookup *way)
+/* The same of one that becomes IPv4. */
+static __always_inline int ask_way_6to4(const struct packet *p, const struct seen *s, const struct change *c,
+					struct bpf_fib_lookup *way)
 {
-	if (!direct.exits || fill_way(p, s, c, sizeof(struct iphdr), way))
+	if (!direct.exits || ask_l4(p, s, c, sizeof(struct iphdr), way))
 		return 0;
 	way->family = AF_INET;
 	way->tos = traffic_class_behind(s);
 	way->ipv4_src = c->src4_be;
 	way->ipv4_dst = c->dst4_be;
-	if (checks_source && !is_from_here(ctx, way))
+	return 1;
+}
+
+/*
+ * ctx: the hook's. checks_source: the source came with the packet, and was not chosen by the translator. 1: `way` is the
+ * answer, with the MAC addresses of both its ends.
+ */
+static __always_inline int look_up_way(void *ctx, struct bpf_fib_lookup *way, int checks_source)
+{
+	if (checks_source && way->family == AF_INET && !is_from_here(ctx, way))
 		return 0;
-	return look_up_way(ctx, way);
+	return bpf_fib_lookup(ctx, way, sizeof(*way), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(way->ifindex);
+}
+
+/* 1: there is a way, with the MAC addresses of both its ends. way: zeros. */
+static __always_inline int find_way_4to6(void *ctx, const struct packet *p, const struct seen *s,
+					 const struct change *c, struct bpf_fib_lookup *way)
+{
+	return ask_way_4to6(p, s, c, way) && look_up_way(ctx, way, 0);
+}
+
+static __always_inline int find_way_6to4(void *ctx, const struct packet *p, const struct seen *s,
+					 const struct change *c, int checks_source, struct bpf_fib_lookup *way)
+{
+	return ask_way_6to4(p, s, c, way) && look_up_way(ctx, way, checks_source);
 }
 
 #endif

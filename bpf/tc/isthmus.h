@@ -14,6 +14,7 @@
 
 #include "../decide.h"
 #include "../maps.h"
+#include "../known.h"
 #include "../way.h"
 #include "apply.h"
 #include "packet.h"
@@ -61,7 +62,7 @@ static __always_inline int isthmus(struct __sk_buff *skb, __u32 l2, decide_fn fr
 }
 
 /*
- * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see find_way_6to4. What is declined here is counted at the
+ * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_way. What is declined here is counted at the
  * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
  */
 static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
@@ -73,7 +74,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 	struct change c = {};
 	__be16 becomes_be;
 	struct packet p;
-	int has_way = 0, fate;
+	int has_way = 0, is_known = 0, fate;
 
 	if (!is_for_host(skb))
 		return TC_ACT_UNSPEC;
@@ -84,7 +85,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 		if (decide_4to6(&p, from_v4, &s, &c))
 			return TC_ACT_UNSPEC; /* the next program, then the kernel */
 		if (l2 && !skb->mark)
-			has_way = find_way_4to6(skb, &p, &s, &c, &way);
+			has_way = ask_way_4to6(&p, &s, &c, &way) && find_known_way(skb, &way, 0, &is_known);
 		len = p.len - s.padding;
 		fate = apply_4to6(skb, l2, &s, &c);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
@@ -93,7 +94,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 		if (decide_6to4(&p, from_v6, &s, &c))
 			return TC_ACT_UNSPEC;
 		if (l2 && !skb->mark)
-			has_way = find_way_6to4(skb, &p, &s, &c, checks_source, &way);
+			has_way = ask_way_6to4(&p, &s, &c, &way) && find_known_way(skb, &way, checks_source, &is_known);
 		priority = priority_of(traffic_class_behind(&s));
 		len = p.len;
 		fate = apply_6to4(skb, l2, &s, &c);
@@ -113,7 +114,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 	case DIOLKOS_TRANSLATED_4TO6:
 	case DIOLKOS_TRANSLATED_6TO4:
 		count(fate, len);
-		return has_way ? send(skb, &way, priority) : TC_ACT_UNSPEC;
+		return has_way ? send(skb, &way, is_known, priority) : TC_ACT_UNSPEC;
 	case DIOLKOS_FAILED:
 		count(fate, len);
 		return TC_ACT_SHOT;

@@ -32,17 +32,17 @@ static __always_inline __u32 priority_of(__u8 tos)
 /*
  * The program's return value: the packet, which has an Ethernet header, is sent, or goes on.
  *
- * The helper that looked up the way knows the neighbour's address too. It is not sent there without asking: an address
- * that is used without the kernel's knowledge is never confirmed, and would be used for ever. bpf_redirect_neigh sees
- * to that, and needs no route of its own when it is told the next hop.
+ * is_known: the way was looked up in this tick (known.h). The look-up tells the neighbour's address. But an address that is
+ * used without the kernel's knowledge is never confirmed, and would be used for ever. So a packet whose way was looked up
+ * goes by bpf_redirect_neigh, which lets the kernel note that the neighbour is in use. The kernel notes that once in a tick:
+ * all others go straight out.
  */
-static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *way, __u32 priority)
+static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *way, int is_known, __u32 priority)
 {
 	/* The next hop, which for an IPv4 packet may be an IPv6 router. */
 	struct bpf_redir_neigh hop = { .nh_family = way->family };
 	__u32 len = skb->len - ETH_HLEN;
 
-	__builtin_memcpy(hop.ipv6_nh, way->ipv6_dst, sizeof(hop.ipv6_nh));
 	if (drop_priority_tag(skb))
 		return TC_ACT_UNSPEC;
 
@@ -51,13 +51,17 @@ static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_look
 	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
 		return TC_ACT_UNSPEC;
 	/*
-	 * The kernel writes this header again. But where the card has summed the packet (CHECKSUM_COMPLETE), it adds
-	 * the header that it finds to the sum, and a virtual Ethernet's other end takes the one off with which it came.
+	 * bpf_redirect_neigh writes this header again. But where the card has summed the packet (CHECKSUM_COMPLETE), it
+	 * adds the header that it finds to the sum, and a virtual Ethernet's other end takes the one off with which it
+	 * came.
 	 */
 	__builtin_memcpy(eth->h_dest, way->dmac, sizeof(eth->h_dest));
 	__builtin_memcpy(eth->h_source, way->smac, sizeof(eth->h_source));
 	skb->priority = priority;
 	count(DIOLKOS_SENT_DIRECT, len);
+	if (is_known)
+		return bpf_redirect(way->ifindex, 0);
+	__builtin_memcpy(hop.ipv6_nh, way->ipv6_dst, sizeof(hop.ipv6_nh));
 	return bpf_redirect_neigh(way->ifindex, &hop, sizeof(hop), 0);
 }
 

@@ -7,10 +7,12 @@ is forwarded by the kernel, which is one hop more, and counted by neither twice.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -124,6 +126,44 @@ def test_the_next_hop_changes_its_link_layer_address(siit: SiitNetwork, probe, w
     siit.siit()
     there = probe(way)
     there.until(siit, DIRECT)
+    change_neighbour(siit, way)
+    assert there.hops_left() is None
+    there.until(siit, DIRECT)
+
+
+@BOTH
+def test_the_next_hop_changes_its_link_layer_address_in_a_flood(siit: SiitNetwork, probe, way) -> None:
+    """Most packets of a flood leave without the kernel's neighbour. It still hears that the neighbour is in use."""
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    with flood(there):
+        change_neighbour(siit, way)
+        assert there.hops_left() is None
+        there.until(siit, DIRECT)
+
+
+@BOTH
+def test_rules_about_ports(siit: SiitNetwork, probe, way) -> None:
+    """What the kernel said about one port is no answer for another, however soon the packets follow each other."""
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    family = "-6" if way is TO_IPV6 else "-4"
+    siit.run(siit.translator, "ip", family, "rule", "add", "ipproto", "udp", "dport", "4001", "blackhole")
+    with contextlib.closing(create_socket(getattr(siit, way[4]), there.hearer.family, socket.SOCK_DGRAM)) as other:
+        other.bind((way[3], 4001))
+        other.setblocking(False)
+        for _ in range(100):
+            for port in (4000, 4001):
+                there.sender.sendto(b"probe", (there.to, port))
+        there.until(siit, DIRECT)
+        with pytest.raises(BlockingIOError):
+            other.recv(100)
+
+
+def change_neighbour(siit: SiitNetwork, way: tuple[str, ...]) -> None:
+    """Give the next hop another link-layer address, and leave the translator's router with the old one."""
     hearer, link = (siit.v6, "b6") if way is TO_IPV6 else (siit.v4, "b4")
     family = "ipv6" if way is TO_IPV6 else "ipv4"
     for key, value in (("delay_first_probe_time", "1"), ("retrans_time_ms", "100")):
@@ -132,8 +172,26 @@ def test_the_next_hop_changes_its_link_layer_address(siit: SiitNetwork, probe, w
     known = siit.ip_json(hearer, "link", "show", "a0")[0]["address"]
     siit.run(siit.translator, "ip", "neigh", "replace", way[3], "lladdr", known, "dev", link, "nud", "stale")
     siit.ip(hearer, "link", "set", "a0", "address", "02:00:00:00:00:77")
-    assert there.hops_left() is None
-    there.until(siit, DIRECT)
+
+
+@contextlib.contextmanager
+def flood(probe: Probe) -> Iterator[None]:
+    """Many packets in each tick of the kernel's clock, to a port where nobody hears."""
+    enough = threading.Event()
+
+    def send() -> None:
+        while not enough.is_set():
+            for _ in range(100):
+                with contextlib.suppress(OSError):
+                    probe.sender.sendto(b"flood", (probe.to, 4001))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        sender.join()
 
 
 @pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])

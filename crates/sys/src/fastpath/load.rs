@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -171,7 +171,13 @@ fn scatter(seed: u64, cpu: u64) -> u32 {
     (z ^ (z >> 31)) as u32
 }
 
-/// The first bits of an address, as many as its prefix has.
+/// The first bits of an address, as many as its network has.
+pub(super) fn masked4(address: Ipv4Addr, bits: u8) -> Ipv4Addr {
+    let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+    Ipv4Addr::from_bits(address.to_bits() & mask)
+}
+
+/// The same of IPv6.
 pub(super) fn masked6(address: Ipv6Addr, bits: u8) -> Ipv6Addr {
     let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
     Ipv6Addr::from_bits(address.to_bits() & mask)

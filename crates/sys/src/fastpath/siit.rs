@@ -13,7 +13,7 @@ use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
 use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
-    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked6, no_data,
+    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6, no_data,
     seed,
 };
 use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
@@ -149,6 +149,17 @@ pub(super) fn open<'object>(
     }
     siit.pref64s = siit.pref64.len().min(rules.pref64.len()) as u32;
     siit.eam_in_pref64 = rules.eam.iter().any(|eam| rules.has_in_prefix(eam)).into();
+    siit.eam_in_routes4 = rules.lead_to_all().into();
+    for (to, (network, len)) in siit.route4.iter_mut().zip(&rules.routes.v4) {
+        to.mask_be = masked4(Ipv4Addr::BROADCAST, *len).to_bits().to_be();
+        to.addr_be = network.to_bits().to_be();
+    }
+    for (to, (network, len)) in siit.route6.iter_mut().zip(&rules.routes.v6) {
+        to.mask.in6_u.u6_addr8 = masked6(Ipv6Addr::from_bits(u128::MAX), *len).octets();
+        to.addr.in6_u.u6_addr8 = network.octets();
+    }
+    siit.route4s = rules.routes.v4.len() as u32;
+    siit.route6s = rules.routes.v6.len() as u32;
     siit.v4_lens = lengths(&mut siit.v4_len, rules.eam.iter().map(|eam| eam.v4.1));
     siit.v6_lens = lengths(&mut siit.v6_len, rules.eam.iter().map(|eam| eam.v6.1));
 
@@ -166,6 +177,15 @@ pub(super) fn open<'object>(
 }
 
 impl SiitRules {
+    /// Whether the IPv4 network of every mapping leads to the translator.
+    fn lead_to_all(&self) -> bool {
+        let leads = |(network, len): (Ipv4Addr, u8)| {
+            let mut routes = self.routes.v4.iter();
+            routes.any(|&(to, bits)| bits <= len && masked4(network, bits) == to)
+        };
+        self.eam.iter().all(|eam| leads(eam.v4))
+    }
+
     fn has_in_prefix(&self, eam: &Eam) -> bool {
         self.pref64
             .iter()

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * known.h - ways that were looked up a moment ago.
+ *
+ *   find_known_way   like look_up_way, and asks the kernel only if this CPU has not asked it the same in this tick
+ *
+ * The same question has the same answer until a route, rule, address, link or neighbour changes. An answer holds until the
+ * kernel's clock ticks, 1 to 10 ms, as if the packet had left so much earlier. So nobody has to watch for such changes, and
+ * nothing is left of an answer when the daemon ends. The question is all that the look-up sees: rules about ports and
+ * several equal paths stay what they are.
+ */
+#ifndef DIOLKOS_KNOWN_H
+#define DIOLKOS_KNOWN_H
+
+#include "way.h"
+#include <bpf/bpf_helpers.h>
+
+#define KNOWN_WAYS 512   /* a power of two */
+#define QUESTION_WORDS 6 /* in front of what a look-up only writes */
+
+struct known_way {
+	__u64 tick; /* 0: none */
+	__u64 question[QUESTION_WORDS];
+	__u32 ifindex;
+	__u16 mtu;
+	__u8 smac[6];
+	__u8 dmac[6];
+	__u8 pad[6];
+};
+
+/* Questions that share a place take it from each other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, KNOWN_WAYS);
+	__type(key, __u32);
+	__type(value, struct known_way);
+} known_ways SEC(".maps");
+
+static __always_inline __u32 place_of_question(const __u64 *q)
+{
+	__u64 h = (q[0] ^ q[2] ^ q[5]) * 0x9e3779b97f4a7c15ULL;
+
+	h = (h ^ h >> 32 ^ q[1] ^ q[3] ^ q[4]) * 0x9e3779b97f4a7c15ULL;
+	return h >> 32 & (KNOWN_WAYS - 1);
+}
+
+static __always_inline int is_same_question(const __u64 *a, const __u64 *b)
+{
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4] && a[5] == b[5];
+}
+
+/* As look_up_way. is_known: 1 if the kernel was not asked. Then `way` has no next hop. */
+static __always_inline int find_known_way(void *ctx, struct bpf_fib_lookup *way, int checks_source, int *is_known)
+{
+	__u64 question[QUESTION_WORDS], tick = bpf_jiffies64();
+	struct known_way *known;
+	__u16 len = way->tot_len;
+	__u32 place;
+
+	/* Packets of all lengths go the same way, up to its MTU. */
+	way->tot_len = 0;
+	__builtin_memcpy(question, way, sizeof(question));
+	way->tot_len = len;
+	place = place_of_question(question);
+	known = bpf_map_lookup_elem(&known_ways, &place);
+	if (!known)
+		return 0;
+	if (known->tick == tick && len <= known->mtu && is_same_question(known->question, question)) {
+		way->ifindex = known->ifindex;
+		__builtin_memcpy(way->smac, known->smac, sizeof(way->smac));
+		__builtin_memcpy(way->dmac, known->dmac, sizeof(way->dmac));
+		*is_known = 1;
+		return 1;
+	}
+	*is_known = 0;
+	if (!look_up_way(ctx, way, checks_source))
+		return 0;
+	known->tick = tick;
+	__builtin_memcpy(known->question, question, sizeof(question));
+	known->ifindex = way->ifindex;
+	known->mtu = way->mtu_result;
+	__builtin_memcpy(known->smac, way->smac, sizeof(way->smac));
+	__builtin_memcpy(known->dmac, way->dmac, sizeof(way->dmac));
+	return 1;
+}
+
+_Static_assert(sizeof(struct known_way) == 80, "no implicit padding");
+_Static_assert(__builtin_offsetof(struct bpf_fib_lookup, ipv6_dst) + 16 == 8 * QUESTION_WORDS,
+	       "the question is in front");
+
+#endif
