@@ -13,8 +13,8 @@ use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
 use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
-    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6, no_data,
-    seed,
+    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6,
+    no_data, seed,
 };
 use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
