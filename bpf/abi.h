@@ -114,6 +114,19 @@ struct diolkos_ports {
 	struct diolkos_port port[DIOLKOS_EXITS];
 };
 
+/* A next hop that drivers send to. Its time is CLOCK_MONOTONIC_COARSE in ticks. */
+#define DIOLKOS_USED_HOPS 4096   /* a power of two */
+#define DIOLKOS_HOP_TICK 30      /* 2^30 ns, about a second */
+#define DIOLKOS_HOP_TOLD_TICKS 4 /* so long the kernel need not be told again; the daemon does sooner */
+
+struct diolkos_used_hop {
+	__u32 ifindex; /* 0: none yet */
+	__u32 family;  /* AF_INET, AF_INET6 */
+	__be32 address[4];
+	__u32 used; /* tick of the last packet */
+	__u32 pad;
+};
+
 /* A translation prefix (RFC 6052). */
 struct diolkos_pref64 {
 	struct in6_addr prefix; /* zero beyond its length */
@@ -358,6 +371,7 @@ _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_gso) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports) == 200, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 608, "no implicit padding");

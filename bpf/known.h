@@ -49,8 +49,12 @@ static __always_inline int is_same_question(const __u64 *a, const __u64 *b)
 	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4] && a[5] == b[5];
 }
 
-/* As look_up_way. is_known: 1 if the kernel was not asked. Then `way` has no next hop. */
-static __always_inline int find_known_way(void *ctx, struct bpf_fib_lookup *way, int checks_source, int *is_known)
+/*
+ * As look_up_way. ways: those of the hook, for whoever asks tells the kernel of the neighbour in the hook's own way. is_known: 1 if the kernel was not asked. Then
+ * `way` has no next hop.
+ */
+static __always_inline int find_known_way(void *ctx, void *ways, struct bpf_fib_lookup *way, int checks_source,
+					  int *is_known)
 {
 	__u64 question[QUESTION_WORDS], tick = bpf_jiffies64();
 	struct known_way *known;
@@ -62,7 +66,7 @@ static __always_inline int find_known_way(void *ctx, struct bpf_fib_lookup *way,
 	__builtin_memcpy(question, way, sizeof(question));
 	way->tot_len = len;
 	place = place_of_question(question);
-	known = bpf_map_lookup_elem(&known_ways, &place);
+	known = bpf_map_lookup_elem(ways, &place);
 	if (!known)
 		return 0;
 	if (known->tick == tick && len <= known->mtu && is_same_question(known->question, question)) {

@@ -4,7 +4,6 @@
  *
  *   ask_way_4to6, ask_way_6to4     the question
  *   look_up_way                    route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
- *   find_way_4to6, find_way_6to4   both
  *
  * A way is found only where everything is well. Nothing has to be known here about errors, fragments, neighbours that are
  * still to be found, routes that are none and destinations that are the router's own: then there is no way, and the
@@ -117,19 +116,6 @@ static __always_inline int look_up_way(void *ctx, struct bpf_fib_lookup *way, in
 	if (checks_source && way->family == AF_INET && !is_from_here(ctx, way))
 		return 0;
 	return bpf_fib_lookup(ctx, way, sizeof(*way), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(way->ifindex);
-}
-
-/* 1: there is a way, with the MAC addresses of both its ends. way: zeros. */
-static __always_inline int find_way_4to6(void *ctx, const struct packet *p, const struct seen *s,
-					 const struct change *c, struct bpf_fib_lookup *way)
-{
-	return ask_way_4to6(p, s, c, way) && look_up_way(ctx, way, 0);
-}
-
-static __always_inline int find_way_6to4(void *ctx, const struct packet *p, const struct seen *s,
-					 const struct change *c, int checks_source, struct bpf_fib_lookup *way)
-{
-	return ask_way_6to4(p, s, c, way) && look_up_way(ctx, way, checks_source);
 }
 
 #endif

@@ -85,7 +85,8 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 		if (decide_4to6(&p, from_v4, &s, &c))
 			return TC_ACT_UNSPEC; /* the next program, then the kernel */
 		if (l2 && !skb->mark)
-			has_way = ask_way_4to6(&p, &s, &c, &way) && find_known_way(skb, &way, 0, &is_known);
+			has_way =
+			    ask_way_4to6(&p, &s, &c, &way) && find_known_way(skb, &known_ways, &way, 0, &is_known);
 		len = p.len - s.padding;
 		fate = apply_4to6(skb, l2, &s, &c);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
@@ -94,7 +95,8 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 		if (decide_6to4(&p, from_v6, &s, &c))
 			return TC_ACT_UNSPEC;
 		if (l2 && !skb->mark)
-			has_way = ask_way_6to4(&p, &s, &c, &way) && find_known_way(skb, &way, checks_source, &is_known);
+			has_way = ask_way_6to4(&p, &s, &c, &way) &&
+				  find_known_way(skb, &known_ways, &way, checks_source, &is_known);
 		priority = priority_of(traffic_class_behind(&s));
 		len = p.len;
 		fate = apply_6to4(skb, l2, &s, &c);

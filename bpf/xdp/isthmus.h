@@ -9,6 +9,7 @@
 #define DIOLKOS_XDP_ISTHMUS_H
 
 #include "../decide.h"
+#include "../known.h"
 #include "../maps.h"
 #include "../way.h"
 #include "apply.h"
@@ -18,24 +19,40 @@
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
 
-/* The exit's driver transmits it, and the kernel has lately seen its next hop. */
-static __always_inline int is_sendable(struct xdp_md *ctx, const struct bpf_fib_lookup *way)
+/* Those of tc are for packets whose neighbour the kernel has seen in use (tc/send.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, KNOWN_WAYS);
+	__type(key, __u32);
+	__type(value, struct known_way);
+} driver_ways SEC(".maps");
+
+/* The exit's driver transmits it. */
+static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 {
-	int port = port_of(way->ifindex);
+	int port = port_of(exit);
 	__u8 sends = port < 0 ? DIOLKOS_SENDS_NOTHING : ports.port[port & (DIOLKOS_EXITS - 1)].sends;
 
 	/* Out where it came in, the driver does not redirect. */
-	if (sends < DIOLKOS_SENDS_FRAMES && way->ifindex != ctx->ingress_ifindex)
+	if (sends < DIOLKOS_SENDS_FRAMES && exit != ctx->ingress_ifindex)
 		return 0;
-	if (is_in_buffers(ctx) && sends < DIOLKOS_SENDS_BUFFERS)
+	return sends >= DIOLKOS_SENDS_BUFFERS || !is_in_buffers(ctx);
+}
+
+/* There is a way, the exit's driver can go it, and the kernel knows that the next hop is in use. */
+static __always_inline int finds_way(struct xdp_md *ctx, struct bpf_fib_lookup *way, int checks_source)
+{
+	int is_known = 0;
+
+	if (!find_known_way(ctx, &driver_ways, way, checks_source, &is_known) || !is_sendable(ctx, way->ifindex))
 		return 0;
-	return is_confirmed(way);
+	return is_known || is_confirmed(way);
 }
 
 #define HAS_TABLES 1
 
 /*
- * checks_source: see find_way_6to4. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
+ * checks_source: see look_up_way. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
  * it came from.
  */
 static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
@@ -53,7 +70,7 @@ static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, de
 		p = frame(ctx);
 		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
 			return XDP_PASS;
-		if (has_tables && !(find_way_4to6(ctx, &p, &s, &c, &way) && is_sendable(ctx, &way)))
+		if (has_tables && !(ask_way_4to6(&p, &s, &c, &way) && finds_way(ctx, &way, 0)))
 			return XDP_PASS;
 		len = sizeof(struct ipv6hdr) + s.payload_len;
 		fate = apply_frame_4to6(ctx, &s, &c, &way);
@@ -61,7 +78,7 @@ static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, de
 		p = frame(ctx);
 		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
 			return XDP_PASS;
-		if (has_tables && !(find_way_6to4(ctx, &p, &s, &c, checks_source, &way) && is_sendable(ctx, &way)))
+		if (has_tables && !(ask_way_6to4(&p, &s, &c, &way) && finds_way(ctx, &way, checks_source)))
 			return XDP_PASS;
 		len = sizeof(struct iphdr) + s.payload_len;
 		fate = apply_frame_6to4(ctx, &s, &c, &way);

@@ -2,29 +2,35 @@
 /*
  * neighbour.h - keeps the neighbours that XDP sends to confirmed.
  *
- * The look-up of a way gives the address of a neighbour that is stale, too, and XDP tells nobody that it is in use. So
- * about once a second one packet to each next hop goes the longer way: tc sends it through the kernel's neighbour table,
- * which then asks the neighbour, follows it to another address, or gives it up. (Managed neighbours would do the same,
- * but every host of a network would stay in the table for ever, and only while the daemon runs.)
+ * The look-up of a way returns the address of a stale neighbour, too, and XDP tells nobody that it uses one. So the
+ * program notes the next hops in use, and the daemon tells the kernel of them (NTF_USE), which then asks the neighbour,
+ * follows it to another address, or gives it up. Where no daemon runs, one packet every few seconds takes the way of tc,
+ * which tells the kernel by itself. (Managed neighbours would need no packet. But
+ * somebody has to bound and remove them, and they would be probed for ever.)
  */
 #ifndef DIOLKOS_XDP_NEIGHBOUR_H
 #define DIOLKOS_XDP_NEIGHBOUR_H
 
+#include "../abi.h"
 #include <bpf/bpf_helpers.h>
-#include <linux/bpf.h>
 
-#define NEXT_HOPS 4096    /* a power of two */
-#define SECOND_IS_ABOUT 30 /* 2^30 ns */
-
-/* By hash of the next hop: the rest of the hash, and the second in which a packet has gone the longer way. */
+/* By hash of the next hop. Two that share a place turn each other out, and then more of their packets go to tc. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NEXT_HOPS);
+	__uint(max_entries, DIOLKOS_USED_HOPS);
 	__type(key, __u32);
-	__type(value, __u64);
-} next_hops SEC(".maps");
+	__type(value, struct diolkos_used_hop);
+} used_hops SEC(".maps");
 
-static __always_inline __u64 hash_of_next_hop(const struct bpf_fib_lookup *way)
+/* When the kernel was last told of the next hop at the same place. The daemon writes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DIOLKOS_USED_HOPS);
+	__type(key, __u32);
+	__type(value, __u32);
+} told_hops SEC(".maps");
+
+static __always_inline __u32 place_of_hop(const struct bpf_fib_lookup *way)
 {
 	__u64 h = way->ifindex;
 
@@ -32,25 +38,42 @@ static __always_inline __u64 hash_of_next_hop(const struct bpf_fib_lookup *way)
 		h = (h ^ way->ipv6_dst[i]) * 0x9e3779b97f4a7c15ULL;
 		h ^= h >> 32;
 	}
-	return h;
+	return h & (DIOLKOS_USED_HOPS - 1);
 }
 
-/*
- * 1: a packet has gone to the next hop through the kernel this second. Two next hops that share a place turn each other
- * out, and then more of their packets go the longer way.
- */
+static __always_inline int is_hop(const struct diolkos_used_hop *hop, const struct bpf_fib_lookup *way)
+{
+	return hop->ifindex == way->ifindex && hop->family == way->family && hop->address[0] == way->ipv6_dst[0] &&
+	       hop->address[1] == way->ipv6_dst[1] && hop->address[2] == way->ipv6_dst[2] &&
+	       hop->address[3] == way->ipv6_dst[3];
+}
+
+/* 1: the kernel knows that the next hop is in use. 0: this packet has to tell it, by the way of tc. */
 static __always_inline int is_confirmed(const struct bpf_fib_lookup *way)
 {
-	__u64 h = hash_of_next_hop(way);
-	__u64 now = (h & 0xffffffff00000000ULL) | (__u32)(bpf_ktime_get_coarse_ns() >> SECOND_IS_ABOUT);
-	__u32 key = h & (NEXT_HOPS - 1);
-	__u64 *at = bpf_map_lookup_elem(&next_hops, &key);
+	__u32 now = bpf_ktime_get_coarse_ns() >> DIOLKOS_HOP_TICK, key = place_of_hop(way);
+	struct diolkos_used_hop *hop = bpf_map_lookup_elem(&used_hops, &key);
+	__u32 *told = bpf_map_lookup_elem(&told_hops, &key);
 
-	if (!at)
+	if (!hop || !told)
 		return 0;
-	if (*at == now)
+	if (!is_hop(hop, way)) {
+		int is_new = !hop->ifindex;
+
+		hop->ifindex = way->ifindex;
+		hop->family = way->family;
+		for (int i = 0; i < 4; i++)
+			hop->address[i] = way->ipv6_dst[i];
+		hop->used = now;
+		*told = now;
+		return is_new;
+	}
+	/* Written only when the clock has moved: CPUs share the entry. */
+	if (hop->used != now)
+		hop->used = now;
+	if (now - *told <= DIOLKOS_HOP_TOLD_TICKS)
 		return 1;
-	*at = now;
+	*told = now;
 	return 0;
 }
 

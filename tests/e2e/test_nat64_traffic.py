@@ -126,7 +126,9 @@ def test_load_in_super_packets(nat64: Nat64Network, reverse: bool) -> None:
     counters = json.loads(shown)
     name = f"{nat64.path()}.translated_{'4to6' if reverse else '6to4'}"
     assert counters["bytes"][name] >= received
-    assert counters["bytes"][name] / counters["counters"][name] > 5000
+    if nat64.datapath != "xdp":
+        # A virtual Ethernet whose other end has an XDP program sends none.
+        assert counters["bytes"][name] / counters["counters"][name] > 5000
     assert nat64.drops() == {}
 
 

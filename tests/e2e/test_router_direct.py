@@ -143,6 +143,25 @@ def test_the_next_hop_changes_its_link_layer_address_in_a_flood(siit: SiitNetwor
         there.until(siit, DIRECT)
 
 
+@BOTH
+def test_rules_about_ports(siit: SiitNetwork, probe, way) -> None:
+    """What the kernel said about one port is no answer for another, however soon the packets follow each other."""
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    family = "-6" if way is TO_IPV6 else "-4"
+    siit.run(siit.translator, "ip", family, "rule", "add", "ipproto", "udp", "dport", "4001", "blackhole")
+    with contextlib.closing(create_socket(getattr(siit, way[4]), there.hearer.family, socket.SOCK_DGRAM)) as other:
+        other.bind((way[3], 4001))
+        other.setblocking(False)
+        for _ in range(100):
+            for port in (4000, 4001):
+                there.sender.sendto(b"probe", (there.to, port))
+        there.until(siit, DIRECT)
+        with pytest.raises(BlockingIOError):
+            other.recv(100)
+
+
 def change_neighbour(siit: SiitNetwork, way: tuple[str, ...]) -> None:
     """Give the next hop another link-layer address, and leave the translator's router with the old one."""
     hearer, link = (siit.v6, "b6") if way is TO_IPV6 else (siit.v4, "b4")

@@ -248,6 +248,27 @@ def test_the_next_hop_changes_its_link_layer_address(siit: SiitNetwork, probe, w
     until_xdp(siit, there)
 
 
+@BOTH
+def test_neighbours_are_confirmed_beside_the_packets(siit: SiitNetwork, probe, way) -> None:
+    """A stale one is asked although no packet takes the way of tc."""
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    until_xdp(siit, there)
+    hearer, link = (siit.v6, "b6") if way is TO_IPV6 else (siit.v4, "b4")
+    known = siit.ip_json(hearer, "link", "show", "a0")[0]["address"]
+    neighbour = (way[3], "lladdr", known, "dev", link)
+    siit.run(siit.translator, "ip", "neigh", "replace", *neighbour, "nud", "stale")
+    before = sent(siit)[1]
+
+    def is_asked() -> bool:
+        assert there.hops_left() == DIRECT
+        return siit.ip_json(siit.translator, "neigh", "show", way[3])[0]["state"] != ["STALE"]
+
+    siit.until(is_asked)
+    assert sent(siit)[1] == before
+
+
 def test_the_translator_changes_its_link_layer_address(siit: SiitNetwork, probe) -> None:
     """What is sent to the new address is translated in the driver again."""
     siit.siit()

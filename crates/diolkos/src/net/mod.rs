@@ -9,6 +9,7 @@ mod address;
 mod change;
 mod link;
 mod list;
+mod neighbour;
 mod nexthop;
 mod own;
 mod route;

@@ -3,7 +3,7 @@
 //! and what the program knows of them, which may change.
 
 use diolkos_sys::ethtool;
-use diolkos_sys::fastpath::{Abilities, Inline, Port, Sends};
+use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port, Sends};
 use diolkos_sys::namespace;
 
 use super::Isthmus;
@@ -174,10 +174,27 @@ impl Isthmus {
 
     /// Some drivers send only while they have a program, and a peer may stop to poll: looked at from time to time.
     pub async fn look_at_drivers(&mut self, net: &Net) -> Result<(), Failure> {
-        if self.has_drivers() && has_moved(&self.known) {
-            self.refresh_drivers(net).await?;
+        if !self.has_drivers() {
+            return Ok(());
         }
-        Ok(())
+        self.tell_of_hops(net).await;
+        match has_moved(&self.known) {
+            true => self.refresh_drivers(net).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the kernel which neighbours drivers send to. Of what it is not told, the program lets tc do it.
+    async fn tell_of_hops(&self, net: &Net) {
+        let Some(hops) = self.crossing.fast().and_then(FastPath::used_hops) else {
+            return;
+        };
+        for hop in hops.all().unwrap_or_default() {
+            let told = net.use_neighbour(hop.ifindex, hop.address).await;
+            if let Err(failure) = told.map(|()| hops.told(&hop)) {
+                tracing::debug!("{failure}");
+            }
+        }
     }
 
     /// Tells the program what is true of the interfaces now: addresses, and what their drivers send.

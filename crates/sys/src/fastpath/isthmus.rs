@@ -4,11 +4,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use libbpf_rs::{MapHandle, OpenMapMut};
 
 use super::load::{failed, keep};
-use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Port, Side};
+use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Port, Side, UsedHops};
 
 /// Where packets are translated before any routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,20 +59,28 @@ pub struct Prepared {
     ethernet: OwnedFd,
     bare_ip: OwnedFd,
     /// Loaded where a driver translates.
-    driver: Option<OwnedFd>,
+    driver: Option<(OwnedFd, Arc<UsedHops>)>,
 }
 
 impl Prepared {
     pub(super) fn new(
         [device, ethernet, bare_ip]: [BorrowedFd<'_>; 3],
-        driver: Option<BorrowedFd<'_>>,
+        driver: Option<(BorrowedFd<'_>, UsedHops)>,
     ) -> Result<Prepared, FastPathError> {
+        let driver = match driver {
+            Some((program, hops)) => Some((keep(program)?, Arc::new(hops))),
+            None => None,
+        };
         Ok(Prepared {
             device: keep(device)?,
             ethernet: keep(ethernet)?,
             bare_ip: keep(bare_ip)?,
-            driver: driver.map(keep).transpose()?,
+            driver,
         })
+    }
+
+    fn used_hops(&self) -> Option<Arc<UsedHops>> {
+        self.driver.as_ref().map(|(_, hops)| hops.clone())
     }
 
     /// None: it is not loaded.
@@ -80,7 +89,7 @@ impl Prepared {
             Place::Device => Some(self.device.as_fd()),
             Place::Ethernet => Some(self.ethernet.as_fd()),
             Place::BareIp => Some(self.bare_ip.as_fd()),
-            Place::Driver => self.driver.as_ref().map(AsFd::as_fd),
+            Place::Driver => self.driver.as_ref().map(|(program, _)| program.as_fd()),
         }
     }
 }
@@ -94,8 +103,10 @@ impl Isthmus {
         maps: [&dyn AsMap; 2],
     ) -> Result<Isthmus, FastPathError> {
         let [fates, ipv4_ids] = maps;
+        let mut path = FastPath::new(fates.handle()?);
+        path.used_hops = programs.used_hops();
         let mut isthmus = Isthmus {
-            path: FastPath::new(fates.handle()?),
+            path,
             places: Vec::new(),
             programs,
             ipv4_ids: ipv4_ids.handle()?,
@@ -117,8 +128,10 @@ impl Isthmus {
         maps: [&dyn AsMap; 2],
     ) -> Result<Isthmus, FastPathError> {
         let [fates, ipv4_ids] = maps;
+        let mut path = FastPath::new(fates.handle()?);
+        path.used_hops = programs.used_hops();
         let mut isthmus = Isthmus {
-            path: FastPath::new(fates.handle()?),
+            path,
             places: vec![Place::Device],
             programs,
             ipv4_ids: ipv4_ids.handle()?,
@@ -211,6 +224,16 @@ impl Isthmus {
                 let _ = self.put(done);
             }
             return Err(self.places[at].refused(source));
+        }
+        self.path.used_hops = self.programs.used_hops();
+        // Where no driver translates any more, no program is left in one.
+        if self.programs.driver.is_none() {
+            for at in (0..self.places.len()).rev() {
+                if matches!(self.places[at], Place::Driver) {
+                    self.path.hooks.remove(at);
+                    self.places.remove(at);
+                }
+            }
         }
         Ok(())
     }

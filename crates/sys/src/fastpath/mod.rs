@@ -28,10 +28,12 @@ mod siit;
 mod survey;
 #[cfg(feature = "testrun")]
 pub mod testrun;
+mod used_hops;
 mod xdp;
 
 use std::io;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -47,6 +49,7 @@ pub use pin::Pins;
 pub use session::{Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use survey::Seen;
+pub use used_hops::{UsedHop, UsedHops};
 pub use xdp::{attached, Abilities, Attached, Port, Sends};
 
 include!(concat!(env!("OUT_DIR"), "/fates.rs"));
@@ -149,6 +152,8 @@ pub struct Count {
 pub struct FastPath {
     hooks: Vec<Hook>,
     fates: MapHandle,
+    /// Where drivers translate.
+    used_hops: Option<Arc<UsedHops>>,
 }
 
 /// Takes the filters off an interface that an earlier run of an instance left there on clsact: they would go on taking
@@ -164,12 +169,18 @@ impl FastPath {
         FastPath {
             hooks: Vec::new(),
             fates,
+            used_hops: None,
         }
     }
 
     /// `tcx` or `clsact`: what was chosen.
     pub fn hook_name(&self) -> &'static str {
         self.hooks.first().map_or("none", Hook::name)
+    }
+
+    /// The next hops to which drivers send, where drivers translate.
+    pub fn used_hops(&self) -> Option<&UsedHops> {
+        self.used_hops.as_deref()
     }
 
     /// Lets the programs stay at their places beyond the process, and takes off what else is pinned there.

@@ -19,6 +19,7 @@ use super::load::{
 };
 use super::{
     handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
+    UsedHops,
 };
 use crate::skel::nat64::{
     types, Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel,
@@ -321,8 +322,14 @@ fn prepared(loaded: &Nat64Skel<'_>, has_driver: bool) -> Result<Prepared, FastPa
         programs.nat64_ingress.as_fd(),
         programs.nat64_ingress_raw.as_fd(),
     ];
-    let driver = has_driver.then(|| programs.nat64_xdp.as_fd());
-    Prepared::new(tc, driver)
+    if !has_driver {
+        return Prepared::new(tc, None);
+    }
+    let hops = UsedHops {
+        used: loaded.maps.used_hops.handle()?,
+        told: loaded.maps.told_hops.handle()?,
+    };
+    Prepared::new(tc, Some((programs.nat64_xdp.as_fd(), hops)))
 }
 
 /// The object with its rules, before the kernel sees it.

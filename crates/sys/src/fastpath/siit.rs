@@ -11,12 +11,12 @@ use std::os::fd::AsFd;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
-use super::isthmus::{Isthmus, Prepared, Site};
+use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6,
     no_data, seed,
 };
-use super::{FastPath, FastPathError, Port, Pref64, Rules};
+use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
 /// What the program of a SIIT needs to know; see `struct diolkos_siit` in `bpf/abi.h`.
@@ -117,8 +117,14 @@ fn prepared(loaded: &SiitSkel<'_>, has_driver: bool) -> Result<Prepared, FastPat
         programs.siit_ingress.as_fd(),
         programs.siit_ingress_raw.as_fd(),
     ];
-    let driver = has_driver.then(|| programs.siit_xdp.as_fd());
-    Prepared::new(tc, driver)
+    if !has_driver {
+        return Prepared::new(tc, None);
+    }
+    let hops = UsedHops {
+        used: loaded.maps.used_hops.handle()?,
+        told: loaded.maps.told_hops.handle()?,
+    };
+    Prepared::new(tc, Some((programs.siit_xdp.as_fd(), hops)))
 }
 
 /// The object with its rules, before the kernel sees it.
