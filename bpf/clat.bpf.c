@@ -14,10 +14,10 @@
 #include "abi.h"
 #include "addr.h"
 #include "clat.h"
-#include "decide.h"
 #include "icmp.h"
 #include "maps.h"
 #include "next_hop.h"
+#include "parse.h"
 #include "tc/apply.h"
 #include "tc/packet.h"
 #include "tc/vlan.h"
@@ -72,8 +72,12 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 		return NEXT;
 
 	struct packet p = packet_of(skb, l2, sizeof(struct iphdr));
-	int fate = decide_4to6(&p, to_plat, &s, &c);
+	int fate = parse_v4(&p, &s);
 
+	if (!fate)
+		fate = to_plat(&s, &c);
+	if (!fate)
+		fate = guard_4to6(&s);
 	if (!fate)
 		fate = apply_4to6(skb, l2, &s, &c);
 	count(fate, p.len);
@@ -143,8 +147,13 @@ int uplink_ingress(struct __sk_buff *skb)
 		return fail(skb->len - l2);
 
 	struct packet p = packet_of(skb, l2, sizeof(struct ipv6hdr));
-	int fate = decide_6to4(&p, from_plat, &s, &c);
+	int fate = parse_v6(&p, &s);
 
+	/* The address first: it says most of what neither PLAT nor peer has sent. */
+	if (!fate)
+		fate = from_plat(&s, &c);
+	if (!fate)
+		fate = guard_6to4(&s);
 	if (!fate)
 		fate = apply_6to4(skb, l2, &s, &c);
 	count(fate, p.len);

@@ -11,7 +11,7 @@
 #include "packet.h"
 #include "parse.h"
 
-/* What a translator says (siit.h, nat64.h, clat.h): 0 and the change, or why the packet is declined. */
+/* What a router's translator says (siit.h, nat64.h): 0 and the change, or why the packet is declined. */
 typedef int (*decide_fn)(const struct seen *s, struct change *c);
 
 /* The same of an IPv4 packet, and of an IPv6 packet. s, c: zeros. */
