@@ -26,6 +26,8 @@ pub struct Paths {
     pub slow: SlowPath,
     /// Packets that were translated by the program of a router's interfaces, too.
     pub inline: usize,
+    /// Segments that moved a session of TCP, and that the tables knew from the fast path alone.
+    pub moved: usize,
 }
 
 impl Paths {
@@ -50,6 +52,7 @@ impl Paths {
             fast,
             slow,
             inline: 0,
+            moved: 0,
         }
     }
 
@@ -71,7 +74,11 @@ impl Paths {
         let Some(fast) = fast else {
             return Ok(Fate::NotRun);
         };
-        judge(&self.setup, given, &fast, &slow).map_err(|broken| {
+        let judged = judge(&self.setup, given, &fast, &slow);
+        if let (Ok(Fate::Translated), Outcome::Done { moved, .. }) = (&judged, &slow) {
+            self.moved += usize::from(moved.is_some_and(|moved| moved.after != moved.before));
+        }
+        judged.map_err(|broken| {
             format!(
                 "{broken}\nsetup: {}: {:?}\ngiven: {:?}, next identification {ipv4_id:#06x}, gso_size {:?}\n{}\
                  fast:  {:?} {:?}\n{}slow:  {slow:?}\n{}",
