@@ -83,7 +83,7 @@ def test_the_main_metric_follows_the_factors() -> None:
             "ping-under-load": "rtt",
             "capacity": "capacity",
         },
-        **dict.fromkeys(("pps", "new-flows", "mlrsearch", "rfc8219"), "rate"),
+        **dict.fromkeys(("pps", "new-flows", "connections", "mlrsearch", "rfc8219"), "rate"),
     }
 
 

@@ -73,6 +73,29 @@ def test_each_session_is_answered(nat64: Nat64Network) -> None:
     assert len(nat64.shown("sessions")) == 1000, "answers and what came after opened none"
 
 
+def test_each_connection_is_opened_and_closed(nat64: Nat64Network) -> None:
+    """Six segments of each, each of which only comes if the one before has got through; and the tables know that all are over.
+
+    Of the connections that the fast path has, it leaves the first segment to the slow path, and no other.
+    """
+    nat64.nat64()
+    for link in ("b4", "b6"):  # what an XDP program sends back needs it
+        nat64.run(nat64.translator, "ethtool", "-K", link, "gro", "on")
+    ends = ("--from", f"{nat64.v6}:a0", "--to", f"{nat64.v4}:a0", "--src", V6, "--dst", V4_IN_IPV6)
+    pktgen = program().with_name("diolkos-pktgen")
+    done = subprocess.run([pktgen, "converse", *ends, "--connections", "500", "--rate", "500"],
+                          check=False, capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["all"], report["completed"]) == (True, 500), [each["received"] for each in report["segments"]]
+    assert [(each["received"], each["corrupted"]) for each in report["segments"]] == [(500, 0)] * 6
+    assert nat64.states("tcp") == ["v4-fin-v6-fin-rcv"] * 500
+    counters = nat64.counters()
+    if nat64.datapath != "tun":
+        assert (counters["slow.translated_6to4"], counters["slow.translated_4to6"]) == (500, 0)
+    assert nat64.drops() == {}
+
+
 def test_what_was_lost_is_not_answered(wire: PktgenNetwork) -> None:
     """Each tenth packet that would open a session is lost: the next phase does not take place."""
     ends = ("--from", f"{wire.left}:a0", "--to", f"{wire.right}:a0", "--src", LEFT, "--dst", RIGHT)

@@ -115,7 +115,12 @@ struct pktgen_watch {
 	__u32 slot_bits; /* each stream remembers 2^slot_bits * 32 sequence numbers */
 	__u32 verify;    /* 1: checksums too */
 	__u32 remembers; /* 4-tuples of the first so many frames of stream 0 */
+	__u32 converses; /* 1: segments of TCP connections are answered; see converse.h */
+	__u32 pad;
 };
+
+/* Of a TCP connection, each a stream. */
+#define PKTGEN_SEGMENTS 6
 
 /* What came of one stream, on one CPU. The last one, after all streams, counts what belongs to none. */
 struct pktgen_tally {

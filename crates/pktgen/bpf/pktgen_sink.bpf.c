@@ -3,7 +3,7 @@
  * pktgen_sink.bpf.c - the packet sink: an XDP program that knows frames by their signature, counts them and drops them.
  *
  *   where is the payload? ─► is it signed? ─► is it unharmed? ─► was it here before? in order? in time? ─► delay, IPDV;
- *   its 4-tuple, for an answer
+ *   its 4-tuple, for an answer ─► the next segment of its connection
  *
  * Whatever is not ours goes on to the kernel: ARP and Neighbour Discovery, for a start. Frames may come on several CPUs
  * at once; what they share is changed by atomic operations.
@@ -21,6 +21,7 @@
 
 #include "../../../bpf/csum.h"
 #include "abi.h"
+#include "converse.h"
 #include "signature.h"
 
 /* Bytes that bpf_csum_diff() takes at once. */
@@ -459,6 +460,9 @@ int pktgen_sink(struct xdp_md *ctx)
 		tally->late += 1;
 	note(number, PKTGEN_DELAY, delay);
 	note_variation(stream, number, first, delay);
+	if (watch.converses && !answer(ctx, watch.key, first, second, place.l4 + place.l4_len - place.payload))
+		/* Not XDP_TX, which leaves what it has sent in the ring of a veth whose peer has no XDP program. */
+		return bpf_redirect(ctx->ingress_ifindex, 0);
 	return XDP_DROP;
 }
 

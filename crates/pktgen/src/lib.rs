@@ -5,6 +5,7 @@
 //!   cli ─► net (interface, next hop) ─► trial (frame, flow, pace) ─► send ─► … ─► sink ─► histogram ─► report
 //!                                         ways: both ends in one program ─► measure: one direction, or both
 //!                                                                        ─► connect: sessions are opened, then answered
+//!                                                                        ─► converse: TCP connections from end to end
 //! ```
 //!
 //! What has to be fast runs in the kernel (`bpf/`): it writes each frame and counts each that arrives. This crate
@@ -12,6 +13,7 @@
 
 pub mod cli;
 mod connect;
+mod converse;
 pub mod failure;
 pub mod flow;
 pub mod frame;
@@ -63,6 +65,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Measure(options) => report::say("measured", measure::measure(&options, &signals)?),
         Command::Connect(options) => {
             report::say("connected", connect::connect(&options, &signals)?)
+        }
+        Command::Converse(options) => {
+            report::say("conversed", converse::converse(&options, &signals)?)
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Watching {
     pub mode: Option<SinkMode>,
     /// 4-tuples of the first so many frames of stream 0 are kept.
     pub remembers: u32,
+    /// Segments of TCP connections are answered.
+    pub converses: bool,
 }
 
 /// Everything that arrived.
@@ -65,6 +67,7 @@ pub fn watching(counting: &Counting, streams: u32, key: u64) -> Watching {
             Xdp::Generic => SinkMode::Generic,
         }),
         remembers: 0,
+        converses: false,
     }
 }
 
@@ -77,6 +80,8 @@ pub fn open(ifindex: u32, watching: &Watching) -> Result<Sink, Failure> {
         slot_bits: SLOT_BITS,
         verify: watching.verify.into(),
         remembers: watching.remembers,
+        converses: watching.converses.into(),
+        pad: 0,
     };
     Ok(Sink::attach(&watch, ifindex, watching.mode)?)
 }

@@ -112,7 +112,9 @@ impl Controller {
         loop {
             let mut guard = self.lock();
             let inner = &mut *guard;
+            inner.mirror.gather();
             let done = inner.nat64.expire(BUDGET, env, out, &mut inner.mirror);
+            inner.mirror.take_out();
             inner.count_dropped(&self.tally);
             drop(guard);
             out.send();

@@ -36,6 +36,19 @@ pub fn sent(state: SessionState) -> Sent {
     })
 }
 
+/// Is the copy of a session that was in this state, and knew its peer by this prefix, right for what it is now? What both
+/// sides have sent before a port is used again, the copy must forget.
+pub fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -> bool {
+    let before = SessionView {
+        state,
+        prefix,
+        ..*now
+    };
+    prefix == now.prefix
+        && before.is_for_fast_path() == now.is_for_fast_path()
+        && state != SessionState::V4FinV6FinRcv
+}
+
 /// Whose session it is that a program tells of, and with whom.
 pub fn told_of(opening: &Opening, protocol: Protocol) -> (Binding, Endpoint4) {
     let endpoint4 = |(addr, port)| Endpoint4 { addr, port };

@@ -20,10 +20,18 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn put(&self, session: &Session, sent: Sent) -> io::Result<()>;
     /// Takes a session out, if it is there.
     fn remove(&self, session: &Session) -> io::Result<()>;
+    /// Takes sessions out, those of them that are there.
+    fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
+        sessions.iter().try_for_each(|session| self.remove(session))
+    }
     /// Adds a UDP binding, or changes it.
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()>;
     /// Takes a UDP binding out, if it is there.
     fn unbind(&self, node: NodePort) -> io::Result<()>;
+    /// Takes UDP bindings out, those of them that are there.
+    fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
+        nodes.iter().try_for_each(|node| self.unbind(*node))
+    }
     /// When a program last translated a packet of a session, in time of CLOCK_MONOTONIC.
     fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>>;
     /// The kernel's maps, for those who look at all that is in them.
@@ -82,12 +90,20 @@ impl FastPath for Kernel {
         self.maps.remove(session)
     }
 
+    fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
+        self.maps.remove_all(sessions)
+    }
+
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()> {
         self.maps.bind(node, v4)
     }
 
     fn unbind(&self, node: NodePort) -> io::Result<()> {
         self.maps.unbind(node)
+    }
+
+    fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
+        self.maps.unbind_all(nodes)
     }
 
     fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {

@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
-use diolkos_core::session::{Event, Origin, SessionState, SessionView, State, Watcher};
+use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::{Sessions, Told};
 use ipnet::Ipv4Net;
 
-use super::conversion::{sent, to_maps};
+use super::conversion::{is_copied_alike, sent, to_maps};
 use super::fastpath::FastPath;
+use super::leaving::Leaving;
 use super::phase::{Lack, Phase};
 
 /// Keeps the copy. Without a fast path there is none, and nothing to do.
@@ -41,13 +42,13 @@ pub struct Mirror {
     opened: Vec<(Protocol, Ipv6Addr)>,
     /// A program has made what the tables are told about now: the session, or also the binding.
     adopting: Option<Told>,
+    leaving: Leaving,
 }
 
 impl Mirror {
     /// Without sessions yet.
     pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Mirror {
         Mirror {
-            fast,
             own: own_networks(config),
             dropped: Vec::new(),
             refused: 0,
@@ -55,7 +56,20 @@ impl Mirror {
             phase: Phase::Whole,
             opened: Vec::new(),
             adopting: None,
+            leaving: Leaving::new(fast.clone()),
+            fast,
         }
+    }
+
+    /// What the tables end from now on leaves the maps together, with [`Mirror::take_out`]. Nobody may lend or bind a port
+    /// in between, and the lock must be held: a port whose binding the maps still have is not free.
+    pub fn gather(&mut self) {
+        self.leaving.gather();
+    }
+
+    /// What was gathered leaves the maps.
+    pub fn take_out(&mut self) {
+        self.leaving.finish();
     }
 
     /// Copies the bindings with which the tables begin.
@@ -80,9 +94,11 @@ impl Mirror {
     /// wrongly, so the maps have no sessions meanwhile.
     pub fn change(&mut self, state: &mut State, renumbered: bool) -> Changing<'_> {
         self.phase.change();
+        self.gather();
         if renumbered {
             state.catch_up(0, usize::MAX, self);
             state.sessions().for_each(|session| self.remove(&session));
+            self.leaving.flush();
         }
         Changing {
             mirror: self,
@@ -196,6 +212,7 @@ impl Mirror {
         if !self.belongs(view) {
             return self.remove(view);
         }
+        self.leaving.flush();
         let Some(fast) = &self.fast else {
             return;
         };
@@ -208,6 +225,7 @@ impl Mirror {
     }
 
     fn bind(&mut self, binding: &Binding) {
+        self.leaving.flush();
         let (Some(fast), Protocol::Udp) = (&self.fast, binding.protocol) else {
             return;
         };
@@ -231,22 +249,14 @@ impl Mirror {
         }
     }
 
-    fn unbind(&self, binding: &Binding) {
-        let (Some(fast), Protocol::Udp) = (&self.fast, binding.protocol) else {
-            return;
-        };
-        if let Err(error) = fast.unbind((binding.v6.addr, binding.v6.port)) {
-            tracing::warn!("a binding cannot be taken out of the fast path: {error}");
+    fn unbind(&mut self, binding: &Binding) {
+        if binding.protocol == Protocol::Udp {
+            self.leaving.binding((binding.v6.addr, binding.v6.port));
         }
     }
 
-    fn remove(&self, view: &SessionView) {
-        let Some(fast) = &self.fast else {
-            return;
-        };
-        if let Err(error) = fast.remove(&to_maps(view)) {
-            tracing::warn!("a session cannot be taken out of the fast path: {error}");
-        }
+    fn remove(&mut self, view: &SessionView) {
+        self.leaving.session(to_maps(view));
     }
 }
 
@@ -360,6 +370,7 @@ pub struct Changing<'a> {
 impl Changing<'_> {
     /// This configuration is in force now. The copy is made anew where it has to be.
     pub fn finish(self, config: &Nat64Config, state: &mut State) {
+        self.mirror.take_out();
         self.mirror.follow(config, state, self.meanwhile);
         self.mirror.phase.end();
     }
@@ -367,6 +378,7 @@ impl Changing<'_> {
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
+        self.mirror.take_out();
         self.mirror.break_off();
     }
 }
@@ -383,19 +395,6 @@ impl Watcher for Changing<'_> {
     fn dropped(&mut self, reason: Reason) {
         Watcher::dropped(self.mirror, reason);
     }
-}
-
-/// Is the copy of a session that was in this state, and knew its peer by this prefix, right for what it is now? What both
-/// sides have sent before a port is used again, the copy must forget.
-fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -> bool {
-    let before = SessionView {
-        state,
-        prefix,
-        ..*now
-    };
-    prefix == now.prefix
-        && before.is_for_fast_path() == now.is_for_fast_path()
-        && state != SessionState::V4FinV6FinRcv
 }
 
 /// Networks in which a peer may be a node of ours, by the configuration.

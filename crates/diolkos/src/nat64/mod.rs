@@ -11,6 +11,7 @@ mod controller;
 mod conversion;
 mod fastpath;
 mod leases;
+mod leaving;
 mod listener;
 mod mirror;
 mod phase;

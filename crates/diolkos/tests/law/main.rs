@@ -36,6 +36,8 @@ mod grammar;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
+#[path = "../../src/nat64/leaving.rs"]
+mod leaving;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
@@ -232,6 +234,7 @@ fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
     }
     assert_eq!(paths.inline, all.of(Fate::Translated), "{}", setup.name);
     assert!(has_driver_floor(paths.driver), "{:?}", paths.driver);
+    assert!(paths.moved > 0, "{}: no session moves", setup.name);
     let (opened, counts) = (paths.slow.opened(), paths.slow.nat64().state().counts());
     let [left, lent] = paths.slow.end_leases();
     assert_eq!(left, 0, "{}: ports are lost, of {lent}", setup.name);

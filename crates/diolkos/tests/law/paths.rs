@@ -30,6 +30,8 @@ pub struct Paths {
     pub inline: usize,
     /// Of those that a driver may meet, which makes no super-packets; and those that the program of drivers translated.
     pub driver: [usize; 2],
+    /// Segments that moved a session of TCP, and that the tables knew from the fast path alone.
+    pub moved: usize,
 }
 
 impl Paths {
@@ -55,6 +57,7 @@ impl Paths {
             slow,
             inline: 0,
             driver: [0; 2],
+            moved: 0,
         }
     }
 
@@ -76,7 +79,11 @@ impl Paths {
         let Some(fast) = fast else {
             return Ok(Fate::NotRun);
         };
-        judge(&self.setup, given, &fast, &slow).map_err(|broken| {
+        let judged = judge(&self.setup, given, &fast, &slow);
+        if let (Ok(Fate::Translated), Outcome::Done { moved, .. }) = (&judged, &slow) {
+            self.moved += usize::from(moved.is_some_and(|moved| moved.after != moved.before));
+        }
+        judged.map_err(|broken| {
             format!(
                 "{broken}\nsetup: {}: {:?}\ngiven: {:?}, next identification {ipv4_id:#06x}, gso_size {:?}\n{}\
                  fast:  {:?} {:?}\n{}slow:  {slow:?}\n{}",

@@ -175,8 +175,10 @@ impl Controller {
         self.now += seconds;
         twin::with(|world| world.now = self.now);
         self.lock();
+        self.mirror.gather();
         self.state
             .expire(self.now(), usize::MAX, &mut self.mirror, |_| {});
+        self.mirror.take_out();
     }
 
     /// Looks at the lease that there is.

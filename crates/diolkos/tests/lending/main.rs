@@ -18,6 +18,8 @@ mod guide;
 mod incomplete;
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
+#[path = "../../src/nat64/leaving.rs"]
+mod leaving;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;

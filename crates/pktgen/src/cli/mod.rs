@@ -32,6 +32,9 @@ Examples:
   How fast a NAT44 opens 200 000 sessions, whether each is there, and what goes through them:
     diolkos-pktgen connect --from lan:eth0 --to wan:eth0 --src 198.18.1.2 --dst 198.19.0.2 --back-src 198.19.0.2 --back-dst 198.19.0.1 --sessions 200000 --rate max --seconds 1
 
+  20 000 TCP connections a second through it, each opened, used and closed:
+    diolkos-pktgen converse --from lan:eth0 --to wan:eth0 --src 198.18.1.2 --dst 198.19.0.2 --connections 200000 --rate 20k
+
 Results are JSON, one object a line; the crate's README.md explains each field.
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage, 3 a privilege or a kernel feature is missing.")]
 pub struct Cli {
@@ -51,6 +54,8 @@ pub enum Command {
     Measure(Measure),
     /// Open a session with each packet, answer in each, then send in both directions (RFC 9693)
     Connect(Connect),
+    /// Open TCP connections, carry a request and an answer over each, and close them
+    Converse(Converse),
 }
 
 /// Options of `send`.
@@ -291,6 +296,39 @@ pub struct Connect {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub settle: f64,
     /// How frames look
+    #[command(flatten)]
+    pub looks: Looks,
+    /// How to count
+    #[command(flatten)]
+    pub counting: Counting,
+    /// Options of every command
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Options of `converse`.
+#[derive(Args, Debug)]
+#[command(mut_args(with_sessions))]
+pub struct Converse {
+    /// Where, from whom and to whom
+    #[command(flatten)]
+    pub ends: Ends,
+    /// How many connections
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=8_000_000))]
+    pub connections: u32,
+    /// Connections to open a second (k and M are understood), or as many as go
+    #[arg(long, value_name = "CPS|max")]
+    pub rate: Rate,
+    /// Frames of a burst [default: one for each 50 000 frames a second, 64 at most]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub burst: Option<u32>,
+    /// Send from this CPU
+    #[arg(long, value_name = "NUMBER")]
+    pub cpu: Option<usize>,
+    /// After the last SYN was sent, wait until so long no connection has ended, if some have not
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub settle: f64,
+    /// How frames look; all are segments of TCP
     #[command(flatten)]
     pub looks: Looks,
     /// How to count

@@ -5,6 +5,7 @@
 //! * `memory`: answers go to where frames came from
 //! * `sink`: counts the same as `model`, which remembers everything and is in no hurry
 
+mod converse;
 mod generator;
 mod memory;
 mod model;

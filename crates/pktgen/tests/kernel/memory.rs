@@ -49,6 +49,8 @@ fn answers_what_came(forth: &Plan, back: &Plan) {
         slot_bits: 2,
         verify: 1,
         remembers: REMEMBERED,
+        converses: 0,
+        pad: 0,
     };
     let sink = Sink::unattached(&watch).expect("root, and Linux 5.18 or later");
     for seq in 0..SEEN {

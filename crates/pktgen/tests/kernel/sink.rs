@@ -68,6 +68,8 @@ fn sink(key: u64) -> Sink {
         slot_bits: SLOT_BITS,
         verify: 1,
         remembers: 0,
+        converses: 0,
+        pad: 0,
     };
     Sink::unattached(&watch).expect("root, and Linux 5.18 or later")
 }

@@ -4,9 +4,11 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+use libbpf_sys as bpf;
 
 use super::lending::mix;
 
@@ -99,6 +101,19 @@ impl Sessions {
         Ok(())
     }
 
+    /// Takes sessions out, those of them that are there, with a call into the kernel for many.
+    pub fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
+        let inward = sessions.iter().flat_map(Session::inward_key);
+        delete_all(&self.inward, inward.collect())?;
+        let two = sessions.iter().filter(|session| !session.is_udp());
+        delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
+    }
+
+    /// Takes UDP bindings out, those of them that are there.
+    pub fn unbind_all(&self, nodes: &[(Ipv6Addr, u16)]) -> io::Result<()> {
+        delete_all(&self.bound, nodes.iter().copied().flat_map(bound).collect())
+    }
+
     /// Adds a UDP binding, or changes it.
     pub fn bind(&self, node: (Ipv6Addr, u16), v4: (Ipv4Addr, u16)) -> io::Result<()> {
         self.bound
@@ -130,6 +145,32 @@ impl Sessions {
         }
         Ok((latest != 0).then(|| Duration::from_nanos(latest)))
     }
+}
+
+/// Deletes entries by their keys, one behind the other.
+fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
+    let len = map.key_size() as usize;
+    let mut left = &keys[..];
+    while !left.is_empty() {
+        let mut count = (left.len() / len) as u32;
+        // SAFETY: there are `count` keys; the kernel writes nothing but `count`.
+        let error = unsafe {
+            bpf::bpf_map_delete_batch(
+                map.as_fd().as_raw_fd(),
+                left.as_ptr().cast(),
+                &mut count,
+                std::ptr::null(),
+            )
+        };
+        // Behind the deleted ones stands the one that is not there.
+        let done = match -error {
+            0 => return Ok(()),
+            libc::ENOENT => count as usize + 1,
+            error => return Err(io::Error::from_raw_os_error(error)),
+        };
+        left = &left[done * len..];
+    }
+    Ok(())
 }
 
 /// `struct diolkos_bound`.

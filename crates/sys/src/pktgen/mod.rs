@@ -39,6 +39,8 @@ pub const SUB_BITS: u32 = 10;
 pub const TOP_BITS: u32 = 40;
 /// Buckets of a histogram.
 pub const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
+/// Segments of a TCP connection, `PKTGEN_SEGMENTS`.
+pub const SEGMENTS: u32 = 6;
 /// Stamps are ns modulo 2 to this power.
 pub const STAMP_BITS: u32 = 48;
 

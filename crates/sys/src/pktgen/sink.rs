@@ -79,7 +79,13 @@ impl Sink {
     /// One frame.
     #[cfg(feature = "testrun")]
     pub fn feed(&self, frame: &[u8]) -> io::Result<super::testrun::Action> {
-        super::testrun::run(self.program.as_fd(), frame).map(|(action, _)| action)
+        self.answer(frame).map(|(action, _)| action)
+    }
+
+    /// One frame; and what it has become.
+    #[cfg(feature = "testrun")]
+    pub fn answer(&self, frame: &[u8]) -> io::Result<(super::testrun::Action, Vec<u8>)> {
+        super::testrun::run(self.program.as_fd(), frame)
     }
 
     fn load(watch: &Watch) -> Result<Sink, FastPathError> {

@@ -17,6 +17,7 @@ TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal[
     "pps",
     "new-flows",
+    "connections",
     "capacity",
     "mlrsearch",
     "rfc8219",
@@ -254,6 +255,19 @@ class Filling(NewFlowsLoad):
         return 2 * self.expected_s
 
 
+class ConnectionsLoad(NewFlowsLoad):
+    """How many TCP connections a second, each opened, used for a request and an answer, and closed by both ends?
+
+    A connection has six segments, and ends where one of them is lost. The rate is searched for as that of new flows is.
+    """
+
+    name: Literal["connections"]  # type: ignore[assignment]
+    seconds: float = Field(0.0, ge=0, le=0, description="0 seconds: there is no stage in both directions.")
+    size: FrameSize = Field(
+        96, description="Bytes of IPv6 frames with FCS; IPv4 frames are 20 shorter. The least of TCP is 96."
+    )
+
+
 class PingLoad(Strict):
     """ping; the first `start` replies, which wait for address resolution and cold caches, do not count."""
 
@@ -359,4 +373,16 @@ class HttpLoad(Strict):
         return self.seconds + START_S
 
 
-AnyLoad = PpsLoad | NewFlowsLoad | CapacityLoad | PingLoad | TcpLoad | UdpLoad | UdpGsoLoad | PingUnderLoad | DnsLoad | HttpLoad
+AnyLoad = (
+    PpsLoad
+    | NewFlowsLoad
+    | ConnectionsLoad
+    | CapacityLoad
+    | PingLoad
+    | TcpLoad
+    | UdpLoad
+    | UdpGsoLoad
+    | PingUnderLoad
+    | DnsLoad
+    | HttpLoad
+)

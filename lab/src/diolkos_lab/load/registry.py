@@ -7,6 +7,7 @@ from typing import Any
 from diolkos_lab.experiment.loads import AnyLoad, LoadName
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.load import tools
+from diolkos_lab.load.connections import CONNECTIONS
 from diolkos_lab.load.curl import Http
 from diolkos_lab.load.dnsperf import Dns
 from diolkos_lab.load.iperf3 import Tcp
@@ -27,6 +28,7 @@ _ALL: tuple[Load[Any], ...] = (
     PingBesideTcp(),
     Packets("pps", "packets"),
     NEW_FLOWS,
+    CONNECTIONS,
     CAPACITY,
     Dns(),
     Http(),

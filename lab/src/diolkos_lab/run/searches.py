@@ -11,7 +11,11 @@ from diolkos_lab.run.opening import Measured
 from diolkos_lab.sut.sessions import Sessions
 
 Search = Callable[[Any, Sessions | None, Callable[[Any], Measured]], Measured]
-SEARCHES: dict[LoadName, Search] = {"new-flows": opening.measure, "capacity": capacity.measure}
+SEARCHES: dict[LoadName, Search] = {
+    "new-flows": opening.measure,
+    "connections": opening.measure,
+    "capacity": capacity.measure,
+}
 
 
 def of(load: AnyLoad) -> Search | None:

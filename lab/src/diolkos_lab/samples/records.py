@@ -281,6 +281,7 @@ FACTORS: dict[str, type[_Shape]] = {
     "dns": _Names,
     "http": _Objects,
     "new-flows": _NewFlows,
+    "connections": _NewFlows,
     "capacity": _Capacity,
 }
 
