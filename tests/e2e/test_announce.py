@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import time
@@ -272,8 +271,7 @@ def test_a_reload_changes_what_is_answered_for(siit: SiitNetwork) -> None:
     assert siit.reload(SIIT.replace(f'addresses = ["{MAPPED}/31"]', f'addresses = ["{OWN}"]')) == (0, "")
     assert ping(siit, siit.v4, OWN)
     assert not ping(siit, siit.v4, MAPPED)
-    without = re.sub(r"\[\[announce\]\][^[]*", "", SIIT)
-    assert siit.reload(without) == (0, "")
+    assert siit.reload(SIIT[: SIIT.index("[[announce]]")]) == (0, "")
     assert not any(name.startswith("answer.") for name in siit.counters())
     assert siit.reload(SIIT) == (0, "")
     siit.until(lambda: ping(siit, siit.v4, MAPPED))
