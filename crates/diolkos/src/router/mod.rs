@@ -224,6 +224,9 @@ impl Isthmus {
             return Err(failure);
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
+        if plans.is_empty() {
+            self.release_answers();
+        }
         let announcer = &mut self.announcer;
         if let Err(failure) = Announcer::follow(announcer, plans, net, &self.settings, watch).await
         {

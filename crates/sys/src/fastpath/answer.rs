@@ -105,12 +105,18 @@ impl AnswerPath {
         Ok(())
     }
 
-    /// Takes it off an interface, which may be gone.
+    /// Takes it off an interface, which may be gone, also if it was to stay; a pin goes with the next [`AnswerPath::keep`].
     pub fn detach(&mut self, ifindex: u32) {
         let (here, others) = std::mem::take(&mut self.hooks)
             .into_iter()
             .partition(|hook| is_hook_at(hook, ifindex));
         self.hooks = others;
+        let mut here: Vec<Hook> = here;
+        for hook in &mut here {
+            if let Hook::Clsact { kept, .. } = hook {
+                *kept = false;
+            }
+        }
         drop_with_qdisc(here);
     }
 
