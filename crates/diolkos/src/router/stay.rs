@@ -136,11 +136,11 @@ impl Isthmus {
 
     /// Takes it back.
     async fn go(&mut self, net: &Net) {
+        self.release_answers();
         let device = &self.settings.translator.device;
         if let Ok(pins) = pins(device) {
             self.crossing.release(&pins);
         }
-        self.release_answers();
         if let Err(error) = self.device.set_persistent(false) {
             // It is gone already.
             tracing::debug!("{device}: {error}");
