@@ -18,7 +18,7 @@ use super::load::{failed, keep, listen};
 use super::{handle, qdisc, Attach, FastPathError, Hook, Pins, Side, ANSWER_NAMES};
 use crate::skel::answer::{AnswerSkel, AnswerSkelBuilder};
 
-/// Bits of the interface in front of the address in a key; see `struct diolkos_served4` in `bpf/answer.h`.
+/// Bits of the interface in front of the address in a key; see `struct diolkos_served4` in `bpf/served.h`.
 const IFINDEX_BITS: u32 = 32;
 /// `DIOLKOS_SERVED` and `DIOLKOS_SERVED_ECHO`.
 const SERVED: u32 = 1;
