@@ -2,9 +2,10 @@
 /*
  * answer.bpf.c - answers neighbours at an Ethernet interface, in front of the translation there.
  *
- *   answer_ingress     received packet → which question → answer (answer.h) → sent by the same interface
+ *   answer_ingress     received packet → which question → answer (answer.h, answer_echo.h) → sent by the same interface
  */
 #include "answer.h"
+#include "answer_echo.h"
 
 /* One byte of a packet, or -1. Most packets are not asked more than this. */
 static __always_inline int byte_at(struct __sk_buff *skb, __u32 off)

@@ -4,8 +4,6 @@
  *
  *   answer_arp         a request (RFC 826) or a probe (RFC 5227) is answered by a reply
  *   answer_neighbour   a solicitation is answered by an advertisement (RFC 4861 section 7.2.4)
- *   answer_echo4       an echo request is answered by an echo reply (RFC 792)
- *   answer_echo6       the same of ICMPv6 (RFC 4443 section 4.2)
  *
  * One packet answers one packet, by the interface on which it came, and is not longer: apart from the advertisement that
  * answers a solicitation without options from the unspecified address, for which RFC 4861 demands an option of 8 bytes.
@@ -15,6 +13,7 @@
 #define DIOLKOS_ANSWER_H
 
 #include "csum.h"
+#include "served.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
@@ -24,94 +23,6 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
-
-/*
- * What became of a packet that asks about a served address. One counter each; packets about other addresses are not
- * counted. DECLINE_* went on unchanged, to the translation and to the kernel.
- */
-#define DIOLKOS_ANSWERS(X)                                                                 \
-	X(ARP)                 /* an ARP request was answered */                           \
-	X(NEIGHBOUR)           /* a neighbour solicitation was answered */                 \
-	X(DUPLICATE)           /* Duplicate Address Detection of somebody was answered */  \
-	X(ECHO4)               /* ICMP echo was answered */                                \
-	X(ECHO6)               /* ICMPv6 echo was answered */                              \
-	X(FAILED)              /* lost: a helper refused after the packet was changed */   \
-	X(DECLINE_HEADER)      /* a header that does not look right */                     \
-	X(DECLINE_HOP_LIMIT)   /* a solicitation that crossed a router: not 255 */         \
-	X(DECLINE_CHECKSUM)    /* a wrong checksum, or an echo that may be all zeros */    \
-	X(DECLINE_OPTIONS)     /* options of a solicitation that break RFC 4861 */         \
-	X(DECLINE_DESTINATION) /* sent to other link-layer or IP addresses than it must */ \
-	X(DECLINE_SOURCE)      /* from an address that nobody can have */                  \
-	X(DECLINE_CONFLICT)    /* from an address that is served here */                   \
-	X(DECLINE_OWN)         /* sent by this interface itself */                         \
-	X(DECLINE_FRAGMENT)    /* a fragment of an echo request */                         \
-	X(DECLINE_NO_ROOM)     /* a helper refused before the packet was changed */
-
-enum diolkos_answer {
-	DIOLKOS_NOT_ASKED, /* 0: about no address that is served */
-#define X(name) DIOLKOS_ANSWER_##name,
-	DIOLKOS_ANSWERS(X)
-#undef X
-	DIOLKOS_ANSWER_END,
-};
-
-/* Keys of tries: an address on an interface. The length counts the interface's 32 bits. */
-struct diolkos_served4 {
-	__u32 len;
-	__u32 ifindex;
-	__be32 addr_be;
-};
-
-struct diolkos_served6 {
-	__u32 len;
-	__u32 ifindex;
-	struct in6_addr addr;
-};
-
-/* Values of these tries. */
-#define DIOLKOS_SERVED 1
-#define DIOLKOS_SERVED_ECHO 2 /* echo is answered, too */
-
-/* An interface that answers. */
-struct diolkos_announcer {
-	__u8 mac[ETH_ALEN];
-	__u8 pad[2];
-};
-
-_Static_assert(sizeof(struct diolkos_served4) == 12 && sizeof(struct diolkos_served6) == 24, "keys have no padding");
-_Static_assert(sizeof(struct diolkos_announcer) == 8, "no implicit padding");
-
-#define DIOLKOS_SERVED_MOST 131072
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, DIOLKOS_SERVED_MOST);
-	__type(key, struct diolkos_served4);
-	__type(value, __u32);
-} served4 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, DIOLKOS_SERVED_MOST);
-	__type(key, struct diolkos_served6);
-	__type(value, __u32);
-} served6 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 64);
-	__type(key, __u32);
-	__type(value, struct diolkos_announcer);
-} announcers SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DIOLKOS_ANSWER_END);
-	__type(key, enum diolkos_answer);
-	__type(value, __u64);
-} answers SEC(".maps");
 
 #define ANSWER_TTL 64
 #define ND_HOP_LIMIT 255
@@ -123,11 +34,6 @@ struct {
 #define ND_OVERRIDE 0x20
 #define ND_UNIT 8    /* options are counted in these bytes */
 #define ND_OPTIONS 3 /* units that are looked at; of more, nothing is answered */
-
-#define ECHO4_REQUEST 8
-#define ECHO4_REPLY 0
-#define ECHO6_REQUEST 128
-#define ECHO6_REPLY 129
 
 /* Of Ethernet and IPv4 (RFC 826). */
 struct arp {
@@ -162,15 +68,6 @@ struct nd {
 #define ND_LEN 24
 _Static_assert(sizeof(struct nd) == ND_LEN + ND_OPTIONS * ND_UNIT, "as on the wire");
 
-/* What both echo messages begin with. */
-struct echo {
-	__u8 type;
-	__u8 code;
-	__u16 checksum;
-	__be16 id_be;
-	__be16 seq_be;
-};
-
 static __always_inline int mac_is(const __u8 *a, const __u8 *b)
 {
 	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]));
@@ -185,22 +82,6 @@ static __always_inline int mac_is_of_one(const __u8 *mac)
 static __always_inline int mac_is_broadcast(const __u8 *mac)
 {
 	return (mac[0] & mac[1] & mac[2] & mac[3] & mac[4] & mac[5]) == 0xff;
-}
-
-static __always_inline __u32 serves4(struct __sk_buff *skb, __be32 addr_be)
-{
-	struct diolkos_served4 key = { .len = 64, .ifindex = skb->ifindex, .addr_be = addr_be };
-	__u32 *served = bpf_map_lookup_elem(&served4, &key);
-
-	return served ? *served : 0;
-}
-
-static __always_inline __u32 serves6(struct __sk_buff *skb, const struct in6_addr *addr)
-{
-	struct diolkos_served6 key = { .len = 160, .ifindex = skb->ifindex, .addr = *addr };
-	__u32 *served = bpf_map_lookup_elem(&served6, &key);
-
-	return served ? *served : 0;
 }
 
 /* An address of a host: not of "this" network, not a loopback, not a group, not reserved (RFC 1122 section 3.2.1.3). */
@@ -454,126 +335,6 @@ static __always_inline int answer_neighbour(struct __sk_buff *skb, const struct 
 	    (names_us && bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip) + ND_LEN, nd.options, ND_UNIT, 0)))
 		return DIOLKOS_ANSWER_FAILED;
 	return is_probe ? DIOLKOS_ANSWER_DUPLICATE : DIOLKOS_ANSWER_NEIGHBOUR;
-}
-
-/* A message of another type sums up to as much less. If all of it could be zeros, see RFC 1624 section 3, it is not asked. */
-static __always_inline void echo_turn(struct echo *echo, __u8 to)
-{
-	__u16 from_word = bpf_htons(echo->type << 8), to_word = bpf_htons(to << 8);
-
-	echo->checksum = ~csum_fold16((__u64)(__u16)~echo->checksum + (__u16)~from_word + to_word);
-	echo->type = to;
-}
-
-/* Both link-layer addresses are those of one node, and the destination is ours. 0, or why not. */
-static __always_inline int echo_macs(const struct ethhdr *eth, const struct diolkos_announcer *us)
-{
-	if (mac_is(eth->h_source, us->mac))
-		return DIOLKOS_ANSWER_DECLINE_OWN;
-	if (!mac_is(eth->h_dest, us->mac))
-		return DIOLKOS_ANSWER_DECLINE_DESTINATION;
-	return mac_is_of_one(eth->h_source) ? 0 : DIOLKOS_ANSWER_DECLINE_SOURCE;
-}
-
-static __always_inline void turn_macs(struct ethhdr *eth, const struct diolkos_announcer *us)
-{
-	__builtin_memcpy(eth->h_dest, eth->h_source, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, us->mac, ETH_ALEN);
-}
-
-static __always_inline int answer_echo4(struct __sk_buff *skb, const struct diolkos_announcer *us)
-{
-	struct ethhdr eth;
-	struct iphdr ip;
-	struct echo echo;
-	const __u32 *word = (const __u32 *)&ip;
-	__be32 to_be;
-	__u32 len;
-	int fate;
-
-	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
-	    bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo)))
-		return DIOLKOS_NOT_ASKED;
-	if (ip.version != 4 || ip.ihl != 5 || ip.frag_off & bpf_htons(0x1fff) || echo.type != ECHO4_REQUEST ||
-	    !(serves4(skb, ip.daddr) & DIOLKOS_SERVED_ECHO))
-		return DIOLKOS_NOT_ASKED;
-	fate = echo_macs(&eth, us);
-	if (fate)
-		return fate;
-	if (ip.frag_off & bpf_htons(0x2000))
-		return DIOLKOS_ANSWER_DECLINE_FRAGMENT;
-	len = bpf_ntohs(ip.tot_len);
-	if (len < sizeof(ip) + sizeof(echo) || ETH_HLEN + len > skb->len || skb->gso_size || !ip.ttl || echo.code)
-		return DIOLKOS_ANSWER_DECLINE_HEADER;
-	if (csum_fold16((__u64)word[0] + word[1] + word[2] + word[3] + word[4]) != 0xffff ||
-	    !(echo.id_be | echo.seq_be))
-		return DIOLKOS_ANSWER_DECLINE_CHECKSUM;
-	if (!is_of_host4(ip.saddr))
-		return DIOLKOS_ANSWER_DECLINE_SOURCE;
-	if (serves4(skb, ip.saddr))
-		return DIOLKOS_ANSWER_DECLINE_CONFLICT;
-
-	fate = answer_room(skb, ETH_HLEN + len);
-	if (fate)
-		return fate;
-	turn_macs(&eth, us);
-	to_be = ip.saddr;
-	ip.saddr = ip.daddr;
-	ip.daddr = to_be;
-	ip.ttl = ANSWER_TTL;
-	ip.check = 0;
-	ip.check = ~csum_fold16((__u64)word[0] + word[1] + word[2] + word[3] + word[4]);
-	echo_turn(&echo, ECHO4_REPLY);
-	if (bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo), 0))
-		return DIOLKOS_ANSWER_FAILED;
-	return DIOLKOS_ANSWER_ECHO4;
-}
-
-static __always_inline int answer_echo6(struct __sk_buff *skb, const struct diolkos_announcer *us)
-{
-	struct in6_addr to;
-	struct ethhdr eth;
-	struct ipv6hdr ip;
-	struct echo echo;
-	__u32 len;
-	int fate;
-
-	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
-	    bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo)))
-		return DIOLKOS_NOT_ASKED;
-	if (ip.version != 6 || !(serves6(skb, &ip.daddr) & DIOLKOS_SERVED_ECHO))
-		return DIOLKOS_NOT_ASKED;
-	fate = echo_macs(&eth, us);
-	if (fate)
-		return fate;
-	len = bpf_ntohs(ip.payload_len);
-	if (len < sizeof(echo) || ETH_HLEN + sizeof(ip) + len > skb->len || skb->gso_size || !ip.hop_limit || echo.code)
-		return DIOLKOS_ANSWER_DECLINE_HEADER;
-	if (!is_of_host6(&ip.saddr))
-		return DIOLKOS_ANSWER_DECLINE_SOURCE;
-	if (serves6(skb, &ip.saddr))
-		return DIOLKOS_ANSWER_DECLINE_CONFLICT;
-
-	fate = answer_room(skb, ETH_HLEN + sizeof(ip) + len);
-	if (fate)
-		return fate;
-	turn_macs(&eth, us);
-	to = ip.saddr;
-	ip.saddr = ip.daddr;
-	ip.daddr = to;
-	ip.hop_limit = ANSWER_TTL;
-	/* The traffic class stays; the label is that of another flow. */
-	ip.flow_lbl[0] &= 0xf0;
-	ip.flow_lbl[1] = 0;
-	ip.flow_lbl[2] = 0;
-	echo_turn(&echo, ECHO6_REPLY);
-	if (bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo), 0))
-		return DIOLKOS_ANSWER_FAILED;
-	return DIOLKOS_ANSWER_ECHO6;
 }
 
 #endif

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import time
@@ -272,8 +271,7 @@ def test_a_reload_changes_what_is_answered_for(siit: SiitNetwork) -> None:
     assert siit.reload(SIIT.replace(f'addresses = ["{MAPPED}/31"]', f'addresses = ["{OWN}"]')) == (0, "")
     assert ping(siit, siit.v4, OWN)
     assert not ping(siit, siit.v4, MAPPED)
-    without = re.sub(r"\[\[announce\]\][^[]*", "", SIIT)
-    assert siit.reload(without) == (0, "")
+    assert siit.reload(SIIT[: SIIT.index("[[announce]]")]) == (0, "")
     assert not any(name.startswith("answer.") for name in siit.counters())
     assert siit.reload(SIIT) == (0, "")
     siit.until(lambda: ping(siit, siit.v4, MAPPED))
@@ -288,6 +286,39 @@ def test_an_interface_with_another_address_announces_it(siit: SiitNetwork) -> No
     told = tap.hear(lambda frame: ARP in frame and frame[ARP].psrc == MAPPED and frame[ARP].hwsrc == "02:00:00:00:00:77")
     assert told[ARP].pdst == MAPPED
     assert ping(siit, siit.v4, MAPPED)
+
+
+def test_a_link_that_comes_back_is_told_again(siit: SiitNetwork) -> None:
+    """There may be other neighbours behind it."""
+    siit.configure(SIIT)
+    answering(siit, siit.siit(), MAPPED, OWN, V4_IN_IPV6)
+    siit.until(lambda: siit.counters()["announce.announcements"] == 2 * 2 + 3)
+    siit.run(siit.v4, "ip", "link", "set", "a0", "down")
+    siit.until(lambda: "LOWER_UP" not in siit.ip_json(siit.translator, "link", "show", "b4")[0]["flags"])
+    siit.run(siit.v4, "ip", "link", "set", "a0", "up")
+    siit.until(lambda: siit.counters()["announce.announcements"] == 2 * 2 * 2 + 3)
+    assert ping(siit, siit.v4, MAPPED)
+
+
+@pytest.mark.parametrize("nat64", ["tc", "clsact"], indirect=True)
+def test_answers_stay_with_the_sessions(nat64: Nat64Network) -> None:
+    """A NAT64 with a state file goes on in the kernel when it ends, and neighbours that forget are told still."""
+    unroute(nat64)
+    text = NAT64.replace("[[nat64", f'[nat64]\nstate = "{nat64.scratch}/state"\n\n[[nat64', 1)
+    running = nat64.nat64(text)
+    answering(nat64, running, FIRST, PREF64)
+    server, node = nat64.socket(V4, 7007), nat64.socket(V6, 5001)
+    peer = ask(node, (V4_IN_IPV6, 7007), server)
+    running.stop(signal.SIGKILL)
+    for name in (nat64.v4, nat64.v6):
+        nat64.run(name, "ip", "neighbour", "flush", "all")
+    assert ask(node, (V4_IN_IPV6, 7007), server) == peer
+    again = nat64.nat64(text)
+    answering(nat64, again, FIRST, PREF64)
+    assert ask(node, (V4_IN_IPV6, 7007), server) == peer
+    assert nat64.diolkos("stop")[0] == 0
+    nat64.until(lambda: not ping(nat64, nat64.v6, V4_IN_IPV6))
+    assert "clsact" not in nat64.run(nat64.translator, "tc", "qdisc", "show", "dev", "b4").stdout
 
 
 def test_nothing_is_left(siit: SiitNetwork) -> None:

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diolkos_sys::fastpath::{AnswerPath, Pins, Served};
 use ipnet::IpNet;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::accelerate;
@@ -46,6 +47,13 @@ struct Plan {
 /// The plans of a configuration, which nothing on this host contradicts.
 pub struct Plans(Vec<Plan>);
 
+impl Plans {
+    /// Whether nothing is announced.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// An interface at work. Dropped, nobody speaks there; what the program answers stays.
 struct Speaking {
     plan: Plan,
@@ -53,6 +61,9 @@ struct Speaking {
     mac: [u8; 6],
     whole: Vec<IpNet>,
     claims: Arc<Mutex<Claims>>,
+    changed: Arc<Notify>,
+    /// It has a carrier.
+    running: bool,
     _task: Task,
 }
 
@@ -121,7 +132,7 @@ impl Announcer {
         settings: &Settings,
         watch: &Watch,
     ) -> Result<(), Failure> {
-        if plans.0.is_empty() {
+        if plans.is_empty() {
             *announcer = None;
             return Ok(());
         }
@@ -208,6 +219,7 @@ impl Announcer {
             .attach(index, attach, device)
             .map_err(accelerate::failure)?;
         let claims = Arc::new(Mutex::new(claims));
+        let changed = Arc::new(Notify::new());
         let speaker = Speaker {
             interface: plan.interface.clone(),
             ifindex: index,
@@ -216,6 +228,7 @@ impl Announcer {
             whole: whole.clone(),
             echo: plan.echo.clone(),
             claims: claims.clone(),
+            changed: changed.clone(),
             served: self.served.clone(),
             tally: self.tally.clone(),
         };
@@ -226,6 +239,8 @@ impl Announcer {
             mac,
             whole,
             claims,
+            changed,
+            running: true,
             _task: self.watch.task("announcements", speak),
         });
         Ok(())
@@ -233,6 +248,9 @@ impl Announcer {
 
     /// An interface came, went or changed. True if something is announced otherwise now.
     pub async fn link(&mut self, event: &Event, net: &Net, settings: &Settings) -> bool {
+        if let Event::LinkChanged(link) = event {
+            self.carrier(link);
+        }
         let concerns = match event {
             Event::LinkGone(index) => self.speaking.iter().any(|s| s.index == *index),
             Event::LinkChanged(link) => {
@@ -249,6 +267,22 @@ impl Announcer {
             tracing::warn!("{failure}");
         }
         true
+    }
+
+    /// With the carrier, there may be other neighbours: they are told again.
+    fn carrier(&mut self, link: &Link) {
+        for one in self
+            .speaking
+            .iter_mut()
+            .filter(|one| one.index == link.index)
+        {
+            let was_running = std::mem::replace(&mut one.running, link.running);
+            if link.running && !was_running {
+                let mut claims = one.claims.lock().unwrap_or_else(PoisonError::into_inner);
+                claims.announce_again(Instant::now());
+                one.changed.notify_one();
+            }
+        }
     }
 
     /// What the program and the speakers have counted.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use diolkos_sys::fastpath::Served;
 use diolkos_sys::packet::{DiscoverySocket, Hears};
 use ipnet::IpNet;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::arp;
@@ -44,6 +45,8 @@ pub struct Speaker {
     /// Addresses to which echo is answered.
     pub echo: BTreeSet<IpAddr>,
     pub claims: Arc<Mutex<Claims>>,
+    /// Rung when somebody else has changed them.
+    pub changed: Arc<Notify>,
     pub served: Arc<Served>,
     pub tally: Arc<Tally>,
 }
@@ -96,6 +99,7 @@ impl Speaker {
                         self.take(step, &sockets)?;
                     }
                 }
+                () = self.changed.notified() => {}
                 heard = receive(sockets.arp.as_ref(), &mut of_arp) => {
                     let (len, _) = heard?;
                     if let Some(heard) = arp::parse(&of_arp[..len]) {

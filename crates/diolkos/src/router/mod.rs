@@ -231,6 +231,9 @@ impl Isthmus {
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
         self.known.clone_from(&inline);
+        if plans.is_empty() {
+            self.release_answers();
+        }
         let announcer = &mut self.announcer;
         if let Err(failure) = Announcer::follow(announcer, plans, net, &self.settings, watch).await
         {

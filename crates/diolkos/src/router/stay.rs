@@ -126,14 +126,20 @@ impl Isthmus {
         }
     }
 
+    /// Neighbours are not answered beyond this.
+    pub(super) fn release_answers(&mut self) {
+        let pins = pins(&self.settings.translator.device);
+        if let (Some(announcer), Ok(pins)) = (&mut self.announcer, pins) {
+            announcer.release(&pins);
+        }
+    }
+
     /// Takes it back.
     async fn go(&mut self, net: &Net) {
+        self.release_answers();
         let device = &self.settings.translator.device;
         if let Ok(pins) = pins(device) {
             self.crossing.release(&pins);
-            if let Some(announcer) = &mut self.announcer {
-                announcer.release(&pins);
-            }
         }
         if let Err(error) = self.device.set_persistent(false) {
             // It is gone already.

@@ -18,7 +18,7 @@ use super::load::{failed, keep, listen};
 use super::{handle, qdisc, Attach, FastPathError, Hook, Pins, Side, ANSWER_NAMES};
 use crate::skel::answer::{AnswerSkel, AnswerSkelBuilder};
 
-/// Bits of the interface in front of the address in a key; see `struct diolkos_served4` in `bpf/answer.h`.
+/// Bits of the interface in front of the address in a key; see `struct diolkos_served4` in `bpf/served.h`.
 const IFINDEX_BITS: u32 = 32;
 /// `DIOLKOS_SERVED` and `DIOLKOS_SERVED_ECHO`.
 const SERVED: u32 = 1;
@@ -105,12 +105,18 @@ impl AnswerPath {
         Ok(())
     }
 
-    /// Takes it off an interface, which may be gone.
+    /// Takes it off an interface, which may be gone, also if it was to stay; a pin goes with the next [`AnswerPath::keep`].
     pub fn detach(&mut self, ifindex: u32) {
         let (here, others) = std::mem::take(&mut self.hooks)
             .into_iter()
             .partition(|hook| is_hook_at(hook, ifindex));
         self.hooks = others;
+        let mut here: Vec<Hook> = here;
+        for hook in &mut here {
+            if let Hook::Clsact { kept, .. } = hook {
+                *kept = false;
+            }
+        }
         drop_with_qdisc(here);
     }
 
