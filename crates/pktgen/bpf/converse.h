@@ -20,7 +20,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../csum.h"
+#include "../../../bpf/csum.h"
 #include "abi.h"
 #include "signature.h"
 
