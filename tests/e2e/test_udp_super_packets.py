@@ -22,6 +22,7 @@ UDP_SEGMENT = 103
 # linux/in.h
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 PORT = 4000
+DATAGRAMS = 41  # in one write
 # With a datagram of 1232 bytes and more IPv4 has DF, and with a smaller one an identification for each.
 SIZES = [1200, 1400]
 
@@ -40,12 +41,12 @@ def sockets(four: str, address4: str, six: str, address6: str) -> Iterator[tuple
 
 
 def send_whole(sender: socket.socket, to: tuple, receiver: socket.socket, size: int) -> None:
-    """Forty datagrams and a shorter one in one write; the receiver gets each as it was, in order."""
+    """Datagrams of a size and a shorter one in one write; the receiver gets each as it was, in order."""
     if sender.family == socket.AF_INET:
         # As RFC 9000 section 14 demands: without DF, the translator has to cut whatever may not fit.
         sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
     sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, size)
-    sent = [bytes([number]) * size for number in range(40)] + [b"the rest"]
+    sent = [bytes([number]) * size for number in range(DATAGRAMS - 1)] + [b"the rest"]
     assert sender.sendto(b"".join(sent), to) == sum(map(len, sent))
     assert [receiver.recv(2000) for _ in sent] == sent
 
@@ -54,6 +55,12 @@ def moved(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     """What crossed between two readings of the counters, and into how many parts it was cut."""
     names = [name for name in after if ".translated_" in name or name == "slow.originated"]
     return {name: after[name] - before[name] for name in names if after[name] != before[name]}
+
+
+def packets(datapath: str) -> int:
+    """In how many packets the datagrams of one write arrive. A driver with a program of XDP gets no super-packets: on a
+    virtual Ethernet, the sender's end cuts them."""
+    return DATAGRAMS if datapath == "xdp" else 1
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -69,7 +76,7 @@ def test_through_a_siit(siit: SiitNetwork, size: int) -> None:
         ):
             before = siit.counters()
             send_whole(sender, to, receiver, size)
-            assert moved(before, siit.counters()) == {f"{siit.path()}.translated_{way}": 1}
+            assert moved(before, siit.counters()) == {f"{siit.path()}.translated_{way}": packets(siit.datapath)}
     assert (wrong_checksums(siit, siit.v4), wrong_checksums(siit, siit.v6)) == ({}, {})
 
 
@@ -87,7 +94,7 @@ def test_through_a_nat64(nat64: Nat64Network, size: int) -> None:
     ):
         before = nat64.counters()
         send_whole(sender, to, receiver, size)
-        assert moved(before, nat64.counters()) == {f"{nat64.path()}.translated_{way}": 1}
+        assert moved(before, nat64.counters()) == {f"{nat64.path()}.translated_{way}": packets(nat64.datapath)}
     assert nat64.drops() == {}
     assert (wrong_checksums(nat64, nat64.v4), wrong_checksums(nat64, nat64.v6)) == ({}, {})
 
