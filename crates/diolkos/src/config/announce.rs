@@ -174,6 +174,11 @@ impl Settings {
                     found.push(Objection::new(&key, message));
                 }
             }
+            if !announce.echo.is_empty() && self.translator.placement.has_drivers() {
+                let message = "drivers translate echo requests before they can be answered here: remove it, or set \
+                               translator.placement to \"direct\"";
+                found.push(Objection::new(&key("echo"), message));
+            }
             for (nth, address) in announce.echo.iter().enumerate() {
                 if let Some(message) = self.unanswerable(*address, &addresses) {
                     found.push(Objection::new(&key(&format!("echo[{nth}]")), message));
@@ -332,6 +337,12 @@ mod tests {
                 SIIT,
                 "[[announce]]\ninterface = \"eth0\"",
                 "announce[1].interface: \"eth0\" has a section already",
+            ),
+            (
+                "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\nplacement = \"xdp\"\n\
+                 interfaces = [\"eth0\", \"eth1\"]\n[[nat64.pool4]]\naddress = \"192.0.2.8/29\"\n",
+                "echo = [\"192.0.2.8\"]",
+                "announce[0].echo: drivers translate echo requests before",
             ),
             (
                 "[translator]\ninterfaces = [\"eth0\"]\n",
