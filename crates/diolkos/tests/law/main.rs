@@ -75,9 +75,8 @@ const VECTORS_FLOOR: f64 = 0.1;
 /// Of all that are made, translated at a router's interface, too: CLATs have no such place, and not all is led there.
 const INLINE_FLOOR: f64 = 0.05;
 
-/// Of what is translated at an interface, in its driver, too: but for packets whose checksum looks unfinished, of which the
-/// grammar makes one in a hundred.
-const DRIVER_FLOOR: f64 = 0.98;
+/// Of what is translated at an interface, in its driver, too.
+const DRIVER_FLOOR: f64 = 0.99;
 
 /// Of packets between nodes and peers that have mostly met before.
 const STATE_FLOOR: f64 = 0.4;

@@ -349,23 +349,7 @@ fn run_on_frame(program: &OwnedFd, ethertype: u16, packet: &[u8]) -> io::Result<
     let mut data_in = vec![0; ETHERNET - 2];
     data_in.extend(ethertype.to_be_bytes());
     data_in.extend(packet);
-    let mut data_out = vec![0; data_in.len() + 128];
-    let mut options = bpf::bpf_test_run_opts {
-        sz: size_of::<bpf::bpf_test_run_opts>() as _,
-        data_in: data_in.as_ptr().cast(),
-        data_size_in: data_in.len() as u32,
-        data_out: data_out.as_mut_ptr().cast(),
-        data_size_out: data_out.len() as u32,
-        repeat: 1,
-        ..Default::default()
-    };
-    // SAFETY: the descriptor is open; the pointers are valid for the lengths next to them until the call returns.
-    let error = unsafe { bpf::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(-error));
-    }
-    data_out.truncate(options.data_size_out as usize);
-    Ok((options.retval, data_out))
+    run_once(program, &data_in, None)
 }
 
 /// The answering program (`bpf/answer.bpf.c`), attached nowhere, and what it answers for: on the loopback device, whose
@@ -418,6 +402,22 @@ fn run_frame(
     data_in: &[u8],
     context: &[u8; CONTEXT],
 ) -> io::Result<(Action, Vec<u8>)> {
+    let (returned, data_out) = run_once(program, data_in, Some(context))?;
+    let action = match returned as i32 {
+        -1 => Action::Next,
+        2 => Action::Drop,
+        7 => Action::Redirect,
+        _ => Action::Other(returned),
+    };
+    Ok((action, data_out))
+}
+
+/// What the program returned, and the frame behind it.
+fn run_once(
+    program: &OwnedFd,
+    data_in: &[u8],
+    context: Option<&[u8; CONTEXT]>,
+) -> io::Result<(u32, Vec<u8>)> {
     let mut data_out = vec![0; data_in.len() + 128];
     let mut options = bpf::bpf_test_run_opts {
         sz: size_of::<bpf::bpf_test_run_opts>() as _,
@@ -425,8 +425,8 @@ fn run_frame(
         data_size_in: data_in.len() as u32,
         data_out: data_out.as_mut_ptr().cast(),
         data_size_out: data_out.len() as u32,
-        ctx_in: context.as_ptr().cast(),
-        ctx_size_in: context.len() as u32,
+        ctx_in: context.map_or(std::ptr::null(), |context| context.as_ptr().cast()),
+        ctx_size_in: context.map_or(0, |context| context.len() as u32),
         repeat: 1,
         ..Default::default()
     };
@@ -436,11 +436,5 @@ fn run_frame(
         return Err(io::Error::from_raw_os_error(-error));
     }
     data_out.truncate(options.data_size_out as usize);
-    let action = match options.retval as i32 {
-        -1 => Action::Next,
-        2 => Action::Drop,
-        7 => Action::Redirect,
-        _ => Action::Other(options.retval),
-    };
-    Ok((action, data_out))
+    Ok((options.retval, data_out))
 }
