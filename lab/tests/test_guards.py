@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diolkos_lab.experiment.definition import Guards, Topology
+from diolkos_lab.experiment.frames import ForwardingRateLoad
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad, UdpLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.load.reading import Reading
@@ -165,6 +166,18 @@ def test_a_search_for_no_loss_bears_no_stall_that_may_cost_a_packet(stall_s: flo
         reading = replace(PPS.reading, metrics={**PPS.reading.metrics, "loss": lost}, stalls_s=(stall_s,))
         assert _names(replace(PPS, load=trial, reading=reading)) == found
         assert _names(replace(PPS, reading=reading)) == [], "a curve can bear it"
+
+
+@pytest.mark.parametrize(("stalls_s", "found"), [((0.01, 0.009), []), ((0.012, 0.009), ["stall"])])
+def test_where_more_is_offered_than_goes_a_stall_costs_its_share_of_the_time(
+    stalls_s: tuple[float, ...], found: list[str]
+) -> None:
+    """19 and 21 ms of a second, of which a hypervisor may take 2 %. However many packets were sent meanwhile."""
+    load = ForwardingRateLoad(name="forwarding-rate", seconds=1)
+    for sent in (1e5, 1e7):
+        reading = replace(PPS.reading, metrics={"sent": sent, "received": 1e5, "rate": 1e5}, stalls_s=stalls_s)
+        judged = judge(replace(PPS, load=load, reading=reading), Guards(steal_share=0.02), Topology())
+        assert [entry.guard for entry in judged] == found
 
 
 def test_receiver_above_link_rate() -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from diolkos_lab.experiment.frames import ForwardingRateLoad
 from diolkos_lab.experiment.loads import (
     AnyLoad,
     DnsLoad,
@@ -64,6 +65,16 @@ def test_a_trial_has_no_metric_that_its_load_does_not_declare(data: Path, file: 
     assert set(reading.series) <= {name for name, metric in METRICS.items() if metric.singles} | {"throughput"}
 
 
+def test_of_an_overload_neither_loss_nor_latency_is_told(data: Path) -> None:
+    """Loss would say how fast the generator is, and latency how long the ring."""
+    section = ForwardingRateLoad(name="forwarding-rate", seconds=1, size=128)
+    load = of(section)
+    reading = load.read((data / "pktgen-0.1.0-measured.jsonl").read_text(), section)
+    given = {**reading.metrics, **load.costs(section, reading, Used(client=0.1, system=0.2, threads=0.3, all=1.0))}
+    assert set(given) == set(load.metrics) and {"rate", "received"} <= set(given)
+    assert section.frame(6) - section.frame(4) == 20, "the same packet in the shorter family"
+
+
 def test_who_needs_a_resolver() -> None:
     assert asks_names(DnsLoad(name="dns", cache="warm", seconds=1)) and asks_names(FETCH.model_copy(update={"by": "name"}))
     assert not asks_names(FETCH) and not asks_names(PingLoad(name="ping", count=10))
@@ -83,7 +94,7 @@ def test_the_main_metric_follows_the_factors() -> None:
             "ping-under-load": "rtt",
             "capacity": "capacity",
         },
-        **dict.fromkeys(("pps", "new-flows", "connections", "mlrsearch", "rfc8219"), "rate"),
+        **dict.fromkeys(("pps", "forwarding-rate", "new-flows", "connections", "mlrsearch", "rfc8219"), "rate"),
     }
 
 

@@ -259,7 +259,7 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
 
 def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
-    loads = ("udp", "udp-gso", "ping-under-load", "http", "dns", "new-flows", "connections", "capacity")
+    loads = ("udp", "udp-gso", "ping-under-load", "http", "dns", "forwarding-rate", "new-flows", "connections", "capacity")
     mine = [row for row in rows if row["load"] in loads and METRICS[row["metric"]].terminal]
     shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
     if not shown:

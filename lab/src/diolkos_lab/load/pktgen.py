@@ -10,7 +10,8 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 import json
 from typing import Any
 
-from diolkos_lab.experiment.loads import LoadName, PpsLoad, Seating
+from diolkos_lab.experiment.frames import ForwardingRateLoad, Seating
+from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import tools
@@ -29,8 +30,11 @@ OPENING_RATE = 5000
 # session where it groups tasks by them (sched(7), "autogroup"). `run.placement` gives the system under test the same.
 FIRST = ("sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh")
 
+COUNTS: tuple[MetricName, ...] = ("rate", "sent", "received", "refused", "duplicate", "reordered", "corrupted")
+CPU_TIMES: tuple[MetricName, ...] = ("cpu_generator", "cpu_system", "cpu_threads", "cpu_all")
 
-def opening_command(load: PpsLoad, aim: Aim) -> list[str]:
+
+def opening_command(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
     """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
     assert aim.ends
     device = aim.ends.near.rpartition(":")[2]
@@ -38,7 +42,7 @@ def opening_command(load: PpsLoad, aim: Aim) -> list[str]:
     return [program(), "send", "--interface", device, *_looks(load, aim), *amount]
 
 
-def measure_command(load: PpsLoad, aim: Aim) -> list[str]:
+def measure_command(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
     """One trial."""
     assert aim.ends
     ends = ["--from", aim.ends.near, "--to", aim.ends.far]
@@ -49,7 +53,7 @@ def measure_command(load: PpsLoad, aim: Aim) -> list[str]:
     return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
 
 
-def parse(text: str, load: PpsLoad) -> Reading:
+def parse(text: str, load: PpsLoad | ForwardingRateLoad) -> Reading:
     """Loss, rate at the sink and latency of one trial.
 
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
@@ -111,10 +115,15 @@ def report(text: str, event: str) -> dict[str, Any]:
         raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
-def _looks(load: PpsLoad, aim: Aim) -> list[str]:
+def _looks(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
     assert aim.ends
     size = str(load.frame(aim.target.version))
     return ["--src", str(aim.ends.source), "--dst", str(aim.target), "--size", size, "--flows", str(load.flows)]
+
+
+def cpu_times(used: Used) -> dict[MetricName, float]:
+    """CPU time of a trial, seconds, by who was charged."""
+    return {"cpu_generator": used.client, "cpu_system": used.system, "cpu_threads": used.threads, "cpu_all": used.all}
 
 
 def program() -> str:
@@ -127,11 +136,7 @@ def program() -> str:
 class Packets(Load[PpsLoad]):
     """Of load–loss curves, and of the procedures whose trials are like theirs."""
 
-    metrics = (
-        *("rate", "loss", "sent", "received", "refused", "duplicate", "reordered", "corrupted"),
-        *("latency", "latency_worst", "pdv", "ipdv_min", "ipdv_median", "ipdv_max"),
-        *("cpu_generator", "cpu_system", "cpu_threads", "cpu_all"),
-    )
+    metrics = (*COUNTS, "loss", "latency", "latency_worst", "pdv", "ipdv_min", "ipdv_median", "ipdv_max", *CPU_TIMES)
     needs = tools.REQUIRED | tools.OF_PACKETS
     counted_by = "sink"
 
@@ -151,12 +156,7 @@ class Packets(Load[PpsLoad]):
         return parse(text, section)
 
     def costs(self, section: PpsLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        return {
-            "cpu_generator": used.client,
-            "cpu_system": used.system,
-            "cpu_threads": used.threads,
-            "cpu_all": used.all,
-        }
+        return cpu_times(used)
 
     def stream(self, section: PpsLoad, reading: Reading) -> Stream | None:
         """On one CPU the sender stands still with everybody else, and nothing comes that would have to wait."""

@@ -10,6 +10,7 @@ from diolkos_lab.load import tools
 from diolkos_lab.load.connections import CONNECTIONS
 from diolkos_lab.load.curl import Http
 from diolkos_lab.load.dnsperf import Dns
+from diolkos_lab.load.forwarding_rate import ForwardingRate
 from diolkos_lab.load.iperf3 import Tcp
 from diolkos_lab.load.iperf3_udp import Udp
 from diolkos_lab.load.new_flows import CAPACITY, NEW_FLOWS
@@ -27,6 +28,7 @@ _ALL: tuple[Load[Any], ...] = (
     Ping(),
     PingBesideTcp(),
     Packets("pps", "packets"),
+    ForwardingRate(),
     NEW_FLOWS,
     CONNECTIONS,
     CAPACITY,

@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a load is called where a terminal has little room."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
 def application(row: Mapping[str, Any]) -> str:
     """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; of a procedure, `rfc8219, 84 B`."""
-    if row["load"] == "new-flows":
-        return f"{row['sessions']} new flows, {row['bindings']} bindings"
-    if row["load"] == "capacity":
-        return f"sessions held at once, {row['bindings']} bindings"
-    if row["load"] in ("udp", "udp-gso", "ping-under-load"):
-        return _stream(row)
-    if row["load"] not in ("http", "dns"):
-        return f"{row['load']}, {size(row['size'])}"
-    if row["load"] == "http":
-        return f"HTTP by {row['by']}, {size(row['object'])}"
-    return f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}"
+    said = _SAID.get(row["load"])
+    return said(row) if said else f"{row['load']}, {size(row['size'])}"
 
 
 def _stream(row: Mapping[str, Any]) -> str:
@@ -33,3 +24,14 @@ def size(count: int) -> str:
         if count >= 1 << power and count % (1 << power) == 0:
             return f"{count >> power} {unit}"
     return f"{count} B"
+
+
+_SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    **dict.fromkeys(("udp", "udp-gso", "ping-under-load"), _stream),
+    "http": lambda row: f"HTTP by {row['by']}, {size(row['object'])}",
+    "dns": lambda row: f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}",
+    "forwarding-rate": lambda row: f"forwarding rate, {size(row['size'])}",
+    "new-flows": lambda row: f"{row['sessions']} new flows, {row['bindings']} bindings",
+    "connections": lambda row: f"{row['sessions']} TCP connections, {row['bindings']} bindings",
+    "capacity": lambda row: f"sessions held at once, {row['bindings']} bindings",
+}

@@ -15,11 +15,16 @@ from diolkos_lab.report.systems import label, load_label, load_order, order
 from diolkos_lab.report.tables import Table, distribution, ratios
 
 TCP, PING, UDP, LOADED = ("tcp-upload", "tcp-download"), ("ping",), ("udp", "udp-gso"), ("ping-under-load",)
+FORWARDED = ("forwarding-rate",)
 ROLES: tuple[RowMetric, ...] = ("generator_share", "system_share", "receiver_share", "rest_share")
 METRICS: tuple[RowMetric, ...] = ("sent_rate", "socket_loss", *ROLES)
 SATURATED = "saturated"
 POINTS = "Point: median of the trials; bar: 95 % interval; arrow: at least so much, because the generator was the limit."
 
+FORWARDED_WORDS = (
+    "The generator has a CPU of its own and offers more packets than any path forwards; what arrives at the sink counts "
+    "(RFC 2285 §3.6.2, forwarding rate at maximum offered load). Router and sink share a CPU where there are only two."
+)
 UDP_WORDS = (
     "iperf3 sends datagrams from the client, whatever becomes of them. Throughput is what the receiver's program got: a rate "
     "of the sender says nothing of the path. Loss is that of the receiver's sequence numbers.",
@@ -70,6 +75,18 @@ def of_udp(results: Results) -> Chapter:
         *([KNEE_WORDS] if any("rate=knee" in load for load in results.loads("udp")) else ()),
     ]
     return Chapter("udp", "UDP", said, pictures=pictures, tables=[t for t in tables if t])
+
+
+def of_forwarding(results: Results) -> Chapter:
+    """Packets a second, where more are offered than any path forwards."""
+    if not results.loads("forwarding-rate"):
+        return Chapter("forwarding", "Packets a second")
+    pictures = _levels(results, "forwarding-rate", "Forwarding rate", levels.Shown("rate", "packets a second", FORWARDED))
+    pictures += by_block.pictures(results, "rate", FORWARDED)
+    tables = [
+        ratios(results, "rate", "Forwarding rate: median of the trials, and its share of native", FORWARDED, "forwarding-rate")
+    ]
+    return Chapter("forwarding", "Packets a second", [FORWARDED_WORDS], pictures=pictures, tables=[t for t in tables if t])
 
 
 def of_loaded(results: Results) -> Chapter:

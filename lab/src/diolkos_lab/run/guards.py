@@ -120,13 +120,20 @@ def stall(e: Evidence, limits: Guards, _: Topology) -> str | None:
     stream = e.kind.stream(e.load, e.reading)
     if stream is None or not e.reading.stalls_s:
         return None
+    longest_ms = max(e.reading.stalls_s) * 1e3
+    if stream.saturates:
+        stood = sum(e.reading.stalls_s) / stream.seconds
+        return (
+            f"CPUs stood still for {stood:.1%} of the time, {longest_ms:.1f} ms at the longest"
+            if stood > limits.steal_share
+            else None
+        )
     lost = sum(max(0.0, (stall_s + WITHIN_S / 2) * stream.rate - RING) for stall_s in e.reading.stalls_s)
     share = lost / (stream.rate * stream.seconds)
     # Where a rate is looked for at which nothing is lost, every packet counts, whether or not it was lost this time.
     allowed = 0.0 if stream.lossless else max(limits.stall_ratio, min(LITTLE * stream.expected_loss, MOST))
     if share <= allowed:
         return None
-    longest_ms = max(e.reading.stalls_s) * 1e3
     return f"a CPU stood still for {longest_ms:.1f} ms, and no ring holds the {lost:.0f} packets that this may have cost"
 
 

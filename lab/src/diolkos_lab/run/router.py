@@ -24,7 +24,16 @@ from diolkos_lab.topology.leftovers import Removed
 from diolkos_lab.topology.wires import Wires
 
 # The others need more of the router's machine than lanes have: sessions that are counted there, or its resolver.
-LOADS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "udp", "udp-gso", "ping", "ping-under-load", "pps")
+LOADS: tuple[LoadName, ...] = (
+    "tcp-upload",
+    "tcp-download",
+    "udp",
+    "udp-gso",
+    "ping",
+    "ping-under-load",
+    "pps",
+    "forwarding-rate",
+)
 
 
 @dataclass(frozen=True)

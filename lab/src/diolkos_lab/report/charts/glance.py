@@ -20,9 +20,11 @@ SHOWN = (
     "ping",
     "ping-under-load",
     "pps",
+    "forwarding-rate",
     "mlrsearch",
     "rfc8219",
     "new-flows",
+    "connections",
     "capacity",
 )
 HEADLINE = tuple((load, LOADS[load].main({})) for load in SHOWN)  # type: ignore[index]
