@@ -26,6 +26,11 @@
 #define PKTGEN_HEAD 80
 /* Bytes behind the signature, which are the same in every frame. */
 #define PKTGEN_FILLER 3072
+/*
+ * In front of each frame that the kernel makes, given back before the frame is written. Behind a router whose packets get
+ * longer, a veth would copy each for a sink's XDP program, which wants 256 bytes of headroom: just what frames begin with.
+ */
+#define PKTGEN_SPARE 64
 
 /* A histogram of nanoseconds: exact below 1024, then 1024 buckets for each power of two, up to 2^40. */
 #define PKTGEN_SUB_BITS 10

@@ -196,7 +196,7 @@ int pktgen_send(struct xdp_md *ctx)
 		if (!now)
 			return XDP_DROP;
 	}
-	if (write_frame(ctx, now))
+	if (bpf_xdp_adjust_head(ctx, PKTGEN_SPARE) || write_frame(ctx, now))
 		return XDP_ABORTED;
 	state.seq += 1;
 	state.left -= 1;

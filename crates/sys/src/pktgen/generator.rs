@@ -9,7 +9,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{read_array, Memory, Plan, State, BUCKETS, SIGNATURE};
+use super::{read_array, Memory, Plan, State, BUCKETS, SIGNATURE, SPARE};
 use crate::fastpath::isthmus::AsMap;
 use crate::fastpath::load::{failed, keep, listen, no_data};
 use crate::fastpath::FastPathError;
@@ -71,7 +71,7 @@ impl Generator {
             state: loaded.maps.bss.handle()?,
             stop: loaded.maps.stop.handle()?,
             sent: loaded.maps.sent.handle()?,
-            frame: vec![0; length],
+            frame: vec![0; SPARE + length],
             batch: plan.batch,
             _accepted: accepted,
         })

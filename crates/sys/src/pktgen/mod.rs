@@ -33,6 +33,8 @@ pub const SIGNATURE: usize = 18;
 pub const HEAD: usize = 80;
 /// Bytes that can follow the signature, `PKTGEN_FILLER`.
 pub const FILLER: usize = 3072;
+/// Bytes in front of each frame that the kernel makes, `PKTGEN_SPARE`.
+const SPARE: usize = 64;
 /// Exact values of a histogram, and buckets for each power of two beyond: 2 to this power.
 pub const SUB_BITS: u32 = 10;
 /// A histogram ends at 2 to this power, ns.

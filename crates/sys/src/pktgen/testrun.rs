@@ -36,6 +36,7 @@ pub(super) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<(Action, 
     if error != 0 {
         return Err(io::Error::from_raw_os_error(-error));
     }
+    data_out.truncate(options.data_size_out as usize);
     let action = match options.retval {
         1 => Action::Drop,
         2 => Action::Pass,
