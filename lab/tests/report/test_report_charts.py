@@ -152,3 +152,18 @@ def test_every_colour_of_a_chart_has_one_for_the_night(results):
 def test_no_mark_stands_for_a_cell_without_a_figure():
     cell = Cell("tayga", "tun", "ipv4", 1)
     assert glance.mark(cell, None).text == "not measured" and glance.mark(cell, None).value is None
+
+
+@pytest.mark.parametrize(
+    ("subjects", "asked"),
+    [
+        ([], True),
+        ([{"system": "tayga", "datapath": "tun", "family": "ipv4"}], True),
+        ([{"system": "tayga", "datapath": "tun", "family": "ipv4", "loads": ["ping"]}], False),
+        ([{"system": "tayga", "datapath": "tun", "family": "ipv4", "loads": ["udp"]}], True),
+        ([{"system": "tayga", "datapath": "tun", "family": "ipv4", "hops": 2, "loads": ["ping"]}], True),
+    ],
+)
+def test_a_load_that_the_study_does_not_give_a_path_has_no_line_of_it(results, subjects, asked):
+    of_study = replace(results, study={**results.study, "system": subjects})
+    assert glance.is_asked(of_study, Cell("tayga", "tun", "ipv4", 1), "udp rate=most") is asked
