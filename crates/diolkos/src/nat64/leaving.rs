@@ -2,10 +2,9 @@
 //! Sessions and bindings on their way out of the fast path's maps: each at once, or many together, since one call into the
 //! kernel takes as long as the removal of several.
 
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::Session;
+use diolkos_sys::fastpath::{NodePort, Session};
 
 use super::fastpath::FastPath;
 
@@ -18,7 +17,7 @@ pub struct Leaving {
     fast: Option<Arc<dyn FastPath>>,
     is_gathered: bool,
     sessions: Vec<Session>,
-    bindings: Vec<(Ipv6Addr, u16)>,
+    bindings: Vec<NodePort>,
 }
 
 impl Leaving {
@@ -71,8 +70,8 @@ impl Leaving {
         }
     }
 
-    /// A binding of UDP leaves.
-    pub fn binding(&mut self, node: (Ipv6Addr, u16)) {
+    /// A binding leaves.
+    pub fn binding(&mut self, node: NodePort) {
         let Some(fast) = &self.fast else { return };
         if self.is_gathered {
             self.bindings.push(node);

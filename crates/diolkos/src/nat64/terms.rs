@@ -9,6 +9,9 @@ use diolkos_sys::fastpath::OWN;
 
 use super::mirror::own_networks;
 
+/// Protocols of which sessions and ports are lent.
+pub const LENT: [Protocol; 2] = [Protocol::Udp, Protocol::Tcp];
+
 /// What of the configuration matters here.
 #[derive(Debug)]
 pub struct Terms {
@@ -38,21 +41,23 @@ impl Terms {
         levels.map(move |(at, level)| (at, level.prefix_of(node)))
     }
 
-    /// What may be lent and used, of sessions, of bindings, and of UDP ports of the pool.
-    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, Lendable) {
+    /// What may be lent and used, of sessions, of bindings, and of ports of the pool, as [`LENT`] has protocols.
+    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [Lendable; 2]) {
         let limits = &self.limits;
-        let ports = state.pool().ports(Protocol::Udp).min(u32::MAX.into());
         (
             limits.lendable(limits.sessions, limits.sessions_per_source),
             limits.lendable(limits.bindings, limits.bindings_per_source),
-            limits.lendable(ports as u32, u32::MAX),
+            LENT.map(|protocol| {
+                let ports = state.pool().ports(protocol).min(u32::MAX.into());
+                limits.lendable(ports as u32, u32::MAX)
+            }),
         )
     }
 
-    /// UDP ports of the pool that are bound or lent.
-    pub fn ports_taken(state: &State) -> u32 {
+    /// Ports of the pool that are bound or lent.
+    pub fn ports_taken(state: &State, protocol: Protocol) -> u32 {
         let pool = state.pool();
-        let taken = pool.ports(Protocol::Udp) - pool.free_ports(Protocol::Udp);
+        let taken = pool.ports(protocol) - pool.free_ports(protocol);
         taken.min(u32::MAX.into()) as u32
     }
 }
