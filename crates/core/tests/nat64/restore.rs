@@ -312,6 +312,8 @@ fn a_connection_that_the_fast_path_opens_again_goes_on() {
         t.watch.events.clear();
         t.state.adopt(&opened, t.now, &mut t.watch).unwrap();
         assert_eq!(t.only(), Some(then));
-        assert!(matches!(t.watch.events[..], [Event::SessionChanged(view, _)] if view.state == then));
+        assert!(
+            matches!(t.watch.events[..], [Event::SessionChanged(view, _)] if view.state == then)
+        );
     }
 }

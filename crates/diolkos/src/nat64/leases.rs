@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Nat64Config, Protocol};
 use diolkos_core::session::{Segment, Side, State};
-use diolkos_sys::fastpath::{queue_of, Opening, Told, LEASE_PORTS};
+use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 
 use super::conversion::{opened, protocol_of, told_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::phase::Phase;
-use super::terms::{Terms, LENT};
+use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 
 /// Sessions that a node opens the long way before it gets a lease.
 const WARM: u8 = 4;
@@ -67,29 +67,6 @@ struct Held {
     filling: [u32; 2],
     /// Something was opened since the last sweep.
     is_used: bool,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Lent {
-    sessions: u32,
-    /// In the order of [`LENT`].
-    ports: [u32; 2],
-}
-
-impl Lent {
-    fn all_ports(&self) -> u32 {
-        self.ports[0] + self.ports[1]
-    }
-}
-
-/// The place of a protocol in [`LENT`].
-fn at_of(protocol: Protocol) -> Option<usize> {
-    LENT.iter().position(|&lent| lent == protocol)
-}
-
-/// Queues of a protocol by its place in [`LENT`].
-fn queues_of(at: usize) -> [usize; 2] {
-    [0, 1].map(|like| queue_of(LENT[at] == Protocol::Tcp, like))
 }
 
 impl Leases {
@@ -330,7 +307,10 @@ impl Leases {
             return;
         };
         let pool = state.pool();
-        if LENT.iter().any(|&protocol| pool.is_short(protocol, address)) {
+        if LENT
+            .iter()
+            .any(|&protocol| pool.is_short(protocol, address))
+        {
             self.end_where(state, |held| held.address == address);
         }
     }

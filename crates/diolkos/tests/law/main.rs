@@ -210,7 +210,11 @@ fn the_law_holds_where_sessions_are_refused() {
     for setup in configurations::narrow_nat64s() {
         let (_, opened) = flows_of(&setup);
         let by_itself = opened.map(|[_, by_itself]| by_itself);
-        assert!(by_itself.iter().all(|&n| n > 0), "{}: {opened:?}", setup.name);
+        assert!(
+            by_itself.iter().all(|&n| n > 0),
+            "{}: {opened:?}",
+            setup.name
+        );
     }
 }
 

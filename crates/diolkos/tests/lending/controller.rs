@@ -273,7 +273,11 @@ impl Controller {
                     let v4 = world.outward.elements[at];
                     ((v4, *peer), *node)
                 });
-                assert_eq!(outward.collect::<HashMap<_, _>>(), sessions, "the same, outward");
+                assert_eq!(
+                    outward.collect::<HashMap<_, _>>(),
+                    sessions,
+                    "the same, outward"
+                );
             }
             let open = |record: &&Record| matches!(record, Record::Reserved(_));
             assert_eq!(world.ring.iter().filter(open).count(), 0);

@@ -135,8 +135,8 @@ fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()
             addr: v4.0,
             port: v4.1,
         };
-        let bound = protocol(node.protocol)
-            .and_then(|protocol| tables.nat64.state().v4_of(protocol, v6));
+        let bound =
+            protocol(node.protocol).and_then(|protocol| tables.nat64.state().v4_of(protocol, v6));
         if bound == Some(told) {
             known += 1;
         } else {

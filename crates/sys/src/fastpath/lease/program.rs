@@ -8,18 +8,25 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::{of_term, Lease, Memory, Word};
 
 /// The first test of `lease_of`, which asks for no barrier.
-pub fn has_sessions<M: Memory, const PORTS: usize, const QUEUES: usize>(lease: &Lease<M, PORTS, QUEUES>) -> bool {
+pub fn has_sessions<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+) -> bool {
     lease.sessions.load(Relaxed) as u32 != 0
 }
 
 /// Its barrier: the term, if there are sessions.
-pub fn term_of<M: Memory, const PORTS: usize, const QUEUES: usize>(lease: &Lease<M, PORTS, QUEUES>) -> Option<u32> {
+pub fn term_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+) -> Option<u32> {
     let sessions = lease.sessions.load(Acquire);
     (sessions as u32 != 0).then_some((sessions >> 32) as u32)
 }
 
 /// Its last test.
-pub fn is_of<M: Memory, const PORTS: usize, const QUEUES: usize>(lease: &Lease<M, PORTS, QUEUES>, node: [u64; 2]) -> bool {
+pub fn is_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    node: [u64; 2],
+) -> bool {
     [0, 1].map(|half| lease.node[half].load(Relaxed)) == node
 }
 
@@ -38,12 +45,18 @@ pub fn take_session<M: Memory, const PORTS: usize, const QUEUES: usize>(
 }
 
 /// An attempt of `lease_take_port` begins.
-pub fn head<M: Memory, const PORTS: usize, const QUEUES: usize>(lease: &Lease<M, PORTS, QUEUES>, queue: usize) -> u64 {
+pub fn head<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
+) -> u64 {
     lease.queues[queue].head.load(Relaxed)
 }
 
 /// The barrier between head and port.
-pub fn tail<M: Memory, const PORTS: usize, const QUEUES: usize>(lease: &Lease<M, PORTS, QUEUES>, queue: usize) -> u32 {
+pub fn tail<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
+) -> u32 {
     lease.queues[queue].tail.load(Acquire)
 }
 
@@ -56,12 +69,20 @@ pub fn tail_out_of_order<M: Memory, const PORTS: usize, const QUEUES: usize>(
 }
 
 /// Whether there is a port, by what was read of head and tail.
-pub fn is_there<M: Memory, const PORTS: usize, const QUEUES: usize>(_: &Lease<M, PORTS, QUEUES>, head: u64, tail: u32) -> bool {
+pub fn is_there<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    _: &Lease<M, PORTS, QUEUES>,
+    head: u64,
+    tail: u32,
+) -> bool {
     (tail.wrapping_sub(head as u32).wrapping_sub(1) as usize) < PORTS
 }
 
 /// The port that goes next.
-pub fn port<M: Memory, const PORTS: usize, const QUEUES: usize>(lease: &Lease<M, PORTS, QUEUES>, queue: usize, head: u64) -> u16 {
+pub fn port<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
+    head: u64,
+) -> u16 {
     lease.queues[queue].ports[head as u32 as usize % PORTS].load(Relaxed)
 }
 
