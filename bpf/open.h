@@ -141,23 +141,30 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
  * A session of TCP for the packets of the node. Before that of the peer's packets: if it has to go again, its key is the
  * node's own.
  */
-static __always_inline int put_outward(const struct diolkos_outward *key, __u8 prefix,
+static __always_inline int put_outward(const struct seen *s, __be32 peer_be, __u8 prefix,
 				       const struct diolkos_bound_to *bound_to)
 {
+	struct diolkos_outward key = outward_key_of(s, peer_be);
 	struct diolkos_outward_to to_peer = {
 		.v4_be = bound_to->v4_be,
 		.v4_port_be = bound_to->v4_port_be,
 		.prefix = prefix,
 	};
 
-	return bpf_map_update_elem(&outward, key, &to_peer, BPF_NOEXIST);
+	return bpf_map_update_elem(&outward, &key, &to_peer, BPF_NOEXIST);
 }
 
-/* 1: the session is there already. -1: it cannot be put there; the place may be another node's. */
-static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
-				       const struct diolkos_bound_to *bound_to)
+static __always_inline void drop_outward(const struct seen *s, __be32 peer_be)
 {
-	struct diolkos_outward outward_key = outward_key_of(s, peer_be);
+	struct diolkos_outward key = outward_key_of(s, peer_be);
+
+	bpf_map_delete_elem(&outward, &key);
+}
+
+/* The same for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another node's. */
+static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8 prefix,
+				      const struct diolkos_bound_to *bound_to)
+{
 	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
 	struct diolkos_inward_to to_node = {
 		.last_seen = bpf_ktime_get_coarse_ns(),
@@ -169,17 +176,27 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
 	struct diolkos_inward_to *there;
 
 	to_node.check = check_of_inward(&key, &to_node);
-	if (s->l4_proto == IPPROTO_TCP && put_outward(&outward_key, prefix, bound_to))
-		return -1;
 	if (!bpf_map_update_elem(&inward, &key, &to_node, BPF_NOEXIST))
 		return 0;
-	if (s->l4_proto == IPPROTO_TCP) {
-		bpf_map_delete_elem(&outward, &outward_key);
-		return -1;
-	}
 	there = bpf_map_lookup_elem(&inward, &key);
 	/* The check says whose it is, too. */
 	return there && *(volatile __u32 *)&there->check == to_node.check ? 1 : -1;
+}
+
+/* As put_inward. Half a session of TCP is none. */
+static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
+				       const struct diolkos_bound_to *bound_to)
+{
+	int put;
+
+	if (s->l4_proto != IPPROTO_TCP)
+		return put_inward(s, peer_be, prefix, bound_to);
+	if (put_outward(s, peer_be, prefix, bound_to))
+		return -1;
+	put = put_inward(s, peer_be, prefix, bound_to);
+	if (put)
+		drop_outward(s, peer_be);
+	return put ? -1 : 0;
 }
 
 /*
