@@ -212,7 +212,7 @@ fn a_binding_is_looked_up_behind_the_record() {
         again: true,
         ..Undone::default()
     };
-    needs(|undone| expiring(undone, false), undone, "serves");
+    udp_needs(|undone| expiring(undone, false), undone, "serves");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_session_is_used_by_its_node_alone() {
         owner: true,
         ..Undone::default()
     };
-    needs(
+    udp_needs(
         |undone| expiring(undone, false),
         undone,
         "the tables do not know",
