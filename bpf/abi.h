@@ -285,11 +285,12 @@ struct diolkos_inward_to {
 	__u32 check; /* of the key and of node, port and prefix; see session.h */
 };
 
-/* A node's UDP port, and how every peer sees it: endpoint-independent mapping (RFC 4787 REQ-1). */
+/* A node's port, and how every peer sees it: endpoint-independent mapping (RFC 4787 REQ-1, RFC 5382 REQ-1). */
 struct diolkos_bound {
 	struct in6_addr node;
 	__be16 node_port_be;
-	__u8 pad[2];
+	__u8 protocol; /* IPPROTO_TCP, IPPROTO_UDP */
+	__u8 pad;
 };
 
 struct diolkos_bound_to {
@@ -328,7 +329,7 @@ struct diolkos_lease {
 	__be32 v4_be;
 	__u32 pad;
 	__u64 sessions;                       /* the term, and how many may still be opened */
-	struct diolkos_lease_ports parity[2]; /* even ports, and odd ones */
+	struct diolkos_lease_ports queues[4]; /* even ports of UDP and odd ones, even ports of TCP and odd ones */
 };
 
 /* What a program tells the controller, in a ring buffer. */
@@ -350,6 +351,8 @@ struct diolkos_opening {
 	__u8 prefix; /* by which of the prefixes the node knows the peer */
 	__u8 told;   /* enum diolkos_told */
 	__u32 term;  /* of the lease; DIOLKOS_MOVED: the flags of the segment, and DIOLKOS_FROM_PEER */
+	__u8 protocol;
+	__u8 pad[3];
 };
 
 #define DIOLKOS_FROM_PEER 0x100
@@ -377,7 +380,7 @@ _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 608, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_lease) == 576 && sizeof(struct diolkos_opening) == 36, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_lease) == 1120 && sizeof(struct diolkos_opening) == 40, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_outward) == 28 && sizeof(struct diolkos_inward) == 16, "keys have no padding");
 _Static_assert(sizeof(struct diolkos_outward_to) == 16 && sizeof(struct diolkos_inward_to) == 32,
 	       "no implicit padding");

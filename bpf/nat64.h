@@ -2,10 +2,11 @@
 /*
  * nat64.h - what a NAT64 decides: seen → change, by its sessions.
  *
- * What begins a session goes to the controller behind the TUN device. Only UDP
- * sessions of a node that has a lease are opened here. Of segments that may
- * move a session of TCP, the controller is told (open.h). Without routes, the sessions say what is to be translated: a NAT64
- * decides the same at every place.
+ * What begins a session goes to the controller behind the TUN device. Only
+ * sessions of UDP and TCP of a node that has a lease are opened here. Of
+ * segments that may move a session of TCP, the controller is told (open.h).
+ * Without routes, the sessions say what is to be translated: a NAT64 decides
+ * the same at every place.
  */
 #ifndef DIOLKOS_NAT64_H
 #define DIOLKOS_NAT64_H
@@ -31,23 +32,26 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 	return -1;
 }
 
-/* How the peer sees the node, by a session of TCP or of a query. */
+/* How the peer sees the node, by a session of TCP or of a query, or by one of TCP that is opened here. */
 static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
 					 struct diolkos_bound_to *seen_as)
 {
 	struct diolkos_outward_to *to = session_outward(s, peer_be);
 
+	if (!to)
+		return session_is_begun_by(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
 	/* A node that begins to know its peer by another prefix changes the session. */
-	if (!to || to->prefix != prefix)
+	if (to->prefix != prefix)
 		return DIOLKOS_DECLINE_STATE;
 	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
 	if (s->l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s->icmp_seq_be))
 		return DIOLKOS_DECLINE_CHECKSUM;
-	/* What may move the session refreshes it or not: the controller decides. */
-	if (!session_is_moved_by(s))
-		session_stamp(&to->last_seen);
 	seen_as->v4_be = to->v4_be;
 	seen_as->v4_port_be = to->v4_port_be;
+	/* What may move the session refreshes it or not: the controller decides. */
+	if (session_is_moved_by(s))
+		return tell_moved_by_node(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
+	session_stamp(&to->last_seen);
 	return 0;
 }
 
@@ -81,8 +85,6 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 					  : seen_as_known(s, c->dst4_be, prefix, &seen_as);
 	if (fate)
 		return fate;
-	if (session_is_moved_by(s) && tell_moved_by_node(s, c->dst4_be, prefix, &seen_as))
-		return DIOLKOS_DECLINE_STATE;
 	c->src4_be = seen_as.v4_be;
 	c->port = (struct renumbering){
 		.at = __builtin_offsetof(struct udphdr, source),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * open.h - what a NAT64's program tells the controller, who owns all state: UDP sessions that it opens by itself, by a
- * lease, and segments that may move a session of TCP.
+ * open.h - what a NAT64's program tells the controller, who owns all state: sessions of UDP and TCP that it opens by
+ * itself, by a lease, and segments that may move a session of TCP.
  *
  *   open_session   the lease, the binding, the session; and the controller is told
  *   tell_moved     what a segment is, and of which session
@@ -81,10 +81,10 @@ static __always_inline int lease_take_session(struct diolkos_lease *lease, __u32
 	return -1;
 }
 
-/* A port of the wanted parity (RFC 4787 REQ-4), or -1. */
-static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, int odd)
+/* A port of the wanted protocol and parity (RFC 4787 REQ-4), or -1. */
+static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, __u8 protocol, __u32 odd)
 {
-	struct diolkos_lease_ports *queue = &lease->parity[odd];
+	struct diolkos_lease_ports *queue = &lease->queues[(protocol == IPPROTO_TCP ? 2 : 0) | (odd & 1)];
 
 	for (int i = 0; i < ATTEMPTS; i++) {
 		__u64 head = *(volatile __u64 *)&queue->head;
@@ -110,9 +110,9 @@ static __always_inline int has_neighbour(const struct seen *s)
 	struct diolkos_bound_to *rtp;
 	__u16 port = bpf_ntohs(s->src_port_be);
 
-	if (!(port & 1))
+	if (s->l4_proto != IPPROTO_UDP || !(port & 1))
 		return 0;
-	rtp = binding_of(&s->src6, bpf_htons(port - 1));
+	rtp = binding_of_udp(&s->src6, bpf_htons(port - 1));
 	return rtp && !(bpf_ntohs(rtp->v4_port_be) & 1);
 }
 
@@ -120,7 +120,7 @@ static __always_inline int has_neighbour(const struct seen *s)
 static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, __u32 term,
 					struct diolkos_bound_to *to)
 {
-	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be };
+	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
 	__u16 own = bpf_ntohs(s->src_port_be);
 	int port;
 
@@ -128,7 +128,7 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 		return -1;
 	/* Read first: with a port of this term, it is of this term. */
 	to->v4_be = *(volatile __be32 *)&lease->v4_be;
-	port = lease_take_port(lease, term, own & 1);
+	port = lease_take_port(lease, term, s->l4_proto, own);
 	if (port < 0)
 		return -1;
 	to->v4_port_be = bpf_htons(port);
@@ -137,9 +137,33 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 	return bpf_map_update_elem(&bound, &key, to, BPF_NOEXIST) ? 1 : 0;
 }
 
-/* 1: the session is there already. -1: it cannot be put there; the place may be another node's. */
-static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
+/*
+ * A session of TCP for the packets of the node. Before that of the peer's packets: if it has to go again, its key is the
+ * node's own.
+ */
+static __always_inline int put_outward(const struct seen *s, __be32 peer_be, __u8 prefix,
 				       const struct diolkos_bound_to *bound_to)
+{
+	struct diolkos_outward key = outward_key_of(s, peer_be);
+	struct diolkos_outward_to to_peer = {
+		.v4_be = bound_to->v4_be,
+		.v4_port_be = bound_to->v4_port_be,
+		.prefix = prefix,
+	};
+
+	return bpf_map_update_elem(&outward, &key, &to_peer, BPF_NOEXIST);
+}
+
+static __always_inline void drop_outward(const struct seen *s, __be32 peer_be)
+{
+	struct diolkos_outward key = outward_key_of(s, peer_be);
+
+	bpf_map_delete_elem(&outward, &key);
+}
+
+/* The same for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another node's. */
+static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8 prefix,
+				      const struct diolkos_bound_to *bound_to)
 {
 	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
 	struct diolkos_inward_to to_node = {
@@ -147,6 +171,7 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
 		.node = s->src6,
 		.node_port_be = s->src_port_be,
 		.prefix = prefix,
+		.sent = s->l4_proto == IPPROTO_TCP ? DIOLKOS_SENT_SYN6 : 0,
 	};
 	struct diolkos_inward_to *there;
 
@@ -158,10 +183,26 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
 	return there && *(volatile __u32 *)&there->check == to_node.check ? 1 : -1;
 }
 
+/* As put_inward. Half a session of TCP is none. */
+static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
+				       const struct diolkos_bound_to *bound_to)
+{
+	int put;
+
+	if (s->l4_proto != IPPROTO_TCP)
+		return put_inward(s, peer_be, prefix, bound_to);
+	if (put_outward(s, peer_be, prefix, bound_to))
+		return -1;
+	put = put_inward(s, peer_be, prefix, bound_to);
+	if (put)
+		drop_outward(s, peer_be);
+	return put ? -1 : 0;
+}
+
 /*
  * Out of line: it is rare, and longer than all that the other packets meet.
  *
- * Opens a UDP session; `to` will be the node's binding. -1: the packet is the controller's.
+ * Opens a session; `to` will be the node's binding. -1: the packet is the controller's.
  *
  * The order matters. The controller takes a binding out of the map first, then waits until every record that was
  * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
@@ -220,6 +261,8 @@ static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 pr
 	opening->prefix = prefix;
 	opening->told = told;
 	opening->term = term;
+	opening->protocol = s->l4_proto;
+	__builtin_memset(opening->pad, 0, sizeof(opening->pad));
 	bpf_ringbuf_submit(opening, 0);
 	return put ? -1 : 0;
 }
@@ -259,6 +302,8 @@ static __always_inline int tell_moved(const struct seen *s, const struct diolkos
 	moved->prefix = copy->prefix;
 	moved->told = DIOLKOS_MOVED;
 	moved->term = s->tcp_flags | (is_from_peer ? DIOLKOS_FROM_PEER : 0);
+	moved->protocol = IPPROTO_TCP;
+	__builtin_memset(moved->pad, 0, sizeof(moved->pad));
 	bpf_ringbuf_submit(moved, 0);
 	return 0;
 }

@@ -15,7 +15,8 @@ const volatile struct diolkos_nat64 nat64 = {};
  * UDP sessions stand in one of the maps only: of an outward packet, the
  * binding tells under which key. To open one takes one insertion, which is
  * most of what it costs, and half the memory. TCP, which lives longer and
- * sends more, finds its session at once.
+ * sends more, finds its session at once: only its first SYN asks for the
+ * binding.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -33,7 +34,7 @@ struct {
 	__type(value, struct diolkos_inward_to);
 } inward SEC(".maps");
 
-/* Every binding of UDP. */
+/* Every binding of UDP and TCP. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -72,13 +73,19 @@ static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, con
 	__u64 high = (__u64)key->node.s6_addr32[0] << 32 | key->node.s6_addr32[1];
 	__u64 low = (__u64)key->node.s6_addr32[2] << 32 | key->node.s6_addr32[3];
 
-	return (__u32)mix(mix(mix(1, ours), high), low);
+	return (__u32)mix(mix(mix(key->protocol, ours), high), low);
 }
 
 /* The controller runs the state machine of TCP: it is told of whatever may move it. */
 static __always_inline int session_is_moved_by(const struct seen *s)
 {
 	return s->l4_proto == IPPROTO_TCP && s->tcp_flags & TCP_FIN_SYN_RST;
+}
+
+/* A segment that begins a connection where there is none. */
+static __always_inline int session_is_begun_by(const struct seen *s)
+{
+	return s->l4_proto == IPPROTO_TCP && (s->tcp_flags & (TCP_SYN | TCP_RST)) == TCP_SYN;
 }
 
 /* A query has one identifier, which the key has once. */
@@ -96,22 +103,27 @@ static __always_inline void session_stamp(__u64 *last_seen)
 		*last_seen = now;
 }
 
-static __always_inline struct diolkos_outward_to *session_outward(const struct seen *s, __be32 peer_be)
+static __always_inline struct diolkos_outward outward_key_of(const struct seen *s, __be32 peer_be)
 {
-	struct diolkos_outward key = {
+	return (struct diolkos_outward){
 		.node = s->src6,
 		.peer_be = peer_be,
 		.node_port_be = s->src_port_be,
 		.peer_port_be = peer_port(s, s->dst_port_be),
 		.protocol = s->l4_proto,
 	};
+}
+
+static __always_inline struct diolkos_outward_to *session_outward(const struct seen *s, __be32 peer_be)
+{
+	struct diolkos_outward key = outward_key_of(s, peer_be);
 
 	return bpf_map_lookup_elem(&outward, &key);
 }
 
-static __always_inline struct diolkos_bound_to *binding_of(const struct in6_addr *node, __be16 port_be)
+static __always_inline struct diolkos_bound_to *binding_of_udp(const struct in6_addr *node, __be16 port_be)
 {
-	struct diolkos_bound key = { .node = *node, .node_port_be = port_be };
+	struct diolkos_bound key = { .node = *node, .node_port_be = port_be, .protocol = IPPROTO_UDP };
 
 	return bpf_map_lookup_elem(&bound, &key);
 }
@@ -119,7 +131,7 @@ static __always_inline struct diolkos_bound_to *binding_of(const struct in6_addr
 /* A copy of the binding of the packet's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
 static __always_inline int copy_binding(const struct seen *s, struct diolkos_bound_to *copy)
 {
-	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be };
+	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
 	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
 
 	if (!to)

@@ -155,6 +155,61 @@ def test_what_the_fast_path_opened_is_like_the_rest(nat64: Nat64Network) -> None
     assert ask(sock, (V4_IN_IPV6, 4000), outside) != before[last]
 
 
+def connect_many(nat64: Nat64Network, ports: range) -> tuple[list[socket.socket], dict[str, str]]:
+    """Connect from many ports of a node; both ends of each, and how the peer saw it."""
+    listener, seen, ends = nat64.listener(V4, 4000), {}, []
+    for port in ports:
+        inside = nat64.connect(V6, (V4_IN_IPV6, 4000), port)
+        outside, (address, mapped) = listener.accept()
+        nat64.sockets.append(outside)
+        inside.sendall(b"question")
+        assert outside.recv(10) == b"question"
+        seen[f"[{V6}]:{port}"] = f"{address}:{mapped}"
+        ends += [inside, outside]
+    listener.close()
+    return ends, seen
+
+
+def test_the_fast_path_opens_connections(nat64: Nat64Network) -> None:
+    """Of a node that opens many; the tables have each, in its state, and each port is what the peer saw."""
+    nat64.nat64()
+    ends, seen = connect_many(nat64, range(6000, 6100))
+    # What the slow path has seen are the first SYNs: a lease is given to those who open some.
+    assert nat64.counters()["slow.translated_6to4"] < 20
+    bound = {binding["v6"]: binding["v4"] for binding in nat64.shown("bindings") if binding["protocol"] == "tcp"}
+    assert bound == seen
+    assert nat64.states("tcp") == ["established"] * 100
+    ports = [int(v4.rpartition(":")[2]) for v4 in seen.values()]
+    assert all(port % 2 == number % 2 for number, port in enumerate(ports))
+    steps = [after - before for before, after in itertools.pairwise(ports)]
+    assert len(set(steps)) > 90
+    for end in ends:
+        end.close()
+    nat64.until(lambda: set(nat64.states("tcp")) == {"v4-fin-v6-fin-rcv"})
+    assert nat64.drops() == {}
+
+
+def test_connections_that_the_fast_path_opened_are_like_the_rest(nat64: Nat64Network) -> None:
+    """A port has one mapping for every peer, is not that of UDP, is refused to others, and outlives a reload."""
+    nat64.nat64()
+    ends, seen = connect_many(nat64, range(6000, 6060))
+    other = nat64.listener(V4_OTHER, 4000)
+    for name in list(seen)[-20:]:
+        port = int(name.rpartition(":")[2])
+        # Linux lets two connections to different peers have the same port.
+        nat64.connect(V6, (V4_OTHER_IN_IPV6, 4000), port)
+        address, mapped = other.accept()[1]
+        assert f"{address}:{mapped}" == seen[name]
+    assert nat64.counters()["slow.translated_6to4"] < 20
+    last = list(seen)[-1]
+    code, said = nat64.diolkos("bind", "add", "tcp", seen[last], f"[{V6_OTHER}]:53")
+    assert (code, said.count(f"are bound to {last}")) == (USAGE, 1)
+    assert nat64.reload(ADDRESS_DEPENDENT) == (0, "")
+    for inside, outside in zip(ends[::2], ends[1::2], strict=True):
+        outside.sendall(b"answer")
+        assert inside.recv(10) == b"answer"
+
+
 # --- bindings of the operator
 
 

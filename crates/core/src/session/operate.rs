@@ -3,9 +3,9 @@
 //! sessions that the fast path has opened by itself.
 
 use super::bib::Origin;
-use super::event::{BindingView, SessionView, Watcher};
+use super::event::{BindingView, Event, SessionView, Watcher};
 use super::table;
-use super::tcp::{Segment, Side};
+use super::tcp::{Segment, SessionState, Side};
 use super::timer::Millis;
 use super::State;
 use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol, LEVELS};
@@ -272,7 +272,10 @@ impl State {
             self.close_binding_if_idle(at, watcher);
             return Err(Reason::DestinationUnmapped);
         }
-        if self.sessions.find(at, view.peer).is_some() {
+        if let Some(there) = self.sessions.find(at, view.peer) {
+            if coming == Coming::Leased && protocol == Protocol::Tcp {
+                self.begin_again(there, view.prefix, watcher);
+            }
             return Ok(());
         }
         let last = self.last_of(view);
@@ -284,7 +287,18 @@ impl State {
         };
         match admitted {
             Ok(()) => {
-                self.add_session(at, peer, view.state, last, Side::V6, watcher);
+                let is_awaited = view.state == SessionState::V6Init
+                    && coming == Coming::Leased
+                    && self.syns.holds((v4, view.peer));
+                // A simultaneous open (RFC 6146 section 3.5.2.2).
+                let state = match is_awaited {
+                    true => SessionState::Established,
+                    false => view.state,
+                };
+                self.add_session(at, peer, state, last, Side::V6, watcher);
+                if is_awaited {
+                    self.syns.remove((v4, view.peer));
+                }
                 Ok(())
             }
             Err(reason) => {
@@ -292,6 +306,15 @@ impl State {
                 Err(reason)
             }
         }
+    }
+
+    /// The fast path has lost a session of TCP, and opened it with a SYN of the node: to the tables that is just a SYN. The
+    /// copy is told of whatever it does, for what it has is that of a new session.
+    fn begin_again(&mut self, at: u32, prefix: u8, watcher: &mut impl Watcher) {
+        let before = self.sessions[at].state;
+        self.pass(at, Side::V6, Segment::Syn, Some(prefix), &mut ());
+        let (view, before) = (self.session_view(at), (before, prefix));
+        watcher.event(Event::SessionChanged(view, before));
     }
 
     /// A dynamic binding of a port that is free in the pool.
@@ -314,8 +337,8 @@ impl State {
         }
         let is_tcp = binding.protocol == Protocol::Tcp;
         let of_protocol = match view.state {
-            super::SessionState::Udp => binding.protocol == Protocol::Udp,
-            super::SessionState::Icmp => binding.protocol == Protocol::Icmp,
+            SessionState::Udp => binding.protocol == Protocol::Udp,
+            SessionState::Icmp => binding.protocol == Protocol::Icmp,
             _ => is_tcp,
         };
         if !of_protocol {

@@ -3,7 +3,7 @@
 
 use crate::world::*;
 use diolkos_core::config::nat64::{Binding, Protocol};
-use diolkos_core::session::{Event, Origin, Segment, SessionState, SessionView};
+use diolkos_core::session::{Event, Inward, Origin, Segment, SessionState, SessionView};
 use diolkos_core::Reason;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -241,4 +241,79 @@ fn the_fast_path_opens_a_session_on_a_leased_port() {
     t.wait(301.0);
     assert!(t.is_empty());
     assert_eq!(t.state.pool().free_ports(UDP), free);
+}
+
+/// A connection that the fast path has opened on a leased port.
+fn connection(t: &mut Tables) -> SessionView {
+    let address = "203.0.113.1".parse().unwrap();
+    let port = t.state.pool_mut().lend(TCP, address, 0, || 7).unwrap();
+    SessionView {
+        binding: Binding {
+            protocol: TCP,
+            v4: diolkos_core::config::nat64::Endpoint4 {
+                addr: address,
+                port,
+            },
+            v6: e6("2001:db8::1", 6000),
+        },
+        peer: e4(PEER),
+        prefix: 0,
+        state: SessionState::V6Init,
+        remaining: Duration::from_secs(u32::MAX.into()),
+    }
+}
+
+/// RFC 6146 section 3.5.2.2, state CLOSED and V6 INIT: a connection that is not answered lives for `TCP_TRANS`.
+#[test]
+fn the_fast_path_opens_a_connection() {
+    let mut t = Tables::new(&config());
+    let free = t.state.pool().free_ports(TCP);
+    let opened = connection(&mut t);
+    t.state.adopt(&opened, t.now, &mut t.watch).unwrap();
+    assert_eq!(t.only(), Some(SessionState::V6Init));
+    t.wait(239.0);
+    assert_eq!(t.only(), Some(SessionState::V6Init));
+    t.wait(2.0);
+    assert!(t.is_empty());
+    assert_eq!(t.state.pool().free_ports(TCP), free);
+}
+
+/// The peer's SYN was kept: both ends have opened the connection (RFC 6146 section 3.5.2.2).
+#[test]
+fn the_fast_path_opens_a_connection_that_a_kept_syn_awaits() {
+    let mut t = Tables::new(&config());
+    let opened = connection(&mut t);
+    let kept = t.inward(TCP, opened.binding.v4, PEER, Segment::Syn);
+    assert_eq!(kept, Ok(Inward::Held));
+    t.state.adopt(&opened, t.now, &mut t.watch).unwrap();
+    assert_eq!(t.only(), Some(SessionState::Established));
+    assert_eq!(t.state.counts().held_syns, 0);
+    assert_eq!(t.wait(7.0), [], "nobody is told that it was not answered");
+}
+
+/// The fast path has lost a session, and takes its next SYN for the first: to the tables it is one like another, and the copy
+/// hears what has become of it.
+#[test]
+fn a_connection_that_the_fast_path_opens_again_goes_on() {
+    for (after, then) in [
+        (Segment::Rst, SessionState::Established),
+        (Segment::Other, SessionState::V6Init),
+    ] {
+        let mut t = Tables::new(&config());
+        let opened = connection(&mut t);
+        t.state.adopt(&opened, t.now, &mut t.watch).unwrap();
+        if after == Segment::Rst {
+            let inward = |t: &mut Tables, segment| t.inward(TCP, opened.binding.v4, PEER, segment);
+            inward(&mut t, Segment::Syn).unwrap();
+            inward(&mut t, Segment::Rst).unwrap();
+            assert_eq!(t.only(), Some(SessionState::Trans));
+        }
+        t.wait(100.0);
+        t.watch.events.clear();
+        t.state.adopt(&opened, t.now, &mut t.watch).unwrap();
+        assert_eq!(t.only(), Some(then));
+        assert!(
+            matches!(t.watch.events[..], [Event::SessionChanged(view, _)] if view.state == then)
+        );
+    }
 }

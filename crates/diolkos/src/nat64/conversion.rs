@@ -5,21 +5,42 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_core::session::{SessionState, SessionView};
-use diolkos_sys::fastpath::{Opening, Sent, Session};
+use diolkos_sys::fastpath::{NodePort, Opening, Sent, Session};
 
 /// As the maps have it: protocols by IPv4's numbers.
 pub fn to_maps(view: &SessionView) -> Session {
     let binding = &view.binding;
     Session {
-        protocol: match binding.protocol {
-            Protocol::Icmp => 1,
-            Protocol::Tcp => 6,
-            Protocol::Udp => 17,
-        },
+        protocol: number(binding.protocol),
         node: (binding.v6.addr, binding.v6.port),
         v4: (binding.v4.addr, binding.v4.port),
         peer: (view.peer.addr, view.peer.port),
         prefix: view.prefix,
+    }
+}
+
+fn number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Icmp => 1,
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+    }
+}
+
+/// The port of a binding as the maps have it. Of queries they have none.
+pub fn node_port(binding: &Binding) -> Option<NodePort> {
+    (binding.protocol != Protocol::Icmp).then(|| NodePort {
+        protocol: number(binding.protocol),
+        addr: binding.v6.addr,
+        port: binding.v6.port,
+    })
+}
+
+/// The protocol of what a program tells.
+pub fn protocol_of(opening: &Opening) -> Protocol {
+    match opening.protocol {
+        6 => Protocol::Tcp,
+        _ => Protocol::Udp,
     }
 }
 
@@ -50,11 +71,11 @@ pub fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -
 }
 
 /// Whose session it is that a program tells of, and with whom.
-pub fn told_of(opening: &Opening, protocol: Protocol) -> (Binding, Endpoint4) {
+pub fn told_of(opening: &Opening) -> (Binding, Endpoint4) {
     let endpoint4 = |(addr, port)| Endpoint4 { addr, port };
     let (addr, port) = opening.node;
     let binding = Binding {
-        protocol,
+        protocol: protocol_of(opening),
         v4: endpoint4(opening.v4),
         v6: Endpoint6 { addr, port },
     };
@@ -63,12 +84,15 @@ pub fn told_of(opening: &Opening, protocol: Protocol) -> (Binding, Endpoint4) {
 
 /// A session that a program has opened just now.
 pub fn opened(opening: &Opening) -> SessionView {
-    let (binding, peer) = told_of(opening, Protocol::Udp);
+    let (binding, peer) = told_of(opening);
     SessionView {
         binding,
         peer,
         prefix: opening.prefix,
-        state: SessionState::Udp,
+        state: match binding.protocol {
+            Protocol::Tcp => SessionState::V6Init,
+            _ => SessionState::Udp,
+        },
         // All that its kind may have.
         remaining: Duration::from_secs(u32::MAX.into()),
     }

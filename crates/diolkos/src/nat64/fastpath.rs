@@ -9,10 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::{Lending, Opening, Sent, Session, Sessions, LEASES};
-
-/// A UDP port of a node.
-type NodePort = (Ipv6Addr, u16);
+use diolkos_sys::fastpath::{Lending, NodePort, Opening, Sent, Session, Sessions, LEASES};
 
 /// The fast path as the controller sees it. Each lease has a place.
 pub trait FastPath: fmt::Debug + Send + Sync {
@@ -24,11 +21,11 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
         sessions.iter().try_for_each(|session| self.remove(session))
     }
-    /// Adds a UDP binding, or changes it.
+    /// Adds a binding, or changes it.
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()>;
-    /// Takes a UDP binding out, if it is there.
+    /// Takes a binding out, if it is there.
     fn unbind(&self, node: NodePort) -> io::Result<()>;
-    /// Takes UDP bindings out, those of them that are there.
+    /// Takes bindings out, those of them that are there.
     fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
         nodes.iter().try_for_each(|node| self.unbind(*node))
     }
@@ -47,12 +44,12 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn sessions(&self, place: usize) -> u32;
     /// So many more.
     fn add_sessions(&self, place: usize, more: u32);
-    /// Ports of the parity of this one that are left.
-    fn ports(&self, place: usize, like: u16) -> u32;
-    /// Lends a port, of whose parity there must be fewer than [`diolkos_sys::fastpath::LEASE_PORTS`].
-    fn add_port(&self, place: usize, port: u16);
-    /// Ends a lease. Returns the ports that no program has taken; of those taken, they will tell.
-    fn end(&self, place: usize) -> Vec<u16>;
+    /// Ports of a queue ([`diolkos_sys::fastpath::lease::queue_of`]) that are left.
+    fn ports(&self, place: usize, queue: usize) -> u32;
+    /// Lends a port, in whose queue there must be fewer than [`diolkos_sys::fastpath::LEASE_PORTS`].
+    fn add_port(&self, place: usize, queue: usize, port: u16);
+    /// Ends a lease. Returns the ports that no program has taken, with their queues; of those taken, they will tell.
+    fn end(&self, place: usize) -> Vec<(usize, u16)>;
     /// What programs have opened since the last call.
     fn drain(&self) -> Vec<Opening>;
 }
@@ -134,15 +131,15 @@ impl FastPath for Kernel {
         self.lending.add_sessions(place, more);
     }
 
-    fn ports(&self, place: usize, like: u16) -> u32 {
-        self.lending.ports(place, like)
+    fn ports(&self, place: usize, queue: usize) -> u32 {
+        self.lending.ports(place, queue)
     }
 
-    fn add_port(&self, place: usize, port: u16) {
-        self.lending.add_port(place, port);
+    fn add_port(&self, place: usize, queue: usize, port: u16) {
+        self.lending.add_port(place, queue, port);
     }
 
-    fn end(&self, place: usize) -> Vec<u16> {
+    fn end(&self, place: usize) -> Vec<(usize, u16)> {
         self.lending.end(place)
     }
 

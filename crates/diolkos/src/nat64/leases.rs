@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fast path may open by itself: UDP sessions of nodes that open many, on ports that are lent to it.
+//! What the fast path may open by itself: sessions of UDP and TCP of nodes that open many, on ports that are lent to it.
 //!
 //! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address, more the faster
 //! it uses them up. The programs tell what they have opened, and [`Leases::settle`] brings it into the tables, before
@@ -21,15 +21,15 @@ use diolkos_core::config::nat64::{Nat64Config, Protocol};
 use diolkos_core::session::{Segment, Side, State};
 use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 
-use super::conversion::{opened, told_of};
+use super::conversion::{opened, protocol_of, told_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::phase::Phase;
-use super::terms::Terms;
+use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 
 /// Sessions that a node opens the long way before it gets a lease.
 const WARM: u8 = 4;
-/// Ports of each parity in the first filling.
+/// Ports of each queue in the first filling.
 const FIRST: u32 = 8;
 /// Sessions for each port of a filling: more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
@@ -63,16 +63,10 @@ struct Held {
     address: Ipv4Addr,
     /// What is lent and not used up.
     lent: Lent,
-    /// Ports of each parity in a filling.
-    filling: u32,
+    /// Ports of each queue of a protocol in a filling, in the order of [`LENT`]; none of one that was not asked for.
+    filling: [u32; 2],
     /// Something was opened since the last sweep.
     is_used: bool,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Lent {
-    sessions: u32,
-    ports: u32,
 }
 
 impl Leases {
@@ -113,12 +107,12 @@ impl Leases {
             {
                 let side = if is_from_peer { Side::V4 } else { Side::V6 };
                 let by = (side, Segment::of(flags));
-                state.moved(now, told_of(opening, Protocol::Tcp), by, mirror);
+                state.moved(now, told_of(opening), by, mirror);
                 continue;
             }
             if opening.told == Told::Unwanted {
                 let pool = state.pool_mut();
-                pool.give_back(Protocol::Udp, opening.v4.0, opening.v4.1);
+                pool.give_back(protocol_of(opening), opening.v4.0, opening.v4.1);
             } else {
                 mirror.adopt(state, &opened(opening), opening.told, now);
             }
@@ -146,7 +140,7 @@ impl Leases {
     ) {
         let Some(fast) = &self.fast else { return };
         let place = fast.place(node);
-        let is_lent = self.lent.sessions + self.lent.ports > 0;
+        let is_lent = self.lent.sessions + self.lent.all_ports() > 0;
         if !phase.may_open() {
             // A lease of which nothing is left opens nothing.
             if is_lent {
@@ -157,9 +151,7 @@ impl Leases {
         if is_lent {
             self.end_where_short(node, state);
         }
-        if protocol != Protocol::Udp {
-            return;
-        }
+        let Some(at) = at_of(protocol) else { return };
         match &self.held[place] {
             Some(held) if held.node == node => {}
             Some(_) => return,
@@ -168,6 +160,9 @@ impl Leases {
                     return;
                 }
             }
+        }
+        if let Some(held) = &mut self.held[place] {
+            held.filling[at] = held.filling[at].max(FIRST);
         }
         self.fill(place, state, &mut random);
     }
@@ -200,7 +195,7 @@ impl Leases {
             term,
             address,
             lent: Lent::default(),
-            filling: FIRST,
+            filling: [0; 2],
             is_used: true,
         });
         true
@@ -239,7 +234,7 @@ impl Leases {
         reason = "`tests/lending`, which compiles this file too, calls it"
     )]
     pub fn lent(&self) -> [u32; 2] {
-        [self.lent.sessions, self.lent.ports]
+        [self.lent.sessions, self.lent.all_ports()]
     }
 
     /// What may be lent to a node beyond what is.
@@ -250,24 +245,25 @@ impl Leases {
             lendable.saturating_sub(used.saturating_add(lent))
         };
         let (sessions, bindings, ports) = self.terms.lendable(state);
-        // Nothing of a free port is lent: what is lent is taken.
-        let in_pool = room(ports.all, Terms::ports_taken(state), 0);
+        let of_bindings = room(bindings.all, used.bindings, self.lent.all_ports());
         let mut least = Lent {
             sessions: room(sessions.all, used.sessions, self.lent.sessions),
-            ports: room(bindings.all, used.bindings, self.lent.ports).min(in_pool),
+            ports: [0, 1].map(|at| {
+                // Nothing of a free port is lent: what is lent is taken.
+                let taken = Terms::ports_taken(state, LENT[at]);
+                of_bindings.min(room(ports[at].all, taken, 0))
+            }),
         };
-        for (at, prefix) in self.terms.prefixes(node) {
-            let lent = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
-            let (of_sessions, of_bindings) = used.of_level[at];
-            let bindings = bindings.of_level[at].min(ports.of_level[at]);
-            least = Lent {
-                sessions: least.sessions.min(room(
-                    sessions.of_level[at],
-                    of_sessions,
-                    lent.sessions,
-                )),
-                ports: least.ports.min(room(bindings, of_bindings, lent.ports)),
-            };
+        for (level, prefix) in self.terms.prefixes(node) {
+            let lent = self.lent_to.get(&(level, prefix));
+            let lent = lent.copied().unwrap_or_default();
+            let (of_sessions, of_bindings) = used.of_level[level];
+            let of_sessions = room(sessions.of_level[level], of_sessions, lent.sessions);
+            least.sessions = least.sessions.min(of_sessions);
+            for (least, ports) in least.ports.iter_mut().zip(&ports) {
+                let limit = bindings.of_level[level].min(ports.of_level[level]);
+                *least = (*least).min(room(limit, of_bindings, lent.all_ports()));
+            }
         }
         least
     }
@@ -281,10 +277,14 @@ impl Leases {
         };
         let (sessions, bindings, ports) = self.terms.lendable(state);
         let all = self.lent;
-        let taken = Terms::ports_taken(state);
+        let is_pool_near = |at: usize| {
+            let taken = Terms::ports_taken(state, LENT[at]);
+            let bound = taken.saturating_sub(all.ports[at]);
+            is_near(ports[at].all, bound, all.ports[at])
+        };
         if is_near(sessions.all, used.sessions, all.sessions)
-            || is_near(bindings.all, used.bindings, all.ports)
-            || is_near(ports.all, taken.saturating_sub(all.ports), all.ports)
+            || is_near(bindings.all, used.bindings, all.all_ports())
+            || [0, 1].into_iter().any(is_pool_near)
         {
             return self.end_all(state);
         }
@@ -292,9 +292,11 @@ impl Leases {
         for (at, prefix) in prefixes {
             let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
             let (of_sessions, of_bindings) = used.of_level[at];
-            let bindings = bindings.of_level[at].min(ports.of_level[at]);
+            let of_ports = ports.iter().zip(its.ports).filter(|(_, lent)| *lent > 0);
+            let limit = of_ports.map(|(ports, _)| ports.of_level[at]).min();
+            let bindings = limit.map_or(u32::MAX, |limit| limit.min(bindings.of_level[at]));
             if is_near(sessions.of_level[at], of_sessions, its.sessions)
-                || is_near(bindings, of_bindings, its.ports)
+                || is_near(bindings, of_bindings, its.all_ports())
             {
                 let level = self.terms.levels[at];
                 self.end_where(state, |held| level.prefix_of(held.node) == prefix);
@@ -304,7 +306,11 @@ impl Leases {
         let Some(address) = state.pool().address_of(node) else {
             return;
         };
-        if state.pool().is_short(Protocol::Udp, address) {
+        let pool = state.pool();
+        if LENT
+            .iter()
+            .any(|&protocol| pool.is_short(protocol, address))
+        {
             self.end_where(state, |held| held.address == address);
         }
     }
@@ -318,28 +324,35 @@ impl Leases {
         let (mut filling, address) = (held.filling, held.address);
         let mut more = Lent::default();
         let left = fast.sessions(place);
-        let least = [0, 1].map(|like| fast.ports(place, like)).into_iter().min();
-        if left * 2 <= filling * SESSIONS_PER_PORT || least.unwrap_or(0) * 2 <= filling {
-            filling = (filling * 2).min(LEASE_PORTS);
+        let is_short = left * 2 <= sessions_in(filling);
+        for (at, filling) in filling.iter_mut().enumerate() {
+            let ports = queues_of(at).map(|queue| fast.ports(place, queue));
+            if is_short || ports[0].min(ports[1]) * 2 <= *filling {
+                *filling = (*filling * 2).min(LEASE_PORTS);
+            }
         }
-        more.sessions = (filling * SESSIONS_PER_PORT)
-            .saturating_sub(left)
-            .min(room.sessions);
+        more.sessions = sessions_in(filling).saturating_sub(left).min(room.sessions);
         fast.add_sessions(place, more.sessions);
-        for like in [0, 1] {
-            while !self.terms.no_ports && room.ports > 0 && fast.ports(place, like) < filling {
-                let pool = state.pool_mut();
-                let Some(port) = pool.lend(Protocol::Udp, address, like, &mut *random) else {
-                    break;
-                };
-                fast.add_port(place, port);
-                room.ports -= 1;
-                more.ports += 1;
+        for at in 0..LENT.len() {
+            for (like, queue) in (0..).zip(queues_of(at)) {
+                while !self.terms.no_ports
+                    && room.ports[at] > 0
+                    && fast.ports(place, queue) < filling[at]
+                {
+                    let pool = state.pool_mut();
+                    let Some(port) = pool.lend(LENT[at], address, like, &mut *random) else {
+                        break;
+                    };
+                    fast.add_port(place, queue, port);
+                    // A binding of either protocol is one of all.
+                    room.ports = room.ports.map(|ports| ports.saturating_sub(1));
+                    more.ports[at] += 1;
+                }
             }
         }
         self.count(place, |lent| {
             lent.sessions += more.sessions;
-            lent.ports += more.ports;
+            (0..LENT.len()).for_each(|at| lent.ports[at] += more.ports[at]);
         });
         if let Some(held) = &mut self.held[place] {
             held.filling = filling;
@@ -354,13 +367,12 @@ impl Leases {
             return None;
         }
         held.is_used = true;
-        let used = Lent {
-            sessions: u32::from(opening.told != Told::Unwanted),
-            ports: u32::from(opening.told != Told::Opened),
-        };
+        let sessions = u32::from(opening.told != Told::Unwanted);
+        let ports = u32::from(opening.told != Told::Opened);
+        let at = at_of(protocol_of(opening))?;
         self.count(place, |lent| {
-            lent.sessions = lent.sessions.saturating_sub(used.sessions);
-            lent.ports = lent.ports.saturating_sub(used.ports);
+            lent.sessions = lent.sessions.saturating_sub(sessions);
+            lent.ports[at] = lent.ports[at].saturating_sub(ports);
         });
         Some(place)
     }
@@ -376,13 +388,15 @@ impl Leases {
         let node = held.node;
         let follow = |sum: &mut Lent| {
             sum.sessions = sum.sessions - before.sessions + after.sessions;
-            sum.ports = sum.ports - before.ports + after.ports;
+            for at in 0..LENT.len() {
+                sum.ports[at] = sum.ports[at] - before.ports[at] + after.ports[at];
+            }
         };
         follow(&mut self.lent);
         for prefix in self.terms.prefixes(node) {
             let its = self.lent_to.entry(prefix).or_default();
             follow(its);
-            if its.sessions == 0 && its.ports == 0 {
+            if its.sessions == 0 && its.all_ports() == 0 {
                 self.lent_to.remove(&prefix);
             }
         }
@@ -401,10 +415,14 @@ impl Leases {
         let (Some(fast), Some(held)) = (&self.fast, self.held[place].take()) else {
             return;
         };
-        for port in fast.end(place) {
-            state
-                .pool_mut()
-                .give_back(Protocol::Udp, held.address, port);
+        for (queue, port) in fast.end(place) {
+            let pool = state.pool_mut();
+            pool.give_back(LENT[queue / 2], held.address, port);
         }
     }
+}
+
+/// Sessions in a filling.
+fn sessions_in(filling: [u32; 2]) -> u32 {
+    (filling[0] + filling[1]) * SESSIONS_PER_PORT
 }

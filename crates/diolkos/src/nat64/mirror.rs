@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fast path's copy of the sessions: what the tables tell goes into its maps, and what the maps tell keeps sessions
-//! alive. Bindings of UDP are copied too: a program that may open sessions has to know which ports are bound.
+//! alive. Bindings are copied too: a program that may open sessions has to know which ports are bound.
 //!
 //! A copy says nothing of the state of TCP, which no packet's translation depends on: programs tell of each segment that
 //! may move it. Only after an RST any other packet moves it, too; such a session is not copied, and every packet of it
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
-use diolkos_core::session::{Event, Origin, SessionView, State, Watcher};
+use diolkos_core::session::{Event, Origin, SessionState, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::{Sessions, Told};
 use ipnet::Ipv4Net;
 
-use super::conversion::{is_copied_alike, sent, to_maps};
+use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
 use super::leaving::Leaving;
 use super::phase::{Lack, Phase};
@@ -226,11 +226,10 @@ impl Mirror {
 
     fn bind(&mut self, binding: &Binding) {
         self.leaving.flush();
-        let (Some(fast), Protocol::Udp) = (&self.fast, binding.protocol) else {
+        let (Some(fast), Some(node)) = (&self.fast, node_port(binding)) else {
             return;
         };
-        let (v6, v4) = (binding.v6, binding.v4);
-        if let Err(error) = fast.bind((v6.addr, v6.port), (v4.addr, v4.port)) {
+        if let Err(error) = fast.bind(node, (binding.v4.addr, binding.v4.port)) {
             match self.phase.lose(Lack::Binding) {
                 true => tracing::warn!(
                     "the fast path opens no sessions until the next reload: it does not know all bindings: {error}"
@@ -250,8 +249,8 @@ impl Mirror {
     }
 
     fn unbind(&mut self, binding: &Binding) {
-        if binding.protocol == Protocol::Udp {
-            self.leaving.binding((binding.v6.addr, binding.v6.port));
+        if let Some(node) = node_port(binding) {
+            self.leaving.binding(node);
         }
     }
 
@@ -264,15 +263,18 @@ impl Watcher for Mirror {
     fn event(&mut self, event: Event) {
         self.changed = true;
         match event {
-            // What a program has opened is there already.
+            // What a program has opened is there already, unless it is in another state than a program can know.
             Event::SessionOpened(view)
-                if self.adopting.is_some() && !self.is_own(view.peer.addr) => {}
+                if self.adopting.is_some()
+                    && view.state != SessionState::Established
+                    && !self.is_own(view.peer.addr) => {}
             Event::SessionOpened(view) => {
                 let Binding { protocol, v6, .. } = view.binding;
                 self.opened.push((protocol, v6.addr));
                 self.copy(&view);
             }
-            Event::SessionChanged(view, before) if is_copied_alike(&view, before) => {}
+            Event::SessionChanged(view, before)
+                if self.adopting.is_none() && is_copied_alike(&view, before) => {}
             Event::SessionChanged(view, _) => self.copy(&view),
             Event::SessionClosed(view) => self.remove(&view),
             Event::BindingOpened(_) if matches!(self.adopting, Some(Told::Bound | Told::Alone)) => {

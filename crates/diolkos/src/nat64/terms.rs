@@ -1,13 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the configuration decides on leases.
+//! What of the configuration decides on leases, and what they are counted in.
 
 use std::net::Ipv6Addr;
 
 use diolkos_core::config::nat64::{Lendable, Level, Limits, Nat64Config, Protocol};
 use diolkos_core::session::State;
-use diolkos_sys::fastpath::OWN;
+use diolkos_sys::fastpath::{queue_of, OWN};
 
 use super::mirror::own_networks;
+
+/// Protocols of which sessions and ports are lent.
+pub const LENT: [Protocol; 2] = [Protocol::Udp, Protocol::Tcp];
+
+/// What is lent, or may be.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Lent {
+    /// Sessions.
+    pub sessions: u32,
+    /// Ports, in the order of [`LENT`].
+    pub ports: [u32; 2],
+}
+
+impl Lent {
+    /// Ports of all protocols.
+    pub fn all_ports(&self) -> u32 {
+        self.ports[0] + self.ports[1]
+    }
+}
+
+/// The place of a protocol in [`LENT`].
+pub fn at_of(protocol: Protocol) -> Option<usize> {
+    LENT.iter().position(|&lent| lent == protocol)
+}
+
+/// Queues of a protocol by its place in [`LENT`].
+pub fn queues_of(at: usize) -> [usize; 2] {
+    [0, 1].map(|like| queue_of(LENT[at] == Protocol::Tcp, like))
+}
 
 /// What of the configuration matters here.
 #[derive(Debug)]
@@ -38,21 +67,23 @@ impl Terms {
         levels.map(move |(at, level)| (at, level.prefix_of(node)))
     }
 
-    /// What may be lent and used, of sessions, of bindings, and of UDP ports of the pool.
-    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, Lendable) {
+    /// What may be lent and used, of sessions, of bindings, and of ports of the pool, as [`LENT`] has protocols.
+    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [Lendable; 2]) {
         let limits = &self.limits;
-        let ports = state.pool().ports(Protocol::Udp).min(u32::MAX.into());
         (
             limits.lendable(limits.sessions, limits.sessions_per_source),
             limits.lendable(limits.bindings, limits.bindings_per_source),
-            limits.lendable(ports as u32, u32::MAX),
+            LENT.map(|protocol| {
+                let ports = state.pool().ports(protocol).min(u32::MAX.into());
+                limits.lendable(ports as u32, u32::MAX)
+            }),
         )
     }
 
-    /// UDP ports of the pool that are bound or lent.
-    pub fn ports_taken(state: &State) -> u32 {
+    /// Ports of the pool that are bound or lent.
+    pub fn ports_taken(state: &State, protocol: Protocol) -> u32 {
         let pool = state.pool();
-        let taken = pool.ports(Protocol::Udp) - pool.free_ports(Protocol::Udp);
+        let taken = pool.ports(protocol) - pool.free_ports(protocol);
         taken.min(u32::MAX.into()) as u32
     }
 }

@@ -80,7 +80,7 @@ const DRIVER_FLOOR: f64 = 0.99;
 
 /// Of packets between nodes and peers that have mostly met before.
 const STATE_FLOOR: f64 = 0.4;
-/// Of the sessions of UDP, those that the fast path has opened by itself.
+/// Of the sessions of UDP, and of those of TCP, those that the fast path has opened by itself.
 const OPENED_FLOOR: f64 = 0.5;
 
 fn from_environment<T: FromStr>(key: &str) -> Option<T> {
@@ -198,8 +198,10 @@ fn the_law_holds_with_state() {
     for setup in configurations::nat64s() {
         let (all, opened) = flows_of(&setup);
         assert!(all.translated() >= STATE_FLOOR, "{}:\n{all}", setup.name);
-        let share = f64::from(opened[1]) / f64::from(opened[0]);
-        assert!(share >= OPENED_FLOOR, "{}: {opened:?}", setup.name);
+        for [there, by_itself] in opened {
+            let share = f64::from(by_itself) / f64::from(there);
+            assert!(share >= OPENED_FLOOR, "{}: {opened:?}", setup.name);
+        }
     }
 }
 
@@ -207,7 +209,12 @@ fn the_law_holds_with_state() {
 fn the_law_holds_where_sessions_are_refused() {
     for setup in configurations::narrow_nat64s() {
         let (_, opened) = flows_of(&setup);
-        assert!(opened[1] > 0, "{}: {opened:?}", setup.name);
+        let by_itself = opened.map(|[_, by_itself]| by_itself);
+        assert!(
+            by_itself.iter().all(|&n| n > 0),
+            "{}: {opened:?}",
+            setup.name
+        );
     }
 }
 
@@ -216,9 +223,9 @@ fn has_driver_floor([behind, within]: [usize; 2]) -> bool {
     within > 0 && within as f64 >= DRIVER_FLOOR * behind as f64
 }
 
-/// Packets between nodes and peers, and what became of them; with the number of UDP sessions, and of those that the fast
-/// path has opened.
-fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
+/// Packets between nodes and peers, and what became of them; with the number of sessions of UDP and of TCP, and of those
+/// that the fast path has opened.
+fn flows_of(setup: &Setup) -> (Tally, [[u32; 2]; 2]) {
     let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
     let cases = from_environment("DIOLKOS_LAW_CASES").unwrap_or(CASES);
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -239,7 +246,7 @@ fn flows_of(setup: &Setup) -> (Tally, [u32; 2]) {
     let [left, lent] = paths.slow.end_leases();
     assert_eq!(left, 0, "{}: ports are lost, of {lent}", setup.name);
     println!("{}: {counts:?}", setup.name);
-    println!("UDP sessions, and those opened by the fast path: {opened:?}\n{all}");
+    println!("sessions of UDP and TCP, and those opened by the fast path: {opened:?}\n{all}");
     (all, opened)
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many packets, expiry, reloads and the operator, in random orders.
 
+use diolkos_core::config::nat64::Protocol;
+
 use crate::controller::{arrive, config, node, peer as of, seen, Controller};
 use crate::guide::Guide;
 use crate::program::Packet;
@@ -17,6 +19,8 @@ fn live(seed: u64) -> [usize; 2] {
         Undone::default(),
         Guide::Random(fastrand::Rng::with_seed(!seed)),
     );
+    let protocol = [Protocol::Udp, Protocol::Tcp][seed as usize % 2];
+    twin::with(|world| world.protocol = protocol);
     let configs = [config(1, 5000..=5011), config(2, 5004..=5015)];
     let mut controller = Controller::new(&configs[0]);
     for _ in 0..EVENTS {

@@ -34,7 +34,7 @@ pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Confi
     let part = |last| Pool4 {
         net: Ipv4Addr::new(192, 0, 2, last).into(),
         ports: ports.clone(),
-        protocols: vec![Protocol::Udp],
+        protocols: vec![Protocol::Udp, Protocol::Tcp],
     };
     Nat64Config {
         translator: Config {
@@ -60,6 +60,10 @@ pub fn node(number: u16, port: u16) -> NodePort {
 
 pub fn peer(number: u8) -> V4 {
     (Ipv4Addr::new(198, 51, 100, number), 4000)
+}
+
+fn protocol() -> Protocol {
+    twin::with(|world| world.protocol)
 }
 
 fn endpoint4((addr, port): V4) -> Endpoint4 {
@@ -108,7 +112,7 @@ impl Controller {
         for (node, (v4, peer)) in &sent[self.compared..before] {
             let known = self
                 .state
-                .session(Protocol::Udp, endpoint6(*node), endpoint4(*peer));
+                .session(protocol(), endpoint6(*node), endpoint4(*peer));
             let is_same = known.is_some_and(|known| known.binding.v4 == endpoint4(*v4));
             assert!(
                 is_same
@@ -125,11 +129,14 @@ impl Controller {
     pub fn outbound(&mut self, node: NodePort, peer: V4) -> Option<V4> {
         self.lock();
         let packet = Outbound {
-            protocol: Protocol::Udp,
+            protocol: protocol(),
             v6: endpoint6(node),
             peer: endpoint4(peer),
             prefix: 0,
-            segment: Segment::Other,
+            segment: match protocol() {
+                Protocol::Tcp => Segment::Syn,
+                _ => Segment::Other,
+            },
         };
         let (now, drawn) = (self.now(), &mut self.drawn);
         let passed = self
@@ -147,7 +154,7 @@ impl Controller {
     pub fn inbound(&mut self, to: V4, peer: V4) -> Option<NodePort> {
         self.lock();
         let packet = Inbound {
-            protocol: Protocol::Udp,
+            protocol: protocol(),
             v4: endpoint4(to),
             peer: endpoint4(peer),
             segment: Segment::Other,
@@ -212,7 +219,7 @@ impl Controller {
 
     /// Sessions and ports that programs may take, as the controller and as the fast path have it.
     pub fn lent(&self) -> [u32; 2] {
-        let ports = [0, 1].map(|like| Twin.ports(0, like)).iter().sum();
+        let ports = (0..4).map(|queue| Twin.ports(0, queue)).sum();
         let left = [Twin.sessions(0), ports];
         assert_eq!(
             self.leases.lent(),
@@ -227,7 +234,7 @@ impl Controller {
         self.lock();
         let _ = self
             .state
-            .unbind(Protocol::Udp, endpoint4(v4), &mut self.mirror);
+            .unbind(protocol(), endpoint4(v4), &mut self.mirror);
     }
 
     /// Programs come to their end, and nobody stops them: then maps and tables are the same, and nothing is lost.
@@ -260,6 +267,18 @@ impl Controller {
             let inward = world.inward.at.iter();
             let inward = inward.map(|(key, &at)| (*key, world.inward.elements[at].node));
             assert_eq!(inward.collect::<HashMap<_, _>>(), sessions, "the sessions");
+            if world.protocol == Protocol::Tcp {
+                let outward = world.outward.at.iter();
+                let outward = outward.map(|((node, peer), &at)| {
+                    let v4 = world.outward.elements[at];
+                    ((v4, *peer), *node)
+                });
+                assert_eq!(
+                    outward.collect::<HashMap<_, _>>(),
+                    sessions,
+                    "the same, outward"
+                );
+            }
             let open = |record: &&Record| matches!(record, Record::Reserved(_));
             assert_eq!(world.ring.iter().filter(open).count(), 0);
         });
@@ -286,13 +305,13 @@ fn draw(drawn: &mut u64) -> u64 {
 
 /// A program that waits for its turn.
 pub fn arrive(packet: Packet) {
-    twin::with(|world| world.programs.push(Program::new(packet)));
+    twin::with(|world| world.programs.push(Program::new(packet, world.protocol)));
 }
 
 /// One that nobody interrupts.
 pub fn run(packet: Packet) -> Outcome {
     twin::with(|world| {
-        world.programs.push(Program::new(packet));
+        world.programs.push(Program::new(packet, world.protocol));
         let at = world.programs.len() - 1;
         while !world.step(at) {}
         world.programs[at].outcome.expect("it has ended")

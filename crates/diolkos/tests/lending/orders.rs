@@ -3,6 +3,8 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use diolkos_core::config::nat64::Protocol;
+
 use crate::controller::{arrive, config, node, peer, run, Controller};
 use crate::guide::Guide;
 use crate::program::{Outcome, Packet};
@@ -10,11 +12,17 @@ use crate::twin::{self, Undone, V4};
 
 /// Runs a story in every order: first what nobody interrupts, then what programs meet. `bursts`: how often one begins, or
 /// goes on, while somebody else is at work; those that have stopped go on in the end.
-fn every_order<T>(undone: Undone, bursts: u32, begin: impl Fn() -> T, then: impl Fn(T)) -> usize {
+fn every_order<T>(
+    (undone, protocol): (Undone, Protocol),
+    bursts: u32,
+    begin: impl Fn() -> T,
+    then: impl Fn(T),
+) -> usize {
     let mut guide = Guide::search();
     let mut orders = 0;
     loop {
         twin::begin(undone, guide);
+        twin::with(|world| world.protocol = protocol);
         let story = begin();
         twin::with(|world| world.bursts = bursts);
         then(story);
@@ -26,11 +34,26 @@ fn every_order<T>(undone: Undone, bursts: u32, begin: impl Fn() -> T, then: impl
     }
 }
 
-/// It holds, and without one thing it does not, for this reason.
-fn needs(story: impl Fn(Undone) -> usize, undone: Undone, reason: &str) {
-    let orders = story(Undone::default());
+/// What is undone, and of which protocol the packets are.
+type Of = (Undone, Protocol);
+
+/// It holds with UDP and TCP, and without one thing it does not, for this reason.
+fn needs(story: impl Fn(Of) -> usize, undone: Undone, reason: &str) {
+    needs_with(Protocol::Tcp, &story, undone, reason);
+    needs_with(Protocol::Udp, &story, undone, reason);
+}
+
+/// The same, where only UDP needs it.
+fn udp_needs(story: impl Fn(Of) -> usize, undone: Undone, reason: &str) {
+    let orders = story((undone, Protocol::Tcp));
     assert!(orders > 50, "{orders} orders are no search");
-    let broken = catch_unwind(AssertUnwindSafe(|| story(undone)));
+    needs_with(Protocol::Udp, &story, undone, reason);
+}
+
+fn needs_with(protocol: Protocol, story: impl Fn(Of) -> usize, undone: Undone, reason: &str) {
+    let orders = story((Undone::default(), protocol));
+    assert!(orders > 50, "{orders} orders are no search");
+    let broken = catch_unwind(AssertUnwindSafe(|| story((undone, protocol))));
     let said = broken.expect_err("nothing breaks without it");
     let said = said
         .downcast_ref::<String>()
@@ -50,7 +73,7 @@ fn leased(controller: &mut Controller, number: u16, ports: u16) -> Vec<V4> {
 }
 
 /// The queue is empty and is filled again while two programs take from it.
-fn filling(undone: Undone) -> usize {
+fn filling(undone: Of) -> usize {
     let begin = || {
         let mut controller = Controller::new(&config(1, 5000..=5011));
         leased(&mut controller, 1, 1);
@@ -87,7 +110,7 @@ fn tail_and_port_are_read_in_order() {
 }
 
 /// A packet follows from a session that a program has just opened, while another one stands still in an opening.
-fn following(undone: Undone) -> usize {
+fn following(undone: Of) -> usize {
     let begin = || {
         let mut controller = Controller::new(&config(1, 5000..=5011));
         leased(&mut controller, 1, 1);
@@ -116,7 +139,7 @@ fn the_tables_wait_for_what_is_being_opened() {
 }
 
 /// A lease ends and another node gets one at its place, while programs of both are at work.
-fn changing_hands(undone: Undone) -> usize {
+fn changing_hands(undone: Of) -> usize {
     let begin = || {
         let config = config(2, 5000..=5011);
         let mut controller = Controller::new(&config);
@@ -154,7 +177,7 @@ fn a_lease_is_that_of_its_node() {
 }
 
 /// A binding expires, and its port becomes another node's, while a program is about to open a session of the old one.
-fn expiring(undone: Undone, may_give_up: bool) -> usize {
+fn expiring(undone: Of, may_give_up: bool) -> usize {
     let begin = || {
         // One port: who comes next has it. Sessions are lent, ports are not.
         let mut controller = Controller::new(&config(1, 5000..=5000));
@@ -189,7 +212,7 @@ fn a_binding_is_looked_up_behind_the_record() {
         again: true,
         ..Undone::default()
     };
-    needs(|undone| expiring(undone, false), undone, "serves");
+    udp_needs(|undone| expiring(undone, false), undone, "serves");
 }
 
 #[test]
@@ -198,7 +221,7 @@ fn a_session_is_used_by_its_node_alone() {
         owner: true,
         ..Undone::default()
     };
-    needs(
+    udp_needs(
         |undone| expiring(undone, false),
         undone,
         "the tables do not know",
@@ -215,7 +238,7 @@ fn a_session_of_another_node_is_never_replaced() {
 }
 
 /// A session ends and its element becomes another one's, while a program is about to read it.
-fn reusing(undone: Undone) -> usize {
+fn reusing(undone: Of) -> usize {
     let begin = || {
         let mut controller = Controller::new(&config(1, 5000..=5011));
         let v4 = controller.outbound(node(1, 2000), peer(1)).expect("a port");

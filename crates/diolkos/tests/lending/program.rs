@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of `bpf/nat64.bpf.c` and `bpf/open.h` on UDP packets, one access to what is shared after the other.
+//! The programs of `bpf/nat64.bpf.c` and `bpf/open.h` on UDP packets, or on SYNs of nodes and other segments of their
+//! peers, one access to what is shared after the other.
 //!
 //! | steps here                             | lines there                                                       |
 //! |----------------------------------------|-------------------------------------------------------------------|
 //! | `Binding`, `CopyBinding`, `Session`    | `udp_seen_as`: `copy_binding`, `use_session_of_udp`               |
+//! | `Outward`, `CopyOutward`              | `seen_as_known`: `session_outward`                                |
+//! | `Moved`, `TellMoved`                  | `tell_moved_by_node`, `tell_moved`                                |
 //! | `Lease`, `Term`, `Node`                | `open_session`: `lease_of`                                        |
 //! | `Reserve`, `TakeSession`               | `open_session`: `bpf_ringbuf_reserve`, `lease_take_session`       |
 //! | `Again`, `CopyAgain`                   | `open_session`: `copy_binding`                                    |
 //! | `Address` … `TakePort`, `Bind`         | `open_binding`: `v4_be`, `lease_take_port`, the update of `bound` |
-//! | `Put`                                  | `put_session`                                                     |
+//! | `PutOutward`, `Put`, `DropOutward`     | `put_session`                                                     |
 //! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
 //! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session_inward` with `copy_inward`                    |
 //!
 //! Left out is what concerns one program alone: the packet itself, prefixes, ports below 1024, RTP's neighbours.
 
+use diolkos_core::config::nat64::Protocol;
 use diolkos_sys::fastpath::lease::program as lease;
 use diolkos_sys::fastpath::lease::Word;
-use diolkos_sys::fastpath::{halves, Opening, Told};
+use diolkos_sys::fastpath::{halves, queue_of, Opening, Told};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -38,6 +42,10 @@ pub enum Outcome {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum At {
+    Outward,
+    CopyOutward,
+    Moved,
+    TellMoved,
     Binding,
     CopyBinding,
     Session,
@@ -55,7 +63,9 @@ enum At {
     TakePort,
     LateAddress,
     Bind,
+    PutOutward,
     Put,
+    DropOutward,
     GiveBack,
     Tell,
     Find,
@@ -82,14 +92,16 @@ pub struct Program {
 }
 
 const ATTEMPTS: u32 = 4;
+const SYN: u8 = 2;
 const NOWHERE: V4 = (Ipv4Addr::UNSPECIFIED, 0);
 
 impl Program {
-    pub fn new(packet: Packet) -> Program {
+    pub fn new(packet: Packet, protocol: Protocol) -> Program {
         Program {
             outcome: None,
             packet,
             at: match packet {
+                Packet::Out { .. } if protocol == Protocol::Tcp => At::Outward,
                 Packet::Out { .. } => At::Binding,
                 Packet::In { .. } => At::Find,
             },
@@ -142,10 +154,43 @@ impl Program {
 
     fn outward(&mut self, me: usize, node: NodePort, peer: V4, world: &mut World) {
         let shared = world.lease.clone();
-        let odd = usize::from(node.1 % 2);
+        let is_tcp = world.protocol == Protocol::Tcp;
+        let queue = queue_of(is_tcp, node.1);
+        let put = if is_tcp { At::PutOutward } else { At::Put };
         let undone = world.undone;
         let term = (!undone.terms).then_some(self.term);
         match self.at {
+            At::Outward => match world.outward.at.get(&(node, peer)) {
+                Some(&at) => (self.element, self.at) = (at, At::CopyOutward),
+                None => self.at = At::Lease,
+            },
+            At::CopyOutward => {
+                self.v4 = world.outward.elements[self.element];
+                self.at = At::Moved;
+            }
+            At::Moved => match world.inward.get(&(self.v4, peer)) {
+                Some(there) if there.check == ((self.v4, peer), node) => {
+                    self.record = world.ring.len();
+                    world.ring.push(Record::Reserved(me));
+                    self.at = At::TellMoved;
+                }
+                _ => self.decline(),
+            },
+            At::TellMoved => {
+                world.ring[self.record] = Record::Submitted(Opening {
+                    told: Told::Moved {
+                        is_from_peer: false,
+                        flags: SYN,
+                    },
+                    protocol: 6,
+                    node,
+                    v4: self.v4,
+                    peer,
+                    prefix: 0,
+                    term: 0,
+                });
+                self.translate(node, peer, world);
+            }
             At::Binding => match world.bound.at.get(&node) {
                 Some(&at) => (self.element, self.at) = (at, At::CopyBinding),
                 None => self.at = At::Lease,
@@ -157,7 +202,7 @@ impl Program {
                 let fits = check == (node, v4) || undone.check;
                 (self.at, self.put) = match (fits, is_again) {
                     (true, false) => (At::Session, 0),
-                    (true, true) => (At::Put, 0),
+                    (true, true) => (put, 0),
                     (false, false) => return self.decline(),
                     (false, true) => (At::GiveBack, -1),
                 };
@@ -194,7 +239,7 @@ impl Program {
             At::Again => {
                 let first = self.v4 != NOWHERE;
                 match world.bound.at.get(&node) {
-                    _ if undone.again && first => self.at = At::Put,
+                    _ if undone.again && first => self.at = put,
                     Some(&at) => (self.element, self.at) = (at, At::CopyAgain),
                     None => (self.told, self.attempts, self.at) = (Told::Bound, 0, At::Address),
                 }
@@ -204,9 +249,9 @@ impl Program {
                 self.at = At::Head;
             }
             At::Head => {
-                self.head = lease::head(&shared, odd);
+                self.head = lease::head(&shared, queue);
                 // Without an order, a CPU may read it before the tail.
-                self.early = undone.order.then(|| lease::port(&shared, odd, self.head));
+                self.early = undone.order.then(|| lease::port(&shared, queue, self.head));
                 let is_ours = term.is_none_or(|term| (self.head >> 32) as u32 == term);
                 (self.at, self.put) = if is_ours {
                     (At::Tail, 0)
@@ -215,7 +260,7 @@ impl Program {
                 };
             }
             At::Tail => {
-                let tail = lease::tail(&shared, odd);
+                let tail = lease::tail(&shared, queue);
                 let there = lease::is_there(&shared, self.head, tail);
                 (self.at, self.put) = if there {
                     (At::Port, 0)
@@ -225,10 +270,10 @@ impl Program {
             }
             At::Port => {
                 let early = self.early;
-                self.v4.1 = early.unwrap_or_else(|| lease::port(&shared, odd, self.head));
+                self.v4.1 = early.unwrap_or_else(|| lease::port(&shared, queue, self.head));
                 self.at = At::TakePort;
             }
-            At::TakePort if lease::take_port(&shared, odd, self.head) => {
+            At::TakePort if lease::take_port(&shared, queue, self.head) => {
                 let was_lent = world.on_loan.remove(&self.v4.1);
                 assert!(was_lent, "port {} is taken and was not lent", self.v4.1);
                 self.at = if undone.terms {
@@ -251,8 +296,23 @@ impl Program {
                 } else {
                     let (v4, check) = (self.v4, (node, self.v4));
                     world.bound.put(node, BoundTo { v4, check });
+                    self.at = put;
+                }
+            }
+            At::PutOutward => {
+                let is_there = world.outward.at.contains_key(&(node, peer));
+                if is_there {
+                    self.put = -1;
+                    self.is_put();
+                } else {
+                    world.outward.put((node, peer), self.v4);
                     self.at = At::Put;
                 }
+            }
+            At::DropOutward => {
+                world.outward.remove(&(node, peer));
+                self.put = -1;
+                self.is_put();
             }
             At::Put => {
                 let key = (self.v4, peer);
@@ -269,15 +329,11 @@ impl Program {
                         0
                     }
                 };
-                if self.put != 0 && self.told == Told::Bound {
-                    self.told = Told::Alone;
-                }
-                self.attempts = 0;
-                self.at = if self.put != 0 && self.told == Told::Opened {
-                    At::GiveBack
+                if is_tcp && self.put != 0 {
+                    self.at = At::DropOutward;
                 } else {
-                    At::Tell
-                };
+                    self.is_put();
+                }
             }
             At::GiveBack => match lease::take_session(&shared, term, -1) {
                 Some(_) => self.at = At::Tell,
@@ -293,6 +349,7 @@ impl Program {
             At::Tell => {
                 world.ring[self.record] = Record::Submitted(Opening {
                     told: self.told,
+                    protocol: if is_tcp { 6 } else { 17 },
                     node,
                     v4: self.v4,
                     peer,
@@ -306,6 +363,19 @@ impl Program {
             }
             At::Find | At::ReadNode | At::ReadCheck => unreachable!("a step of the other program"),
         }
+    }
+
+    /// The session is there, or cannot be.
+    fn is_put(&mut self) {
+        if self.put != 0 && self.told == Told::Bound {
+            self.told = Told::Alone;
+        }
+        self.attempts = 0;
+        self.at = if self.put != 0 && self.told == Told::Opened {
+            At::GiveBack
+        } else {
+            At::Tell
+        };
     }
 
     fn retry(&mut self, again: At, else_at: At) {

@@ -13,8 +13,9 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_core::config::nat64::Protocol;
 use diolkos_sys::fastpath::lease::{Lease, Memory, Word};
-use diolkos_sys::fastpath::{halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
+use diolkos_sys::fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
 
 use crate::fastpath::FastPath;
 use crate::guide::Guide;
@@ -88,6 +89,9 @@ pub struct BoundTo {
     pub check: (NodePort, V4),
 }
 
+/// `struct diolkos_outward`: a node's port and the peer, of TCP.
+pub type Outward = (NodePort, V4);
+
 /// `struct diolkos_inward_to`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct InwardTo {
@@ -109,6 +113,8 @@ pub enum Record {
 pub struct World {
     pub bound: Map<NodePort, BoundTo>,
     pub inward: Map<Inward, InwardTo>,
+    /// How the peer sees the node.
+    pub outward: Map<Outward, V4>,
     pub lease: Rc<TheLease>,
     pub ring: Vec<Record>,
     heard: usize,
@@ -117,6 +123,8 @@ pub struct World {
     /// How often a program may still begin or go on while another one, or the controller, is at work.
     pub bursts: u32,
     pub undone: Undone,
+    /// Of all packets.
+    pub protocol: Protocol,
     /// The controller may stop waiting for a record.
     pub may_give_up: bool,
     pub gave_up: bool,
@@ -150,6 +158,11 @@ pub fn begin(undone: Undone, guide: Guide) {
             elements: Vec::new(),
             free: Vec::new(),
         },
+        outward: Map {
+            at: HashMap::new(),
+            elements: Vec::new(),
+            free: Vec::new(),
+        },
         lease: Rc::default(),
         ring: Vec::new(),
         heard: 0,
@@ -157,6 +170,7 @@ pub fn begin(undone: Undone, guide: Guide) {
         guide,
         bursts: 0,
         undone,
+        protocol: Protocol::Udp,
         may_give_up: false,
         gave_up: false,
         now: 1,
@@ -316,6 +330,10 @@ fn inward_key(session: &Session) -> Inward {
     (session.v4, session.peer)
 }
 
+fn outward_key(session: &Session) -> Option<Outward> {
+    (!session.is_udp()).then_some((session.node, session.peer))
+}
+
 impl FastPath for Twin {
     fn put(&self, session: &Session, _: Sent) -> io::Result<()> {
         let (key, node) = (inward_key(session), session.node);
@@ -332,6 +350,10 @@ impl FastPath for Twin {
             )
         });
         pause();
+        if let Some(key) = outward_key(session) {
+            with(|world| world.outward.put(key, session.v4));
+            pause();
+        }
         Ok(())
     }
 
@@ -341,10 +363,15 @@ impl FastPath for Twin {
             world.ended.insert(inward_key(session));
         });
         pause();
+        if let Some(key) = outward_key(session) {
+            with(|world| world.outward.remove(&key));
+            pause();
+        }
         Ok(())
     }
 
-    fn bind(&self, node: NodePort, v4: V4) -> io::Result<()> {
+    fn bind(&self, node: sys::NodePort, v4: V4) -> io::Result<()> {
+        let node = (node.addr, node.port);
         let check = (node, v4);
         if with(|world| world.refused == Some(node.0)) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -354,8 +381,8 @@ impl FastPath for Twin {
         Ok(())
     }
 
-    fn unbind(&self, node: NodePort) -> io::Result<()> {
-        with(|world| world.bound.remove(&node));
+    fn unbind(&self, node: sys::NodePort) -> io::Result<()> {
+        with(|world| world.bound.remove(&(node.addr, node.port)));
         pause();
         Ok(())
     }
@@ -397,18 +424,21 @@ impl FastPath for Twin {
         lease().add_sessions(more);
     }
 
-    fn ports(&self, _: usize, like: u16) -> u32 {
-        lease().ports(like)
+    fn ports(&self, _: usize, queue: usize) -> u32 {
+        lease().ports(queue)
     }
 
-    fn add_port(&self, _: usize, port: u16) {
+    fn add_port(&self, _: usize, queue: usize, port: u16) {
         with(|world| world.on_loan.insert(port));
-        lease().add_port(port);
+        lease().add_port(queue, port);
     }
 
-    fn end(&self, _: usize) -> Vec<u16> {
+    fn end(&self, _: usize) -> Vec<(usize, u16)> {
         let left = lease().end();
-        with(|world| world.on_loan.retain(|port| !left.contains(port)));
+        with(|world| {
+            let is_left = |port| left.iter().any(|(_, left)| *left == port);
+            world.on_loan.retain(|port| !is_left(*port));
+        });
         left
     }
 

@@ -18,7 +18,7 @@ use super::openings::Openings;
 
 /// How many leases there can be: a node has the one place that its address says.
 pub const LEASES: usize = 4096;
-/// Ports of each parity that one lease can have.
+/// Ports of each queue that one lease can have.
 pub const LEASE_PORTS: u32 = 128;
 
 /// `DIOLKOS_FROM_PEER`.
@@ -27,7 +27,7 @@ const FROM_PEER: u32 = 0x100;
 /// `struct diolkos_lease`.
 type Mapped = Lease<Shared, { LEASE_PORTS as usize }>;
 
-const _: () = assert!(size_of::<Mapped>() == 576 && size_of::<Opening>() >= 36);
+const _: () = assert!(size_of::<Mapped>() == 1120 && size_of::<Opening>() >= 40);
 
 /// What a program has done (`enum diolkos_told`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,11 +49,13 @@ pub enum Told {
     },
 }
 
-/// A UDP session that a program has opened; or one of TCP, of which it tells something.
+/// A session that a program has opened, or of which it tells something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// What of it is new.
     pub told: Told,
+    /// IPv4's number: 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
     /// The node on the IPv6 side.
     pub node: (Ipv6Addr, u16),
     /// How the IPv4 side sees it.
@@ -62,7 +64,7 @@ pub struct Opening {
     pub peer: (Ipv4Addr, u16),
     /// By which of the prefixes it knows the peer.
     pub prefix: u8,
-    /// The term of the lease by which it was opened. Of TCP there is none.
+    /// The term of the lease by which it was opened. Of what has only moved there is none.
     pub term: u32,
 }
 
@@ -169,18 +171,18 @@ impl Lending {
         self.at(place).add_sessions(more);
     }
 
-    /// Ports of the parity of this one that a place still has, at most [`LEASE_PORTS`].
-    pub fn ports(&self, place: usize, like: u16) -> u32 {
-        self.at(place).ports(like)
+    /// Ports of a queue that a place still has, at most [`LEASE_PORTS`].
+    pub fn ports(&self, place: usize, queue: usize) -> u32 {
+        self.at(place).ports(queue)
     }
 
-    /// Lends a port to a place, which must have fewer than [`LEASE_PORTS`] of its parity.
-    pub fn add_port(&self, place: usize, port: u16) {
-        self.at(place).add_port(port);
+    /// Lends a port to a place, in whose queue there must be fewer than [`LEASE_PORTS`].
+    pub fn add_port(&self, place: usize, queue: usize, port: u16) {
+        self.at(place).add_port(queue, port);
     }
 
-    /// Ends a lease. Returns the ports that no program has taken; of those taken, they will tell.
-    pub fn end(&self, place: usize) -> Vec<u16> {
+    /// Ends a lease. Returns the ports that no program has taken, with their queues; of those taken, they will tell.
+    pub fn end(&self, place: usize) -> Vec<(usize, u16)> {
         self.at(place).end()
     }
 
@@ -261,6 +263,7 @@ impl Opening {
             v4: (address(20)?, port(28)?),
             peer: (address(16)?, port(26)?),
             prefix: *bytes.get(30)?,
+            protocol: *bytes.get(36)?,
             term,
         })
     }

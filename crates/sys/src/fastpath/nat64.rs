@@ -40,7 +40,7 @@ pub struct Nat64Rules {
     /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
     /// program for them is not loaded.
     pub drivers: Option<Vec<Port>>,
-    /// UDP bindings that fit in. It cannot change while it runs.
+    /// Bindings of UDP and TCP that fit in. It cannot change while it runs.
     pub max_bindings: u32,
     /// Networks in which a peer may be a node of ours: address and length. With more than [`OWN`] the program must have
     /// no leases, for it does not know all.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sessions that the fast path of a NAT64 knows: two hash maps, one for each direction (`bpf/session.h`); and the
-//! bindings of UDP, by which outward packets find their sessions.
+//! bindings of UDP and TCP, by which outward packets find their sessions, or open them.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -25,6 +25,17 @@ pub struct Session {
     pub peer: (Ipv4Addr, u16),
     /// By which of the prefixes it knows the peer.
     pub prefix: u8,
+}
+
+/// A node's port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NodePort {
+    /// IPv4's number: 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// The node.
+    pub addr: Ipv6Addr,
+    /// Its port.
+    pub port: u16,
 }
 
 /// What each side of a session of TCP has sent, as its entry remembers it: `DIOLKOS_SENT_*` of `bpf/abi.h`. Of other
@@ -59,6 +70,9 @@ pub struct Sessions {
     pub(super) inward: MapHandle,
     pub(super) bound: MapHandle,
 }
+
+/// Sessions whose removal takes far longer than to begin a thread.
+const VERY_MANY: usize = 2048;
 
 const OUTWARD: usize = 28;
 const INWARD: usize = 16;
@@ -101,28 +115,44 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes sessions out, those of them that are there, with a call into the kernel for many.
+    /// Takes sessions out, those of them that are there, with a call into the kernel for many; of very many, those of both
+    /// maps at once.
     pub fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
-        let inward = sessions.iter().flat_map(Session::inward_key);
-        delete_all(&self.inward, inward.collect())?;
-        let two = sessions.iter().filter(|session| !session.is_udp());
-        delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
+        let inward = || {
+            let keys = sessions.iter().flat_map(Session::inward_key);
+            delete_all(&self.inward, keys.collect())
+        };
+        let outward = || {
+            let two = sessions.iter().filter(|session| !session.is_udp());
+            delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
+        };
+        if sessions.len() < VERY_MANY {
+            return inward().and_then(|()| outward());
+        }
+        std::thread::scope(|scope| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, outward);
+            let mine = inward();
+            match other {
+                Ok(other) => mine.and(other.join().unwrap_or(Ok(()))),
+                Err(_) => mine.and_then(|()| outward()),
+            }
+        })
     }
 
-    /// Takes UDP bindings out, those of them that are there.
-    pub fn unbind_all(&self, nodes: &[(Ipv6Addr, u16)]) -> io::Result<()> {
+    /// Takes bindings out, those of them that are there.
+    pub fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
         delete_all(&self.bound, nodes.iter().copied().flat_map(bound).collect())
     }
 
-    /// Adds a UDP binding, or changes it.
-    pub fn bind(&self, node: (Ipv6Addr, u16), v4: (Ipv4Addr, u16)) -> io::Result<()> {
+    /// Adds a binding, or changes it.
+    pub fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()> {
         self.bound
             .update(&bound(node), &bound_to(node, v4), MapFlags::ANY)
             .map_err(io::Error::other)
     }
 
-    /// Takes a UDP binding out, if it is there.
-    pub fn unbind(&self, node: (Ipv6Addr, u16)) -> io::Result<()> {
+    /// Takes a binding out, if it is there.
+    pub fn unbind(&self, node: NodePort) -> io::Result<()> {
         match self.bound.delete(&bound(node)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
             _ => Ok(()),
@@ -174,21 +204,22 @@ fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
 }
 
 /// `struct diolkos_bound`.
-fn bound(node: (Ipv6Addr, u16)) -> [u8; 20] {
+fn bound(node: NodePort) -> [u8; 20] {
     let mut key = [0; 20];
-    key[..16].copy_from_slice(&node.0.octets());
-    key[16..18].copy_from_slice(&node.1.to_be_bytes());
+    key[..16].copy_from_slice(&node.addr.octets());
+    key[16..18].copy_from_slice(&node.port.to_be_bytes());
+    key[18] = node.protocol;
     key
 }
 
 /// `struct diolkos_bound_to`.
-fn bound_to(node: (Ipv6Addr, u16), v4: (Ipv4Addr, u16)) -> [u8; 12] {
+fn bound_to(node: NodePort, v4: (Ipv4Addr, u16)) -> [u8; 12] {
     let mut value = [0; 12];
     value[..4].copy_from_slice(&v4.0.octets());
     value[4..6].copy_from_slice(&v4.1.to_be_bytes());
-    let ours = word(v4.0) << 32 | port(v4.1) << 16 | port(node.1);
-    let [high, low] = words(node.0);
-    let check = mix(mix(mix(1, ours), high), low) as u32;
+    let ours = word(v4.0) << 32 | port(v4.1) << 16 | port(node.port);
+    let [high, low] = words(node.addr);
+    let check = mix(mix(mix(node.protocol.into(), ours), high), low) as u32;
     value[8..].copy_from_slice(&check.to_ne_bytes());
     value
 }

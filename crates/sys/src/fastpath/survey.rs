@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All sessions that the maps have, in either direction, with the stamps of the programs; and all bindings of UDP.
+//! All sessions that the maps have, in either direction, with the stamps of the programs; and all bindings.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{Sent, Session, Sessions};
+use super::{NodePort, Sent, Session, Sessions};
 
 /// Entries for one call into the kernel.
 const BATCH: u32 = 4096;
@@ -18,8 +18,8 @@ const BATCH: u32 = 4096;
 /// with the packets of peers, what each side has sent.
 pub type Seen = (Session, Option<Duration>, Sent);
 
-/// A node's UDP port, and how peers see it.
-pub type Bound = ((Ipv6Addr, u16), (Ipv4Addr, u16));
+/// A node's port, and how peers see it.
+pub type Bound = (NodePort, (Ipv4Addr, u16));
 
 impl Sessions {
     /// Those of the packets of nodes, without UDP. Entries that were given may be removed meanwhile.
@@ -32,7 +32,7 @@ impl Sessions {
         Entries::of(&self.inward, of_inward)
     }
 
-    /// The bindings of UDP.
+    /// The bindings of UDP and TCP.
     pub fn bound(&self) -> impl Iterator<Item = io::Result<Bound>> + '_ {
         Entries::of(&self.bound, of_bound)
     }
@@ -169,10 +169,12 @@ fn of_inward(key: &[u8], value: &[u8]) -> Option<Seen> {
 
 /// `struct diolkos_bound` and `struct diolkos_bound_to`.
 fn of_bound(key: &[u8], value: &[u8]) -> Option<Bound> {
-    Some((
-        (v6(key, 0)?, port(key, 16)?),
-        (v4(value, 0)?, port(value, 4)?),
-    ))
+    let node = NodePort {
+        protocol: *key.get(18)?,
+        addr: v6(key, 0)?,
+        port: port(key, 16)?,
+    };
+    Some((node, (v4(value, 0)?, port(value, 4)?)))
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

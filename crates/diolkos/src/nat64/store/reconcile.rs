@@ -16,7 +16,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Old, Seen, Sent, Session, Sessions};
 use ipnet::Ipv6Net;
 
-use super::super::conversion::{sent, to_maps};
+use super::super::conversion::{node_port, sent, to_maps};
 use super::restored::Restored;
 use super::tables::Tables;
 
@@ -122,27 +122,29 @@ fn share(tables: &mut Tables<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The bindings of UDP, by which programs find the sessions of nodes.
+/// The bindings, by which programs find the sessions of nodes.
 fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()> {
     let mut known = 0;
     for bound in sessions.bound() {
         let (node, v4) = bound?;
         let v6 = Endpoint6 {
-            addr: node.0,
-            port: node.1,
+            addr: node.addr,
+            port: node.port,
         };
         let told = Endpoint4 {
             addr: v4.0,
             port: v4.1,
         };
-        if tables.nat64.state().v4_of(Protocol::Udp, v6) == Some(told) {
+        let bound =
+            protocol(node.protocol).and_then(|protocol| tables.nat64.state().v4_of(protocol, v6));
+        if bound == Some(told) {
             known += 1;
         } else {
             sessions.unbind(node)?;
         }
     }
-    let is_udp = |view: &BindingView| view.binding.protocol == Protocol::Udp;
-    if tables.nat64.state().bindings().filter(is_udp).count() != known {
+    let is_copied = |view: &BindingView| node_port(&view.binding).is_some();
+    if tables.nat64.state().bindings().filter(is_copied).count() != known {
         tables.mirror.bind_all(tables.nat64.state());
     }
     Ok(())
@@ -167,7 +169,7 @@ fn remove_unknown(
 }
 
 fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
-    let Some(protocol) = protocol(session) else {
+    let Some(protocol) = protocol(session.protocol) else {
         return false;
     };
     let found = tables
@@ -185,7 +187,7 @@ fn view(
     now: Duration,
     config: &Nat64Config,
 ) -> Option<SessionView> {
-    let protocol = protocol(session)?;
+    let protocol = protocol(session.protocol)?;
     let state = state_after(protocol, sent);
     let timeout = match protocol {
         Protocol::Tcp if !state.is_steady() => config.timeouts.tcp_transitory,
@@ -210,8 +212,8 @@ fn view(
     })
 }
 
-fn protocol(session: &Session) -> Option<Protocol> {
-    match session.protocol {
+fn protocol(number: u8) -> Option<Protocol> {
+    match number {
         1 => Some(Protocol::Icmp),
         6 => Some(Protocol::Tcp),
         17 => Some(Protocol::Udp),

@@ -74,7 +74,7 @@ impl SlowPath {
             mirror: Mirror::new(config, Some(fast.clone())),
             leases: Leases::new(config, Some(fast)),
             nat64: Nat64::new(config, [1, 2, 3, 4]).unwrap(),
-            opened: [0; 2],
+            opened: [[0; 2]; 2],
         };
         SlowPath {
             engine: Engine::Stateful(Box::new(state)),
@@ -90,11 +90,11 @@ impl SlowPath {
         }
     }
 
-    /// UDP sessions that there have been, and those of them that the fast path has opened by itself.
-    pub fn opened(&self) -> [u32; 2] {
+    /// Sessions of UDP and of TCP that there have been, and those of them that the fast path has opened by itself.
+    pub fn opened(&self) -> [[u32; 2]; 2] {
         match &self.engine {
             Engine::Stateful(state) => state.opened,
-            Engine::Stateless(_) => [0; 2],
+            Engine::Stateless(_) => [[0; 2]; 2],
         }
     }
 
@@ -124,11 +124,23 @@ impl SlowPath {
         if let Engine::Stateful(state) = &mut self.engine {
             let segment = state.segment(given);
             let before = segment.and_then(|(session, ..)| state.state_of(session));
-            state.settle(&mut world);
+            let held = state.nat64.state().counts().held_syns;
+            state.settle(&mut world, segment.is_some());
+            let is_awaited = state.nat64.state().counts().held_syns < held;
             moved = segment.map(|(session, side, segment)| Moved {
                 before,
                 after: state.state_of(session),
-                due: before.map(|before| before.after(side, segment).0),
+                due: match before {
+                    Some(before) => Some(before.after(side, segment).0),
+                    // RFC 6146 section 3.5.2.2: the SYN begins a session, or answers one that is kept.
+                    None if (side, segment) == (Side::V6, Segment::Syn) && is_awaited => {
+                        Some(SessionState::Established)
+                    }
+                    None if (side, segment) == (Side::V6, Segment::Syn) => {
+                        Some(SessionState::V6Init)
+                    }
+                    None => None,
+                },
             });
         }
         let verdict = catch_unwind(AssertUnwindSafe(|| match &mut self.engine {
@@ -160,8 +172,8 @@ struct State {
     nat64: Nat64,
     mirror: Mirror,
     leases: Leases,
-    /// UDP sessions that there have been, and those of them that the fast path has opened.
-    opened: [u32; 2],
+    /// Sessions of UDP and of TCP that there have been, and those of them that the fast path has opened.
+    opened: [[u32; 2]; 2],
 }
 
 /// Who talks to whom.
@@ -214,14 +226,16 @@ impl State {
         session.map(|session| session.state)
     }
 
-    fn settle(&mut self, world: &mut World) {
+    /// `is_tcp`: the packet is a segment of TCP.
+    fn settle(&mut self, world: &mut World, is_tcp: bool) {
         let before = self.nat64.state().counts().sessions;
         let state = self.nat64.state_mut();
         let random = || world.random();
         self.leases
             .settle(state, &mut self.mirror, || Duration::ZERO, random);
         let opened = self.nat64.state().counts().sessions - before;
-        self.opened = self.opened.map(|n| n + opened);
+        let its = &mut self.opened[usize::from(is_tcp)];
+        *its = its.map(|n| n + opened);
     }
 
     fn translate(
@@ -232,7 +246,11 @@ impl State {
     ) -> Verdict {
         let verdict = self.nat64.translate(packet, world, wire, &mut self.mirror);
         while let Some((protocol, node)) = self.mirror.take_opened() {
-            self.opened[0] += u32::from(protocol == Protocol::Udp);
+            match protocol {
+                Protocol::Udp => self.opened[0][0] += 1,
+                Protocol::Tcp => self.opened[1][0] += 1,
+                Protocol::Icmp => {}
+            }
             let (phase, state) = (self.mirror.phase(), self.nat64.state_mut());
             self.leases
                 .consider(node, protocol, state, phase, || world.random());

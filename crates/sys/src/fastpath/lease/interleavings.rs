@@ -25,7 +25,7 @@ word!(AtomicU32, u32);
 word!(AtomicU64, u64);
 
 /// Two ports stand for 128: what happens when a queue goes round is the same.
-type Tiny = Lease<Loom, 2>;
+type Tiny = Lease<Loom, 2, 2>;
 
 const A: [u64; 2] = [0x20, 0xa];
 const B: [u64; 2] = [0x20, 0xb];
@@ -86,7 +86,7 @@ fn fill(undone: Undone) {
         let lease = Arc::new(Tiny::default());
         let lent = [102, 202, 302];
         lease.assign(A, 1);
-        lease.add_port(lent[0]);
+        lease.add_port(0, lent[0]);
         lease.add_sessions(2);
         let taken = Arc::new(Mutex::new(Vec::new()));
         let programs = [0, 1].map(|_| {
@@ -95,7 +95,7 @@ fn fill(undone: Undone) {
         });
         for port in &lent[1..] {
             if lease.ports(0) < 2 {
-                lease.add_port(*port);
+                lease.add_port(0, *port);
             }
         }
         for program in programs {
@@ -107,7 +107,7 @@ fn fill(undone: Undone) {
             .iter()
             .map(|(port, _)| *port)
             .collect();
-        all.extend(lease.end());
+        all.extend(lease.end().iter().map(|(_, port)| *port));
         let number = all.len();
         all.sort_unstable();
         all.dedup();
@@ -121,7 +121,7 @@ fn reassign(undone: Undone) {
     explore(move || {
         let lease = Arc::new(Tiny::default());
         lease.assign(A, OF_A.into());
-        lease.add_port(100 + OF_A);
+        lease.add_port(0, 100 + OF_A);
         lease.add_sessions(1);
         let program = {
             let lease = lease.clone();
@@ -129,7 +129,7 @@ fn reassign(undone: Undone) {
         };
         let back = lease.end();
         lease.assign(B, OF_B.into());
-        lease.add_port(200 + OF_B);
+        lease.add_port(0, 200 + OF_B);
         lease.add_sessions(1);
         let taken = program.join().unwrap();
         if let Some((port, v4)) = taken {
@@ -138,7 +138,7 @@ fn reassign(undone: Undone) {
         let lost = back.is_empty() && taken.is_none();
         assert!(!lost, "a port is neither taken nor given back");
         assert_eq!(lease.sessions() as usize, 1, "another's session");
-        assert_eq!(lease.end(), [200 + OF_B]);
+        assert_eq!(lease.end(), [(0, 200 + OF_B)]);
     });
 }
 

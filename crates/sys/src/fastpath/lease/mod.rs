@@ -94,7 +94,7 @@ pub struct Queue<M: Memory, const PORTS: usize> {
 
 /// `struct diolkos_lease`.
 #[repr(C)]
-pub struct Lease<M: Memory, const PORTS: usize> {
+pub struct Lease<M: Memory, const PORTS: usize, const QUEUES: usize = 4> {
     /// The node, in two halves.
     pub node: [M::U64; 2],
     /// The address of its new bindings.
@@ -103,8 +103,13 @@ pub struct Lease<M: Memory, const PORTS: usize> {
     pub pad: u32,
     /// The term, and how many sessions may still be opened.
     pub sessions: M::U64,
-    /// Even ports, and odd ones.
-    pub parity: [Queue<M, PORTS>; 2],
+    /// Even ports and odd ones, of UDP and then of TCP.
+    pub queues: [Queue<M, PORTS>; QUEUES],
+}
+
+/// The queue of a port: even ports of UDP, odd ones, even ports of TCP, odd ones.
+pub fn queue_of(is_tcp: bool, port: u16) -> usize {
+    2 * usize::from(is_tcp) + usize::from(port % 2)
 }
 
 /// A number of a term.
@@ -112,7 +117,7 @@ fn of_term(term: u32, number: u32) -> u64 {
     u64::from(term) << 32 | u64::from(number)
 }
 
-impl<M: Memory, const PORTS: usize> Default for Lease<M, PORTS>
+impl<M: Memory, const PORTS: usize, const QUEUES: usize> Default for Lease<M, PORTS, QUEUES>
 where
     M::U16: Default,
     M::U32: Default,
@@ -130,12 +135,12 @@ where
             v4: M::U32::default(),
             pad: 0,
             sessions: M::U64::default(),
-            parity: [queue(), queue()],
+            queues: std::array::from_fn(|_| queue()),
         }
     }
 }
 
-impl<M: Memory, const PORTS: usize> Lease<M, PORTS> {
+impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES> {
     /// Gives an empty lease to a node, whose new bindings will be of this address. Programs take no notice before there
     /// are sessions.
     pub fn assign(&self, node: [u64; 2], v4: u32) {
@@ -160,23 +165,24 @@ impl<M: Memory, const PORTS: usize> Lease<M, PORTS> {
         self.sessions.fetch_add(more.into(), Ordering::AcqRel);
     }
 
-    /// Ports of the parity of this one that are left.
-    pub fn ports(&self, like: u16) -> u32 {
-        let queue = &self.parity[usize::from(like % 2)];
+    /// Ports of a queue that are left.
+    pub fn ports(&self, queue: usize) -> u32 {
+        let queue = &self.queues[queue];
         let tail = queue.tail.load(Ordering::Relaxed);
         tail.wrapping_sub(queue.head.load(Ordering::Acquire) as u32)
     }
 
-    /// Lends a port. There must be room.
-    pub fn add_port(&self, port: u16) {
-        let queue = &self.parity[usize::from(port % 2)];
+    /// Lends a port. There must be room in its queue.
+    pub fn add_port(&self, queue: usize, port: u16) {
+        let queue = &self.queues[queue];
         let tail = queue.tail.load(Ordering::Relaxed);
         queue.ports[tail as usize % PORTS].store(port, Ordering::Relaxed);
         queue.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// Ends the lease, and the term. Returns the ports that no program has taken; of those taken, they will tell.
-    pub fn end(&self) -> Vec<u16> {
+    /// Ends the lease, and the term. Returns the ports that no program has taken, with their queues; of those taken, they
+    /// will tell.
+    pub fn end(&self) -> Vec<(usize, u16)> {
         let next = self.term().wrapping_add(1);
         // First: from now on nobody can begin.
         self.sessions.swap(of_term(next, 0), Ordering::AcqRel);
@@ -184,12 +190,12 @@ impl<M: Memory, const PORTS: usize> Lease<M, PORTS> {
             word.store(0, Ordering::Relaxed);
         }
         let mut left = Vec::new();
-        for queue in &self.parity {
+        for (number, queue) in self.queues.iter().enumerate() {
             let tail = queue.tail.load(Ordering::Relaxed);
             let head = queue.head.swap(of_term(next, tail), Ordering::AcqRel) as u32;
             left.extend((0..tail.wrapping_sub(head)).map(|n| {
                 let at = head.wrapping_add(n) as usize % PORTS;
-                queue.ports[at].load(Ordering::Relaxed)
+                (number, queue.ports[at].load(Ordering::Relaxed))
             }));
         }
         left

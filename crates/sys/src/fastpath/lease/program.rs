@@ -8,24 +8,31 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::{of_term, Lease, Memory, Word};
 
 /// The first test of `lease_of`, which asks for no barrier.
-pub fn has_sessions<M: Memory, const PORTS: usize>(lease: &Lease<M, PORTS>) -> bool {
+pub fn has_sessions<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+) -> bool {
     lease.sessions.load(Relaxed) as u32 != 0
 }
 
 /// Its barrier: the term, if there are sessions.
-pub fn term_of<M: Memory, const PORTS: usize>(lease: &Lease<M, PORTS>) -> Option<u32> {
+pub fn term_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+) -> Option<u32> {
     let sessions = lease.sessions.load(Acquire);
     (sessions as u32 != 0).then_some((sessions >> 32) as u32)
 }
 
 /// Its last test.
-pub fn is_of<M: Memory, const PORTS: usize>(lease: &Lease<M, PORTS>, node: [u64; 2]) -> bool {
+pub fn is_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    node: [u64; 2],
+) -> bool {
     [0, 1].map(|half| lease.node[half].load(Relaxed)) == node
 }
 
 /// One attempt of `lease_take_session`. None: another one. Any term is right if none is given.
-pub fn take_session<M: Memory, const PORTS: usize>(
-    lease: &Lease<M, PORTS>,
+pub fn take_session<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
     term: Option<u32>,
     number: i64,
 ) -> Option<bool> {
@@ -38,39 +45,53 @@ pub fn take_session<M: Memory, const PORTS: usize>(
 }
 
 /// An attempt of `lease_take_port` begins.
-pub fn head<M: Memory, const PORTS: usize>(lease: &Lease<M, PORTS>, odd: usize) -> u64 {
-    lease.parity[odd].head.load(Relaxed)
+pub fn head<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
+) -> u64 {
+    lease.queues[queue].head.load(Relaxed)
 }
 
 /// The barrier between head and port.
-pub fn tail<M: Memory, const PORTS: usize>(lease: &Lease<M, PORTS>, odd: usize) -> u32 {
-    lease.parity[odd].tail.load(Acquire)
+pub fn tail<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
+) -> u32 {
+    lease.queues[queue].tail.load(Acquire)
 }
 
 /// The same without a barrier.
-pub fn tail_out_of_order<M: Memory, const PORTS: usize>(
-    lease: &Lease<M, PORTS>,
-    odd: usize,
+pub fn tail_out_of_order<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
 ) -> u32 {
-    lease.parity[odd].tail.load(Relaxed)
+    lease.queues[queue].tail.load(Relaxed)
 }
 
 /// Whether there is a port, by what was read of head and tail.
-pub fn is_there<M: Memory, const PORTS: usize>(_: &Lease<M, PORTS>, head: u64, tail: u32) -> bool {
+pub fn is_there<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    _: &Lease<M, PORTS, QUEUES>,
+    head: u64,
+    tail: u32,
+) -> bool {
     (tail.wrapping_sub(head as u32).wrapping_sub(1) as usize) < PORTS
 }
 
 /// The port that goes next.
-pub fn port<M: Memory, const PORTS: usize>(lease: &Lease<M, PORTS>, odd: usize, head: u64) -> u16 {
-    lease.parity[odd].ports[head as u32 as usize % PORTS].load(Relaxed)
+pub fn port<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
+    head: u64,
+) -> u16 {
+    lease.queues[queue].ports[head as u32 as usize % PORTS].load(Relaxed)
 }
 
 /// Its end: whether the port was taken.
-pub fn take_port<M: Memory, const PORTS: usize>(
-    lease: &Lease<M, PORTS>,
-    odd: usize,
+pub fn take_port<M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &Lease<M, PORTS, QUEUES>,
+    queue: usize,
     head: u64,
 ) -> bool {
     let next = of_term((head >> 32) as u32, (head as u32).wrapping_add(1));
-    lease.parity[odd].head.compare_exchange(head, next)
+    lease.queues[queue].head.compare_exchange(head, next)
 }
