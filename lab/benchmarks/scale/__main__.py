@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """How the cost of a packet, of a start and of memory grows with CPUs, sessions, mappings and addresses.
 
+    sudo .venv/bin/python lab/benchmarks/scale cores
+    sudo .venv/bin/python lab/benchmarks/scale lines
     sudo .venv/bin/python lab/benchmarks/scale sessions --levels 1,1000000,8000000
     sudo .venv/bin/python lab/benchmarks/scale mappings
     sudo .venv/bin/python lab/benchmarks/scale pool
@@ -15,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import cores
 import mappings
 import pool
 import sessions
@@ -44,6 +47,11 @@ def _levels(options: argparse.Namespace) -> Iterator[Report]:
     elif options.part == "mappings":
         for number in options.levels or mappings.LEVELS:
             yield mappings.level(number, *how, options.seconds, options.scattered)
+    elif options.part in ("cores", "lines"):
+        measure = cores.streams if options.part == "cores" else cores.lines
+        for mode in options.modes or ("native", *cores.TRANSLATORS):
+            if mode != "native" or options.part == "cores":
+                yield measure(mode, *how, options.seconds)
     elif options.part == "pool":
         for length in options.levels or pool.LEVELS:
             yield pool.level(length, *how, options.opened, options.rate)
@@ -51,8 +59,9 @@ def _levels(options: argparse.Namespace) -> Iterator[Report]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scale", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", choices=("sessions", "mappings", "pool"))
+    parser.add_argument("part", choices=("cores", "lines", "sessions", "mappings", "pool"))
     parser.add_argument("--levels", type=lambda text: [int(each) for each in text.split(",")], help="instead of all of them")
+    parser.add_argument("--modes", type=lambda text: text.split(","), help="of cores: native, siit, nat64 [default: all]")
     parser.add_argument("--placement", default="direct", choices=("device", "inline", "direct", "xdp"))
     parser.add_argument("--repeat", type=int, default=11, help="measurements of each")
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement of packets")

@@ -2,7 +2,8 @@
 """What 1 to 1 048 576 explicit address mappings of a SIIT cost: `check`, start, reload, memory, packets.
 
 Two routers side by side: one maps every host by itself, the other all of them by one mapping of a network. Both get the same
-packets, each from another host than the one before. With `scattered`, no two networks are neighbours, so that no two routes can become one.
+packets, each from another host than the one before. With `scattered`, no two networks are neighbours, so that no two routes
+can become one.
 """
 
 from ipaddress import IPv4Address, IPv6Address
@@ -43,16 +44,20 @@ def passing(network: Network, mappings: int, seconds: float) -> float:
 def level(mappings: int, placement: str, repeat: int, seconds: float, scattered: bool) -> Report:
     """Everything about so many mappings."""
     found: Report = {"part": "mappings", "mappings": mappings, "placement": placement, "scattered": scattered}
-    with Network() as network, Network() as other, Daemon(other, config_of_one(other, placement, mappings)):
-        with Daemon(network, config(network, placement, mappings, scattered)) as daemon:
-            found["check_s"] = daemon.timed("check", str(daemon.config))
-            found["start_s"], found["memory"] = daemon.ready_s, daemon.memory()
-            found["ns"], found["ns_of_one"] = [], []
-            for _ in range(repeat):
-                found["ns_of_one"].append(passing(other, 1, seconds))
-                found["ns"].append(passing(network, mappings, seconds))
-            found["reload_s"] = daemon.timed("reload")
-            found["memory_after_reload"] = daemon.memory()
-            found["counters"] = daemon.counters()
-            found["end_s"] = daemon.end()
+    with (
+        Network() as network,
+        Network() as other,
+        Daemon(other, config_of_one(other, placement, mappings)),
+        Daemon(network, config(network, placement, mappings, scattered)) as daemon,
+    ):
+        found["check_s"] = daemon.timed("check", str(daemon.config))
+        found["start_s"], found["memory"] = daemon.ready_s, daemon.memory()
+        found["ns"], found["ns_of_one"] = [], []
+        for _ in range(repeat):
+            found["ns_of_one"].append(passing(other, 1, seconds))
+            found["ns"].append(passing(network, mappings, seconds))
+        found["reload_s"] = daemon.timed("reload")
+        found["memory_after_reload"] = daemon.memory()
+        found["counters"] = daemon.counters()
+        found["end_s"] = daemon.end()
     return found

@@ -3,7 +3,8 @@
 
     pair i:   clients c{i} ── down{i} router up{i} ── s{i} servers
 
-Clients have IPv6 (2001:2:{i}::/64, and behind it 2001:2:{i}:1::/64), servers IPv4 (198.18.{i}.0/24). Neighbours are fixed, so that no packet waits for one.
+Clients have IPv6 (2001:2:{i}::/64, and behind it 2001:2:{i}:1::/64), servers IPv4 (198.18.{i}.0/24). Neighbours are fixed, so
+that no packet waits for one.
 """
 
 import itertools
@@ -60,6 +61,11 @@ class Network:
             # Further nodes of the clients' side, as many as a load wants.
             run("ip", "-n", self.router, "route", "add", f"2001:2:{i}:1::/64", "via", f"2001:2:{i}::2", "dev", f"down{i}")
             self._link(self.servers, f"s{i}", f"up{i}", f"198.18.{i}.2/24", f"198.18.{i}.1/24")
+            # Beside it, what needs no translation.
+            native = f"2001:2:{100 + i}"
+            run("ip", "-n", self.router, "address", "add", f"{native}::1/64", "dev", f"up{i}", "nodad")
+            run("ip", "-n", self.servers, "address", "add", f"{native}::2/64", "dev", f"s{i}", "nodad")
+            self._neighbour(self.router, f"up{i}", f"{native}::2", self.mac(self.servers, f"s{i}"))
         return self
 
     def _link(self, host: str, near: str, far: str, own: str, router: str) -> None:
@@ -69,13 +75,17 @@ class Network:
             run("ip", "-n", name, "link", "set", link, "up")
             # Frames of XDP, which the generator makes, need it at the end that receives them.
             run("ip", "netns", "exec", name, "ethtool", "-K", link, "gro", "on")
-        gateway, other = router.split("/")[0], own.split("/")[0]
-        run("ip", "-n", host, "neigh", "replace", gateway, "dev", near, "lladdr", self._mac(self.router, far), "nud", "permanent")
-        run("ip", "-n", self.router, "neigh", "replace", other, "dev", far, "lladdr", self._mac(host, near), "nud", "permanent")
-        default = "default" if near.endswith("0") else ("2001:2:64::/64" if ":" in own else POOL)
-        run("ip", "-n", host, "route", "add", default, "via", gateway, "dev", near, "metric", str(10 + int(near[1:])))
+        gateway, other = (address.rpartition("/")[0] for address in (router, own))
+        self._neighbour(host, near, gateway, self.mac(self.router, far))
+        self._neighbour(self.router, far, other, self.mac(host, near))
+        metric = str(10 + int(near[1:]))
+        run("ip", "-n", host, "route", "add", "default", "via", gateway, "dev", near, "metric", metric)
 
-    def _mac(self, name: str, link: str) -> str:
+    def _neighbour(self, name: str, link: str, address: str, mac: str) -> None:
+        run("ip", "-n", name, "neigh", "replace", address, "dev", link, "lladdr", mac, "nud", "permanent")
+
+    def mac(self, name: str, link: str) -> str:
+        """The link-layer address of an interface."""
         [found] = json.loads(run("ip", "-n", name, "-j", "link", "show", "dev", link))
         return str(found["address"])
 

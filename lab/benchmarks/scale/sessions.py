@@ -2,7 +2,7 @@
 """What 1 to 8 million sessions cost: packets, new sessions, memory, the state file, a start after a kill, questions.
 
 Two routers stand side by side, one with a single session, one with many. They are measured in turn, so that what the machine
-does to one it does to the other. Every packet belongs to another session than the one before, in an order that looks like chance.
+does to one it does to the other. Every packet belongs to another session than the one before; the order looks like chance.
 """
 
 import signal
@@ -57,9 +57,7 @@ def level(sessions: int, placement: str, repeat: int, seconds: float, rate: str)
     found["max_sessions"] = most
     with Network() as network, Network() as other:
         state = ("--state", str(network.folder / "state"))
-        with Daemon(network, config(network, placement, most), *state) as daemon, Daemon(
-            other, config(other, placement, most)
-        ):
+        with Daemon(network, config(network, placement, most), *state) as daemon, Daemon(other, config(other, placement, most)):
             found["start_empty_s"], found["memory_empty"] = daemon.ready_s, daemon.memory()
             opened = fill(network, sessions, rate)
             fill(other, 1, "10")
