@@ -54,7 +54,7 @@ def level(mappings: int, placement: str, repeat: int, seconds: float, scattered:
         found["start_s"], found["memory"] = daemon.ready_s, daemon.memory()
         found["ns"], found["ns_of_one"] = [], []
         for _ in range(repeat):
-            found["ns_of_one"].append(passing(other, 1, seconds))
+            found["ns_of_one"].append(passing(other, mappings, seconds))
             found["ns"].append(passing(network, mappings, seconds))
         found["reload_s"] = daemon.timed("reload")
         found["memory_after_reload"] = daemon.memory()

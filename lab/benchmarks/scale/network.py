@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import testrun
+
 ROOT = Path(__file__).resolve().parents[3]
 SERIAL = itertools.count()
 PREF64 = "2001:2:64::/96"
@@ -121,6 +123,7 @@ class Daemon:
         )
         while " ready: " not in (self.network.folder / "log").read_text():
             if self.process.poll() is not None or time.monotonic() - begun > LONGEST_S:
+                self.process.kill()
                 raise SystemExit(f"diolkos did not get ready: {(self.network.folder / 'log').read_text()[-2000:]}")
             time.sleep(0.01)
         self.ready_s = time.monotonic() - begun
@@ -151,7 +154,7 @@ class Daemon:
         """Bytes: of the process, and of its maps as the kernel counts them."""
         proc = Path("/proc") / str(self.process.pid)
         [resident] = [line for line in (proc / "status").read_text().splitlines() if line.startswith("VmRSS")]
-        return {"process": int(resident.split()[1]) * 1024, "maps": sum(self._fdinfo("memlock", "map_id").values())}
+        return {"process": int(resident.split()[1]) * 1024, "maps": testrun.map_bytes(self.programs())}
 
     def programs(self) -> set[int]:
         """The kernel's numbers of its programs that are attached."""

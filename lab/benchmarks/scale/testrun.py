@@ -14,11 +14,13 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 from typing import Any
 
-SYS_BPF, PROG_TEST_RUN, PROG_GET_FD_BY_ID = 321, 10, 13
+SYS_BPF, PROG_TEST_RUN, PROG_GET_FD_BY_ID, MAP_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD = 321, 10, 13, 14, 15
+PROG_INFO, MAP_IDS_AT, MOST_MAPS = 64, 52, 64  # the beginning of struct bpf_prog_info
 CONTEXT, IFINDEX_AT = 192, 40  # struct __sk_buff
 START_S = 0.4  # so that every worker is there
 BREATH = 32  # frames
@@ -64,6 +66,36 @@ def at_once(netns: str, orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]
         if worker.wait():
             raise SystemExit("a worker failed")
     return found
+
+
+def map_bytes(programs: Iterable[int]) -> int:
+    """Kernel memory of all maps of some programs, as the kernel counts it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def opened(command: int, number: int) -> int:
+        asked = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 16)
+        fd: int = libc.syscall(SYS_BPF, command, asked, 16)
+        if fd < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return fd
+
+    maps: set[int] = set()
+    for program in programs:
+        fd, numbers = opened(PROG_GET_FD_BY_ID, program), (ctypes.c_uint32 * MOST_MAPS)()
+        info = ctypes.create_string_buffer(PROG_INFO)
+        struct.pack_into("=IQ", info, MAP_IDS_AT, MOST_MAPS, ctypes.addressof(numbers))
+        asked = ctypes.create_string_buffer(struct.pack("=IIQ", fd, PROG_INFO, ctypes.addressof(info)), 16)
+        if libc.syscall(SYS_BPF, OBJ_GET_INFO_BY_FD, asked, 16):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        maps |= set(numbers[: struct.unpack_from("=I", info, MAP_IDS_AT)[0]])
+        os.close(fd)
+    total = 0
+    for number in maps:
+        fd = opened(MAP_GET_FD_BY_ID, number)
+        fields = dict(line.split(":\t", 1) for line in Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines())
+        total += int(fields["memlock"])
+        os.close(fd)
+    return total
 
 
 class _Run(ctypes.Structure):
