@@ -13,6 +13,7 @@ One JSON object a line on standard output, or at the end of the file of `--out`:
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ def main() -> int:
     if os.geteuid() != 0:
         print("This makes network namespaces: run it as root.", file=sys.stderr)
         return 3
+    # So that what was begun is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for found in _levels(options):
         line = json.dumps(found)
         if options.out:
@@ -43,7 +46,7 @@ def _levels(options: argparse.Namespace) -> Iterator[Report]:
     how = (options.placement, options.repeat)
     if options.part == "sessions":
         for number in options.levels or sessions.LEVELS:
-            yield sessions.level(number, *how, options.seconds, options.rate)
+            yield sessions.level(number, *how, options.seconds, options.rate, not options.no_restarts)
     elif options.part == "mappings":
         for number in options.levels or mappings.LEVELS:
             yield mappings.level(number, *how, options.seconds, options.scattered)
@@ -68,6 +71,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rate", default="150k", help="sessions to open a second")
     parser.add_argument("--opened", type=int, default=20_000, help="sessions of each measurement of a pool")
     parser.add_argument("--scattered", action="store_true", help="mappings that are no neighbours")
+    parser.add_argument("--no-restarts", action="store_true", help="of sessions: packets and memory only")
     parser.add_argument("--out", type=Path, help="a file to which raw values are appended")
     return parser.parse_args()
 

@@ -10,8 +10,10 @@ that no packet waits for one.
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -32,6 +34,11 @@ Report = dict[str, Any]
 def program(name: str = "diolkos") -> Path:
     """The built program; `DIOLKOS` in the environment names another one."""
     return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute().with_name(name)
+
+
+def say(words: str) -> None:
+    """Where it is: a level with millions of sessions takes minutes."""
+    print(f"{time.strftime('%X')} {words}", file=sys.stderr, flush=True)
 
 
 def run(*command: str | Path) -> str:
@@ -102,6 +109,7 @@ class Network:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         for name in (self.clients, self.router, self.servers):
             subprocess.run(["ip", "netns", "del", name], check=False)
+        shutil.rmtree(self.folder)
 
 
 class Daemon:
@@ -127,13 +135,16 @@ class Daemon:
                 raise SystemExit(f"diolkos did not get ready: {(self.network.folder / 'log').read_text()[-2000:]}")
             time.sleep(0.01)
         self.ready_s = time.monotonic() - begun
+        say(f"ready after {self.ready_s:.2f} s")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> float:
         """End it; how long that took."""
         begun = time.monotonic()
         self.process.send_signal(how)
         self.process.wait(LONGEST_S)
-        return time.monotonic() - begun
+        took = time.monotonic() - begun
+        say(f"ended by {how.name} after {took:.2f} s")
+        return took
 
     def ask(self, *words: str) -> str:
         """What a command says."""
@@ -143,7 +154,9 @@ class Daemon:
         """How long a command takes, in seconds."""
         begun = time.monotonic()
         self.ask(*words)
-        return time.monotonic() - begun
+        took = time.monotonic() - begun
+        say(f"`diolkos {' '.join(words)}` took {took:.2f} s")
+        return took
 
     def counters(self) -> dict[str, int]:
         """All counters that are not 0."""
@@ -183,7 +196,9 @@ class Daemon:
 
 def pktgen(*options: str) -> Report:
     """The report of one run of the generator."""
+    begun = time.monotonic()
     report: Report = json.loads(run(program("diolkos-pktgen"), *options).splitlines()[-1])
+    say(f"the generator took {time.monotonic() - begun:.2f} s to {options[0]}")
     return report
 
 

@@ -55,7 +55,7 @@ def _sessions(rows: list[Report]) -> list[str]:
         rate = f"{row['opened_per_s']:.0f}" if row["rounds"] == 1 else "–"
         cells = [f"{row['sessions']:,}", row["placement"], _ratio(row), _added(row), rate, *(f"{size:.0f}" for size in each)]
         times = ("show_sessions_s", "end_s", "start_after_end_s", "start_after_kill_s")
-        lines.append([*cells, *(f"{row[key]:.2f}" for key in times)])
+        lines.append([*cells, *(f"{row[key]:.2f}" if key in row else "–" for key in times)])
     return _lines(heads, lines)
 
 

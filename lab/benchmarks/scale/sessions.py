@@ -50,7 +50,7 @@ def passing(network: Network, sessions: int, seconds: float) -> float:
     return 1e9 / float(received["rate_pps"])
 
 
-def level(sessions: int, placement: str, repeat: int, seconds: float, rate: str) -> Report:
+def level(sessions: int, placement: str, repeat: int, seconds: float, rate: str, restarts: bool) -> Report:
     """Everything about so many sessions."""
     found: Report = {"part": "sessions", "sessions": sessions, "placement": placement, "ns": [], "ns_of_one": []}
     most = max(2 * sessions, 100_000) if sessions < 4_000_000 else sessions + sessions // 16
@@ -69,6 +69,8 @@ def level(sessions: int, placement: str, repeat: int, seconds: float, rate: str)
             found["counters"], found["memory"] = daemon.counters(), daemon.memory()
             found["show_sessions_s"] = daemon.timed("show", "sessions", "--json")
             found["show_counters_s"] = daemon.timed("show", "counters", "--json")
+            if not restarts:
+                return found
             found["end_s"] = daemon.end()
             found["state_file_bytes"] = (network.folder / "state").stat().st_size
             daemon.start()
