@@ -10,6 +10,7 @@ import signal
 from network import POOL, Daemon, Network, Report, network_section, pktgen
 
 LEVELS = (1, 1_000, 10_000, 100_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000)
+ROOM = 4
 BINDINGS = 2_000  # of one node; each has its share of the sessions
 CLIENT, SERVER = "2001:2::2", "198.18.0.2"
 SERVER6 = f"2001:2:64::{0xC612:x}:{0x0002:x}"
@@ -53,7 +54,8 @@ def passing(network: Network, sessions: int, seconds: float) -> float:
 def level(sessions: int, placement: str, repeat: int, seconds: float, rate: str, restarts: bool) -> Report:
     """Everything about so many sessions."""
     found: Report = {"part": "sessions", "sessions": sessions, "placement": placement, "ns": [], "ns_of_one": []}
-    most = max(2 * sessions, 100_000) if sessions < 4_000_000 else sessions + sessions // 16
+    # Programs open sessions by themselves while a third of the table is taken at most.
+    most = max(ROOM * sessions, 100_000)
     found["max_sessions"] = most
     with Network() as network, Network() as other:
         state = ("--state", str(network.folder / "state"))
