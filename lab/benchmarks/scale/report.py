@@ -12,7 +12,7 @@ from pathlib import Path
 from network import Report
 
 from diolkos_lab.stats.median import interval, median
-from diolkos_lab.stats.scaling import Estimate, Round, scaling
+from diolkos_lab.stats.scaling import FEWEST, Estimate, Round, scaling
 
 CORES = (1, 2, 8, 32)
 
@@ -25,6 +25,14 @@ def main(names: Sequence[str]) -> int:
         if rows:
             print(f"## {part}\n")
             print("\n".join(table(rows)), end="\n\n")
+    full = [row for row in found if row["part"] == "sessions" and len(row["ns"]) >= FEWEST and row["sessions"] >= 1_000_000]
+    for row in full:
+        alike = [each for each in found if each["part"] == "cores" and each["mode"] == "nat64"]
+        alike = [each for each in alike if each["placement"] == row["placement"]]
+        if alike:
+            more = [many - one for many, one in zip(row["ns"], row["ns_of_one"], strict=True)]
+            print(f"## nat64, {row['sessions']:,} sessions\n")
+            print("\n".join(_model(alike, rounds_of_streams, ["together"], more)), end="\n\n")
     return 0
 
 
@@ -99,12 +107,17 @@ def rounds_of_lines(row: Report, together: str) -> list[Round]:
     return [Round(_mean(medians(each["alone0"] + each["alone1"])), _mean(medians(each[together]))) for each in row["rounds"]]
 
 
-def _model(rows: list[Report], rounds: Callable[[Report, str], list[Round]], togethers: Sequence[str]) -> list[str]:
+def _model(
+    rows: list[Report],
+    rounds: Callable[[Report, str], list[Round]],
+    togethers: Sequence[str],
+    more_ns: Sequence[float] = (),
+) -> list[str]:
     heads = ["", "placement", "in common", "ns alone", "ns more for another CPU", *(f"{n} CPUs, Mpps" for n in CORES)]
     lines = []
     for row in rows:
         for together in togethers:
-            fit = scaling(rounds(row, together), CORES)
+            fit = scaling(rounds(row, together), CORES, more_ns)
             rates = [_said(rate, 2, 1e-6) for rate in fit.rates.values()]
             lines.append([row["mode"], row["placement"], together, _said(fit.alone), _said(fit.added), *rates])
     return _lines(heads, lines)
