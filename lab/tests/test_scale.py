@@ -47,7 +47,7 @@ def test_times_are_compared_with_what_was_measured_beside(tmp_path: Path, capsys
 
 def test_what_two_share_is_what_both_take_longer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(ns: int) -> dict[str, object]:
-        return {"runs": 9, "quantiles_ns": [ns - 2, ns - 1, ns, ns + 1, ns + 9]}
+        return {"runs": 9, "mean_ns": float(ns), "quantiles_ns": [ns - 2, ns - 1, ns, ns + 1, ns + 9]}
 
     one = {"alone0": [run(400)], "alone1": [run(400)], "different": [run(400)] * 2, "same": [run(420)] * 2}
     assert report.main([raw(tmp_path, [{"part": "lines", "mode": "nat64", "placement": "direct", "rounds": [one] * 6}])]) == 0
