@@ -302,7 +302,11 @@ mod tests {
         assert!(lies(net("192.0.2.0", 24)) && lies(net("192.0.2.9", 32)));
         assert!(lies(net("198.51.100.8", 32)));
         assert!(!lies(net("192.0.0.0", 16)) && !lies(net("198.51.100.9", 32)));
-        assert!(!lie_within([net("192.0.2.9", 32)].into_iter(), &[], masked4));
+        assert!(!lie_within(
+            [net("192.0.2.9", 32)].into_iter(),
+            &[],
+            masked4
+        ));
         let all = net("0.0.0.0", 0);
         assert!(lie_within([all].into_iter(), &[all], masked4));
     }
