@@ -59,7 +59,14 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::block::Ports;
     use std::collections::HashSet;
+    use std::ops::RangeInclusive;
+    use std::sync::Arc;
+
+    fn block<const N: usize>(ranges: [RangeInclusive<u16>; N]) -> Block {
+        Block::new(Arc::new(Ports::new(ranges.into_iter())))
+    }
 
     /// A small generator (xorshift), so that a failure repeats.
     fn random() -> impl FnMut() -> u64 {
@@ -82,7 +89,7 @@ mod tests {
 
     #[test]
     fn parity_and_range_are_kept() {
-        let block = Block::new([1..=65535].into_iter());
+        let block = block([1..=65535]);
         let mut random = random();
         for port in [1, 2, 1023, 1024, 5000, 5001, 65535] {
             for _ in 0..200 {
@@ -96,7 +103,7 @@ mod tests {
 
     #[test]
     fn without_a_port_of_the_kind_another_is_given() {
-        let mut block = Block::new([1024..=1027].into_iter());
+        let mut block = block([1024..=1027]);
         let mut random = random();
         let mut got = vec![];
         for _ in 0..4 {
@@ -111,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_best_port_if_it_is_free() {
-        let mut block = Block::new([1024..=65535].into_iter());
+        let mut block = block([1024..=65535]);
         let mut random = random();
         let wish = Wish {
             best: Some(5000),
@@ -125,7 +132,7 @@ mod tests {
     #[test]
     fn every_free_port_is_equally_likely() {
         // A narrow range, and one that is far away, with gaps where ports are taken.
-        let mut block = Block::new([2000..=2063, 50_000..=50_063].into_iter());
+        let mut block = block([2000..=2063, 50_000..=50_063]);
         for port in (2000..2064)
             .chain(50_000..50_064)
             .filter(|port| port % 4 > 1)

@@ -6,6 +6,7 @@
 //! free port equally likely.
 
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
 const WORDS: usize = 65536 / 64;
 /// Words of a group.
@@ -64,33 +65,27 @@ impl Parity {
     }
 }
 
-/// The free ports of one protocol on one address.
-#[derive(Clone, Debug)]
-pub struct Block {
-    free: Box<[u64; WORDS]>,
-    /// Those that belong to the pool, free or not.
-    pooled: Box<[u64; WORDS]>,
-    /// Free even ports of each group, and odd ones.
+type Group = [u64; GROUP];
+
+/// The ports of one protocol that addresses have: one copy for all that have the same.
+#[derive(Debug)]
+pub struct Ports {
+    words: Box<[u64; WORDS]>,
+    /// Even ones of each group, and odd ones.
     groups: [[u16; 2]; GROUPS],
-    free_ports: u32,
-    /// Those on loan; none before the first.
-    lent: Option<Box<[u64; WORDS]>>,
-    lent_ports: u32,
+    count: u32,
 }
 
-impl Block {
-    /// All ports of `ranges`, free.
-    pub fn new(ranges: impl Iterator<Item = RangeInclusive<u16>>) -> Block {
-        let mut block = Block {
-            free: Box::new([0; WORDS]),
-            pooled: Box::new([0; WORDS]),
+impl Ports {
+    /// Those of `ranges`, which may overlap.
+    pub fn new(ranges: impl Iterator<Item = RangeInclusive<u16>>) -> Ports {
+        let mut ports = Ports {
+            words: Box::new([0; WORDS]),
             groups: [[0; 2]; GROUPS],
-            free_ports: 0,
-            lent: None,
-            lent_ports: 0,
+            count: 0,
         };
-        for ports in ranges.filter(|ports| !ports.is_empty()) {
-            let (low, high) = (*ports.start(), *ports.end());
+        for range in ranges.filter(|range| !range.is_empty()) {
+            let (low, high) = (*range.start(), *range.end());
             for word in usize::from(low) / 64..=usize::from(high) / 64 {
                 let from = if word == usize::from(low) / 64 {
                     low % 64
@@ -102,13 +97,54 @@ impl Block {
                 } else {
                     63
                 };
-                block.pooled[word] |= !0 << from & !0 >> (63 - to);
+                ports.words[word] |= !0 << from & !0 >> (63 - to);
             }
         }
-        for (word, &ports) in block.pooled.clone().iter().enumerate() {
-            block.put(word, ports);
+        for (word, bits) in ports.words.iter().enumerate() {
+            add(&mut ports.groups[word / GROUP], *bits);
+            ports.count += bits.count_ones();
         }
-        block
+        ports
+    }
+
+    fn group(&self, at: usize) -> Group {
+        std::array::from_fn(|word| self.words[at * GROUP + word])
+    }
+}
+
+/// Counts ports of one word, even ones and odd ones.
+fn add([even, odd]: &mut [u16; 2], ports: u64) {
+    *even += (ports & EVEN).count_ones() as u16;
+    *odd += (ports & !EVEN).count_ones() as u16;
+}
+
+/// The free ports of one protocol on one address. Most addresses of a large pool have few bindings: what all have alike is
+/// not kept for each.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Those that belong to the pool, free or not.
+    pooled: Arc<Ports>,
+    /// The free ones of each group of which one is taken; of the others, all are free.
+    free: [Option<Box<Group>>; GROUPS],
+    /// Free even ports of each group, and odd ones.
+    groups: [[u16; 2]; GROUPS],
+    free_ports: u32,
+    /// Those on loan; none before the first.
+    lent: Option<Box<[Option<Box<Group>>; GROUPS]>>,
+    lent_ports: u32,
+}
+
+impl Block {
+    /// All of the ports, free.
+    pub fn new(ports: Arc<Ports>) -> Block {
+        Block {
+            free: [const { None }; GROUPS],
+            groups: ports.groups,
+            free_ports: ports.count,
+            pooled: ports,
+            lent: None,
+            lent_ports: 0,
+        }
     }
 
     /// How many are free.
@@ -118,21 +154,30 @@ impl Block {
 
     /// Is it in the pool?
     pub fn is_pooled(&self, port: u16) -> bool {
-        self.pooled[usize::from(port) / 64] >> (port % 64) & 1 != 0
+        self.pooled.words[usize::from(port) / 64] >> (port % 64) & 1 != 0
     }
 
     /// Is it in the pool, and nobody's?
     pub fn is_free(&self, port: u16) -> bool {
-        self.free[usize::from(port) / 64] >> (port % 64) & 1 != 0
+        self.word(usize::from(port) / 64) >> (port % 64) & 1 != 0
+    }
+
+    fn word(&self, word: usize) -> u64 {
+        match &self.free[word / GROUP] {
+            Some(group) => group[word % GROUP],
+            None => self.pooled.words[word],
+        }
     }
 
     /// Takes a port that is free.
     pub fn take(&mut self, port: u16) {
         debug_assert!(self.is_free(port));
         let word = usize::from(port) / 64;
-        self.free[word] &= !(1 << (port % 64));
+        let at = word / GROUP;
+        let group = self.free[at].get_or_insert_with(|| Box::new(self.pooled.group(at)));
+        group[word % GROUP] &= !(1 << (port % 64));
         self.free_ports -= 1;
-        self.groups[word / GROUP][usize::from(port % 2)] -= 1;
+        self.groups[at][usize::from(port % 2)] -= 1;
     }
 
     /// How many are on loan.
@@ -143,40 +188,45 @@ impl Block {
     /// Takes a port that is free, for a loan.
     pub fn lend(&mut self, port: u16) {
         self.take(port);
-        let lent = self.lent.get_or_insert_with(|| Box::new([0; WORDS]));
-        lent[usize::from(port) / 64] |= 1 << (port % 64);
+        let word = usize::from(port) / 64;
+        let lent = self
+            .lent
+            .get_or_insert_with(|| Box::new([const { None }; GROUPS]));
+        let group = lent[word / GROUP].get_or_insert_with(|| Box::new([0; GROUP]));
+        group[word % GROUP] |= 1 << (port % 64);
         self.lent_ports += 1;
     }
 
     /// The port is no longer on loan, and still taken. False if it was not on loan.
     pub fn end_loan(&mut self, port: u16) -> bool {
-        let bit = 1 << (port % 64);
-        let word = self
-            .lent
-            .as_mut()
-            .map(|lent| &mut lent[usize::from(port) / 64]);
+        let (bit, word) = (1 << (port % 64), usize::from(port) / 64);
+        let groups = self.lent.as_mut();
+        let group = groups.and_then(|lent| lent[word / GROUP].as_mut());
+        let word = group.map(|group| &mut group[word % GROUP]);
         let Some(word) = word.filter(|word| **word & bit != 0) else {
             return false;
         };
         *word &= !bit;
         self.lent_ports -= 1;
+        if self.lent_ports == 0 {
+            self.lent = None;
+        }
         true
     }
 
     /// Frees a port of the pool that was taken.
     pub fn put_back(&mut self, port: u16) {
-        self.put(usize::from(port) / 64, 1 << (port % 64));
-    }
-
-    /// Frees ports of one word that were taken.
-    fn put(&mut self, word: usize, ports: u64) {
-        debug_assert_eq!(self.free[word] & ports, 0);
-        debug_assert_eq!(self.pooled[word] & ports, ports);
-        self.free[word] |= ports;
-        self.free_ports += ports.count_ones();
-        let [even, odd] = &mut self.groups[word / GROUP];
-        *even += (ports & EVEN).count_ones() as u16;
-        *odd += (ports & !EVEN).count_ones() as u16;
+        let (bit, word) = (1 << (port % 64), usize::from(port) / 64);
+        let at = word / GROUP;
+        debug_assert!(self.is_pooled(port) && !self.is_free(port));
+        if let Some(group) = &mut self.free[at] {
+            group[word % GROUP] |= bit;
+        }
+        self.free_ports += 1;
+        add(&mut self.groups[at], bit);
+        if self.groups[at] == self.pooled.groups[at] {
+            self.free[at] = None;
+        }
     }
 
     /// How many ports of a kind are free.
@@ -196,7 +246,7 @@ impl Block {
             is_here
         })?;
         for word in group * GROUP..(group + 1) * GROUP {
-            let mut ports = self.free[word] & parity.mask();
+            let mut ports = self.word(word) & parity.mask();
             let free = ports.count_ones();
             if n < free {
                 (0..n).for_each(|_| ports &= ports - 1);
@@ -222,9 +272,36 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn block(ranges: impl IntoIterator<Item = RangeInclusive<u16>>) -> Block {
+        Block::new(Arc::new(Ports::new(ranges.into_iter())))
+    }
+
+    /// A pool of 65 536 addresses has as many blocks for each protocol.
+    #[test]
+    fn a_block_keeps_what_is_taken_and_not_what_is_free() {
+        let kept = |block: &Block| {
+            let lent = block.lent.as_deref().into_iter().flatten();
+            block.free.iter().chain(lent).flatten().count()
+        };
+        let mut block = block([1024..=65535]);
+        assert_eq!(kept(&block), 0);
+        for port in [2048, 2049, 3071] {
+            block.take(port);
+        }
+        block.lend(50_000);
+        assert_eq!(kept(&block), 3);
+        assert!(block.end_loan(50_000) && !block.end_loan(50_000));
+        for port in [2048, 2049, 3071, 50_000] {
+            assert!(!block.is_free(port));
+            block.put_back(port);
+        }
+        assert_eq!((kept(&block), block.free_ports()), (0, 64_512));
+        assert!(size_of::<Block>() < 1024, "{}", size_of::<Block>());
+    }
+
     #[test]
     fn the_last_free_port_is_found() {
-        let mut block = Block::new([0..=65535].into_iter());
+        let mut block = block([0..=65535]);
         for port in 0..=65535 {
             if port != 40_001 {
                 block.take(port);
@@ -245,7 +322,7 @@ mod tests {
             ranges in prop::collection::vec((any::<u16>(), any::<u16>()), 0..4), near in any::<u16>(),
         ) {
             let ranges: Vec<_> = ranges.iter().map(|&(a, b)| a.min(b)..=a.max(b)).collect();
-            let block = Block::new(ranges.iter().cloned());
+            let block = block(ranges.clone());
             let edges = ranges.iter().flat_map(|r| [*r.start(), *r.end()]);
             for port in edges.flat_map(|p| [p, p.wrapping_add(1), p.wrapping_sub(1)]).chain([near]) {
                 let expected = ranges.iter().any(|ports| ports.contains(&port));
@@ -258,7 +335,7 @@ mod tests {
             taken in prop::collection::vec(900u16..1300, 0..400),
             n in 0u32..200, class in 0..3, parity in 0..3,
         ) {
-            let mut block = Block::new([950..=1280].into_iter());
+            let mut block = block([950..=1280]);
             for port in taken {
                 if block.is_free(port) {
                     block.take(port);

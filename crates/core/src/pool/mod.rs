@@ -16,11 +16,13 @@ mod lease;
 
 use crate::config::nat64::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;
-use block::Block;
+use block::{Block, Ports};
 use siphasher::sip::SipHasher13;
+use std::collections::HashMap;
 use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// What became of a claim to a certain address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,14 +53,27 @@ pub struct Applicant {
 #[derive(Debug)]
 struct Address {
     addr: Ipv4Addr,
-    /// Made when the first port of a protocol is asked for: two bits for each port of it.
-    blocks: [Option<Block>; 3],
+    /// What ports it has, by its place among the kinds.
+    kind: u32,
+    /// Made when the first port of a protocol is asked for.
+    blocks: [Option<Box<Block>>; 3],
 }
+
+/// Ports of each protocol. The addresses of a large pool have a few kinds.
+#[derive(Debug)]
+struct Kind {
+    ranges: Ranges,
+    /// Made when the first port of a protocol is asked for.
+    ports: [Option<Arc<Ports>>; 3],
+}
+
+/// What the configuration gives to an address, for each protocol. They may overlap.
+type Ranges = [Vec<RangeInclusive<u16>>; 3];
 
 /// The pool.
 #[derive(Debug)]
 pub struct Pool {
-    parts: Vec<Pool4>,
+    kinds: Vec<Kind>,
     /// In rising order.
     addresses: Vec<Address>,
     /// For each protocol, one bit for each address that has a free port.
@@ -73,40 +88,52 @@ pub struct Pool {
 impl Pool {
     /// A pool of nothing but free ports. `key` is secret, and random.
     pub fn new(parts: &[Pool4], preserve_ports: bool, key: [u64; 2]) -> Pool {
-        let mut addrs: Vec<Ipv4Addr> = parts
-            .iter()
-            .flat_map(|part| {
-                let first = part.net.network().to_bits();
-                (first..=part.net.broadcast().to_bits()).map(Ipv4Addr::from_bits)
-            })
-            .collect();
-        addrs.sort_unstable();
-        addrs.dedup();
-        let words = addrs.len().div_ceil(64);
+        // Each address with its parts, whether these are one network or 65 536 single addresses.
+        let mut given: Vec<(Ipv4Addr, &Pool4)> = Vec::new();
+        for part in parts {
+            let first = part.net.network().to_bits();
+            let all = (first..=part.net.broadcast().to_bits()).map(Ipv4Addr::from_bits);
+            given.extend(all.map(|addr| (addr, part)));
+        }
+        given.sort_by_key(|(addr, _)| *addr);
         let mut pool = Pool {
-            parts: parts.to_vec(),
+            kinds: Vec::new(),
             addresses: Vec::new(),
-            with_free: [(); 3].map(|()| vec![0; words]),
+            with_free: [(); 3].map(|()| Vec::new()),
             free: [0; 3],
             ports: [0; 3],
             preserve_ports,
             key,
         };
-        for (at, &addr) in addrs.iter().enumerate() {
-            for protocol in Protocol::ALL {
-                let ports = count(ranges(parts, protocol, addr).collect());
-                if ports > 0 {
-                    pool.with_free[protocol.index()][at / 64] |= 1 << (at % 64);
-                    pool.free[protocol.index()] += ports;
-                }
-            }
-            pool.addresses.push(Address {
-                addr,
-                blocks: [None, None, None],
-            });
+        let mut kinds: HashMap<Ranges, u32> = HashMap::new();
+        for its_parts in given.chunk_by(|(a, _), (b, _)| a == b) {
+            let ranges = Protocol::ALL.map(|protocol| ranges(its_parts, protocol));
+            pool.add(its_parts[0].0, ranges, &mut kinds);
         }
         pool.ports = pool.free;
         pool
+    }
+
+    fn add(&mut self, addr: Ipv4Addr, ranges: Ranges, kinds: &mut HashMap<Ranges, u32>) {
+        let at = self.addresses.len();
+        for (protocol, ranges) in ranges.iter().enumerate() {
+            let ports = count(ranges.clone());
+            self.with_free[protocol].resize(at / 64 + 1, 0);
+            self.with_free[protocol][at / 64] |= u64::from(ports > 0) << (at % 64);
+            self.free[protocol] += ports;
+        }
+        let kind = *kinds.entry(ranges).or_insert_with_key(|ranges| {
+            self.kinds.push(Kind {
+                ranges: ranges.clone(),
+                ports: [None, None, None],
+            });
+            self.kinds.len() as u32 - 1
+        });
+        self.addresses.push(Address {
+            addr,
+            kind,
+            blocks: [None, None, None],
+        });
     }
 
     /// The secret that it was made with.
@@ -129,9 +156,14 @@ impl Pool {
         let Some(at) = self.position(v4.addr) else {
             return false;
         };
-        match &self.addresses[at as usize].blocks[protocol.index()] {
+        let address = &self.addresses[at as usize];
+        match &address.blocks[protocol.index()] {
             Some(block) => block.is_pooled(v4.port),
-            None => ranges(&self.parts, protocol, v4.addr).any(|ports| ports.contains(&v4.port)),
+            None => {
+                let kind = &self.kinds[address.kind as usize];
+                let mut ranges = kind.ranges[protocol.index()].iter();
+                ranges.any(|ports| ports.contains(&v4.port))
+            }
         }
     }
 
@@ -244,18 +276,13 @@ impl Pool {
     }
 
     fn block(&mut self, protocol: Protocol, at: u32) -> &mut Block {
-        let addr = self.addresses[at as usize].addr;
-        if self.addresses[at as usize].blocks[protocol.index()].is_none() {
-            let made = self.make_block(protocol, addr);
-            self.addresses[at as usize].blocks[protocol.index()] = Some(made);
-        }
-        self.addresses[at as usize].blocks[protocol.index()]
-            .as_mut()
-            .expect("made just now")
-    }
-
-    fn make_block(&self, protocol: Protocol, addr: Ipv4Addr) -> Block {
-        Block::new(ranges(&self.parts, protocol, addr))
+        let Address { kind, blocks, .. } = &mut self.addresses[at as usize];
+        blocks[protocol.index()].get_or_insert_with(|| {
+            let Kind { ranges, ports } = &mut self.kinds[*kind as usize];
+            let ranges = ranges[protocol.index()].iter().cloned();
+            let ports = ports[protocol.index()].get_or_insert_with(|| Arc::new(Ports::new(ranges)));
+            Box::new(Block::new(ports.clone()))
+        })
     }
 
     fn note_taken(&mut self, protocol: Protocol, at: u32) {
@@ -281,18 +308,14 @@ impl Pool {
     }
 }
 
-/// The ports of a protocol that the configuration gives to an address. They may overlap.
-fn ranges(
-    parts: &[Pool4],
-    protocol: Protocol,
-    addr: Ipv4Addr,
-) -> impl Iterator<Item = RangeInclusive<u16>> + '_ {
+/// The ports of a protocol that its parts of the configuration give to an address. They may overlap.
+fn ranges(parts: &[(Ipv4Addr, &Pool4)], protocol: Protocol) -> Vec<RangeInclusive<u16>> {
     let least = u16::from(protocol != Protocol::Icmp);
-    parts
+    let its = parts
         .iter()
-        .filter(move |part| part.net.contains(&addr) && part.protocols.contains(&protocol))
-        .map(move |part| *part.ports.start().max(&least)..=*part.ports.end())
-        .filter(|ports| !ports.is_empty())
+        .filter(|(_, part)| part.protocols.contains(&protocol));
+    let ranges = its.map(|(_, part)| *part.ports.start().max(&least)..=*part.ports.end());
+    ranges.filter(|ports| !ports.is_empty()).collect()
 }
 
 /// Ports in ranges that may overlap.
@@ -307,4 +330,36 @@ fn count(mut ranges: Vec<RangeInclusive<u16>>) -> u64 {
         next = next.max(end);
     }
     counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Alike or not, in one network or given one by one: what addresses have alike stands in one place.
+    #[test]
+    fn addresses_of_a_kind_share_what_they_have_alike() {
+        let part = |net: String, ports| Pool4 {
+            net: net.parse().expect("a network"),
+            ports,
+            protocols: Protocol::ALL.to_vec(),
+        };
+        let single = |n| part(format!("198.18.{}.{}/32", n / 256, n % 256), 1024..=65535);
+        let mut parts: Vec<Pool4> = (0..65_536u32).map(single).collect();
+        parts[7].ports = 2000..=2999;
+        let listed = Pool::new(&parts, false, [1, 2]);
+        assert_eq!((listed.addresses.len(), listed.kinds.len()), (65_536, 2));
+        let mut pool = Pool::new(&[part("198.18.0.0/16".into(), 1024..=65535)], false, [1, 2]);
+        assert_eq!((pool.addresses.len(), pool.kinds.len()), (65_536, 1));
+        assert_eq!(
+            pool.ports(Protocol::Udp) - listed.ports(Protocol::Udp),
+            63_512
+        );
+        for at in [0, 65_535] {
+            assert!(pool.block(Protocol::Udp, at).is_free(1024));
+        }
+        let ports = pool.kinds[0].ports[Protocol::Udp.index()].as_ref();
+        assert_eq!(ports.map(Arc::strong_count), Some(3));
+        assert!(size_of::<Address>() <= 32);
+    }
 }

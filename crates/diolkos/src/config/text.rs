@@ -10,8 +10,8 @@ use diolkos_sys::file;
 
 use crate::failure::Failure;
 
-/// Bytes. A mapping takes at most 110 of them: 600 000 fit.
-const LARGEST: u64 = 64 << 20;
+/// Bytes. A mapping takes at most 110 of them: 1 200 000 fit.
+const LARGEST: u64 = 128 << 20;
 /// The device number of /dev/null, by which many say that there is no file.
 const NULL: u64 = 0x103;
 
@@ -88,6 +88,12 @@ mod tests {
     }
 
     #[test]
+    fn a_million_mappings_have_room() {
+        let longest = "[[eam]]\nv4 = \"203.100.100.100/32\"\nv6 = \"2001:1db8:aaaa:bbbb:cccc:dddd:eeee:ffff/128\"\n\n";
+        assert!(1_000_000 * longest.len() as u64 + 10_000 <= LARGEST);
+    }
+
+    #[test]
     fn a_file_that_is_too_large_or_no_text_is_refused() {
         let path = std::env::temp_dir().join(format!("diolkos-text-{}", std::process::id()));
         let file = File::create(&path).expect("a file");
@@ -99,7 +105,7 @@ mod tests {
         fs::write(&path, b"\xff").expect("it is written");
         let binary = refusal(name);
         fs::remove_file(&path).expect("it is there");
-        assert!(large.ends_with("it is larger than 64 MiB; give a smaller file"));
+        assert!(large.ends_with("it is larger than 128 MiB; give a smaller file"));
         assert!(binary.ends_with("it is not UTF-8 text"));
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is ours on the TUN device: its MTU, its settings, its address, its routes. Others may take them away; then they are put back.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
@@ -59,24 +61,17 @@ impl Net {
             }
         }
         let there = self.routes4(own.index).await?;
-        let is_there = |route: &Route4| {
-            let same = |other: &Route4| (other.to, other.metric) == (route.to, route.metric);
-            there.iter().any(same)
-        };
-        for route in own.routes4.iter().filter(|route| !is_there(route)) {
+        let there = there.iter().map(|route| (route.to, route.metric));
+        for route in missing(&own.routes4, there, |route| (route.to, route.metric)) {
             if self.add_route4(route).await? == Added::DeviceIsDown {
                 return Ok(None);
             }
             restored.push(format!("the route to {}", route.to));
         }
         let there = self.routes6(own.index).await?;
-        let is_there = |route: &Route6| {
-            let metric = |other: &Route6| route.metric.is_none() || other.metric == route.metric;
-            there
-                .iter()
-                .any(|other| other.to == route.to && metric(other))
-        };
-        for route in own.routes6.iter().filter(|route| !is_there(route)) {
+        // One of ours that has no metric is any to its destination.
+        let there = there.iter().flat_map(|r| [(r.to, r.metric), (r.to, None)]);
+        for route in missing(&own.routes6, there, |route| (route.to, route.metric)) {
             if self.add_route6(route).await? == Added::DeviceIsDown {
                 return Ok(None);
             }
@@ -84,6 +79,17 @@ impl Net {
         }
         Ok(Some(restored))
     }
+}
+
+/// Those of a list whose keys are not there. There may be a million.
+fn missing<R, K: Hash + Eq>(
+    wanted: &[R],
+    there: impl Iterator<Item = K>,
+    key: impl Fn(&R) -> K,
+) -> Vec<&R> {
+    let there: HashSet<K> = there.collect();
+    let is_missing = |route: &&R| !there.contains(&key(route));
+    wanted.iter().filter(is_missing).collect()
 }
 
 /// A list for a log line, which a configuration with 100 000 mappings must not make endless.
@@ -94,4 +100,44 @@ pub fn shown(items: &[String]) -> String {
         list += &format!(" and {} more", items.len() - MOST);
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::Hasher;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static COMPARED: AtomicUsize = AtomicUsize::new(0);
+
+    /// Counts how often it is compared.
+    struct Counted(u32);
+
+    impl PartialEq for Counted {
+        fn eq(&self, other: &Counted) -> bool {
+            COMPARED.fetch_add(1, Ordering::Relaxed);
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Counted {}
+
+    impl Hash for Counted {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            self.0.hash(state);
+        }
+    }
+
+    /// A device with as many routes as a table has mappings: looking at all of them does not take their square.
+    #[test]
+    fn each_route_is_looked_up_once() {
+        let wanted: Vec<u32> = (0..2000).collect();
+        let there = (0..2000).filter(|n| n % 500 != 7).map(Counted);
+        let gone = missing(&wanted, there, |n| Counted(*n));
+        assert_eq!(gone, [&7, &507, &1007, &1507]);
+        // Hashes may collide now and then.
+        let compared = COMPARED.load(Ordering::Relaxed);
+        assert!(compared <= 4 * wanted.len(), "{compared}");
+    }
 }

@@ -2,7 +2,7 @@
 //! The fast path of a SIIT: a program at the TUN device and, inline, at interfaces (`bpf/siit.bpf.c`), and the mapping
 //! table in two maps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
@@ -179,11 +179,8 @@ pub(super) fn open<'object>(
 impl SiitRules {
     /// Whether the IPv4 network of every mapping leads to the translator.
     fn lead_to_all(&self) -> bool {
-        let leads = |(network, len): (Ipv4Addr, u8)| {
-            let mut routes = self.routes.v4.iter();
-            routes.any(|&(to, bits)| bits <= len && masked4(network, bits) == to)
-        };
-        self.eam.iter().all(|eam| leads(eam.v4))
+        let networks = self.eam.iter().map(|eam| eam.v4);
+        lie_within(networks, &self.routes.v4, masked4)
     }
 
     fn has_in_prefix(&self, eam: &Eam) -> bool {
@@ -191,6 +188,21 @@ impl SiitRules {
             .iter()
             .any(|pref64| masked6(eam.v6.0, pref64.bits) == pref64.network)
     }
+}
+
+/// Whether each network lies in one of the others. A million of both is nothing unusual, so each is looked up by the lengths
+/// that occur.
+fn lie_within(
+    mut networks: impl Iterator<Item = (Ipv4Addr, u8)>,
+    others: &[(Ipv4Addr, u8)],
+    masked: impl Fn(Ipv4Addr, u8) -> Ipv4Addr,
+) -> bool {
+    let lens: BTreeSet<u8> = others.iter().map(|(_, len)| *len).collect();
+    let others: HashSet<(Ipv4Addr, u8)> = others.iter().copied().collect();
+    networks.all(|(network, len)| {
+        let mut wider = lens.iter().filter(|bits| **bits <= len);
+        wider.any(|&bits| others.contains(&(masked(network, bits), bits)))
+    })
 }
 
 /// The lengths that occur, longest first; how many they are.
@@ -269,4 +281,47 @@ fn fill(
         .map_err(|e| failed("fill the table", &e))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn hosts(number: u32, apart: u32) -> Vec<(Ipv4Addr, u8)> {
+        let host = |at| (Ipv4Addr::from_bits(0x0a00_0000 + apart * at), 32);
+        (0..number).map(host).collect()
+    }
+
+    #[test]
+    fn networks_lie_within_wider_ones_and_themselves() {
+        let net = |text: &str, len| (text.parse().expect("an address"), len);
+        let others = [net("192.0.2.0", 24), net("198.51.100.8", 32)];
+        let lies = |network| lie_within([network].into_iter(), &others, masked4);
+        assert!(lies(net("192.0.2.0", 24)) && lies(net("192.0.2.9", 32)));
+        assert!(lies(net("198.51.100.8", 32)));
+        assert!(!lies(net("192.0.0.0", 16)) && !lies(net("198.51.100.9", 32)));
+        assert!(!lie_within(
+            [net("192.0.2.9", 32)].into_iter(),
+            &[],
+            masked4
+        ));
+        let all = net("0.0.0.0", 0);
+        assert!(lie_within([all].into_iter(), &[all], masked4));
+    }
+
+    /// As many routes as mappings, where no two are neighbours: the look-ups do not grow with the square.
+    #[test]
+    fn a_mapping_is_looked_up_once_for_each_length_of_a_route() {
+        let (mappings, looks) = (hosts(2000, 2), Cell::new(0));
+        let counted = |network, bits| {
+            looks.set(looks.get() + 1);
+            masked4(network, bits)
+        };
+        let mut routes = mappings.clone();
+        routes.push((Ipv4Addr::new(192, 0, 2, 0), 24));
+        assert!(lie_within(mappings.iter().copied(), &routes, counted));
+        assert!(looks.get() <= 2 * mappings.len(), "{}", looks.get());
+    }
 }
