@@ -96,6 +96,7 @@ struct diolkos_direct {
 /* What a driver transmits of the frames that XDP redirects to it. */
 enum diolkos_sends {
 	DIOLKOS_SENDS_NOTHING,
+	DIOLKOS_SENDS_BACK,    /* none, but those that it has received itself */
 	DIOLKOS_SENDS_FRAMES,  /* those in one buffer */
 	DIOLKOS_SENDS_BUFFERS, /* those in several buffers, too */
 };

@@ -34,7 +34,7 @@ static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 	__u8 sends = port < 0 ? DIOLKOS_SENDS_NOTHING : ports.port[port & (DIOLKOS_EXITS - 1)].sends;
 
 	/* Out where it came in, the driver does not redirect. */
-	if (sends < DIOLKOS_SENDS_FRAMES && exit != ctx->ingress_ifindex)
+	if (sends < (exit == ctx->ingress_ifindex ? DIOLKOS_SENDS_BACK : DIOLKOS_SENDS_FRAMES))
 		return 0;
 	return sends >= DIOLKOS_SENDS_BUFFERS || !is_in_buffers(ctx);
 }

@@ -10,9 +10,9 @@ import pytest
 
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
-from diolkos_lab.experiment.loads import PingUnderLoad, UdpLoad
+from diolkos_lab.experiment.loads import PingUnderLoad, UdpGsoLoad, UdpLoad
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.load import charged, iperf3_udp, ping_under_load
+from diolkos_lab.load import charged, iperf3_udp, ping_under_load, udp_gso
 from diolkos_lab.load.protocol import Used
 from diolkos_lab.load.reading import Aim, LoadFault
 
@@ -72,6 +72,16 @@ def test_udp_streams_share_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert _option(command, "--bitrate") == "50000000" and _option(command, "--length") == "1400"
     assert _option(command, "--window") == "212992", "more than the host allows would be refused"
     assert _option(iperf3_udp.client_command(UDP.at(None), SERVER), "--bitrate") == "0", "without a limit"
+
+
+def test_datagrams_that_stop_coming_are_no_throughput() -> None:
+    """The receiver reports intervals up to the last datagram. A path that is silent for four fifths of a trial has a fifth."""
+    load = UdpGsoLoad(name="udp-gso", seconds=5, start_s=0)
+    amounts = [1_200_000] * 10
+    received = {"bytes": sum(amounts), "reads": 10, "t": [round(0.1 * (n + 1), 1) for n in range(10)], "y": amounts}
+    report = {"sent": 50_000, "calls": 1000, "seconds": 5.0, "refused": 0, "received": received}
+    reading = udp_gso.parse(json.dumps(report), load)
+    assert reading.metrics["throughput"] == pytest.approx(8 * sum(amounts) / 5, rel=0.05)
 
 
 def test_ping_under_load_has_both_results(data: Path) -> None:

@@ -185,6 +185,14 @@ class Network:
         command = f"cat {path}" if value is None else f"echo {value} > {path}"
         return self.run(name, "sh", "-c", command).stdout.strip()
 
+    def has_vlan(self, name: str, link: str, number: int) -> bool:
+        """Put a link into a VLAN, if this kernel has VLANs."""
+        vlan = (f"{link}.{number}", "type", "vlan", "id", str(number))
+        if self.run(name, "ip", "link", "add", "link", link, "name", *vlan, check=False).returncode != 0:
+            return False
+        self.run(name, "ip", "link", "set", vlan[0], "up")
+        return True
+
     @staticmethod
     def until(condition, patience: float = PATIENCE) -> None:
         """Wait for something to become true."""

@@ -222,6 +222,50 @@ def test_an_address_that_is_claimed_later_is_defended_once(siit: SiitNetwork) ->
     assert len(said) == 1 and "we go on" in said[0]
 
 
+@pytest.mark.parametrize("is_in_it", [False, True], ids=["unknown", "known"])
+def test_what_is_claimed_in_a_vlan_is_no_conflict(siit: SiitNetwork, is_in_it: bool) -> None:
+    """A VLAN is a network of its own, whether this host is in it or not."""
+    if is_in_it and not siit.has_vlan(siit.translator, "b4", 5):
+        pytest.skip("this kernel has no VLANs")
+    siit.configure(SIIT)
+    answering(siit, siit.siit(), MAPPED, OWN, V4_IN_IPV6)
+    tap = Tap(siit, siit.v4)
+    ether = Ether(dst="ff:ff:ff:ff:ff:ff", src=tap.mac)
+    tap.send(ether / Dot1Q(vlan=5) / ARP(op=1, hwsrc=tap.mac, psrc=MAPPED, pdst=MAPPED))
+    tap.send(ether / ARP(op=1, hwsrc=tap.mac, psrc=OWN, pdst=OWN))
+    defence = tap.hear(lambda frame: ARP in frame and frame[ARP].op == 1 and siit.counters()["announce.defences"] > 0)
+    assert defence[ARP].psrc in (MAPPED, OWN)
+    counters = siit.counters()
+    assert (counters["announce.conflicts"], counters["announce.defences"]) == (1, 1)
+
+
+def test_an_interface_that_comes_up_late(siit: SiitNetwork) -> None:
+    """What cannot be said while it is down keeps no address from being answered for later."""
+    siit.run(siit.translator, "ip", "link", "set", "b4", "down")
+    siit.configure(SIIT)
+    running = siit.siit()
+    siit.until(lambda: "b4: neighbours cannot be heard now" in running.log())
+    siit.run(siit.translator, "ip", "link", "set", "b4", "up")
+    answering(siit, running, MAPPED, OWN, V4_IN_IPV6)
+    tap = Tap(siit, siit.v4)
+    for address in (MAPPED, OWN):
+        tap.send(Ether(dst="ff:ff:ff:ff:ff:ff", src=tap.mac) / ARP(op=1, hwsrc=tap.mac, psrc=V4, pdst=address))
+        tap.hear(lambda frame, address=address: ARP in frame and frame[ARP].op == 2 and frame[ARP].psrc == address)
+
+
+def test_nobody_is_asked_without_a_link(siit: SiitNetwork) -> None:
+    """RFC 4862 section 5.4: the address of a neighbour whose link comes up late is left to it."""
+    siit.sysctl(siit.v6, "net.ipv6.conf.a0.keep_addr_on_down", "1")
+    siit.ip(siit.v6, "address", "add", f"{V4_IN_IPV6}/128", "dev", "a0", "nodad")
+    siit.run(siit.v6, "ip", "link", "set", "a0", "down")
+    siit.configure(SIIT.replace("duplicate_detection = false\n", ""))
+    running = siit.siit()
+    answering(siit, running, MAPPED, OWN)
+    siit.run(siit.v6, "ip", "link", "set", "a0", "up")
+    siit.until(lambda: f"has {V4_IN_IPV6}, too: not answered for" in running.log())
+    assert f"answering for {V4_IN_IPV6}\n" not in running.log()
+
+
 def test_a_second_router_takes_over(siit: SiitNetwork) -> None:
     """Its announcements move what the neighbours know of the first one, which was killed (RFC 4861 section 7.2.6)."""
     second = f"{siit.tag}-second"

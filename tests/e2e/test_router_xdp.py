@@ -7,6 +7,7 @@ checksums and put VLAN tags into the frames, as a wire has them, and poll.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import struct
@@ -293,6 +294,30 @@ def test_a_peer_that_does_not_poll(siit: SiitNetwork, probe) -> None:
     until_xdp(siit, there)
 
 
+@pytest.mark.parametrize("gro", ["off", "on"])
+def test_back_to_where_it_came_from(siit: SiitNetwork, gro: str) -> None:
+    """Both families are behind one interface. Whether its peer polls or not, nothing is lost."""
+    here, there = "2001:db8:4::1", "2001:db8:4::2"
+    siit.run(siit.v4, "ethtool", "-K", "a0", "gro", gro)
+    siit.ip(siit.translator, "address", "add", f"{here}/64", "dev", "b4", "nodad")
+    siit.ip(siit.v4, "address", "add", f"{there}/64", "dev", "a0", "nodad")
+    siit.ip(siit.v4, "address", "add", f"{V6}/128", "dev", "lo")
+    siit.ip(siit.translator, "route", "add", f"{V6}/128", "via", there, "dev", "b4")
+    siit.siit()
+    asks = create_socket(siit.v4, socket.AF_INET, socket.SOCK_DGRAM)
+    asks.bind((V4, 0))
+    hears = create_socket(siit.v4, socket.AF_INET6, socket.SOCK_DGRAM)
+    hears.bind((V6, 4000))
+    hears.settimeout(0.5)
+    arrived = []
+    for number in range(20):
+        asks.sendto(bytes([number]), (V6_MAPPED, 4000))
+        with contextlib.suppress(TimeoutError):
+            arrived += hears.recv(100)
+    assert arrived == list(range(20)), siit.counters()
+    assert (sent(siit)[0] > 0) == (gro == "on")
+
+
 OTHER = """
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -328,6 +353,16 @@ def test_another_program_is_there(siit: SiitNetwork) -> None:
     assert re.search(r'b6 has another XDP program already, "somebody_s" \(number \d+\): detach it', said), said
     links = siit.ip_json(siit.translator, "-d", "link")
     assert [link["ifname"] for link in links if "xdp" in link] == ["b6"]
+    assert siit.leftovers() == []
+
+
+def test_a_vlan_on_a_virtual_ethernet(siit: SiitNetwork) -> None:
+    """Its peer may keep tags beside the frames, whatever this end says of itself: what is sent in the VLAN looks untagged."""
+    if not siit.has_vlan(siit.translator, "b4", 5):
+        pytest.skip("this kernel has no VLANs")
+    siit.run(siit.translator, "ethtool", "-K", "b4", "rxvlan", "off")
+    said = refusal(siit)
+    assert 'of b4: a virtual Ethernet may hide VLAN tags from XDP, and "b4.5" is a VLAN on it; correct that' in said
     assert siit.leftovers() == []
 
 

@@ -15,9 +15,11 @@ import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, Nat64Network
 from network import SERVER4, SERVER_SYNTHESIZED, Network
+from pref64 import OTHER, OWN, Option, Pref64Network
 from pyroute2.netns import create_socket
 from siit import V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_offloads import ETH_P_ALL, NOT_NEUTRAL6, PACKET_AUXDATA, SOL_PACKET, machine
+from test_clat_pref64 import started
 from test_clat_traffic import UDP_ASK as ASK_SERVER
 from test_clat_traffic import UDP_ECHO as SERVER_ECHO
 from test_clat_traffic import server
@@ -170,3 +172,19 @@ def test_vlans_at_a_clat(net: Network, datapath: str, tags: tuple[int, ...]) -> 
     after = net.counters()
     sent = {f"{path}.translated_4to6" for path in ("fast", "slow")}
     assert {name for name in after if after[name] != before[name]} <= sent
+
+
+@pytest.mark.parametrize("is_in_it", [False, True], ids=["unknown", "known"])
+def test_routers_of_a_vlan_are_not_believed(pref64: Pref64Network, is_in_it: bool) -> None:
+    """Their prefix is that of another network, whether this host is in it or not."""
+    if is_in_it and not pref64.has_vlan(pref64.client, "wan0", 5):
+        pytest.skip("this kernel has no VLANs")
+    started(pref64, ready=False)
+    pref64.until(lambda: pref64.counters()["pref64.solicitations"] >= 1)
+    attach(pref64, pref64.router, "down0", "egress", "push", VLAN)
+    pref64.advertise(Option(OTHER))
+    pref64.run(pref64.router, "tc", "qdisc", "del", "dev", "down0", "clsact")
+    pref64.advertise(Option(OWN))
+    pref64.until(lambda: pref64.in_force() is not None)
+    assert [row["prefix"] for row in pref64.prefixes()] == [OWN]
+    assert pref64.counters()["pref64.advertisements"] == 1

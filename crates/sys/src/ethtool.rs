@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 /// linux/sockios.h, linux/ethtool.h.
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
+const ETHTOOL_GLINK: u32 = 0xa;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
@@ -24,6 +25,9 @@ pub const GRO_FRAGLIST: &str = "rx-gro-list";
 /// The device takes VLAN tags out of received frames (`ethtool -K INTERFACE rxvlan`).
 pub const RX_VLAN: &str = "rx-vlan-hw-parse";
 
+/// The device drops frames of VLANs that this host is not in.
+pub const RX_VLAN_FILTER: &str = "rx-vlan-filter";
+
 /// The name of an interface's driver.
 pub fn driver(interface: &str) -> io::Result<String> {
     // struct ethtool_drvinfo: cmd, driver (32 bytes), four more such names, 32 bytes of what else there is.
@@ -34,6 +38,14 @@ pub fn driver(interface: &str) -> io::Result<String> {
     let name = name.flat_map(|word| word.to_ne_bytes());
     let name = name.take_while(|byte| *byte != 0).collect();
     String::from_utf8(name).map_err(io::Error::other)
+}
+
+/// Whether an interface is up and somebody is at the other end. Not every driver says it.
+pub fn has_link(interface: &str) -> io::Result<bool> {
+    // struct ethtool_value: cmd, data.
+    let mut value = [ETHTOOL_GLINK, 0];
+    ask(&socket()?, interface, &mut value)?;
+    Ok(value[1] != 0)
 }
 
 fn socket() -> io::Result<UdpSocket> {

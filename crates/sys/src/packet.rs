@@ -53,8 +53,12 @@ impl Hears {
     }
 }
 
-/// Lets IPv6 packets pass whose next header is ICMPv6 with one of two types. Offsets count from the IPv6 header.
-fn filter([one, other]: [u32; 2]) -> [libc::sock_filter; 7] {
+/// Lets packets of the interface's own network pass; of IPv6, those whose next header is ICMPv6 with one of two types.
+/// Offsets count from the network header.
+///
+/// The kernel hands over those of VLANs, too. One in a VLAN that this host is in has become that VLAN's interface's. One in
+/// a VLAN that it is not in has lost its tag, and is somebody else's.
+fn filter(ifindex: u32, types: Option<[u32; 2]>) -> Vec<libc::sock_filter> {
     fn ins(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
         libc::sock_filter {
             code: code as u16,
@@ -64,17 +68,32 @@ fn filter([one, other]: [u32; 2]) -> [libc::sock_filter; 7] {
         }
     }
     const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-    [
-        ins(LOAD_BYTE, 0, 0, 6),
-        ins(IF_EQUAL, 0, 4, 58),
-        ins(LOAD_BYTE, 0, 0, 40),
-        ins(IF_EQUAL, 1, 0, one),
-        ins(IF_EQUAL, 0, 1, other),
-        ins(RETURN, 0, 0, 0xffff),
-        ins(RETURN, 0, 0, 0),
-    ]
+    const ANCILLARY: u32 = libc::SKF_AD_OFF as u32;
+    const KIND: u32 = ANCILLARY.wrapping_add(libc::SKF_AD_PKTTYPE as u32);
+    const IFINDEX: u32 = ANCILLARY.wrapping_add(libc::SKF_AD_IFINDEX as u32);
+    let refuse = || ins(RETURN, 0, 0, 0);
+    let mut filter = vec![
+        ins(LOAD_WORD, 0, 0, KIND),
+        ins(IF_EQUAL, 2, 0, libc::PACKET_OTHERHOST as u32),
+        ins(LOAD_WORD, 0, 0, IFINDEX),
+        ins(IF_EQUAL, 1, 0, ifindex),
+        refuse(),
+    ];
+    if let Some([one, other]) = types {
+        filter.extend([
+            ins(LOAD_BYTE, 0, 0, 6),
+            ins(IF_EQUAL, 0, 3, 58),
+            ins(LOAD_BYTE, 0, 0, 40),
+            ins(IF_EQUAL, 2, 0, one),
+            ins(IF_EQUAL, 1, 0, other),
+            refuse(),
+        ]);
+    }
+    filter.push(ins(RETURN, 0, 0, 0xffff));
+    filter
 }
 
 impl DiscoverySocket {
@@ -90,24 +109,21 @@ impl DiscoverySocket {
         // SAFETY: as above.
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
 
-        let mut set = 0;
-        if let Some(types) = hears.types() {
-            let mut filter = filter(types);
-            let program = libc::sock_fprog {
-                len: filter.len() as u16,
-                filter: filter.as_mut_ptr(),
-            };
-            // SAFETY: the kernel copies the program, whose pointer and length are of `filter`.
-            set = unsafe {
-                libc::setsockopt(
-                    fd,
-                    libc::SOL_SOCKET,
-                    libc::SO_ATTACH_FILTER,
-                    (&raw const program).cast(),
-                    size_of_val(&program) as libc::socklen_t,
-                )
-            };
-        }
+        let mut filter = filter(ifindex, hears.types());
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
+        // SAFETY: the kernel copies the program, whose pointer and length are of `filter`.
+        let set = unsafe {
+            libc::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const program).cast(),
+                size_of_val(&program) as libc::socklen_t,
+            )
+        };
         let address = link_layer(ifindex, hears, &[]);
         // SAFETY: `address` is a sockaddr_ll of the given length.
         if set < 0

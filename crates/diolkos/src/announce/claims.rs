@@ -127,6 +127,13 @@ impl Claims {
         }
     }
 
+    /// What was asked about an address, nobody could hear: all of it is asked, from a moment on.
+    pub fn ask_again(&mut self, address: IpAddr, at: Instant) {
+        if let Some(claim) = self.0.get_mut(&address) {
+            (claim.state, claim.due) = (State::Probing(0), Some(at));
+        }
+    }
+
     /// When something is due next.
     pub fn next(&self) -> Option<Instant> {
         self.0.values().filter_map(|claim| claim.due).min()
@@ -245,6 +252,23 @@ mod tests {
         ];
         assert_eq!(done(&mut claims, begin, 100), expected);
         assert_eq!(claims.held().collect::<Vec<_>>(), [V4]);
+    }
+
+    /// RFC 5227 section 2.1.1: all three are sent before the address is used.
+    #[test]
+    fn a_probe_that_nobody_could_hear_does_not_count() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, true, begin, 0);
+        let mut probes = 0;
+        let mut now = begin;
+        while !matches!(claims.due(now, || 0)[..], [Step::Hold(_), ..]) {
+            probes += 1;
+            if probes < 10 {
+                claims.ask_again(V4, now + RETRANSMIT);
+            }
+            now = claims.next().expect("it is not held yet");
+        }
+        assert_eq!(probes, 9 + PROBES4);
     }
 
     /// RFC 4862 section 5.4.2, RFC 4861 section 7.2.6.

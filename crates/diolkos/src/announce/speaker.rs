@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use diolkos_sys::ethtool;
 use diolkos_sys::fastpath::Served;
 use diolkos_sys::packet::{DiscoverySocket, Hears};
 use ipnet::IpNet;
@@ -26,7 +27,7 @@ use crate::service::until;
 
 /// Bytes of a message that is read.
 const LONGEST: usize = 1500;
-/// Before the sockets are opened again.
+/// Before the sockets are opened again, or a link is looked at.
 const RETRY: Duration = Duration::from_secs(1);
 /// More groups than these, and the card passes on all. The kernel reports those that are joined to routers and switches.
 const MOST_GROUPS: usize = 64;
@@ -95,9 +96,9 @@ impl Speaker {
             tokio::select! {
                 () = until(next) => {
                     let steps = self.claims().due(Instant::now(), random);
-                    for step in steps {
-                        self.take(step, &sockets)?;
-                    }
+                    // What cannot be said now takes nothing from the steps behind it.
+                    let done = steps.into_iter().map(|step| self.take(step, &sockets));
+                    done.fold(Ok(()), io::Result::and)?;
                 }
                 () = self.changed.notified() => {}
                 heard = receive(sockets.arp.as_ref(), &mut of_arp) => {
@@ -175,6 +176,11 @@ impl Speaker {
     fn take(&self, step: Step, sockets: &Sockets) -> io::Result<()> {
         match step {
             Step::Probe(address) => {
+                // Without a link, there is nobody who could object. A driver that does not say has one.
+                if !ethtool::has_link(&self.interface).unwrap_or(true) {
+                    self.claims().ask_again(address, Instant::now() + RETRY);
+                    return Ok(());
+                }
                 self.tally.probes.add();
                 match address {
                     IpAddr::V4(v4) => {

@@ -32,9 +32,15 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
     let name = link.name.clone();
     let driver = ethtool::driver(&name).unwrap_or_default();
     let abilities = Abilities::of(link.index, &driver);
-    let strips_tags = ethtool::is_on(&name, ethtool::RX_VLAN).unwrap_or(false);
+    let is_on = |feature| ethtool::is_on(&name, feature).unwrap_or(false);
+    let tags = match driver.as_str() {
+        VETH => Tags::Beside,
+        _ if !is_on(ethtool::RX_VLAN) => Tags::Inside,
+        _ if is_on(ethtool::RX_VLAN_FILTER) => Tags::TakenOfKnown,
+        _ => Tags::Taken,
+    };
     let reported = abilities.as_ref().is_ok_and(|abilities| abilities.reported);
-    let port = match (obstacle(link, all, strips_tags), abilities) {
+    let port = match (obstacle(link, all, tags), abilities) {
         (Some(obstacle), _) => Err(obstacle),
         (None, Err(error)) => Err(format!("what its driver can do is not known ({error})")),
         (None, Ok(abilities)) if !abilities.receives => {
@@ -58,8 +64,21 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
     }
 }
 
+/// Where XDP finds the VLAN tags of an interface's frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tags {
+    /// In the frame.
+    Inside,
+    /// Nowhere: whoever sends may hand them over beside the frame, whatever features this end has.
+    Beside,
+    /// Nowhere, but frames of a VLAN that this host is not in do not come.
+    TakenOfKnown,
+    /// Nowhere.
+    Taken,
+}
+
 /// What the program could not see, or must not bypass.
-fn obstacle(link: &Link, all: &[Link], strips_tags: bool) -> Option<String> {
+fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
     let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
     let vlan = all.iter().find(vlan);
     let master = all.iter().find(|other| Some(other.index) == link.master);
@@ -69,9 +88,17 @@ fn obstacle(link: &Link, all: &[Link], strips_tags: bool) -> Option<String> {
             "it belongs to the VRF \"{}\", whose routes the look-up of XDP does not follow",
             master.name
         )),
-        (_, _, Some(vlan)) if strips_tags => Some(format!(
+        (_, _, Some(vlan)) if tags == Tags::Beside => Some(format!(
+            "a virtual Ethernet may hide VLAN tags from XDP, and \"{}\" is a VLAN on it",
+            vlan.name
+        )),
+        (_, _, Some(vlan)) if tags != Tags::Inside => Some(format!(
             "it hides VLAN tags from XDP, and \"{}\" is a VLAN on it: `ethtool -K {} rxvlan off`",
             vlan.name, link.name
+        )),
+        _ if tags == Tags::Taken => Some(format!(
+            "it hides VLAN tags from XDP, and takes frames of any VLAN: `ethtool -K {} rxvlan off`",
+            link.name
         )),
         _ => None,
     }
@@ -132,6 +159,7 @@ impl Candidate {
                         "sends nothing: its peer has neither GRO (`ethtool -K PEER gro on`) nor an XDP program"
                     }
                     Sends::Nothing => "sends nothing, so tc sends what leaves there",
+                    Sends::Back => "sends only what it has received, so tc sends what else leaves there",
                     Sends::Frames => "sends frames in one buffer",
                     Sends::Buffers => "sends frames in any number of buffers",
                 };
@@ -276,12 +304,31 @@ mod tests {
         let eth0 = link(2, "eth0", LinkKind::Other);
         let mut vlan = link(3, "eth0.5", LinkKind::Vlan);
         vlan.lower = Some(9);
-        let of = |vlan: &Link, strips| obstacle(&eth0, &[eth0.clone(), vlan.clone()], strips);
-        assert_eq!(of(&vlan, true), None, "it lies on another one");
+        let of = |vlan: &Link, tags| obstacle(&eth0, &[eth0.clone(), vlan.clone()], tags);
+        for hidden in [Tags::Beside, Tags::TakenOfKnown] {
+            assert_eq!(of(&vlan, hidden), None, "it lies on another one");
+        }
         vlan.lower = Some(2);
-        assert_eq!(of(&vlan, false), None, "the program sees the tag");
-        let why = of(&vlan, true).expect("it is refused");
-        assert!(why.contains("\"eth0.5\"") && why.ends_with("`ethtool -K eth0 rxvlan off`"));
+        assert_eq!(of(&vlan, Tags::Inside), None, "the program sees the tag");
+        for hidden in [Tags::Beside, Tags::TakenOfKnown, Tags::Taken] {
+            let why = of(&vlan, hidden).expect("it is refused");
+            assert!(why.contains("\"eth0.5\""), "{why}");
+            let off = why.ends_with("`ethtool -K eth0 rxvlan off`");
+            assert_eq!(off, hidden != Tags::Beside, "{why}");
+        }
+    }
+
+    /// The kernel drops frames of VLANs that the host is not in, by their tags.
+    #[test]
+    fn tags_that_the_card_takes_away_are_an_obstacle_if_it_takes_all_vlans() {
+        let eth0 = link(2, "eth0", LinkKind::Other);
+        let of = |tags| obstacle(&eth0, std::slice::from_ref(&eth0), tags);
+        assert_eq!(of(Tags::TakenOfKnown), None);
+        let why = of(Tags::Taken).expect("it is refused");
+        assert!(
+            why.ends_with("any VLAN: `ethtool -K eth0 rxvlan off`"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -293,12 +340,12 @@ mod tests {
         let mut eth0 = link(2, "eth0", LinkKind::Other);
         let all = [eth0.clone(), vrf, bridge];
         eth0.master = Some(8);
-        assert_eq!(obstacle(&eth0, &all, true), None);
+        assert_eq!(obstacle(&eth0, &all, Tags::TakenOfKnown), None);
         eth0.master = Some(7);
-        let why = obstacle(&eth0, &all, false).expect("it is refused");
+        let why = obstacle(&eth0, &all, Tags::Inside).expect("it is refused");
         assert!(why.contains("VRF \"red\""), "{why}");
         eth0.medium = Medium::BareIp;
-        assert!(obstacle(&eth0, &[], false).is_some());
+        assert!(obstacle(&eth0, &[], Tags::Inside).is_some());
     }
 
     #[test]

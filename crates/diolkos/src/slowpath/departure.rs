@@ -3,9 +3,10 @@
 //! super-packet.
 //!
 //! The kernel's forwarding is most of what a packet costs. Nothing waits for packets that are still to come: when there is
-//! nothing to read, all leave. In a flow, packets keep their order.
+//! nothing to read, all leave; and where there is always something to read, none waits for many of them. In a flow, packets
+//! keep their order.
 
-use std::io::IoSlice;
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 
 use diolkos_core::Offload;
@@ -19,12 +20,16 @@ use crate::counters::Tally;
 
 /// Flows with packets that wait.
 const TRAINS: usize = 8;
+/// Packets that may be read while one waits: more than a train has.
+const PATIENCE: u32 = 2 * SLOTS as u32;
 
 /// Of one queue.
 #[derive(Debug, Default)]
 pub struct Departures {
     /// The one that waits longest is the first.
     trains: Vec<(Train, Vec<Waiting>)>,
+    /// Packets that were read.
+    read: u32,
     /// This kernel (before 6.2) does not take super-packets of datagrams.
     no_datagrams: bool,
 }
@@ -36,6 +41,8 @@ struct Waiting {
     range: Range<usize>,
     /// From its first byte on.
     data: Range<usize>,
+    /// How many were read before it.
+    read: u32,
 }
 
 /// Where packets come from and go to.
@@ -49,6 +56,20 @@ pub struct Yard<'a> {
 }
 
 impl Departures {
+    /// Another packet is read, of whatever flow and fate. What has waited for too many leaves.
+    pub fn read_one(&mut self, yard: &mut Yard<'_>) {
+        self.read = self.read.wrapping_add(1);
+        let now = self.read;
+        let is_late = |waiting: &[Waiting]| now.wrapping_sub(waiting[0].read) > PATIENCE;
+        while self
+            .trains
+            .first()
+            .is_some_and(|(_, waiting)| is_late(waiting))
+        {
+            self.send_train(yard, 0);
+        }
+    }
+
     /// Sends a translated packet, or keeps it in its slot for those behind it.
     pub fn send(
         &mut self,
@@ -79,8 +100,13 @@ impl Departures {
             let first = yard.slots.bytes(waiting[0].place, &waiting[0].range);
             let packet = yard.slots.bytes(place, &range);
             if let Some(part) = part.filter(|part| train.take(packet, part, first)) {
-                let data = part.data();
-                waiting.push(Waiting { place, range, data });
+                let (data, read) = (part.data(), self.read);
+                waiting.push(Waiting {
+                    place,
+                    range,
+                    data,
+                    read,
+                });
                 if train.is_closed {
                     self.send_train(yard, at);
                 }
@@ -99,7 +125,12 @@ impl Departures {
         if self.trains.len() == TRAINS {
             self.send_train(yard, 0);
         }
-        let waiting = Waiting { place, range, data };
+        let waiting = Waiting {
+            place,
+            range,
+            data,
+            read: self.read,
+        };
         self.trains.push((train, vec![waiting]));
     }
 
@@ -112,11 +143,13 @@ impl Departures {
 
     fn send_train(&mut self, yard: &mut Yard<'_>, at: usize) {
         let (train, waiting) = self.trains.remove(at);
-        if train.is_joined() && yard.write_joined(&train, &waiting) {
-            return;
+        if train.is_joined() {
+            let Err(error) = yard.write_joined(&train, &waiting) else {
+                return;
+            };
+            // Written one by one, too, where the kernel does not know this kind. A device that is down knows it again.
+            self.no_datagrams |= train.is_udp() && error.kind() == ErrorKind::InvalidInput;
         }
-        // Written one by one, too, where the kernel does not know this kind.
-        self.no_datagrams |= train.is_joined() && train.is_udp();
         for Waiting { place, range, .. } in waiting {
             yard.write(place, &range);
         }
@@ -133,8 +166,8 @@ impl Yard<'_> {
         self.slots.free(place);
     }
 
-    /// False, and nothing done, if the kernel does not take it.
-    fn write_joined(&mut self, train: &Train, waiting: &[Waiting]) -> bool {
+    /// Nothing is done if the kernel does not take it.
+    fn write_joined(&mut self, train: &Train, waiting: &[Waiting]) -> io::Result<()> {
         let (header, len, offload) = train.headers();
         let mut front = [0; VNET + HEADERS];
         front[VNET..].copy_from_slice(&header);
@@ -147,13 +180,10 @@ impl Yard<'_> {
             let bytes = start + data.start..start + data.end;
             *piece = IoSlice::new(self.slots.bytes(packet.place, &bytes));
         }
-        let taken = self.queue.write_vectored(&pieces[..1 + waiting.len()]);
-        if taken.is_err() {
-            return false;
-        }
+        self.queue.write_vectored(&pieces[..1 + waiting.len()])?;
         for packet in waiting {
             self.slots.free(packet.place);
         }
-        true
+        Ok(())
     }
 }

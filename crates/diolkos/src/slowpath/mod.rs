@@ -181,6 +181,11 @@ impl Reader {
     }
 
     fn packet(&mut self, place: Place, len: usize) {
+        self.departures.read_one(&mut Yard {
+            slots: &mut self.slots,
+            queue: &self.queue,
+            tally: &self.tally,
+        });
         let buffer = self.slots.buffer(place);
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);

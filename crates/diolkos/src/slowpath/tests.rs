@@ -206,3 +206,54 @@ fn what_is_not_taken_joined_leaves_one_by_one() {
         assert_eq!(departed(&mut reader, &outside, &packets), expected);
     }
 }
+
+/// Translates datagrams of port 1, and drops all others.
+struct Drops;
+
+impl Engine for Drops {
+    fn translate(&self, packet: &mut Packet<'_>, _: &mut Clock, _: &mut Writer<'_>) -> Verdict {
+        match packet.bytes()[41] {
+            1 => Verdict::Forward,
+            _ => Verdict::Drop(Reason::SessionLimit),
+        }
+    }
+}
+
+/// There may always be something to read. A packet does not wait for the end of a flood that is not its own.
+#[test]
+fn a_packet_waits_for_a_bounded_number_of_others() {
+    let (mut reader, outside) = reader(|_| Arc::new(Drops));
+    let mut come = |port: u8| {
+        outside
+            .send(&datagram(port, b"a question"))
+            .expect("a queue with room");
+        let (place, len) = reader.slots.read(&reader.queue).expect("it is there");
+        reader.packet(place, len - VNET);
+        outside.recv(&mut [0; 100]).is_ok()
+    };
+    assert!(!come(1), "others of the flow may follow");
+    let others = (1..=10_000).find(|_| come(2));
+    assert!(
+        others.is_some_and(|others| others >= slots::SLOTS),
+        "{others:?}"
+    );
+}
+
+/// A device that is down takes nothing. What it does not take then is no sign of what it never takes.
+#[test]
+fn datagrams_are_joined_again_once_the_device_takes_something() {
+    let (mut reader, outside) = reader(|_| Arc::new(Passes));
+    let packets = [datagram(1, b"aa"), datagram(1, b"bb")];
+    let full = || while reader.queue.write(b"another").is_ok() {};
+    full();
+    for packet in &packets {
+        outside.send(packet).expect("a queue with room");
+    }
+    while let Ok((place, len)) = reader.slots.read(&reader.queue) {
+        reader.packet(place, len - VNET);
+    }
+    reader.depart();
+    while outside.recv(&mut [0; 100]).is_ok() {}
+    let expected = left(&[(1, "aabb")]);
+    assert_eq!(departed(&mut reader, &outside, &packets), expected);
+}

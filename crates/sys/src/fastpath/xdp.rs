@@ -31,8 +31,10 @@ const KNOWN: [&str; 10] = [
     "ixgbe",
     "mlx5_core",
     "virtio_net",
-    "veth",
+    VETH,
 ];
+/// What it sends is taken where its peer polls, and lost otherwise.
+const VETH: &str = "veth";
 
 /// An interface whose driver runs the program; see `struct diolkos_port` in `bpf/abi.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +52,10 @@ pub struct Port {
 /// What a driver transmits of the frames that a program at another interface redirects to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sends {
-    /// None.
+    /// None, nor those that it has received itself.
     Nothing,
+    /// None, but those that it has received itself.
+    Back,
     /// Those in one buffer.
     Frames,
     /// Those in several buffers, too.
@@ -82,15 +86,17 @@ impl Abilities {
     /// Of the interface with this index. `driver`: its name.
     pub fn of(ifindex: u32, driver: &str) -> io::Result<Abilities> {
         match kernel::is_since(REPORTED_SINCE) {
-            true => Ok(Abilities::reported(query(ifindex)?.feature_flags)),
+            true => Ok(Abilities::reported(query(ifindex)?.feature_flags, driver)),
             false => Ok(Abilities::known(driver)),
         }
     }
 
-    fn reported(flags: u64) -> Abilities {
+    fn reported(flags: u64, driver: &str) -> Abilities {
         let has = |flag: u64| flags & flag == flag;
         let sends = match (has(ACT_NDO_XMIT), has(ACT_NDO_XMIT_SG)) {
-            (false, _) => Sends::Nothing,
+            // Its peer takes nothing, whoever sends it.
+            (false, _) if driver == VETH => Sends::Nothing,
+            (false, _) => Sends::Back,
             (true, false) => Sends::Frames,
             (true, true) => Sends::Buffers,
         };
@@ -105,10 +111,11 @@ impl Abilities {
         let is_known = KNOWN.contains(&driver);
         Abilities {
             receives: is_known,
-            sends: if is_known {
-                Sends::Frames
-            } else {
-                Sends::Nothing
+            sends: match is_known {
+                // Nobody says whether its peer takes anything.
+                true if driver == VETH => Sends::Nothing,
+                true => Sends::Frames,
+                false => Sends::Nothing,
             },
             reported: false,
         }
@@ -220,20 +227,22 @@ mod tests {
     #[test]
     fn what_a_driver_reports_is_what_it_can_do() {
         // Of linux/netdev.h: a virtual Ethernet whose peer does not poll, one whose peer does, and a card without buffers.
-        let of = |flags| {
-            let abilities = Abilities::reported(flags);
+        let of = |flags, driver| {
+            let abilities = Abilities::reported(flags, driver);
             (abilities.receives, abilities.sends)
         };
-        assert_eq!(of(0), (false, Sends::Nothing));
-        assert_eq!(of(0b010_0011), (true, Sends::Nothing));
-        assert_eq!(of(0b110_0111), (true, Sends::Buffers));
-        assert_eq!(of(0b000_0111), (true, Sends::Frames));
-        assert_eq!(of(0b000_0001), (false, Sends::Nothing));
+        assert!(!of(0, "e1000").0);
+        assert_eq!(of(0b010_0011, "veth"), (true, Sends::Nothing));
+        assert_eq!(of(0b110_0111, "veth"), (true, Sends::Buffers));
+        assert_eq!(of(0b000_0111, "ice"), (true, Sends::Frames));
+        assert_eq!(of(0b000_0011, "ice"), (true, Sends::Back));
+        assert!(!of(0b000_0001, "ice").0);
     }
 
     #[test]
     fn without_a_report_a_driver_is_looked_up() {
         assert_eq!(Abilities::known("ice").sends, Sends::Frames);
+        assert_eq!(Abilities::known("veth").sends, Sends::Nothing);
         assert!(!Abilities::known("e1000").receives);
     }
 
@@ -241,10 +250,7 @@ mod tests {
     fn the_loopback_device_has_no_native_xdp() {
         let lo = namespace::interface_index("lo").expect("lo is everywhere");
         let abilities = Abilities::of(lo, "").expect("it is known");
-        assert_eq!(
-            (abilities.receives, abilities.sends),
-            (false, Sends::Nothing)
-        );
+        assert!(!abilities.receives);
         assert_eq!(attached(lo).expect("it is known"), None);
     }
 }
