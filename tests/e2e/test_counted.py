@@ -46,7 +46,9 @@ class Counted:
 
     def begin(self) -> None:
         """Every flow is known; then both streams flow."""
-        known = subprocess.run([*self.command, "--count", str(2 * FLOWS)], check=False, capture_output=True, text=True, timeout=60)
+        known = subprocess.run(
+            [*self.command, "--count", str(2 * FLOWS)], check=False, capture_output=True, text=True, timeout=60
+        )
         assert known.returncode == 0, known.stderr
         self.process = subprocess.Popen([*self.command, "--seconds", "600"], stdout=subprocess.PIPE, text=True)
         self.net.running.append(self.process)

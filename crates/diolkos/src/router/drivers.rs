@@ -6,6 +6,7 @@ use diolkos_sys::ethtool;
 use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port, Sends};
 use diolkos_sys::namespace;
 
+use super::interfaces::{vrf, warn_of_vrf};
 use super::Isthmus;
 use crate::config::Placement;
 use crate::failure::Failure;
@@ -62,12 +63,11 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
 fn obstacle(link: &Link, all: &[Link], strips_tags: bool) -> Option<String> {
     let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
     let vlan = all.iter().find(vlan);
-    let master = all.iter().find(|other| Some(other.index) == link.master);
-    match (link.medium, master, vlan) {
+    match (link.medium, vrf(link, all), vlan) {
         (Medium::BareIp | Medium::Other, _, _) => Some("it is no Ethernet".to_owned()),
-        (_, Some(master), _) if master.kind == LinkKind::Vrf => Some(format!(
-            "it belongs to the VRF \"{}\", whose routes the look-up of XDP does not follow",
-            master.name
+        (_, Some(vrf), _) => Some(format!(
+            "it belongs to the VRF \"{}\", of which the look-up of BPF programs may not know",
+            vrf.name
         )),
         (_, _, Some(vlan)) if strips_tags => Some(format!(
             "it hides VLAN tags from XDP, and \"{}\" is a VLAN on it: `ethtool -K {} rxvlan off`",
@@ -159,7 +159,7 @@ impl Isthmus {
     }
 
     /// An interface of ours, or one on it, is another now: its address, its VRF, its VLANs.
-    pub fn concerns_drivers(&self, event: &Event) -> bool {
+    pub fn concerns_programs(&self, event: &Event) -> bool {
         let is_ours = |index: u32| self.known.iter().any(|inline| inline.ifindex == index);
         match event {
             Event::LinkChanged(link) => is_ours(link.index) || link.lower.is_some_and(is_ours),
@@ -179,7 +179,7 @@ impl Isthmus {
         }
         self.tell_of_hops(net).await;
         match has_moved(&self.known) {
-            true => self.refresh_drivers(net).await,
+            true => self.refresh(net).await,
             false => Ok(()),
         }
     }
@@ -197,9 +197,9 @@ impl Isthmus {
         }
     }
 
-    /// Tells the program what is true of the interfaces now: addresses, and what their drivers send.
-    pub async fn refresh_drivers(&mut self, net: &Net) -> Result<(), Failure> {
-        if !self.has_drivers() {
+    /// Tells the programs what is true of the interfaces now: addresses, VRFs, and what their drivers send.
+    pub async fn refresh(&mut self, net: &Net) -> Result<(), Failure> {
+        if !self.settings.translator.placement.sends() || self.crossing.fast().is_none() {
             return Ok(());
         }
         let all = net.links().await?;
@@ -209,19 +209,15 @@ impl Isthmus {
                 .cloned()
         };
         let links: Vec<Link> = self.known.iter().filter_map(of).collect();
-        let (ports, said) = choose_now(&examine(&links, &all));
-        let ports: Vec<Port> = ports.into_iter().flatten().collect();
         let mut known = self.known.clone();
         for inline in &mut known {
-            let port = ports.iter().find(|port| port.ifindex == inline.ifindex);
-            inline.driver = inline.driver.map(|old| {
-                let idle = Port {
-                    takes: false,
-                    ..old
-                };
-                port.copied().unwrap_or(idle)
-            });
+            inline.is_in_vrf = of(inline).is_some_and(|link| vrf(&link, &all).is_some());
         }
+        let has_moved = known != self.known;
+        let said = match self.has_drivers() {
+            true => look_again(&mut known, &links, &all),
+            false => String::new(),
+        };
         if known == self.known {
             return Ok(());
         }
@@ -231,9 +227,31 @@ impl Isthmus {
             .prepare(settings, self.found, self.index, &known)?;
         self.crossing.commit(settings, next, &self.slow)?;
         self.known = known;
-        tracing::info!("{said}");
+        if has_moved {
+            warn_of_vrf(&links, &all);
+        }
+        if !said.is_empty() {
+            tracing::info!("{said}");
+        }
         Ok(())
     }
+}
+
+/// Writes down what drivers can do now, and says it.
+fn look_again(known: &mut [Inline], links: &[Link], all: &[Link]) -> String {
+    let (ports, said) = choose_now(&examine(links, all));
+    let ports: Vec<Port> = ports.into_iter().flatten().collect();
+    for inline in known {
+        let port = ports.iter().find(|port| port.ifindex == inline.ifindex);
+        inline.driver = inline.driver.map(|old| {
+            let idle = Port {
+                takes: false,
+                ..old
+            };
+            port.copied().unwrap_or(idle)
+        });
+    }
+    said
 }
 
 #[cfg(test)]
