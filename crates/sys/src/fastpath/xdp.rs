@@ -36,6 +36,9 @@ const KNOWN: [&str; 10] = [
     "veth",
 ];
 
+/// In front of what it passes on, in libbpf's words.
+const KERNEL_SAYS: &str = "Kernel error message: ";
+
 /// An interface whose driver runs the program; see `struct diolkos_port` in `bpf/abi.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Port {
@@ -223,9 +226,8 @@ fn words(program: BorrowedFd<'_>, ifindex: u32) -> Option<String> {
     let flags = bpf::XDP_FLAGS_DRV_MODE | bpf::XDP_FLAGS_UPDATE_IF_NOEXIST;
     listen();
     // SAFETY: the descriptor is open; there are no options.
-    let done = unsafe {
-        bpf::bpf_xdp_attach(ifindex as i32, program.as_raw_fd(), flags, ptr::null())
-    };
+    let done =
+        unsafe { bpf::bpf_xdp_attach(ifindex as i32, program.as_raw_fd(), flags, ptr::null()) };
     if done == 0 {
         // What stood in the way has just gone. A program that was attached in this way would outlive the process.
         // SAFETY: there are no options.
@@ -236,7 +238,7 @@ fn words(program: BorrowedFd<'_>, ifindex: u32) -> Option<String> {
 
 /// What the kernel said of a request, in what libbpf says of it.
 fn refusal(log: &str) -> Option<String> {
-    let said = |line: &str| Some(line.split_once("Kernel error message: ")?.1.trim().to_owned());
+    let said = |line: &str| Some(line.split_once(KERNEL_SAYS)?.1.trim().to_owned());
     log.lines().find_map(said).filter(|words| !words.is_empty())
 }
 
