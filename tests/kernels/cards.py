@@ -64,6 +64,10 @@ class CardNetwork(Nat64Network):
         """Of both cables."""
         return (self.v4, "a0"), (self.translator, "b4"), (self.translator, "b6"), (self.v6, "a0")
 
+    def channels(self) -> list[str]:
+        """Of a card, as many as there can be, and those in use."""
+        return re.findall(r"Combined:\s+(\d+)", self.run(self.translator, "ethtool", "-l", "b4").stdout)
+
     def shorten(self, mtu: int) -> None:
         """Give all cards an MTU."""
         for place, link in self.ends():
@@ -132,6 +136,7 @@ def sends(net: CardNetwork) -> None:
     said = net.carries("siit", "xdp")
     can = "any number of buffers" if TELLS else "one buffer, as far as is known of this driver"
     assert f"b4 (virtio_net) sends frames in {can}" in said, said
+    assert net.channels() == ["1", "1"] or "under locks" not in said, said
     assert "direct and XDP between b4, b6" in said, said
 
 
@@ -163,13 +168,13 @@ def long_frames(net: CardNetwork) -> None:
 
 
 def few_queues(net: CardNetwork) -> None:
-    """All queues are the kernel's, and none is left for XDP: sent by turns, and nothing is lost."""
-    before = net.run(net.translator, "ethtool", "-l", "b4").stdout
-    most, now = re.findall(r"Combined:\s+(\d+)", before)
+    """All queues are the kernel's, and none is left for XDP: it shares them, which is said, and nothing is lost."""
+    most, now = net.channels()
     links = ("b4", "b6") if most != now else ()
     for link in links:
         net.run(net.translator, "ethtool", "-L", link, "combined", most)
-    net.carries("siit", "xdp")
+    said = net.carries("siit", "xdp")
+    assert f"under locks, for {most} of its {most} channels are in use: " in said, said
     for link in links:
         net.run(net.translator, "ethtool", "-L", link, "combined", now)
 

@@ -2,8 +2,9 @@
 //! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): what stands against it, what `auto` chooses,
 //! and what the program knows of them, which may change.
 
-use diolkos_sys::ethtool;
+use diolkos_sys::ethtool::{self, Channels};
 use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port, Sends};
+use diolkos_sys::kernel;
 use diolkos_sys::namespace;
 
 use super::interfaces::{vrf, warn_of_vrf};
@@ -15,6 +16,9 @@ use crate::net::{Event, Link, LinkKind, Medium, Net};
 /// Its packets never get what a real device does to them.
 const VETH: &str = "veth";
 
+/// It takes a channel for each CPU beside those in use. Where there are too few, it shares these, under locks.
+const VIRTIO: &str = "virtio_net";
+
 /// What is known of a named interface.
 pub struct Candidate {
     name: String,
@@ -22,6 +26,7 @@ pub struct Candidate {
     port: Result<Port, String>,
     driver: String,
     reported: bool,
+    channels: Option<Channels>,
 }
 
 /// Of each of these links, whether its driver can translate. `all`: the links of this network namespace.
@@ -51,12 +56,35 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
             Err(_) => Err("it has no Ethernet address".to_owned()),
         },
     };
+    let channels = match driver == VIRTIO {
+        true => ethtool::channels(&name).ok(),
+        false => None,
+    };
     Candidate {
         name,
         port,
         driver,
         reported,
+        channels,
     }
+}
+
+/// What is to be said of an interface with too few channels for these CPUs.
+fn sharing(name: &str, channels: Channels, cpus: u32) -> Option<String> {
+    let Channels { most, used } = channels;
+    if used + cpus <= most {
+        return None;
+    }
+    let advice = match most > cpus {
+        true => format!(
+            "`ethtool -L {name} combined {}` leaves each CPU one",
+            most - cpus
+        ),
+        false => format!("each of {cpus} CPUs would need one more"),
+    };
+    Some(format!(
+        ", under locks, for {used} of its {most} channels are in use: {advice}"
+    ))
 }
 
 /// What the program could not see, or must not bypass.
@@ -135,7 +163,11 @@ impl Candidate {
                     Sends::Frames => "sends frames in one buffer",
                     Sends::Buffers => "sends frames in any number of buffers",
                 };
-                format!("{} ({}) {sends}{source}", self.name, self.driver)
+                let shares = self
+                    .channels
+                    .and_then(|channels| sharing(&self.name, channels, kernel::possible_cpus()));
+                let shares = shares.unwrap_or_default();
+                format!("{} ({}) {sends}{source}{shares}", self.name, self.driver)
             }
         }
     }
@@ -286,6 +318,7 @@ mod tests {
             }),
             driver: driver.to_owned(),
             reported: true,
+            channels: None,
         }
     }
 
@@ -300,6 +333,22 @@ mod tests {
         assert_eq!(of(&vlan, false), None, "the program sees the tag");
         let why = of(&vlan, true).expect("it is refused");
         assert!(why.contains("\"eth0.5\"") && why.ends_with("`ethtool -K eth0 rxvlan off`"));
+    }
+
+    #[test]
+    fn too_few_channels_are_said_with_what_helps() {
+        let said = |most, used| sharing("eth0", Channels { most, used }, 2);
+        assert_eq!(said(4, 2), None);
+        let advice = said(4, 4).expect("they are too few");
+        assert!(
+            advice.contains("4 of its 4 channels")
+                && advice.contains("`ethtool -L eth0 combined 2`")
+        );
+        let none = said(1, 1).expect("they are too few");
+        assert!(
+            none.ends_with("each of 2 CPUs would need one more"),
+            "{none}"
+        );
     }
 
     #[test]
