@@ -109,15 +109,14 @@ class CardNetwork(Nat64Network):
         print(f"  {mode} {placement}: {seen}\n{running.log()}")
         return running.log()
 
-    def start_and(self, change: Callable[[], None]) -> str:
-        """Run `direct`, change something, and wait for a word about it; what it has said."""
+    def says(self, words: str, change: Callable[[], None]) -> None:
+        """Run `direct`, change something, and wait for words about it."""
         self.place("siit", "direct")
         running = self.siit()
-        before = len(running.log())
+        assert words not in running.log(), running.log()
         change()
-        self.until(lambda: len(running.log()) > before)
+        self.until(lambda: words in running.log())
         assert running.stop() == 0, running.log()
-        return running.log()
 
     def traffic(self, mode: str, sizes: tuple[int, ...]) -> None:
         """Ping and datagrams from the IPv6 host, and TCP both ways, of a SIIT from the IPv4 host."""
@@ -231,13 +230,13 @@ def vrf(net: CardNetwork) -> None:
     elsewhere = net.ip_json(net.v6, "link", "show", "a1")[0]["address"]
     net.run(net.translator, "ip", "-6", "route", "add", f"{V6}/128", "dev", "c6")
     net.run(net.translator, "ip", "-6", "neigh", "add", V6, "lladdr", elsewhere, "dev", "c6", "nud", "permanent")
+    belongs = f'b4 belongs to the VRF "{VRF}"'
     try:
-        said = net.start_and(lambda: enslave(net, VRF))
-        assert 'b4 belongs to the VRF "red"' in said, said
+        net.says(belongs, lambda: enslave(net, VRF))
         for placement in ("inline", "direct"):
             said = net.carries("siit", placement, "b4", "b6", "c6", by="inline")
-            assert ('b4 belongs to the VRF "red"' in said) is (placement == "direct"), said
-        assert 'b4: it belongs to the VRF "red"' in net.refusal("xdp")
+            assert (belongs in said) is (placement == "direct"), said
+        assert f'b4: it belongs to the VRF "{VRF}"' in net.refusal("xdp")
         went = net.ip_json(net.translator, "-s", "link", "show", "c6")[0]["stats64"]["tx"]["bytes"]
         assert went < STRAY, f"{went} bytes took the way of the main table"
     finally:
