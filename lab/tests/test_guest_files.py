@@ -111,6 +111,13 @@ def test_what_the_emulator_breaks_is_run_again_once_and_nothing_else(
         assert any("once more" in line for line in guest.run(10))
 
 
+def test_what_else_a_guest_has_and_what_stands_around_it(tmp_path: Path) -> None:
+    """Further devices are QEMU's; the command around gets all of QEMU's."""
+    guest = Guest(None, tmp_path, tmp_path, tmp_path, devices=("-device", "card"), within=("around", "it"))  # type: ignore[arg-type]
+    assert guest.qemu()[:3] == ["around", "it", "qemu-system-x86_64"]
+    assert "-device card -kernel" in " ".join(guest.qemu())
+
+
 def test_a_guest_that_does_not_boot_is_started_again_and_then_told(tmp_path: Path) -> None:
     """Not at the first attempt, as a kernel that hangs while it finds out how fast its clock is."""
     count = tmp_path / "count"

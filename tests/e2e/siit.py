@@ -68,9 +68,7 @@ class SiitNetwork(Network):
             # Whatever the host's own default is.
             for interface in ("all", "default"):
                 self.sysctl(name, f"net.ipv4.conf.{interface}.rp_filter", "0")
-        for name, link in ((self.v4, "b4"), (self.v6, "b6")):
-            self.host("ip", "link", "add", "a0", "netns", name, "mtu", "9000", "type", "veth",
-                      "peer", link, "netns", self.translator, "mtu", "9000")  # fmt: skip
+        self.lay_links()
         for name, link, address in (
             (self.v4, "a0", f"{V4}/24"),
             (self.translator, "b4", f"{TRANSLATOR4}/24"),
@@ -79,18 +77,24 @@ class SiitNetwork(Network):
         ):
             self.ip(name, "address", "add", address, "dev", link, *(["nodad"] if ":" in address else []))
             self.ip(name, "link", "set", link, "up")
-        if self.datapath == "xdp":
-            # A virtual Ethernet is no wire: its end takes frames of XDP only if it polls, which it does with GRO, and it leaves
-            # checksums and VLAN tags to a device that is none.
-            for name in (self.v4, self.v6):
-                wire = ("gro", "on", "tx", "off", "txvlan", "off", "tx-vlan-stag-hw-insert", "off")
-                self.run(name, "ethtool", "-K", "a0", *wire)
         self.run(self.v4, "ip", "route", "add", "default", "via", TRANSLATOR4)
         self.run(self.v6, "ip", "-6", "route", "add", "default", "via", TRANSLATOR6)
         self.ip(self.v6, "address", "add", f"{V6_EMBEDDING}/128", "dev", "lo")
         self.ip(self.translator, "route", "add", "2001:db8:64::cb00:7100/120", "via", V6)
         self.settle()
         self.until(lambda: self.run(self.v6, "ping", "-c1", "-W0.2", TRANSLATOR6, check=False).returncode == 0)
+
+    def lay_links(self) -> None:
+        """Make the links."""
+        for name, link in ((self.v4, "b4"), (self.v6, "b6")):
+            self.host("ip", "link", "add", "a0", "netns", name, "mtu", "9000", "type", "veth",
+                      "peer", link, "netns", self.translator, "mtu", "9000")  # fmt: skip
+        if self.datapath == "xdp":
+            # A virtual Ethernet is no wire: its end takes frames of XDP only if it polls, which it does with GRO, and it leaves
+            # checksums and VLAN tags to a device that is none.
+            for name in (self.v4, self.v6):
+                wire = ("gro", "on", "tx", "off", "txvlan", "off", "tx-vlan-stag-hw-insert", "off")
+                self.run(name, "ethtool", "-K", "a0", *wire)
 
     def offload(self, *features: str) -> None:
         """Have the hosts leave checksums (`tx`) or VLAN tags (`txvlan`) to their virtual links with every placement."""

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
 from nat64 import Nat64Network, ask, with_keys
 from siit import V4, V4_IN_IPV6, V6
-from test_router_xdp import MANY, lost
+from test_router_xdp import MANY
 
 pytestmark = pytest.mark.parametrize("nat64", ["xdp"], indirect=True)
+
+
+def lost(ping: subprocess.Popen) -> str:
+    """What ping says of the packets that were lost."""
+    return re.search(r"(\S+)% packet loss", ping.communicate(timeout=60)[0])[1]
 
 
 def test_a_restart_loses_nothing(nat64: Nat64Network) -> None:

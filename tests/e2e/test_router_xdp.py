@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from conftest import program
 from network import Running
 from pyroute2.netns import create_socket
 from siit import CONFIG, TRANSLATOR4, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
@@ -327,14 +328,23 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 """
 
 
-def attach_other(siit: SiitNetwork, link: str) -> None:
-    """Have somebody else's XDP program at a link."""
+def attach_other(siit: SiitNetwork, link: str) -> str:
+    """Have somebody else's XDP program at a link, by netlink; its name."""
     source, program = siit.scratch / "other.bpf.c", siit.scratch / "other.o"
     source.write_text(OTHER)
     subprocess.run(
         ["clang", "-O2", "-g", "-target", "bpf", f"-I/usr/include/{machine()}", "-c", source, "-o", program], check=True
     )
     siit.ip(siit.translator, "link", "set", "dev", link, "xdpdrv", "obj", str(program), "sec", "xdp")
+    return "somebody_s"
+
+
+def attach_generator(siit: SiitNetwork, link: str) -> str:
+    """The same by a BPF link, which only its owner can take off."""
+    pktgen = str(program().with_name("diolkos-pktgen"))
+    siit.start(siit.translator, pktgen, "sink", "--interface", link, stdout=subprocess.DEVNULL)
+    siit.until(lambda: any("xdp" in shown for shown in siit.ip_json(siit.translator, "-d", "link", "show", link)))
+    return "pktgen_sink"
 
 
 def refusal(siit: SiitNetwork) -> str:
@@ -344,13 +354,14 @@ def refusal(siit: SiitNetwork) -> str:
     return one_sentence(running.log().splitlines()[-1])
 
 
-def test_another_program_is_there(siit: SiitNetwork) -> None:
+@pytest.mark.parametrize("attach", [attach_other, attach_generator], ids=["by-netlink", "by-link"])
+def test_another_program_is_there(siit: SiitNetwork, attach) -> None:
     """It is named, it stays, and nothing is left behind."""
     # It takes frames in one buffer only.
     siit.ip(siit.v6, "link", "set", "a0", "mtu", "1500")
-    attach_other(siit, "b6")
+    name = attach(siit, "b6")
     said = refusal(siit)
-    assert re.search(r'b6 has another XDP program already, "somebody_s" \(number \d+\): detach it', said), said
+    assert re.search(rf'b6 has another XDP program already, "{name}" \(number \d+\): detach it', said), said
     links = siit.ip_json(siit.translator, "-d", "link")
     assert [link["ifname"] for link in links if "xdp" in link] == ["b6"]
     assert siit.leftovers() == []
@@ -366,13 +377,26 @@ def test_a_vlan_on_a_virtual_ethernet(siit: SiitNetwork) -> None:
     assert siit.leftovers() == []
 
 
-def test_a_driver_without_it(siit: SiitNetwork) -> None:
+@pytest.mark.parametrize("kind", ["bridge", "macvlan"])
+def test_a_driver_without_it(siit: SiitNetwork, kind: str) -> None:
     """The kernel could run the program behind the driver. It is not asked to."""
-    siit.ip(siit.translator, "link", "add", "br0", "type", "bridge")
-    siit.config.write_text(CONFIG.replace("pref64", 'placement = "xdp"\ninterfaces = ["b4", "br0"]\npref64'))
+    below = () if kind == "bridge" else ("link", "b6")
+    siit.ip(siit.translator, "link", "add", *below, "name", "other0", "type", kind)
+    siit.config.write_text(CONFIG.replace("pref64", 'placement = "xdp"\ninterfaces = ["b4", "other0"]\npref64'))
     said = refusal(siit)
-    assert 'in the driver (XDP) of br0: its driver "bridge" has no native XDP' in said
+    assert f'in the driver (XDP) of other0: its driver "{kind}" has no native XDP' in said
     assert 'set translator.placement to "direct"' in said
+    assert siit.leftovers() == []
+
+
+def test_frames_that_the_driver_does_not_take(siit: SiitNetwork) -> None:
+    """The driver says what is in its way, and that is passed on: more queues at the peer than here."""
+    siit.ip(siit.translator, "link", "del", "b4")
+    siit.host("ip", "link", "add", "a0", "netns", siit.v4, "numtxqueues", "2", "type", "veth",
+              "peer", "b4", "netns", siit.translator, "numrxqueues", "1")  # fmt: skip
+    said = refusal(siit)
+    assert 'the driver of b4 refuses an XDP program ("' in said, said
+    assert "`ethtool -L b4`" in said
     assert siit.leftovers() == []
 
 
@@ -431,26 +455,3 @@ def test_an_interface_comes_with_another_program(siit: SiitNetwork, probe) -> No
     for family in ("ipv4", "ipv6"):
         siit.sysctl(siit.translator, f"net.{family}.conf.b4.forwarding", "1")
     probe(TO_IPV6).until(siit, DIRECT)
-
-
-def lost(ping: subprocess.Popen) -> str:
-    """What ping says of the packets that were lost."""
-    return re.search(r"(\S+)% packet loss", ping.communicate(timeout=60)[0])[1]
-
-
-def test_a_reload_loses_nothing(siit: SiitNetwork, probe) -> None:
-    """Each packet meets the old program or the new one."""
-    siit.siit()
-    probe(TO_IPV6).until(siit, DIRECT)
-    pings = [
-        siit.start(name, "ping", "-q", "-f", "-c20000", "-W5", to, stdout=subprocess.PIPE, text=True)
-        for name, to in ((siit.v4, V6_MAPPED), (siit.v6, V4_IN_IPV6))
-    ]
-    reloads = 0
-    while any(ping.poll() is None for ping in pings):
-        assert siit.reload(CONFIG.replace("[siit]", f"[siit]\n# {reloads}\n")) == (0, "")
-        reloads += 1
-    assert [lost(ping) for ping in pings] == ["0", "0"]
-    assert reloads > 1
-    xdp, tc = sent(siit)
-    assert xdp > tc

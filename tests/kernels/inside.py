@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What runs in a guest: every check of a kernel, one line each, in two lanes.
 
-    law ─► generator ─► doctor
+    law ─► generator ─► doctor ─► cards
     places ─► traffic ─► routers
 
 Lines begin with ok, FAIL or skip; what a part said in full is in /run/results/PART.log.
@@ -24,7 +24,8 @@ RESULTS = Path("/run/results")
 PYTHON = str(CLONE / ".venv/bin/python")
 # udev, which would load it for its device node, does not run in a guest.
 MODULES = ("tun",)
-# What pytest, the tests of Rust and places.py say of one check.
+CARDS = ("virtio_net", "8021q", "vrf", "dummy", "ipvlan")
+# What pytest, the tests of Rust, places.py and cards.py say of one check.
 LINES = (
     (re.compile(r"(?P<name>\S+::\S+) (?P<word>PASSED|FAILED|ERROR|SKIPPED)"), {"PASSED": "ok", "SKIPPED": "skip"}),
     (re.compile(r"test (?P<name>\S+) \.\.\. (?P<word>ok|FAILED|ignored)"), {"ok": "ok", "ignored": "skip"}),
@@ -46,6 +47,8 @@ class Part:
     environment: dict[str, str] = field(default_factory=dict)
     least: int = 1
     """So many checks have to pass: a part that runs nothing is a failure."""
+    needs: tuple[str, ...] = ()
+    """Modules of the kernel, which one that was built for a purpose may not have."""
 
     def run(self) -> None:
         """Run it; say each check as it ends."""
@@ -103,7 +106,13 @@ def lanes(told: dict) -> list[list[Part]]:
     shapes = {"PROPTEST_CASES": "16"}
     programs = Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes)
     return [
-        [law, programs, pytest("generator", chosen("generator")), Part("doctor", [PYTHON, str(HERE / "doctor.py")])],
+        [
+            law,
+            programs,
+            pytest("generator", chosen("generator")),
+            Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
+            Part("cards", [PYTHON, str(HERE / "cards.py")], least=8, needs=CARDS),
+        ],
         [
             Part("places", [PYTHON, str(HERE / "places.py")], least=7),
             pytest("traffic", chosen("traffic")),
@@ -120,10 +129,12 @@ def main() -> int:
 
     def run(parts: list[Part]) -> None:
         for part in parts:
-            if not wanted or part.name in wanted:
-                part.run()
-            else:
+            if wanted and part.name not in wanted:
                 print(f"skip {part.name}: not wanted", flush=True)
+            elif part.needs and subprocess.run(["modprobe", "-qa", *part.needs], check=False).returncode != 0:
+                print(f"skip {part.name}: this kernel has not all of the modules {', '.join(part.needs)}", flush=True)
+            else:
+                part.run()
 
     threads = [threading.Thread(target=run, args=(parts,)) for parts in lanes(told)]
     for thread in threads:

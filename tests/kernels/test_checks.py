@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is checked in a guest, without a guest: lines of checks, names of tests. The lab has the tests of guests themselves."""
+"""Checks in a guest, without a guest: lines, names of tests, cables. The lab has the tests of guests themselves."""
 
 from __future__ import annotations
 
 import subprocess
 
+import cabling
 import inside
 import pytest
 
@@ -34,3 +35,13 @@ def test_every_name_of_a_test_is_one() -> None:
                 [*part.command, "--collect-only"], cwd=part.folder, check=False, capture_output=True, text=True
             )
             assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("made", [cabling.with_taps(), cabling.with_hubs()], ids=["taps", "hubs"])
+def test_each_cable_has_two_cards(made: cabling.Cabling) -> None:
+    """Every card of a cable is in the guest, by the address that it is looked for."""
+    devices = " ".join(made.devices)
+    for ends in cabling.CABLES.values():
+        for card in ends:
+            assert devices.count(f"id={card},") == 1
+            assert f"netdev={card},mac={cabling.address(card)}" in devices

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GLINK: u32 = 0xa;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
@@ -46,6 +47,27 @@ pub fn has_link(interface: &str) -> io::Result<bool> {
     let mut value = [ETHTOOL_GLINK, 0];
     ask(&socket()?, interface, &mut value)?;
     Ok(value[1] != 0)
+}
+
+/// Combined channels of an interface, each a queue in both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Channels {
+    /// As many as there can be.
+    pub most: u32,
+    /// Those in use.
+    pub used: u32,
+}
+
+/// The channels of an interface (`ethtool -l INTERFACE`).
+pub fn channels(interface: &str) -> io::Result<Channels> {
+    // struct ethtool_channels: cmd, the most there can be (rx, tx, other, combined), those in use (the same).
+    let mut channels = [0u32; 9];
+    channels[0] = ETHTOOL_GCHANNELS;
+    ask(&socket()?, interface, &mut channels)?;
+    Ok(Channels {
+        most: channels[4],
+        used: channels[8],
+    })
 }
 
 fn socket() -> io::Result<UdpSocket> {

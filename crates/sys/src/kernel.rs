@@ -37,6 +37,12 @@ impl Correction {
     }
 }
 
+/// How many CPUs there can ever be; 1 where that is not known.
+pub fn possible_cpus() -> u32 {
+    let cpus = libbpf_rs::num_possible_cpus().ok();
+    cpus.and_then(|cpus| cpus.try_into().ok()).unwrap_or(1)
+}
+
 /// The version of Debian's package, as a build of Debian's says it.
 fn debian(build: &str) -> Option<&str> {
     let (_, rest) = build.split_once("Debian ")?;

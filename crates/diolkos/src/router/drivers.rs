@@ -2,10 +2,12 @@
 //! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): what stands against it, what `auto` chooses,
 //! and what the program knows of them, which may change.
 
-use diolkos_sys::ethtool;
+use diolkos_sys::ethtool::{self, Channels};
 use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port, Sends};
+use diolkos_sys::kernel;
 use diolkos_sys::namespace;
 
+use super::interfaces::{vrf, warn_of_vrf};
 use super::Isthmus;
 use crate::config::Placement;
 use crate::failure::Failure;
@@ -14,6 +16,9 @@ use crate::net::{Event, Link, LinkKind, Medium, Net};
 /// Its packets never get what a real device does to them.
 const VETH: &str = "veth";
 
+/// It takes a channel for each CPU beside those in use. Where there are too few, it shares these, under locks.
+const VIRTIO: &str = "virtio_net";
+
 /// What is known of a named interface.
 pub struct Candidate {
     name: String,
@@ -21,6 +26,7 @@ pub struct Candidate {
     port: Result<Port, String>,
     driver: String,
     reported: bool,
+    channels: Option<Channels>,
 }
 
 /// Of each of these links, whether its driver can translate. `all`: the links of this network namespace.
@@ -56,11 +62,16 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
             Err(_) => Err("it has no Ethernet address".to_owned()),
         },
     };
+    let channels = match driver == VIRTIO {
+        true => ethtool::channels(&name).ok(),
+        false => None,
+    };
     Candidate {
         name,
         port,
         driver,
         reported,
+        channels,
     }
 }
 
@@ -77,16 +88,33 @@ enum Tags {
     Taken,
 }
 
+/// What is to be said of an interface with too few channels for these CPUs.
+fn sharing(name: &str, channels: Channels, cpus: u32) -> Option<String> {
+    let Channels { most, used } = channels;
+    if used + cpus <= most {
+        return None;
+    }
+    let advice = match most > cpus {
+        true => format!(
+            "`ethtool -L {name} combined {}` leaves each CPU one",
+            most - cpus
+        ),
+        false => format!("each of {cpus} CPUs would need one more"),
+    };
+    Some(format!(
+        ", under locks, for {used} of its {most} channels are in use: {advice}"
+    ))
+}
+
 /// What the program could not see, or must not bypass.
 fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
     let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
     let vlan = all.iter().find(vlan);
-    let master = all.iter().find(|other| Some(other.index) == link.master);
-    match (link.medium, master, vlan) {
+    match (link.medium, vrf(link, all), vlan) {
         (Medium::BareIp | Medium::Other, _, _) => Some("it is no Ethernet".to_owned()),
-        (_, Some(master), _) if master.kind == LinkKind::Vrf => Some(format!(
-            "it belongs to the VRF \"{}\", whose routes the look-up of XDP does not follow",
-            master.name
+        (_, Some(vrf), _) => Some(format!(
+            "it belongs to the VRF \"{}\", of which the look-up of BPF programs may not know",
+            vrf.name
         )),
         (_, _, Some(vlan)) if tags == Tags::Beside => Some(format!(
             "a virtual Ethernet may hide VLAN tags from XDP, and \"{}\" is a VLAN on it",
@@ -163,7 +191,11 @@ impl Candidate {
                     Sends::Frames => "sends frames in one buffer",
                     Sends::Buffers => "sends frames in any number of buffers",
                 };
-                format!("{} ({}) {sends}{source}", self.name, self.driver)
+                let shares = self
+                    .channels
+                    .and_then(|channels| sharing(&self.name, channels, kernel::possible_cpus()));
+                let shares = shares.unwrap_or_default();
+                format!("{} ({}) {sends}{source}{shares}", self.name, self.driver)
             }
         }
     }
@@ -187,7 +219,7 @@ impl Isthmus {
     }
 
     /// An interface of ours, or one on it, is another now: its address, its VRF, its VLANs.
-    pub fn concerns_drivers(&self, event: &Event) -> bool {
+    pub fn concerns_programs(&self, event: &Event) -> bool {
         let is_ours = |index: u32| self.known.iter().any(|inline| inline.ifindex == index);
         match event {
             Event::LinkChanged(link) => is_ours(link.index) || link.lower.is_some_and(is_ours),
@@ -207,7 +239,7 @@ impl Isthmus {
         }
         self.tell_of_hops(net).await;
         match has_moved(&self.known) {
-            true => self.refresh_drivers(net).await,
+            true => self.refresh(net).await,
             false => Ok(()),
         }
     }
@@ -225,9 +257,9 @@ impl Isthmus {
         }
     }
 
-    /// Tells the program what is true of the interfaces now: addresses, and what their drivers send.
-    pub async fn refresh_drivers(&mut self, net: &Net) -> Result<(), Failure> {
-        if !self.has_drivers() {
+    /// Tells the programs what is true of the interfaces now: addresses, VRFs, and what their drivers send.
+    pub async fn refresh(&mut self, net: &Net) -> Result<(), Failure> {
+        if !self.settings.translator.placement.sends() || self.crossing.fast().is_none() {
             return Ok(());
         }
         let all = net.links().await?;
@@ -237,19 +269,15 @@ impl Isthmus {
                 .cloned()
         };
         let links: Vec<Link> = self.known.iter().filter_map(of).collect();
-        let (ports, said) = choose_now(&examine(&links, &all));
-        let ports: Vec<Port> = ports.into_iter().flatten().collect();
         let mut known = self.known.clone();
         for inline in &mut known {
-            let port = ports.iter().find(|port| port.ifindex == inline.ifindex);
-            inline.driver = inline.driver.map(|old| {
-                let idle = Port {
-                    takes: false,
-                    ..old
-                };
-                port.copied().unwrap_or(idle)
-            });
+            inline.is_in_vrf = of(inline).is_some_and(|link| vrf(&link, &all).is_some());
         }
+        let has_moved = known != self.known;
+        let said = match self.has_drivers() {
+            true => look_again(&mut known, &links, &all),
+            false => String::new(),
+        };
         if known == self.known {
             return Ok(());
         }
@@ -259,9 +287,31 @@ impl Isthmus {
             .prepare(settings, self.found, self.index, &known)?;
         self.crossing.commit(settings, next, &self.slow)?;
         self.known = known;
-        tracing::info!("{said}");
+        if has_moved {
+            warn_of_vrf(&links, &all);
+        }
+        if !said.is_empty() {
+            tracing::info!("{said}");
+        }
         Ok(())
     }
+}
+
+/// Writes down what drivers can do now, and says it.
+fn look_again(known: &mut [Inline], links: &[Link], all: &[Link]) -> String {
+    let (ports, said) = choose_now(&examine(links, all));
+    let ports: Vec<Port> = ports.into_iter().flatten().collect();
+    for inline in known {
+        let port = ports.iter().find(|port| port.ifindex == inline.ifindex);
+        inline.driver = inline.driver.map(|old| {
+            let idle = Port {
+                takes: false,
+                ..old
+            };
+            port.copied().unwrap_or(idle)
+        });
+    }
+    said
 }
 
 #[cfg(test)]
@@ -296,6 +346,7 @@ mod tests {
             }),
             driver: driver.to_owned(),
             reported: true,
+            channels: None,
         }
     }
 
@@ -328,6 +379,22 @@ mod tests {
         assert!(
             why.ends_with("any VLAN: `ethtool -K eth0 rxvlan off`"),
             "{why}"
+        );
+    }
+
+    #[test]
+    fn too_few_channels_are_said_with_what_helps() {
+        let said = |most, used| sharing("eth0", Channels { most, used }, 2);
+        assert_eq!(said(4, 2), None);
+        let advice = said(4, 4).expect("they are too few");
+        assert!(
+            advice.contains("4 of its 4 channels")
+                && advice.contains("`ethtool -L eth0 combined 2`")
+        );
+        let none = said(1, 1).expect("they are too few");
+        assert!(
+            none.ends_with("each of 2 CPUs would need one more"),
+            "{none}"
         );
     }
 

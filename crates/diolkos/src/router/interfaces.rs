@@ -8,13 +8,15 @@ use super::{drivers, Isthmus};
 use crate::config::{Placement, Settings};
 use crate::failure::Failure;
 use crate::forwarding;
-use crate::net::{Event, Link, Medium, Net};
+use crate::net::{Event, Link, LinkKind, Medium, Net};
 
-/// Those with these names; none with the placement `device`.
+/// Those with these names; none with the placement `device`. `may_have_drivers`: whether their drivers are to translate is
+/// looked at.
 pub async fn find(
     net: &Net,
     settings: &Settings,
     names: &[String],
+    may_have_drivers: bool,
 ) -> Result<Vec<Inline>, Failure> {
     let t = &settings.translator;
     let (mut inline, mut named) = (Vec::new(), Vec::new());
@@ -35,6 +37,7 @@ pub async fn find(
                     )))
                 }
             },
+            is_in_vrf: false,
             driver: None,
         });
         if forwarding::has_strict_filter(name) {
@@ -44,18 +47,53 @@ pub async fn find(
             );
         }
     }
-    if t.placement.has_drivers() {
-        let candidates = drivers::examine(&named, &net.links().await?);
-        let (ports, said) = drivers::choose(t.placement, &candidates)?;
-        tracing::info!("{said}");
-        for (inline, port) in inline.iter_mut().zip(ports) {
-            inline.driver = port;
+    if t.placement.sends() {
+        let all = net.links().await?;
+        for (inline, link) in inline.iter_mut().zip(&named) {
+            inline.is_in_vrf = vrf(link, &all).is_some();
         }
+        if may_have_drivers {
+            let candidates = drivers::examine(&named, &all);
+            let (ports, said) = drivers::choose(t.placement, &candidates)?;
+            tracing::info!("{said}");
+            for (inline, port) in inline.iter_mut().zip(ports) {
+                inline.driver = port;
+            }
+        }
+        warn_of_vrf(&named, &all);
     }
     Ok(inline)
 }
 
+/// The VRF that a link belongs to.
+pub fn vrf<'a>(link: &Link, all: &'a [Link]) -> Option<&'a Link> {
+    let master = all.iter().find(|other| Some(other.index) == link.master)?;
+    (master.kind == LinkKind::Vrf).then_some(master)
+}
+
+/// Says that nothing is sent directly, and why.
+pub fn warn_of_vrf(links: &[Link], all: &[Link]) {
+    let found = links.iter().find_map(|link| Some((link, vrf(link, all)?)));
+    if let Some((link, vrf)) = found {
+        tracing::warn!(
+            "{} belongs to the VRF \"{}\", of which the look-up of BPF programs may not know: the kernel forwards what is \
+             translated, as with the placement \"inline\"",
+            link.name,
+            vrf.name
+        );
+    }
+}
+
 impl Isthmus {
+    /// Whether drivers are asked what they can do. What `auto` has chosen at the start without them stays.
+    pub fn may_have_drivers(&self) -> bool {
+        match self.settings.translator.placement {
+            Placement::Xdp => true,
+            Placement::Auto => self.has_drivers(),
+            Placement::Device | Placement::Inline | Placement::Direct => false,
+        }
+    }
+
     /// An interface has come again: its packets are translated there as before, and sent out of it.
     pub async fn take_up(&mut self, net: &Net, name: &str) -> Result<(), Failure> {
         let links = net.links().await?;
@@ -64,7 +102,7 @@ impl Isthmus {
             .filter(|name| links.iter().any(|link| link.name == **name))
             .cloned()
             .collect();
-        let inline = find(net, &self.settings, &there).await?;
+        let inline = find(net, &self.settings, &there, self.may_have_drivers()).await?;
         let settings = &self.settings;
         if settings.translator.placement.sends() {
             // The programs know the exits by their indices.

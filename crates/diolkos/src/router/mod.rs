@@ -17,7 +17,7 @@ mod stateless;
 mod stay;
 mod survey;
 
-use diolkos_sys::fastpath::{Inline, Pins};
+use diolkos_sys::fastpath::{FastPath, Inline, Pins};
 use diolkos_sys::memory;
 use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;
@@ -150,12 +150,17 @@ impl Isthmus {
         }
         let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
         let queue = || tun.queues[0].try_clone().map_err(unusable);
-        let inline = interfaces::find(net, &settings, &t.interfaces).await?;
+        let mut inline =
+            interfaces::find(net, &settings, &t.interfaces, t.placement.has_drivers()).await?;
         let came = &host.signals.came();
         let past = Past { pins, own, came };
         let device = queue()?;
         let (crossing, engine) =
             Crossing::build(&settings, found, index, &inline, queue, past, &host.watch)?;
+        if crossing.fast().and_then(FastPath::used_hops).is_none() {
+            // A driver did not take what it was chosen for.
+            inline.iter_mut().for_each(|inline| inline.driver = None);
+        }
         if pins.is_some() {
             // Not before: what is refused until here leaves the device as it goes on.
             net.prepare_tun(&t.device, index, mtu).await?;
@@ -211,7 +216,8 @@ impl Isthmus {
         addresses::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
         let plans = announce::plan(net, &new).await?;
-        let inline = interfaces::find(net, &new, &new.translator.interfaces).await?;
+        let names = &new.translator.interfaces;
+        let inline = interfaces::find(net, &new, names, self.may_have_drivers()).await?;
         let next = self.crossing.prepare(&new, found, self.index, &inline)?;
         // To load programs takes long, and to change them once more is in vain.
         if came.already() {

@@ -27,9 +27,11 @@ pub fn pref64(config: &Config) -> Vec<Pref64> {
     prefixes.collect()
 }
 
-/// Out of which of the interfaces packets are sent without the kernel's forwarding.
+/// Out of which of the interfaces packets are sent without the kernel's forwarding. `bpf_fib_lookup` leaves the VRF out of
+/// its question unset (corrected in 2026), so what comes from one may get the route of another: then the kernel forwards all.
 pub fn exits(settings: &Settings, inline: &[Inline]) -> Vec<u32> {
-    if !settings.translator.placement.sends() {
+    let has_vrf = inline.iter().any(|inline| inline.is_in_vrf);
+    if has_vrf || !settings.translator.placement.sends() {
         return Vec::new();
     }
     let ethernets = inline.iter().filter(|inline| inline.is_ethernet);

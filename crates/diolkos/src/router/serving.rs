@@ -160,9 +160,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             false => Heed::Routes,
         };
         let isthmus = &mut *self.isthmus;
-        if isthmus.concerns_drivers(&event) {
-            if let Err(failure) = isthmus.refresh_drivers(self.net).await {
-                tracing::warn!("the drivers do not know the interfaces as they are: {failure}");
+        if isthmus.concerns_programs(&event) {
+            if let Err(failure) = isthmus.refresh(self.net).await {
+                tracing::warn!("the programs do not know the interfaces as they are: {failure}");
             }
         }
         isthmus.follow_announced(&event, self.net).await;

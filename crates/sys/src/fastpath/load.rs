@@ -26,9 +26,14 @@ pub(crate) fn listen() {
     })));
 }
 
+/// What it has said since.
+pub(super) fn heard() -> String {
+    std::mem::take(&mut *loader_log())
+}
+
 /// Why there is no fast path, from what libbpf answers and what it said before.
 pub(crate) fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
-    let log = std::mem::take(&mut *loader_log());
+    let log = heard();
     // The verifier, too, answers EACCES; then it has said why.
     match error.kind() {
         ErrorKind::PermissionDenied if !log.contains("processed ") => {

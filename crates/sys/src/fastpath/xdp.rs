@@ -5,9 +5,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
 
 use libbpf_sys as bpf;
 
+use super::load::{heard, listen};
 use crate::{kernel, namespace};
 
 /// linux/netdev.h, `enum netdev_xdp_act`.
@@ -35,6 +37,9 @@ const KNOWN: [&str; 10] = [
 ];
 /// What it sends is taken where its peer polls, and lost otherwise.
 const VETH: &str = "veth";
+
+/// In front of what it passes on, in libbpf's words.
+const KERNEL_SAYS: &str = "Kernel error message: ";
 
 /// An interface whose driver runs the program; see `struct diolkos_port` in `bpf/abi.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,14 +194,15 @@ pub(super) fn attach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedF
         bpf::bpf_link_create(program.as_raw_fd(), ifindex as i32, bpf::BPF_XDP, &options)
     };
     if fd < 0 {
-        return Err(explained(ifindex, io::Error::from_raw_os_error(-fd)));
+        let error = io::Error::from_raw_os_error(-fd);
+        return Err(explained(program, ifindex, error));
     }
     // SAFETY: the new descriptor is ours alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// With whose program is there, or what the driver lacks: the kernel says a number only.
-fn explained(ifindex: u32, error: io::Error) -> io::Error {
+/// With whose program is there, or what the driver wants: the kernel says a number only.
+fn explained(program: BorrowedFd<'_>, ifindex: u32, error: io::Error) -> io::Error {
     let interface =
         namespace::interface_name(ifindex).unwrap_or_else(|| format!("interface {ifindex}"));
     let why = match error.raw_os_error() {
@@ -207,17 +213,40 @@ fn explained(ifindex: u32, error: io::Error) -> io::Error {
             ),
             _ => format!("{interface} has another XDP program already"),
         },
-        Some(libc::EOPNOTSUPP) => format!(
-            "the driver of {interface} runs no XDP program, or not with the interface's present offloads and channels \
-             ({error}): see `dmesg` and `ethtool -k {interface}`, or set translator.placement to \"direct\""
-        ),
-        Some(libc::ERANGE | libc::EINVAL) => format!(
-            "the driver of {interface} refuses an XDP program with the interface's present MTU ({error}): lower the MTU, \
-             or set translator.placement to \"direct\""
-        ),
-        _ => format!("{interface}: {error}"),
+        Some(libc::EPERM | libc::EACCES | libc::EMFILE | libc::ENODEV) => {
+            format!("{interface}: {error}")
+        }
+        _ => {
+            let said = words(program, ifindex).unwrap_or_else(|| error.to_string());
+            format!(
+                "the driver of {interface} refuses an XDP program (\"{said}\"): change its offloads (`ethtool -K \
+                 {interface}`), its channels (`ethtool -L {interface}`) or its MTU, or set translator.placement to \
+                 \"direct\""
+            )
+        }
     };
     io::Error::new(error.kind(), why)
+}
+
+/// The driver's own words. Over netlink alone the kernel hands them on, so the program is offered once more in that way.
+fn words(program: BorrowedFd<'_>, ifindex: u32) -> Option<String> {
+    let flags = bpf::XDP_FLAGS_DRV_MODE | bpf::XDP_FLAGS_UPDATE_IF_NOEXIST;
+    listen();
+    // SAFETY: the descriptor is open; there are no options.
+    let done =
+        unsafe { bpf::bpf_xdp_attach(ifindex as i32, program.as_raw_fd(), flags, ptr::null()) };
+    if done == 0 {
+        // What stood in the way has just gone. A program that was attached in this way would outlive the process.
+        // SAFETY: there are no options.
+        unsafe { bpf::bpf_xdp_detach(ifindex as i32, bpf::XDP_FLAGS_DRV_MODE, ptr::null()) };
+    }
+    refusal(&heard())
+}
+
+/// What the kernel said of a request, in what libbpf says of it.
+fn refusal(log: &str) -> Option<String> {
+    let said = |line: &str| Some(line.split_once(KERNEL_SAYS)?.1.trim().to_owned());
+    log.lines().find_map(said).filter(|words| !words.is_empty())
 }
 
 #[cfg(test)]
@@ -244,6 +273,14 @@ mod tests {
         assert_eq!(Abilities::known("ice").sends, Sends::Frames);
         assert_eq!(Abilities::known("veth").sends, Sends::Nothing);
         assert!(!Abilities::known("e1000").receives);
+    }
+
+    #[test]
+    fn what_the_driver_said_is_told_apart() {
+        let log = "libbpf: Kernel error message: virtio_net: MTU too large\n";
+        assert_eq!(refusal(log).as_deref(), Some("virtio_net: MTU too large"));
+        assert_eq!(refusal("libbpf: Kernel error message: \n"), None);
+        assert_eq!(refusal(""), None);
     }
 
     #[test]

@@ -65,6 +65,10 @@ class Guest:
     visible: tuple[Path, ...] = ()
     """What it must see although it is below /tmp or /run."""
     acceleration: Acceleration = "TCG"
+    devices: tuple[str, ...] = ()
+    """Arguments of QEMU for what else the guest has."""
+    within: tuple[str, ...] = ()
+    """A command that gets that of QEMU as its arguments and runs it, where something stands around the guest."""
 
     @property
     def results(self) -> Path:
@@ -94,12 +98,14 @@ class Guest:
         # Of a feature that tells of faults of processors, not every host lets a guest have what it has.
         own = ("-accel", "kvm", "-cpu", "host,-arch-capabilities")
         return [
+            *self.within,
             *("qemu-system-x86_64", "-M", "microvm", *(own if self.acceleration == "KVM" else emulated)),
             *("-smp", str(CPUS), "-m", MEMORY, *MACHINE),
             *shared("host", Path("/"), "readonly=on"),
             *shared("results", self.results, "readonly=off"),
             *(shared("out", self.out, "readonly=off") if self.out else ()),
             *("-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-device,rng=random"),
+            *self.devices,
             *("-kernel", str(self.folder / "vmlinux"), "-initrd", str(self.folder / "initramfs")),
             *("-append", " ".join([*KERNEL_LINE, *tsc(), "random.trust_cpu=on"])),
         ]  # fmt: skip
