@@ -82,6 +82,7 @@ def test_the_main_metric_follows_the_factors() -> None:
             "ping": "rtt",
             "ping-under-load": "rtt",
             "capacity": "capacity",
+            "latency": "latency",
         },
         **dict.fromkeys(("pps", "new-flows", "connections", "mlrsearch", "rfc8219"), "rate"),
     }

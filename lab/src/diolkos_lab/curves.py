@@ -17,7 +17,8 @@ from diolkos_lab.curve.crossing import Crossing, crossing
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.experiment.loads import LoadName, Seating
+from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds

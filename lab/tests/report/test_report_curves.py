@@ -18,7 +18,7 @@ from diolkos_lab import report, screen, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
-from diolkos_lab.experiment.loads import Seating
+from diolkos_lab.experiment.frames import Seating
 from diolkos_lab.report import charts
 from diolkos_lab.report.charts import load_loss_sheet
 from diolkos_lab.report.systems import LOOKS

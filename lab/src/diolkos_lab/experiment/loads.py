@@ -10,12 +10,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.frames import PKTGEN_S, Flows, FrameSize, Seats, frame
+from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.offloads import Offloads
 from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpGsoLoad, UdpLoad
 
 TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal[
     "pps",
+    "latency",
     "new-flows",
     "connections",
     "capacity",
@@ -30,14 +33,9 @@ LoadName = Literal[
     "dns",
     "http",
 ]
-# Who runs where while packets are counted; `run.placement` says what each means.
-Seating = Literal["apart", "beside", "one-cpu", "free"]
 Subjects = Annotated[
     tuple[str, ...],
     Field(description="Who gets it: `system/datapath`, and as far as needed `/family/hops`; without it all."),
-]
-FrameSize = Annotated[
-    int, Field(ge=84, le=9018, description="Bytes of IPv6 frames with FCS; IPv4 frames are 20 shorter (RFC 8219 §5.1.1).")
 ]
 # many: hardly two sessions have a binding in common.
 Bindings = Annotated[
@@ -47,8 +45,6 @@ Bindings = Annotated[
 Resolution = Annotated[
     float, Field(gt=0, lt=1, description="The search ends at an interval this narrow, relative to its upper end.")
 ]
-Flows = Annotated[int, Field(ge=1, le=1_000_000, description="Flows that the packets belong to.")]
-Seats = Annotated[Seating, Field(description="Which CPUs generator, system and sink have.")]
 
 # From 10 ms up ping sleeps in ticks of the kernel's timer and wakes up to two of them late (at 250 Hz 10 ms become 16);
 # below it polls.
@@ -56,14 +52,12 @@ PING_SLEEPS_FROM_S = 0.01
 PING_TIMER_S = 0.008
 PING_POLL_S = 0.0005
 START_S = 0.1  # of a program that brings libraries along
-PKTGEN_S = 0.35  # it starts, loads its programs, looks for the next hop, and waits for the last packets
 BOTH_WAYS_S = 0.6  # the same, if both ends send: all threads get ready first
 FILL_ROUNDS = 4  # to open sessions where it does not matter how fast
 PHASES = 3  # of a load that opens sessions, each with a start of its own
 OPENED_PER_S, ANSWERED_PER_S = 250_000, 400_000  # guesses for the time that is left
 MOST_SESSIONS = 8_000_000  # that the generator tells apart
 DOUBLINGS = 2  # about how many come before a table is full; only the time that is left depends on it
-IPV6_LONGER = 20  # bytes that a header of IPv6 is longer
 LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
 
 
@@ -122,7 +116,7 @@ class PpsLoad(Strict):
 
     def frame(self, version: int) -> int:
         """Bytes of a frame of that IP version."""
-        return self.size if version == 6 else self.size - IPV6_LONGER
+        return frame(self.size, version)
 
     @property
     def curve_factors(self) -> dict[str, str | int | float]:
@@ -167,7 +161,7 @@ class NewFlowsLoad(Strict):
 
     def frame(self, version: int) -> int:
         """Bytes of a frame of that IP version."""
-        return self.size if version == 6 else self.size - IPV6_LONGER
+        return frame(self.size, version)
 
     @property
     def factors(self) -> dict[str, str | int | float]:
@@ -375,6 +369,7 @@ class HttpLoad(Strict):
 
 AnyLoad = (
     PpsLoad
+    | LatencyLoad
     | NewFlowsLoad
     | ConnectionsLoad
     | CapacityLoad

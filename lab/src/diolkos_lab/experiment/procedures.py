@@ -12,7 +12,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.loads import Flows, FrameSize, PpsLoad, Resolution, Seats, Subjects
+from diolkos_lab.experiment.frames import Flows, FrameSize, Seats
+from diolkos_lab.experiment.loads import PpsLoad, Resolution, Subjects
 from diolkos_lab.experiment.offloads import Offloads
 
 ProcedureName = Literal["mlrsearch", "rfc8219"]

@@ -6,7 +6,8 @@ Stages: command → parse. Where a packet that opens a session is lost, nothing 
 
 from typing import Any
 
-from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad, Seating
+from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad
 from diolkos_lab.load import pktgen, tools
 from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.reading import Aim, LoadFault, Reading

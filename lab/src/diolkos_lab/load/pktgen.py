@@ -10,7 +10,9 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 import json
 from typing import Any
 
-from diolkos_lab.experiment.loads import LoadName, PpsLoad, Seating
+from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.latency import LatencyLoad
+from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import tools
@@ -30,7 +32,7 @@ OPENING_RATE = 5000
 FIRST = ("sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh")
 
 
-def opening_command(load: PpsLoad, aim: Aim) -> list[str]:
+def opening_command(load: PpsLoad | LatencyLoad, aim: Aim) -> list[str]:
     """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
     assert aim.ends
     device = aim.ends.near.rpartition(":")[2]
@@ -38,18 +40,20 @@ def opening_command(load: PpsLoad, aim: Aim) -> list[str]:
     return [program(), "send", "--interface", device, *_looks(load, aim), *amount]
 
 
-def measure_command(load: PpsLoad, aim: Aim) -> list[str]:
+def measure_command(load: PpsLoad | LatencyLoad, aim: Aim) -> list[str]:
     """One trial."""
     assert aim.ends
     ends = ["--from", aim.ends.near, "--to", aim.ends.far]
     settle_s, burst = (load.settle_s, load.burst) if isinstance(load, PacketTrial) else (SETTLE_S, None)
+    if isinstance(load, LatencyLoad) and not load.searches:
+        burst = 1  # a stamp tells when a burst is begun
     amount = ["--rate", str(load.offered or "max"), "--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
     amount += ["--burst", str(burst)] if burst else []
     amount += ["--watch-cpu", ",".join(map(str, aim.ends.cpus))] if aim.ends.cpus else []
     return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
 
 
-def parse(text: str, load: PpsLoad) -> Reading:
+def parse(text: str, load: PpsLoad | LatencyLoad) -> Reading:
     """Loss, rate at the sink and latency of one trial.
 
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
@@ -111,7 +115,17 @@ def report(text: str, event: str) -> dict[str, Any]:
         raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
-def _looks(load: PpsLoad, aim: Aim) -> list[str]:
+def costs(used: Used) -> dict[MetricName, float]:
+    """CPU time of one trial."""
+    return {
+        "cpu_generator": used.client,
+        "cpu_system": used.system,
+        "cpu_threads": used.threads,
+        "cpu_all": used.all,
+    }
+
+
+def _looks(load: PpsLoad | LatencyLoad, aim: Aim) -> list[str]:
     assert aim.ends
     size = str(load.frame(aim.target.version))
     return ["--src", str(aim.ends.source), "--dst", str(aim.target), "--size", size, "--flows", str(load.flows)]
@@ -151,12 +165,7 @@ class Packets(Load[PpsLoad]):
         return parse(text, section)
 
     def costs(self, section: PpsLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        return {
-            "cpu_generator": used.client,
-            "cpu_system": used.system,
-            "cpu_threads": used.threads,
-            "cpu_all": used.all,
-        }
+        return costs(used)
 
     def stream(self, section: PpsLoad, reading: Reading) -> Stream | None:
         """On one CPU the sender stands still with everybody else, and nothing comes that would have to wait."""

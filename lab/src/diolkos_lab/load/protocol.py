@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from diolkos_lab.experiment.loads import AnyLoad, LoadName, Seating
+from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.loads import AnyLoad, LoadName
 from diolkos_lab.load.reading import Aim, Reading
 from diolkos_lab.metric import ROW_METRICS, MetricName, RowMetric
 
@@ -42,6 +43,7 @@ class Stream:
     seconds: float
     lossless: bool  # a procedure looks for the rate at which nothing is lost, so that every loss counts
     expected_loss: float = 0.0  # share of the packets, by what was known before the trial
+    timed: bool = False  # what counts is when packets arrive, so that one which only waits is disturbed, too
 
 
 class Load(ABC, Generic[Section]):

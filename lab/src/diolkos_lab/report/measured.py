@@ -39,7 +39,8 @@ def chapters(results: Results) -> list[Chapter]:
 def of_all_loads(results: Results, form: str = "") -> list[Chapter]:
     """`form` says after whose pattern the tables of single readings are made. A chapter without content is left out."""
     of_packets = [of_throughput(results, form), of_rtt(results, form), of_cpu(results)]
-    of_packets += [streams.of_udp(results), streams.of_loaded(results), streams.of_roles(results)]
+    of_packets += [streams.of_udp(results), streams.of_loaded(results), streams.of_delays(results)]
+    of_packets.append(streams.of_roles(results))
     every = [*of_packets, applications.of_http(results), applications.of_dns(results), *of_others(results)]
     return [chapter for chapter in every if not chapter.empty]
 

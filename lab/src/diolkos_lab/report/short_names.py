@@ -13,6 +13,8 @@ def application(row: Mapping[str, Any]) -> str:
         return f"sessions held at once, {row['bindings']} bindings"
     if row["load"] in ("udp", "udp-gso", "ping-under-load"):
         return _stream(row)
+    if row["load"] == "latency":
+        return f"latency at {row['share']:g} of native's rate, {size(row['size'])}"
     if row["load"] not in ("http", "dns"):
         return f"{row['load']}, {size(row['size'])}"
     if row["load"] == "http":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from diolkos_lab.experiment.definition import Guards, Topology
-from diolkos_lab.experiment.loads import Seating
+from diolkos_lab.experiment.frames import Seating
 from diolkos_lab.run import guards
 from diolkos_lab.run.counters import NAMES, HostCounters, NetCounters, Window, net_counters, parse_host
 from diolkos_lab.run.placement import Roles, Seats

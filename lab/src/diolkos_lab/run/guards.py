@@ -30,6 +30,7 @@ WITHIN_S = 5e-4  # before a stall is known to have begun: in the middle, if noth
 # says nothing else of the path. Of all packets: in saturation a stall takes its share off the throughput, and the verdict looks
 # at differences of 1.5 % between two steps.
 LITTLE, MOST = 0.05, 0.003
+HELD_UP = 0.0005  # of all packets, whose delay is measured: half of those beyond the 99.9th percentile
 BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 
 
@@ -120,13 +121,18 @@ def stall(e: Evidence, limits: Guards, _: Topology) -> str | None:
     stream = e.kind.stream(e.load, e.reading)
     if stream is None or not e.reading.stalls_s:
         return None
+    longest_ms = max(e.reading.stalls_s) * 1e3
+    if stream.timed:
+        held_up = sum(stall_s + WITHIN_S / 2 for stall_s in e.reading.stalls_s) / stream.seconds
+        if held_up <= HELD_UP:
+            return None
+        return f"a CPU stood still for {longest_ms:.1f} ms, and {held_up:.2%} of all packets may have waited for one that did"
     lost = sum(max(0.0, (stall_s + WITHIN_S / 2) * stream.rate - RING) for stall_s in e.reading.stalls_s)
     share = lost / (stream.rate * stream.seconds)
     # Where a rate is looked for at which nothing is lost, every packet counts, whether or not it was lost this time.
     allowed = 0.0 if stream.lossless else max(limits.stall_ratio, min(LITTLE * stream.expected_loss, MOST))
     if share <= allowed:
         return None
-    longest_ms = max(e.reading.stalls_s) * 1e3
     return f"a CPU stood still for {longest_ms:.1f} ms, and no ring holds the {lost:.0f} packets that this may have cost"
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from diolkos_lab.experiment.loads import Seating
+from diolkos_lab.experiment.frames import Seating
 from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts

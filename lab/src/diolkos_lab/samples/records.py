@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from diolkos_lab.experiment.definition import NAME, Family, FormName
-from diolkos_lab.experiment.loads import LoadName, Seating
+from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
 
@@ -220,6 +221,14 @@ class _PacketsOfCurve(_Exact, _Packets):
     run: Label = ""  # of several that were merged
 
 
+class _Latency(_Shape):
+    offloads: Switch
+    placement: Seating
+    size: int
+    flows: int
+    share: Positive
+
+
 class _PacketsOfProcedure(_Packets):
     offloads: Switch
     offered: Count
@@ -273,6 +282,7 @@ class _PingUnderLoad(_Shape):
 
 FACTORS: dict[str, type[_Shape]] = {
     "pps": _PacketsOfCurve,
+    "latency": _Latency,
     "mlrsearch": _PacketsOfProcedure,
     "rfc8219": _PacketsOfProcedure,
     "udp": _Udp,
