@@ -11,10 +11,8 @@ def application(row: Mapping[str, Any]) -> str:
         return f"{row['sessions']} new flows, {row['bindings']} bindings"
     if row["load"] == "capacity":
         return f"sessions held at once, {row['bindings']} bindings"
-    if row["load"] in ("udp", "udp-gso", "ping-under-load"):
+    if row["load"] in ("udp", "udp-gso", "ping-under-load", "latency"):
         return _stream(row)
-    if row["load"] == "latency":
-        return f"latency at {row['share']:g} of native's rate, {size(row['size'])}"
     if row["load"] not in ("http", "dns"):
         return f"{row['load']}, {size(row['size'])}"
     if row["load"] == "http":
@@ -23,6 +21,8 @@ def application(row: Mapping[str, Any]) -> str:
 
 
 def _stream(row: Mapping[str, Any]) -> str:
+    if row["load"] == "latency":
+        return f"latency at {row['share']:g} of native's rate, {size(row['size'])}"
     if row["load"] == "udp-gso":
         return f"UDP with GSO, {size(row['datagram'])}"
     how = row.get("direction") or row["rate"]

@@ -42,10 +42,11 @@ LOADED_WORDS = (
 )
 DELAY_WORDS = (
     "diolkos-pktgen sends packets one at a time, and stamps each when it is written; the sink reads the stamp when the packet "
-    "arrives. The rate is a share of that at which the native path begins to lose packets, found before the first block, and it "
-    "is the same for every path that is compared with it. The delay of every packet counts (RFC 8219 section 7.2 takes 500 of a "
-    "stream): typical latency is the median, worst case latency the 99.9th percentile. A lost packet never arrives: where more "
-    "than one in a thousand is lost, the 99.9th percentile has no end.",
+    "arrives. The rate is a share of that at which the native path begins to lose packets, found before the first block. It is "
+    "the same for every path that is compared with it.",
+    "The delay of every packet counts (RFC 8219 section 7.2 takes 500 of a stream): typical latency is the median, worst case "
+    "latency the 99.9th percentile. A lost packet never arrives: where more than one in a thousand is lost, the 99.9th "
+    "percentile has no end.",
 )
 ROLE_WORDS = (
     "CPU time as shares of one CPU. Generator: the process that sends the data. Receiver: the one that gets it. System: the "
