@@ -140,7 +140,7 @@ def test_a_ring_holds_what_a_short_stall_delays() -> None:
 
 def test_where_delays_count_a_stall_matters_that_costs_no_packet() -> None:
     """A ring holds all of them, but more than one in 2000 waits."""
-    load = LatencyLoad(name="latency", seconds=1).at(200_000)
+    load = LatencyLoad(name="latency", packets=200_000).at(200_000)
     timed = replace(LIGHT, load=load, reading=replace(LIGHT.reading, stalls_s=(0.0003,)))
     assert _names(timed) == ["stall"]
     assert _names(replace(timed, reading=replace(timed.reading, stalls_s=(0.0002,)))) == [], "with what may come before: 450"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from aims import aim, option
 from diolkos_lab import conduct, report
@@ -24,7 +25,7 @@ from witness import Silent
 
 HERE = Path(__file__).parent
 FILE = HERE / "study_latency.toml"
-LOAD = LatencyLoad(name="latency", seconds=0.2)
+LOAD = LatencyLoad(name="latency")
 SATURATION = 1e6
 PDR = SATURATION * 0.9498  # where the double's 10 ** (-8 + 6x) is 0.5 %
 
@@ -32,7 +33,7 @@ PDR = SATURATION * 0.9498  # where the double's 10 ** (-8 + 6x) is 0.5 %
 def test_packets_are_sent_one_at_a_time_and_probes_as_those_of_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
     command = registry.of(LOAD).command(LOAD.at(1234.4), aim(6))
-    assert (option(command, "--rate"), option(command, "--burst"), option(command, "--seconds")) == ("1234", "1", "0.2")
+    assert (option(command, "--rate"), option(command, "--burst"), option(command, "--seconds")) == ("1234", "1", "16.2075")
     probe = registry.of(LOAD).command(LOAD.probe(5000, 0.1), aim(4))
     assert "--burst" not in probe
     assert (option(probe, "--rate"), option(probe, "--size"), option(probe, "--seconds")) == ("5000", "64", "0.1")
@@ -60,10 +61,18 @@ def test_a_packet_that_is_lost_never_arrives(data: Path, received: int, endless:
     assert all(reading.bounds[name][0] == reading.metrics[name] for name in reading.bounds)  # type: ignore[index]
 
 
-def test_a_trial_needs_packets_beyond_its_percentile(data: Path) -> None:
-    with pytest.raises(LoadFault, match="9999 packets are too few"):
-        latency.parse(_report(data, 9_999, 9_999), LOAD.at(1000))
-    assert latency.parse(_report(data, 9_999, 9_999), LOAD.probe(1000, 0.1)).metrics["loss"] == 0, "a probe asks for loss"
+def test_a_trial_has_packets_beyond_its_percentile() -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 10000"):
+        LatencyLoad(name="latency", packets=9_999)
+    assert LOAD.at(400_000).seconds == 0.05, "as long as its packets take"
+
+
+def test_where_nothing_arrives_there_is_no_delay(data: Path) -> None:
+    found = json.loads(_report(data, 20_000, 0))
+    found["directions"][0]["received"]["delay_ns"] = None
+    with pytest.raises(LoadFault, match="no packet arrived"):
+        latency.parse(json.dumps(found), LOAD.at(1000))
+    assert latency.parse(json.dumps(found), LOAD.probe(1000, 0.1)).metrics["loss"] == 1, "a probe asks for loss"
 
 
 def _cells() -> tuple[list[TrialCell], list[Any]]:
@@ -106,7 +115,7 @@ def test_without_any_result_the_rate_is_not_known() -> None:
         break
     assert [rates.trial(cell, 1) for cell in cells] == [None, None]
     first = rates.trial(cells[0], 0)
-    assert first == replace(cells[0], load=LatencyLoad(name="latency", seconds=0.2, lowest=100_000).at(100_000)), "to warm up"
+    assert first == replace(cells[0], load=LatencyLoad(name="latency", lowest=100_000).at(100_000)), "to warm up"
 
 
 def test_a_path_needs_the_native_one_beside_it() -> None:

@@ -18,7 +18,12 @@ class LatencyLoad(Strict):
     """
 
     name: Literal["latency"]
-    seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
+    packets: int = Field(
+        20_000,
+        ge=10_000,
+        le=1_000_000_000,
+        description="Packets of a trial. The more, the longer it takes, and the surer something disturbs it.",
+    )
     size: FrameSize = 84
     flows: Flows = 16
     placement: Seats = "apart"
@@ -39,9 +44,14 @@ class LatencyLoad(Strict):
         """One trial of it."""
         return self.model_copy(update={"offered": max(1, round(offered))})
 
-    def probe(self, offered: int | None, seconds: float) -> "LatencyLoad":
+    def probe(self, offered: int, seconds: float) -> "LatencyLoad":
         """One probe of the search for the rate."""
-        return self.model_copy(update={"offered": offered, "seconds": seconds, "searches": True})
+        return self.model_copy(update={"offered": offered, "packets": round(offered * seconds), "searches": True})
+
+    @property
+    def seconds(self) -> float:
+        """Length of a trial; of one whose rate is not known yet, at most."""
+        return self.packets / (self.offered or self.lowest)
 
     def frame(self, version: int) -> int:
         """Bytes of a frame of that IP version."""
@@ -49,7 +59,7 @@ class LatencyLoad(Strict):
 
     @property
     def factors(self) -> dict[str, str | int | float]:
-        names = ("placement", "size", "seconds", "flows", "share")
+        names = ("placement", "size", "packets", "flows", "share")
         return {name: getattr(self, name) for name in names}
 
     @property

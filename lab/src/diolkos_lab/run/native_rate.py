@@ -11,7 +11,7 @@ from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.run.kept import Kept
-from diolkos_lab.run.sweep import Sweep
+from diolkos_lab.run.sweep import PROBE_S, Sweep
 from diolkos_lab.run.trial import Trial
 
 UNKNOWN = "it is not known how many packets a second the native path carries: no probe of the search had a result"
@@ -53,12 +53,13 @@ class Search:
         assert isinstance(native.load, LatencyLoad)
         self.lane = native.lane
         self._native, self._load, self._rates = native, native.load, rates
-        like = {name: getattr(self._load, name) for name in ("seconds", "size", "flows", "placement", "lowest", "highest")}
-        self._sweep = Sweep(PpsLoad(name="pps", **like), blocks=1)
+        like = {name: getattr(self._load, name) for name in ("size", "flows", "placement", "lowest", "highest")}
+        self._sweep = Sweep(PpsLoad(name="pps", seconds=PROBE_S, **like), blocks=1)
 
     def probes(self) -> Iterator[TrialCell]:
         """`tell` has to be called for each before the next is asked for."""
         for probe in self._sweep.probes():
+            assert probe.offered
             yield TrialCell(self.lane, self._load.probe(probe.offered, probe.seconds))
         if self._sweep.knee:
             self._rates[self._native] = self._sweep.knee * self._load.share
