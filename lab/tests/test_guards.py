@@ -138,6 +138,12 @@ def test_a_ring_holds_what_a_short_stall_delays() -> None:
     assert _names(replace(long, load=together)) == [], "then nothing comes while nobody can take it"
 
 
+def test_a_system_that_joins_packets_is_not_passed_by() -> None:
+    """It has read 100 000 of them, and written 2000 that the kernel cuts."""
+    assert _names(replace(PPS, tuns=(Tun("through", Device(0, 2000, 0, 0, 100_000, 0)),))) == []
+    assert _names(replace(PPS, tuns=(Tun("through", Device(0, 2000, 0, 0, 2000, 0)),))) == ["wrong-path"]
+
+
 def test_where_delays_count_a_stall_matters_that_costs_no_packet() -> None:
     """A ring holds all of them, but more than one in 2000 waits."""
     load = LatencyLoad(name="latency", packets=200_000).at(200_000)

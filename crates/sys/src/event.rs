@@ -3,14 +3,10 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rung once, it stays rung (an eventfd that nobody reads).
 #[derive(Debug)]
-pub struct Bell {
-    descriptor: OwnedFd,
-    is_rung: AtomicBool,
-}
+pub struct Bell(OwnedFd);
 
 /// What ended a [`Bell::wait_readable`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,29 +26,19 @@ impl Bell {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: as above.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Bell {
-            descriptor,
-            is_rung: AtomicBool::new(false),
-        })
+        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     /// Wakes all who wait now or later.
     pub fn ring(&self) {
-        self.is_rung.store(true, Ordering::Relaxed);
         let one = 1u64.to_ne_bytes();
         // SAFETY: `one` is valid for its length. A full counter (EAGAIN) is a rung bell too.
-        unsafe { libc::write(self.descriptor.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-    }
-
-    /// Whether it was rung, for those who do not wait.
-    pub fn is_rung(&self) -> bool {
-        self.is_rung.load(Ordering::Relaxed)
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
     /// Blocks until `fd` can be read or the bell rings; the bell goes first.
     pub fn wait_readable(&self, fd: BorrowedFd<'_>) -> io::Result<Wake> {
-        let mut fds = [self.descriptor.as_raw_fd(), fd.as_raw_fd()].map(|fd| libc::pollfd {
+        let mut fds = [self.0.as_raw_fd(), fd.as_raw_fd()].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,

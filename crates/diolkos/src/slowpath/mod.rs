@@ -8,7 +8,6 @@
 mod clock;
 mod departure;
 pub mod join;
-mod linger;
 pub mod offload;
 mod slots;
 mod writer;
@@ -16,8 +15,7 @@ mod writer;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
-use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::thread::JoinHandle;
 
 use diolkos_core::{Packet, Reason, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
@@ -31,7 +29,6 @@ use crate::supervise::Watch;
 
 pub use clock::Clock;
 use departure::{Departures, Yard};
-use linger::Linger;
 use slots::{Place, Slots};
 pub use writer::Writer;
 
@@ -106,7 +103,6 @@ impl SlowPath {
                 env: Clock::new(),
                 slots: Slots::new(),
                 departures: Departures::default(),
-                linger: Linger::default(),
             };
             slow.tallies.push(tally);
             let device = device.to_owned();
@@ -152,7 +148,6 @@ struct Reader {
     env: Clock,
     slots: Slots,
     departures: Departures,
-    linger: Linger,
 }
 
 impl Reader {
@@ -166,12 +161,7 @@ impl Reader {
                 Ok((place, _)) => self.slots.free(place),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.depart();
-                    if self.bell.is_rung() {
-                        return Ok(());
-                    }
-                    if self.linger.looks_again(Instant::now()) {
-                        thread::yield_now();
-                    } else if self.bell.wait_readable(self.queue.as_fd())? == Wake::Bell {
+                    if self.bell.wait_readable(self.queue.as_fd())? == Wake::Bell {
                         return Ok(());
                     }
                 }
@@ -191,7 +181,6 @@ impl Reader {
     }
 
     fn packet(&mut self, place: Place, len: usize) {
-        self.linger.read();
         let buffer = self.slots.buffer(place);
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);

@@ -41,7 +41,6 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
         env: Clock::new(),
         slots: Slots::new(),
         departures: Departures::default(),
-        linger: Linger::default(),
     };
     (reader, outside)
 }

@@ -225,9 +225,13 @@ def _crossed(tun: Tun, device: Device, e: Evidence, echos: int) -> float:
     if e.reading.received_bytes:
         opening = e.reading.connections * OPENING_BYTES if tun.bulk == "past" else 0
         return max(0, device.rx_bytes + device.tx_bytes - opening) / e.reading.received_bytes
-    # Each echo crosses twice: the request out of the device, the reply into it. So does a packet that is translated.
+    # Each echo crosses twice: the request out of the device, the reply into it. So does a packet that is translated, but a
+    # system that joins packets puts many in as one.
+    packets = device.rx_packets + device.tx_packets
+    if e.kind.counted_by == "sink":
+        packets = max(packets, 2 * device.tx_packets)
     opening = e.kind.opening_packets(e.load) if tun.bulk == "past" else 0
-    return max(0, device.rx_packets + device.tx_packets - opening) / max(1, 2 * echos)
+    return max(0, packets - opening) / max(1, 2 * echos)
 
 
 # ---- what else the evidence says of a trial
