@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from diolkos_lab.experiment.definition import Guards, Topology
 from diolkos_lab.experiment.frames import ForwardingRateLoad
+from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad, UdpLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.load.reading import Reading
@@ -136,6 +137,21 @@ def test_a_ring_holds_what_a_short_stall_delays() -> None:
     assert _names(replace(long, reading=replace(long.reading, stalls_s=(0.0035,)))) == [], "494: less than half of it"
     together = PpsLoad(name="pps", seconds=1, placement="one-cpu").at(200_000)
     assert _names(replace(long, load=together)) == [], "then nothing comes while nobody can take it"
+
+
+def test_a_system_that_joins_packets_is_not_passed_by() -> None:
+    """It has read 100 000 of them, and written 2000 that the kernel cuts."""
+    assert _names(replace(PPS, tuns=(Tun("through", Device(0, 2000, 0, 0, 100_000, 0)),))) == []
+    assert _names(replace(PPS, tuns=(Tun("through", Device(0, 2000, 0, 0, 2000, 0)),))) == ["wrong-path"]
+
+
+def test_where_delays_count_a_stall_matters_that_costs_no_packet() -> None:
+    """A ring holds all of them, but more than one in 2000 waits."""
+    load = LatencyLoad(name="latency", packets=200_000).at(200_000)
+    timed = replace(LIGHT, load=load, reading=replace(LIGHT.reading, stalls_s=(0.0003,)))
+    assert _names(timed) == ["stall"]
+    assert _names(replace(timed, reading=replace(timed.reading, stalls_s=(0.0002,)))) == [], "with what may come before: 450"
+    assert _names(replace(timed, load=load.probe(200_000, 1))) == [], "a probe asks for loss"
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def test_the_main_metric_follows_the_factors() -> None:
             "ping": "rtt",
             "ping-under-load": "rtt",
             "capacity": "capacity",
+            "latency": "latency",
         },
         **dict.fromkeys(("pps", "forwarding-rate", "new-flows", "connections", "mlrsearch", "rfc8219"), "rate"),
     }

@@ -32,6 +32,7 @@ from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing
 
+FURTHER = {"cpu_answer": ", CPU", "latency_worst": ", 99.9th percentile"}  # figures of a load beside its main one
 COLUMNS = {"tcp-upload": ("upload\nGbit/s", 1e-9), "tcp-download": ("download\nGbit/s", 1e-9), "ping": ("RTT\nµs", 1e6)}
 FEW = 0.5  # share of trusted trials below which the reader is told what to do
 UNTRUSTED = (
@@ -259,9 +260,21 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
 
 def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
-    loads = ("udp", "udp-gso", "ping-under-load", "http", "dns", "forwarding-rate", "new-flows", "connections", "capacity")
+    loads = (
+        "udp",
+        "udp-gso",
+        "ping-under-load",
+        "latency",
+        "http",
+        "dns",
+        "forwarding-rate",
+        "new-flows",
+        "connections",
+        "capacity",
+    )
     mine = [row for row in rows if row["load"] in loads and METRICS[row["metric"]].terminal]
-    shown = [row for row in mine if (row["load"], row["metric"]) != ("http", "rate")]  # the inverse of the time
+    # Of fetches the inverse of the time, of delays what is the same for all.
+    shown = [row for row in mine if (row["load"], row["metric"]) not in (("http", "rate"), ("latency", "rate"))]
     if not shown:
         return None
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False)
@@ -271,7 +284,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
         table.add_column(heading, justify="right", no_wrap=True)
     order: dict[str, list[Mapping[str, Any]]] = {}
     for row in shown:
-        order.setdefault(application(row) + (", CPU" if row["metric"] == "cpu_answer" else ""), []).append(row)
+        order.setdefault(application(row) + FURTHER.get(row["metric"], ""), []).append(row)
     for name, group in order.items():
         for number, row in enumerate(group):
             unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)

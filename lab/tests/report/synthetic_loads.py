@@ -55,6 +55,7 @@ def applications(block: int, path: tuple) -> list[dict[str, Any]]:
         _line(block, path, "ping", ping, {"rtt": 2.1e-5, "loss": 0.0}, **twin),
         _line(block, path, "udp", udp, sent),
         _line(block, path, "ping-under-load", busy, {"rtt": 9e-5, "loss": 0.0, "throughput": 1e9, **roles}),
+        _line(block, path, "latency", {**PACKETS, "packets": 20_000, "share": 0.5}, {"latency": 1e-5, "latency_worst": 9e-5}),
         _line(block, path, "http", {"object": 1024, "by": "name", "seconds": 0.2}, {"latency": 1e-4, "rate": 1e4}),
         _line(block, path, "dns", {"cache": "cold", "offered": "most", "seconds": 0.2}, {"rate": 3e4, "busy": 0.9}),
     ]

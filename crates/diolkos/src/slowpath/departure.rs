@@ -13,21 +13,25 @@ use diolkos_core::Offload;
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
 
-use super::join::{self, Train, HEADERS};
+use super::join::{self, Train, HEADERS, MOST};
 use super::offload::{self, Received};
 use super::slots::{Place, Slots, SLOTS};
 use crate::counters::Tally;
 
 /// Flows with packets that wait.
-const TRAINS: usize = 8;
-/// Packets that may be read while one waits: more than a train has.
-const PATIENCE: u32 = 2 * SLOTS as u32;
+const TRAINS: usize = 64;
+/// Packets that may be read while one waits: as many as can wait.
+const PATIENCE: u32 = SLOTS as u32;
 
 /// Of one queue.
 #[derive(Debug, Default)]
 pub struct Departures {
     /// The one that waits longest is the first.
     trains: Vec<(Train, Vec<Waiting>)>,
+    /// Of their flows, in the same order: quicker to look through.
+    tags: Vec<u32>,
+    /// Empty, for the next trains.
+    spare: Vec<Vec<Waiting>>,
     /// Packets that were read.
     read: u32,
     /// This kernel (before 6.2) does not take super-packets of datagrams.
@@ -95,7 +99,9 @@ impl Departures {
             return;
         };
         let part = part.filter(|part| !(self.no_datagrams && part.is_udp()));
-        if let Some(at) = self.trains.iter().position(|(train, _)| train.flow == flow) {
+        let tag = flow.tag();
+        let mut alike = (0..self.tags.len()).filter(|&at| self.tags[at] == tag);
+        if let Some(at) = alike.find(|&at| self.trains[at].0.flow == flow) {
             let (train, waiting) = &mut self.trains[at];
             let first = yard.slots.bytes(waiting[0].place, &waiting[0].range);
             let packet = yard.slots.bytes(place, &range);
@@ -123,36 +129,50 @@ impl Departures {
             return;
         };
         if self.trains.len() == TRAINS {
-            self.send_train(yard, 0);
+            self.send_all(yard);
         }
-        let waiting = Waiting {
+        let mut waiting = self.spare.pop().unwrap_or_default();
+        waiting.push(Waiting {
             place,
             range,
             data,
             read: self.read,
-        };
-        self.trains.push((train, vec![waiting]));
+        });
+        self.trains.push((train, waiting));
+        self.tags.push(tag);
     }
 
     /// Sends what waits.
     pub fn send_all(&mut self, yard: &mut Yard<'_>) {
-        while !self.trains.is_empty() {
-            self.send_train(yard, 0);
+        let mut trains = std::mem::take(&mut self.trains);
+        self.tags.clear();
+        for (train, waiting) in trains.drain(..) {
+            self.leave(yard, &train, waiting);
         }
+        self.trains = trains;
     }
 
     fn send_train(&mut self, yard: &mut Yard<'_>, at: usize) {
         let (train, waiting) = self.trains.remove(at);
-        if train.is_joined() {
-            let Err(error) = yard.write_joined(&train, &waiting) else {
-                return;
-            };
-            // Written one by one, too, where the kernel does not know this kind. A device that is down knows it again.
-            self.no_datagrams |= train.is_udp() && error.kind() == ErrorKind::InvalidInput;
+        self.tags.remove(at);
+        self.leave(yard, &train, waiting);
+    }
+
+    fn leave(&mut self, yard: &mut Yard<'_>, train: &Train, mut waiting: Vec<Waiting>) {
+        let written = train
+            .is_joined()
+            .then(|| yard.write_joined(train, &waiting));
+        if !matches!(written, Some(Ok(()))) {
+            if let Some(Err(error)) = written {
+                // Written one by one, too, where the kernel does not know this kind. A device that is down knows it again.
+                self.no_datagrams |= train.is_udp() && error.kind() == ErrorKind::InvalidInput;
+            }
+            for Waiting { place, range, .. } in &waiting {
+                yard.write(*place, range);
+            }
         }
-        for Waiting { place, range, .. } in waiting {
-            yard.write(place, &range);
-        }
+        waiting.clear();
+        self.spare.push(waiting);
     }
 }
 
@@ -173,7 +193,7 @@ impl Yard<'_> {
         front[VNET..].copy_from_slice(&header);
         front[..VNET].copy_from_slice(&offload::write(offload, false, &header[..len]));
 
-        let mut pieces: [IoSlice<'_>; 1 + SLOTS] = std::array::from_fn(|_| IoSlice::new(&[]));
+        let mut pieces: [IoSlice<'_>; 1 + MOST] = std::array::from_fn(|_| IoSlice::new(&[]));
         pieces[0] = IoSlice::new(&front[..VNET + len]);
         for (piece, packet) in pieces[1..].iter_mut().zip(waiting) {
             let (start, data) = (packet.range.start, &packet.data);

@@ -18,10 +18,25 @@ const PSH: u8 = 0x08;
 const LONGEST: usize = u16::MAX as usize;
 /// The longest headers: IPv6, and TCP with all options.
 pub const HEADERS: usize = 40 + 60;
+/// Of a train. The kernel cuts a UDP super-packet into so many datagrams at most (UDP_MAX_SEGMENTS before Linux 6.9).
+pub const MOST: usize = 64;
 
 /// What tells a flow from others: addresses, ports, protocol, family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow([u8; 38]);
+
+impl Flow {
+    /// Tells it from most others.
+    pub fn tag(&self) -> u32 {
+        let words = self.0.chunks(4).map(|word| {
+            word.iter()
+                .fold(0, |word, &byte| word << 8 | u32::from(byte))
+        });
+        words.fold(0, |tag, word| {
+            (tag.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1)
+        })
+    }
+}
 
 /// Of a TCP or UDP packet; `None` for all else, which may belong to any flow.
 pub fn flow(packet: &[u8]) -> Option<Flow> {
@@ -156,7 +171,9 @@ impl Train {
             self.first.unchecked = false;
             self.data += part.data;
             self.packets += 1;
-            self.is_closed = part.data < self.first.data || pushes(part, packet);
+            self.is_closed = part.data < self.first.data
+                || pushes(part, packet)
+                || usize::from(self.packets) == MOST;
             if part.kind == GsoKind::Tcp {
                 self.header[self.first.l4_at + FLAGS_AT] |=
                     packet[self.first.l4_at + FLAGS_AT] & PSH;

@@ -10,8 +10,8 @@ use diolkos_sys::vnet::LEN as VNET;
 
 use super::{BACK, FRONT, LONGEST};
 
-/// Packets that may wait at once. The kernel cuts a UDP super-packet into so many datagrams at most.
-pub const SLOTS: usize = 64;
+/// Packets that may wait at once: several of each flow, where many flows come together.
+pub const SLOTS: usize = 256;
 /// The longest packet that has a slot. With those of 64 KiB the slots would not stay in a cache.
 const SMALL: usize = 2048;
 const SLOT: usize = FRONT + SMALL + BACK;

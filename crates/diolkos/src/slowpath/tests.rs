@@ -91,6 +91,19 @@ impl Engine for Passes {
     }
 }
 
+/// The same with a reader that has every packet leave as it came, over UDP, which has room for more packets.
+fn reader_over_udp() -> (Reader, UnixDatagram) {
+    let (mut reader, _) = reader(|_| Arc::new(Passes));
+    let [inside, outside] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    for (socket, peer) in [(&inside, &outside), (&outside, &inside)] {
+        let peer = peer.local_addr().expect("it is bound");
+        socket.connect(peer).expect("it is there");
+        socket.set_nonblocking(true).expect("a socket of our own");
+    }
+    reader.queue = Queue::from(OwnedFd::from(inside));
+    (reader, UnixDatagram::from(OwnedFd::from(outside)))
+}
+
 /// A datagram between two ports, whose checksum is left to the device.
 fn datagram(port: u8, data: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; VNET + 40 + 8];
@@ -183,16 +196,8 @@ fn slots_come_back() {
 /// A kernel that takes no super-packets of datagrams gets the datagrams.
 #[test]
 fn what_is_not_taken_joined_leaves_one_by_one() {
-    let (mut reader, _) = reader(|_| Arc::new(Passes));
     // UDP refuses more than 65507 bytes, as an old kernel refuses what it does not know.
-    let [inside, outside] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
-    for (socket, peer) in [(&inside, &outside), (&outside, &inside)] {
-        let peer = peer.local_addr().expect("it is bound");
-        socket.connect(peer).expect("it is there");
-        socket.set_nonblocking(true).expect("a socket of our own");
-    }
-    reader.queue = Queue::from(OwnedFd::from(inside));
-    let outside = UnixDatagram::from(OwnedFd::from(outside));
+    let (mut reader, outside) = reader_over_udp();
     let data: Vec<String> = ('A'..)
         .map(|c| c.to_string().repeat(1423))
         .take(46)
@@ -255,5 +260,42 @@ fn datagrams_are_joined_again_once_the_device_takes_something() {
     reader.depart();
     while outside.recv(&mut [0; 100]).is_ok() {}
     let expected = left(&[(1, "aabb")]);
+    assert_eq!(departed(&mut reader, &outside, &packets), expected);
+}
+
+/// As they come where many hosts send at once.
+#[test]
+fn many_flows_are_joined_at_once() {
+    let (mut reader, outside) = reader_over_udp();
+    let packets: Vec<_> = (0..240)
+        .map(|i| datagram(i % 60, format!("{:02}", i / 60).as_bytes()))
+        .collect();
+    let expected: Vec<_> = (0..60).map(|port| (port, "00010203".to_owned())).collect();
+    for _ in 0..2 {
+        assert_eq!(departed(&mut reader, &outside, &packets), expected);
+    }
+}
+
+/// More flows than can wait: none of their packets is lost, and each flow keeps its order.
+#[test]
+fn flows_beyond_those_that_can_wait_leave_in_order() {
+    let (mut reader, outside) = reader_over_udp();
+    let packets: Vec<_> = (0..200)
+        .map(|i| datagram(i % 100, &[b'a' + i / 100]))
+        .collect();
+    let mut data = vec![String::new(); 100];
+    for (port, more) in departed(&mut reader, &outside, &packets) {
+        data[usize::from(port)] += &more;
+    }
+    assert_eq!(data, vec!["ab".to_owned(); 100]);
+}
+
+/// The kernel cuts a super-packet into 64 datagrams at most.
+#[test]
+fn a_train_has_as_many_packets_as_the_kernel_takes() {
+    let (mut reader, outside) = reader_over_udp();
+    let packets = vec![datagram(1, b"a"); 100];
+    let [most, rest] = ["a".repeat(64), "a".repeat(36)];
+    let expected = left(&[(1, &most), (1, &rest)]);
     assert_eq!(departed(&mut reader, &outside, &packets), expected);
 }

@@ -195,6 +195,10 @@ class Study(Strict):
         # dnsperf's answers are checked for the one kind of record that a DNS64 makes.
         if wrong := next((subject.key for subject in self.system if "dns" in subject.loads and subject.family != "ipv6"), None):
             raise ValueError(f"{wrong} cannot have the load dns, which asks for IPv6 addresses: its family is ipv4")
+        # Its rate is a share of what the native path carries.
+        gets = {subject.key for subject in self.system if "latency" in subject.loads}
+        if lone := next((s for s in self.system if s.key in gets and s.baseline_key and s.baseline_key not in gets), None):
+            raise ValueError(f"{lone.key} has the load latency, and {lone.baseline_key} has to have it too: it gives the rate")
         every = [load for form in self.form.values() for load in form.load]
         for load in (load for load in every if isinstance(load, PpsLoad | CapacityLoad | Procedure)):
             for name in load.subjects:

@@ -20,6 +20,11 @@ PKTGEN_S = 0.35  # it starts, loads its programs, looks for the next hop, and wa
 IPV6_LONGER = 20  # bytes that a header of IPv6 is longer
 
 
+def frame(size: int, version: int) -> int:
+    """Bytes of a frame of that IP version."""
+    return size if version == 6 else size - IPV6_LONGER
+
+
 class ForwardingRateLoad(Strict):
     """diolkos-pktgen offers as many packets as it can make. The rate is what arrives: the forwarding rate at maximum offered
     load (RFC 2285 §3.6.2).
@@ -42,7 +47,7 @@ class ForwardingRateLoad(Strict):
 
     def frame(self, version: int) -> int:
         """Bytes of a frame of that IP version."""
-        return self.size if version == 6 else self.size - IPV6_LONGER
+        return frame(self.size, version)
 
     @property
     def factors(self) -> dict[str, str | int | float]:

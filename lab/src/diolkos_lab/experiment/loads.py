@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.frames import IPV6_LONGER, PKTGEN_S, Flows, ForwardingRateLoad, FrameSize, Seats
+from diolkos_lab.experiment.frames import PKTGEN_S, Flows, ForwardingRateLoad, FrameSize, Seats, frame
+from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.offloads import Offloads
 from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpGsoLoad, UdpLoad
 
@@ -18,6 +19,7 @@ TcpName = Literal["tcp-upload", "tcp-download"]
 LoadName = Literal[
     "pps",
     "forwarding-rate",
+    "latency",
     "new-flows",
     "connections",
     "capacity",
@@ -115,7 +117,7 @@ class PpsLoad(Strict):
 
     def frame(self, version: int) -> int:
         """Bytes of a frame of that IP version."""
-        return self.size if version == 6 else self.size - IPV6_LONGER
+        return frame(self.size, version)
 
     @property
     def curve_factors(self) -> dict[str, str | int | float]:
@@ -160,7 +162,7 @@ class NewFlowsLoad(Strict):
 
     def frame(self, version: int) -> int:
         """Bytes of a frame of that IP version."""
-        return self.size if version == 6 else self.size - IPV6_LONGER
+        return frame(self.size, version)
 
     @property
     def factors(self) -> dict[str, str | int | float]:
@@ -369,6 +371,7 @@ class HttpLoad(Strict):
 AnyLoad = (
     PpsLoad
     | ForwardingRateLoad
+    | LatencyLoad
     | NewFlowsLoad
     | ConnectionsLoad
     | CapacityLoad

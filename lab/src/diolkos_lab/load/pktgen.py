@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from diolkos_lab.experiment.frames import ForwardingRateLoad, Seating
+from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import MissingFault
@@ -34,7 +35,7 @@ COUNTS: tuple[MetricName, ...] = ("rate", "sent", "received", "refused", "duplic
 CPU_TIMES: tuple[MetricName, ...] = ("cpu_generator", "cpu_system", "cpu_threads", "cpu_all")
 
 
-def opening_command(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
+def opening_command(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) -> list[str]:
     """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
     assert aim.ends
     device = aim.ends.near.rpartition(":")[2]
@@ -42,18 +43,20 @@ def opening_command(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
     return [program(), "send", "--interface", device, *_looks(load, aim), *amount]
 
 
-def measure_command(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
+def measure_command(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) -> list[str]:
     """One trial."""
     assert aim.ends
     ends = ["--from", aim.ends.near, "--to", aim.ends.far]
     settle_s, burst = (load.settle_s, load.burst) if isinstance(load, PacketTrial) else (SETTLE_S, None)
+    if isinstance(load, LatencyLoad) and not load.searches:
+        burst = 1  # a stamp tells when a burst is begun
     amount = ["--rate", str(load.offered or "max"), "--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
     amount += ["--burst", str(burst)] if burst else []
     amount += ["--watch-cpu", ",".join(map(str, aim.ends.cpus))] if aim.ends.cpus else []
     return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
 
 
-def parse(text: str, load: PpsLoad | ForwardingRateLoad) -> Reading:
+def parse(text: str, load: PpsLoad | ForwardingRateLoad | LatencyLoad) -> Reading:
     """Loss, rate at the sink and latency of one trial.
 
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
@@ -115,7 +118,7 @@ def report(text: str, event: str) -> dict[str, Any]:
         raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
-def _looks(load: PpsLoad | ForwardingRateLoad, aim: Aim) -> list[str]:
+def _looks(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) -> list[str]:
     assert aim.ends
     size = str(load.frame(aim.target.version))
     return ["--src", str(aim.ends.source), "--dst", str(aim.target), "--size", size, "--flows", str(load.flows)]

@@ -44,6 +44,7 @@ class Stream:
     lossless: bool = False  # a procedure looks for the rate at which nothing is lost, so that every loss counts
     expected_loss: float = 0.0  # share of the packets, by what was known before the trial
     saturates: bool = False  # more than any path forwards: what a stall costs is its share of the time, and no more
+    timed: bool = False  # what counts is when packets arrive, so that one which only waits is disturbed, too
 
 
 class Load(ABC, Generic[Section]):

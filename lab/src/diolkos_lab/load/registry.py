@@ -13,6 +13,7 @@ from diolkos_lab.load.dnsperf import Dns
 from diolkos_lab.load.forwarding_rate import ForwardingRate
 from diolkos_lab.load.iperf3 import Tcp
 from diolkos_lab.load.iperf3_udp import Udp
+from diolkos_lab.load.latency import Latency
 from diolkos_lab.load.new_flows import CAPACITY, NEW_FLOWS
 from diolkos_lab.load.ping import Ping
 from diolkos_lab.load.ping_under_load import PingBesideTcp
@@ -29,6 +30,7 @@ _ALL: tuple[Load[Any], ...] = (
     PingBesideTcp(),
     Packets("pps", "packets"),
     ForwardingRate(),
+    Latency(),
     NEW_FLOWS,
     CONNECTIONS,
     CAPACITY,

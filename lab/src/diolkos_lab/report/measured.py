@@ -43,6 +43,7 @@ def of_all_loads(results: Results, form: str = "") -> list[Chapter]:
         streams.of_udp(results),
         streams.of_forwarding(results),
         streams.of_loaded(results),
+        streams.of_delays(results),
         streams.of_roles(results),
     ]
     every = [*of_packets, applications.of_http(results), applications.of_dns(results), *of_others(results)]

@@ -12,6 +12,8 @@ def application(row: Mapping[str, Any]) -> str:
 
 
 def _stream(row: Mapping[str, Any]) -> str:
+    if row["load"] == "latency":
+        return f"latency at {row['share']:g} of native's rate, {size(row['size'])}"
     if row["load"] == "udp-gso":
         return f"UDP with GSO, {size(row['datagram'])}"
     how = row.get("direction") or row["rate"]
@@ -27,7 +29,7 @@ def size(count: int) -> str:
 
 
 _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    **dict.fromkeys(("udp", "udp-gso", "ping-under-load"), _stream),
+    **dict.fromkeys(("udp", "udp-gso", "ping-under-load", "latency"), _stream),
     "http": lambda row: f"HTTP by {row['by']}, {size(row['object'])}",
     "dns": lambda row: f"DNS {row['cache']}, {'most' if row['offered'] == 'most' else str(row['offered']) + '/s'}",
     "forwarding-rate": lambda row: f"forwarding rate, {size(row['size'])}",

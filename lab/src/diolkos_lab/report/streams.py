@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The chapters of UDP, of latency under load, and of who was charged for the CPU time of streams."""
+"""The chapters of UDP, of latency under load and at half load, and of who was charged for the CPU time of streams."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from diolkos_lab.report.tables import Table, distribution, ratios
 
 TCP, PING, UDP, LOADED = ("tcp-upload", "tcp-download"), ("ping",), ("udp", "udp-gso"), ("ping-under-load",)
 FORWARDED = ("forwarding-rate",)
+DELAYS = ("latency",)
 ROLES: tuple[RowMetric, ...] = ("generator_share", "system_share", "receiver_share", "rest_share")
-METRICS: tuple[RowMetric, ...] = ("sent_rate", "socket_loss", *ROLES)
+METRICS: tuple[RowMetric, ...] = ("sent_rate", "socket_loss", "latency_worst", *ROLES)
 SATURATED = "saturated"
 POINTS = "Point: median of the trials; bar: 95 % interval; arrow: at least so much, because the generator was the limit."
 
@@ -43,6 +44,14 @@ KNEE_WORDS = (
 LOADED_WORDS = (
     "ping runs beside TCP streams, from the end of their slow start until shortly before their end. So every echo is one of a "
     "busy path: the time that packets wait in queues is in it. What the streams carried meanwhile stands beside it.",
+)
+DELAY_WORDS = (
+    "diolkos-pktgen sends packets one at a time, and stamps each when it is written; the sink reads the stamp when the packet "
+    "arrives. The rate is a share of that at which the native path begins to lose packets, found before the first block. It is "
+    "the same for every path that is compared with it.",
+    "The delay of every packet counts (RFC 8219 section 7.2 takes 500 of a stream): typical latency is the median, worst case "
+    "latency the 99.9th percentile. A lost packet never arrives: where more than one in a thousand is lost, the 99.9th "
+    "percentile has no end.",
 )
 ROLE_WORDS = (
     "CPU time as shares of one CPU. Generator: the process that sends the data. Receiver: the one that gets it. System: the "
@@ -105,6 +114,23 @@ def of_loaded(results: Results) -> Chapter:
         ratios(results, "loss", "Echoes lost under load", LOADED, "loss-under-load"),
     ]
     return Chapter("loaded", "Latency under load", list(LOADED_WORDS), pictures=pictures, tables=[t for t in tables if t])
+
+
+def of_delays(results: Results) -> Chapter:
+    """Latency at a share of what the native path carries."""
+    if not results.loads("latency"):
+        return Chapter("delays", "Latency at half load")
+    shown: tuple[tuple[RowMetric, str, str], ...] = (
+        ("latency", "delay-median", "Latency at half load: median"),
+        ("latency_worst", "delay-worst", "Latency at half load: 99.9th percentile"),
+    )
+    pictures, tables = [], []
+    for metric, name, title in shown:
+        pictures += _levels(results, name, title, levels.Shown(metric, "one-way delay", DELAYS))
+        pictures += by_block.pictures(results, metric, DELAYS)
+        tables.append(ratios(results, metric, f"{title} of a trial's packets, median of the trials", DELAYS, name))
+    tables.append(ratios(results, "rate", "Packets a second meanwhile", DELAYS, "delay-rate"))
+    return Chapter("delays", "Latency at half load", list(DELAY_WORDS), pictures=pictures, tables=[t for t in tables if t])
 
 
 def of_roles(results: Results) -> Chapter:

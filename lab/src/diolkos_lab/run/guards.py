@@ -30,6 +30,7 @@ WITHIN_S = 5e-4  # before a stall is known to have begun: in the middle, if noth
 # says nothing else of the path. Of all packets: in saturation a stall takes its share off the throughput, and the verdict looks
 # at differences of 1.5 % between two steps.
 LITTLE, MOST = 0.05, 0.003
+HELD_UP = 0.0005  # of all packets, whose delay is measured: half of those beyond the 99.9th percentile
 BUSY = 0.9  # of one CPU: a resolver that works this much limits the rate itself
 
 
@@ -128,6 +129,11 @@ def stall(e: Evidence, limits: Guards, _: Topology) -> str | None:
             if stood > limits.steal_share
             else None
         )
+    if stream.timed:
+        held_up = sum(stall_s + WITHIN_S / 2 for stall_s in e.reading.stalls_s) / stream.seconds
+        if held_up <= HELD_UP:
+            return None
+        return f"a CPU stood still for {longest_ms:.1f} ms, and {held_up:.2%} of all packets may have waited for one that did"
     lost = sum(max(0.0, (stall_s + WITHIN_S / 2) * stream.rate - RING) for stall_s in e.reading.stalls_s)
     share = lost / (stream.rate * stream.seconds)
     # Where a rate is looked for at which nothing is lost, every packet counts, whether or not it was lost this time.
@@ -226,9 +232,13 @@ def _crossed(tun: Tun, device: Device, e: Evidence, echos: int) -> float:
     if e.reading.received_bytes:
         opening = e.reading.connections * OPENING_BYTES if tun.bulk == "past" else 0
         return max(0, device.rx_bytes + device.tx_bytes - opening) / e.reading.received_bytes
-    # Each echo crosses twice: the request out of the device, the reply into it. So does a packet that is translated.
+    # Each echo crosses twice: the request out of the device, the reply into it. So does a packet that is translated, but a
+    # system that joins packets puts many in as one.
+    packets = device.rx_packets + device.tx_packets
+    if e.kind.counted_by == "sink":
+        packets = max(packets, 2 * device.tx_packets)
     opening = e.kind.opening_packets(e.load) if tun.bulk == "past" else 0
-    return max(0, device.rx_packets + device.tx_packets - opening) / max(1, 2 * echos)
+    return max(0, packets - opening) / max(1, 2 * echos)
 
 
 # ---- what else the evidence says of a trial

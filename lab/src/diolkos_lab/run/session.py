@@ -3,8 +3,8 @@
 
 Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each setting of
 the host: for each load: trials → what guards objected to, again → … → blocks of what claims compare → blocks that make up for
-the rest → tear down. Block 0 also finds the rates of every load–loss curve. A procedure is a part of a block, and has as many
-trials as it wants.
+the rest → tear down. Block 0 also finds the rates of every load–loss curve, and that at which delays are measured. A procedure
+is a part of a block, and has as many trials as it wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
 than in the next, and what is compared with each other is measured in the same one.
@@ -22,6 +22,7 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, Load, Study
+from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.order import drawn, drawn_settings
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
@@ -30,6 +31,7 @@ from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.doubts import Doubt, Repeats
 from diolkos_lab.run.far_host import split_roles
 from diolkos_lab.run.kept import Kept
+from diolkos_lab.run.native_rate import UNKNOWN, NativeRates
 from diolkos_lab.run.pairs import Pairs
 from diolkos_lab.run.placement import roles
 from diolkos_lab.run.procedure import carried_out
@@ -84,6 +86,7 @@ class Session(contextlib.ExitStack):
         self.trials_done = 0
         self._doubtful: list[Doubt] = []  # of the block
         self._pairs = Pairs(study, self._cells)
+        self._rates = NativeRates(self._cells, self.lanes, self.kept)
         self._remember()
 
     def set_up(self) -> Iterator[Station]:
@@ -119,6 +122,7 @@ class Session(contextlib.ExitStack):
         """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
         cpus, who = sorted(os.sched_getaffinity(0)), split_roles if self.standing.is_split else roles
         placements = [load.placement for _, load in self._sweeps] + [part.placement for _, _, part in self._procedures]
+        placements += [cell.load.placement for cell in self._cells if isinstance(cell.load, LatencyLoad)]
         return {placement: vars(who(placement, cpus)) for placement in placements}
 
     def generators(self) -> list[dict[str, Any]]:
@@ -280,6 +284,13 @@ class Session(contextlib.ExitStack):
                 sweep.tell(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
                 yield trial
                 self.trials_done += 1
+        for search in self._rates.searches:
+            self._take(search.lane.setting)
+            for cell in search.probes():
+                trial = self._measure(cell, 0, self.trials_done)
+                search.tell(trial)
+                yield trial
+                self.trials_done += 1
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
@@ -292,8 +303,9 @@ class Session(contextlib.ExitStack):
         self.trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        trial = self.standing.measure(cell, block, order)
-        return replace(trial, build=self.standing.build if self.form.build_blocks else None)
+        offered = self._rates.trial(cell, block)
+        trial = self.standing.measure(offered, block, order) if offered else Trial.failed(cell, block, order, UNKNOWN)
+        return replace(trial, cell=cell, build=self.standing.build if self.form.build_blocks else None)
 
     def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""

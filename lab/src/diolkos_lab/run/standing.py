@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, loads_of
 from diolkos_lab.experiment.definition import Form, Study
@@ -105,7 +104,7 @@ class Standing(contextlib.ExitStack):
         """One trial; it fails where the router's machine is away."""
         if station := self.stations.get(cell.lane.bare):
             return station.measure(cell, block, order)
-        return Trial(block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=self.away)
+        return Trial.failed(cell, block, order, self.away)
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

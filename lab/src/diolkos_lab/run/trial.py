@@ -2,6 +2,7 @@
 """The record of one trial: what a line of samples.jsonl holds."""
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
@@ -26,6 +27,11 @@ class Trial:
     build: int | None = None  # of the lanes, where they are built more than once
     # Of a metric that is only known to lie in a range, as a rate that something else limited: both ends, None if infinite.
     bounds: dict[MetricName, tuple[float, float | None]] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, cell: TrialCell, block: int, order: int, error: str) -> "Trial":
+        """One that could not even begin."""
+        return cls(block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=error)
 
     @property
     def valid(self) -> bool:

@@ -229,6 +229,14 @@ class _PacketsWithoutLimit(_Shape):
     offloads: Switch
 
 
+class _Latency(_Shape):
+    offloads: Switch
+    placement: Seating
+    size: int
+    flows: int
+    share: Positive
+
+
 class _PacketsOfProcedure(_Packets):
     offloads: Switch
     offered: Count
@@ -283,6 +291,7 @@ class _PingUnderLoad(_Shape):
 FACTORS: dict[str, type[_Shape]] = {
     "pps": _PacketsOfCurve,
     "forwarding-rate": _PacketsWithoutLimit,
+    "latency": _Latency,
     "mlrsearch": _PacketsOfProcedure,
     "rfc8219": _PacketsOfProcedure,
     "udp": _Udp,

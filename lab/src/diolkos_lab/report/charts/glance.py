@@ -19,6 +19,7 @@ SHOWN = (
     "udp-gso",
     "ping",
     "ping-under-load",
+    "latency",
     "pps",
     "forwarding-rate",
     "mlrsearch",

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""diolkos-pktgen below the limit of every path: the delay of each packet of a stream.
+
+Stages: open the flows, where the path keeps state → measure → parse. The rate comes from the warm-up (`run.native_rate`).
+"""
+
+from dataclasses import replace
+
+from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.latency import LatencyLoad
+from diolkos_lab.load import pktgen, tools
+from diolkos_lab.load.protocol import Load, Stream, Used
+from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.metric import MetricName
+
+# Shares of the packets that may be lost while a percentile is still one of all packets: a lost one never arrives.
+LOST: dict[MetricName, float] = {"latency": 0.5, "latency_worst": 0.001}
+
+
+def parse(text: str, load: LatencyLoad) -> Reading:
+    """Median and 99.9th percentile of the one-way delay (RFC 8219 section 7.2), and what `pktgen.parse` says besides.
+
+    A packet that is lost has a delay without end. Raises LoadFault where none arrived.
+    """
+    reading = pktgen.parse(text, load)
+    if "latency" not in reading.metrics and not load.searches:
+        raise LoadFault("no packet arrived")
+    loss = reading.metrics["loss"]
+    ends = {name: (reading.metrics[name], None) for name, most in LOST.items() if loss > most and name in reading.metrics}
+    return replace(reading, metrics={**reading.metrics, "offered": float(load.offered or 0)}, bounds={**ends})
+
+
+class Latency(Load[LatencyLoad]):
+    name = "latency"
+    words = "latency at half load"
+    metrics: tuple[MetricName, ...] = (
+        *("latency", "latency_worst", "rate", "loss", "offered", "sent", "received", "refused"),
+        *("duplicate", "reordered", "corrupted", "pdv", "ipdv_min", "ipdv_median", "ipdv_max"),
+        *("cpu_generator", "cpu_system", "cpu_threads", "cpu_all"),
+    )
+    needs = tools.REQUIRED | tools.OF_PACKETS
+    counted_by = "sink"
+
+    def prepare(self, section: LatencyLoad, aim: Aim) -> list[list[str]]:
+        return [pktgen.opening_command(section, aim)] if aim.ends and aim.ends.keeps_state else []
+
+    def seating(self, section: LatencyLoad) -> Seating | None:
+        return section.placement
+
+    def command(self, section: LatencyLoad, aim: Aim) -> list[str]:
+        return pktgen.measure_command(section, aim)
+
+    def read(self, text: str, section: LatencyLoad) -> Reading:
+        return parse(text, section)
+
+    def costs(self, section: LatencyLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+        return pktgen.cpu_times(used)
+
+    def stream(self, section: LatencyLoad, reading: Reading) -> Stream | None:
+        """On one CPU the sender stands still with everybody else, and nothing comes that would have to wait."""
+        if section.placement == "one-cpu":
+            return None
+        return Stream(section.offered or 1.0, section.seconds, lossless=False, timed=not section.searches)
