@@ -162,6 +162,9 @@ pub(super) fn open<'object>(
     siit.route6s = rules.routes.v6.len() as u32;
     siit.v4_lens = lengths(&mut siit.v4_len, rules.eam.iter().map(|eam| eam.v4.1));
     siit.v6_lens = lengths(&mut siit.v6_len, rules.eam.iter().map(|eam| eam.v6.1));
+    let (network, len) = common4(rules.eam.iter().map(|eam| eam.v4));
+    siit.eam4.mask_be = masked4(Ipv4Addr::BROADCAST, len).to_bits().to_be();
+    siit.eam4.addr_be = network.to_bits().to_be();
 
     let maps = &mut open.maps;
     for (map, entries) in [
@@ -200,6 +203,16 @@ fn lengths(to: &mut [u8], all: impl Iterator<Item = u8>) -> u32 {
         *to = *len;
     }
     all.len() as u32
+}
+
+/// The smallest network in which all of them lie.
+fn common4(mut all: impl Iterator<Item = (Ipv4Addr, u8)>) -> (Ipv4Addr, u8) {
+    let first = all.next().unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
+    let (network, len) = all.fold(first, |(network, len), (other, other_len)| {
+        let equal = (network.to_bits() ^ other.to_bits()).leading_zeros();
+        (network, len.min(other_len).min(equal as u8))
+    });
+    (masked4(network, len), len)
 }
 
 /// Loads the object and fills the table.
