@@ -283,3 +283,29 @@ fn fill(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn common(networks: &[([u8; 4], u8)]) -> (Ipv4Addr, u8) {
+        common4(networks.iter().map(|&(a, len)| (a.into(), len)))
+    }
+
+    #[test]
+    fn every_mapping_lies_in_the_common_network() {
+        assert_eq!(common(&[]), (Ipv4Addr::UNSPECIFIED, 0));
+        let one = ([192, 0, 2, 1], 32);
+        assert_eq!(common(&[one]), (one.0.into(), 32));
+        let near = ([192, 0, 2, 128], 25);
+        assert_eq!(common(&[one, near]), (Ipv4Addr::new(192, 0, 2, 0), 24));
+        assert_eq!(
+            common(&[([10, 0, 0, 0], 8), one]),
+            (Ipv4Addr::UNSPECIFIED, 0)
+        );
+        assert_eq!(
+            common(&[one, ([192, 0, 0, 0], 16)]),
+            (Ipv4Addr::new(192, 0, 0, 0), 16)
+        );
+    }
+}
