@@ -180,6 +180,7 @@ struct diolkos_siit {
 	__u32 eam_in_pref64;          /* 1: a mapping lies in a translation prefix, and goes before it */
 	__u32 v4_lens;                /* how many */
 	__u32 v6_lens;                /* how many */
+	struct diolkos_mask4 eam4;    /* in which the IPv4 network of every mapping lies */
 	__u8 v4_len[DIOLKOS_V4_LENS]; /* lengths of the mappings' IPv4 networks, longest first */
 	__u8 v6_len[DIOLKOS_V6_LENS]; /* and of their IPv6 networks */
 	__u8 pad[2];
@@ -378,7 +379,7 @@ _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports)
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_siit) == 608, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_siit) == 616, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 1120 && sizeof(struct diolkos_opening) == 40, "no implicit padding");

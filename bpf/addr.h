@@ -19,12 +19,40 @@
 #define AF_INET 2
 #define AF_INET6 10
 
+/* Where an address is copied in two words. */
+#define IN6_ALIGNED __attribute__((aligned(8)))
+
+/* In two words. One of both may lie in a packet: where words have to be aligned in memory, its headers are. */
+static __always_inline void in6_copy(struct in6_addr *to, const struct in6_addr *from)
+{
+	__u64 *out = (__u64 *)to;
+	const __u64 *in = (const __u64 *)from;
+
+	out[0] = in[0];
+	out[1] = in[1];
+}
+
+/* As they lie in memory, one after the other. */
+static __always_inline __u64 two_words(__u32 first, __u32 second)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return (__u64)second << 32 | first;
+	return (__u64)first << 32 | second;
+}
+
 /* Puts v4 behind the prefix. The u-octet (bits 64 to 71) and the suffix are zero. */
 static __always_inline void addr_embed(const volatile struct diolkos_pref64 *pref64, __be32 v4_be, struct in6_addr *out)
 {
 	const volatile struct in6_addr *prefix = &pref64->prefix;
 	__u32 v4 = bpf_ntohl(v4_be);
 
+	if (pref64->bits == 96) {
+		__u64 *word = (__u64 *)out;
+
+		word[0] = *(const volatile __u64 *)prefix;
+		word[1] = two_words(prefix->s6_addr32[2], v4_be);
+		return;
+	}
 	out->s6_addr32[0] = prefix->s6_addr32[0];
 	out->s6_addr32[1] = prefix->s6_addr32[1];
 	out->s6_addr32[2] = prefix->s6_addr32[2];
@@ -46,12 +74,9 @@ static __always_inline void addr_embed(const volatile struct diolkos_pref64 *pre
 		out->s6_addr32[1] |= bpf_htonl(v4 >> 24);
 		out->s6_addr32[2] = bpf_htonl(v4 & 0xffffff);
 		break;
-	case 64:
+	default: /* 64 */
 		out->s6_addr32[2] = bpf_htonl(v4 >> 8);
 		out->s6_addr32[3] = bpf_htonl((v4 & 0xff) << 24);
-		break;
-	default: /* 96 */
-		out->s6_addr32[3] = v4_be;
 	}
 }
 
@@ -60,13 +85,20 @@ static __always_inline int addr_extract(const volatile struct diolkos_pref64 *pr
 					__be32 *v4_be)
 {
 	const volatile struct in6_addr *prefix = &pref64->prefix;
-	__u32 w1 = bpf_ntohl(addr->s6_addr32[1]);
-	__u32 w2 = bpf_ntohl(addr->s6_addr32[2]);
-	__u32 w3 = bpf_ntohl(addr->s6_addr32[3]);
-	__u32 p1 = bpf_ntohl(prefix->s6_addr32[1]);
+	__u32 w1, w2, w3, p1;
 
 	if (addr->s6_addr32[0] != prefix->s6_addr32[0])
 		return -1;
+	if (pref64->bits == 96) {
+		if (addr->s6_addr32[1] != prefix->s6_addr32[1] || addr->s6_addr32[2] != prefix->s6_addr32[2])
+			return -1;
+		*v4_be = addr->s6_addr32[3];
+		return 0;
+	}
+	w1 = bpf_ntohl(addr->s6_addr32[1]);
+	w2 = bpf_ntohl(addr->s6_addr32[2]);
+	w3 = bpf_ntohl(addr->s6_addr32[3]);
+	p1 = bpf_ntohl(prefix->s6_addr32[1]);
 
 	switch (pref64->bits) {
 	case 32:
@@ -87,15 +119,10 @@ static __always_inline int addr_extract(const volatile struct diolkos_pref64 *pr
 			return -1;
 		*v4_be = bpf_htonl(w1 << 24 | (w2 & 0xffffff));
 		return 0;
-	case 64:
+	default: /* 64 */
 		if (w1 != p1)
 			return -1;
 		*v4_be = bpf_htonl(w2 << 8 | w3 >> 24);
-		return 0;
-	default: /* 96 */
-		if (w1 != p1 || addr->s6_addr32[2] != prefix->s6_addr32[2])
-			return -1;
-		*v4_be = addr->s6_addr32[3];
 		return 0;
 	}
 }
@@ -118,6 +145,11 @@ static __always_inline int in6_equal(const struct in6_addr *a, const volatile st
 	       a->s6_addr32[2] == b->s6_addr32[2] && a->s6_addr32[3] == b->s6_addr32[3];
 }
 
+/* The first bytes below 224 of what follows, modulo 64. */
+#define SPECIAL_FIRST_BYTES                                                                                           \
+	(1ULL << 0 | 1ULL << 10 | 1ULL << (127 & 63) | 1ULL << (169 & 63) | 1ULL << (192 & 63) | 1ULL << (100 & 63) | \
+	 1ULL << (172 & 63) | 1ULL << (198 & 63) | 1ULL << (203 & 63))
+
 /*
  * Addresses about which the slow path may have more to say: "this network",
  * loopback, link-local, multicast and reserved; with the well-known prefix
@@ -129,6 +161,9 @@ static __always_inline int addr_v4_is_special(__be32 v4_be, int only_global)
 	__u32 v4 = bpf_ntohl(v4_be);
 	__u32 a = v4 >> 24;
 
+	/* Most addresses are known by their first byte. */
+	if (a < 224 && !(SPECIAL_FIRST_BYTES >> (a & 63) & 1))
+		return 0;
 	if (a == 0 || a == 127 || a >= 224 || v4 >> 16 == 0xa9fe)
 		return 1;
 	if (!only_global)

@@ -5,7 +5,7 @@
  * transport header.
  *
  *   struct change                what was decided about a packet
- *   header_4to6, header_6to4     the new network header
+ *   write_header_4to6, _6to4     the new network header
  *   checksum_for, write_l4       the transport header, with its checksum
  *   write_echo                   the same of ICMP
  *
@@ -29,34 +29,26 @@ struct renumbering {
 
 /* From one family to the other: addresses of the header to be. */
 struct change {
-	struct in6_addr src6, dst6; /* of an IPv4 packet */
-	__be32 src4_be, dst4_be;    /* of an IPv6 packet */
+	struct in6_addr src6 IN6_ALIGNED, dst6 IN6_ALIGNED; /* of an IPv4 packet */
+	__be32 src4_be, dst4_be;                            /* of an IPv6 packet */
 	struct renumbering port;
 };
-
-static __always_inline __u8 traffic_class_behind(const struct seen *s)
-{
-	return rules.traffic_class_zero ? 0 : s->traffic_class;
-}
 
 /* The first word of an IPv6 header: version, traffic class, flow label 0. */
 static __always_inline __be32 first_word_behind(const struct seen *s)
 {
-	return bpf_htonl(6U << 28 | (__u32)traffic_class_behind(s) << 20);
+	return bpf_htonl(6U << 28 | (__u32)s->traffic_class << 20);
 }
 
-static __always_inline struct ipv6hdr header_4to6(const struct seen *s, const struct change *c)
+static __always_inline void write_header_4to6(struct ipv6hdr *ip, const struct seen *s, const struct change *c)
 {
-	struct ipv6hdr ip = {
-		.payload_len = bpf_htons(s->payload_len),
-		.nexthdr = s->l4_proto == IPPROTO_ICMP ? IPPROTO_ICMPV6 : s->l4_proto,
-		.hop_limit = s->hop_limit - 1,
-	};
+	__u32 next = s->l4_proto == IPPROTO_ICMP ? IPPROTO_ICMPV6 : s->l4_proto;
+	__be32 *w = (__be32 *)ip;
 
-	*(__be32 *)&ip = first_word_behind(s);
-	ip.saddr = c->src6;
-	ip.daddr = c->dst6;
-	return ip;
+	w[0] = first_word_behind(s);
+	w[1] = bpf_htonl((__u32)s->payload_len << 16 | next << 8 | (__u8)(s->hop_limit - 1));
+	in6_copy(&ip->saddr, &c->src6);
+	in6_copy(&ip->daddr, &c->dst6);
 }
 
 /*
@@ -70,49 +62,44 @@ static __always_inline __u32 segments(const struct seen *s)
 	return size ? (s->payload_len - s->segment_len + size + size - 1) / size : 1;
 }
 
-static __always_inline struct iphdr header_6to4(const struct seen *s, const struct change *c)
+static __always_inline void write_header_6to4(struct iphdr *ip, const struct seen *s, const struct change *c)
 {
-	struct iphdr ip = {
-		.version = 4,
-		.ihl = 5,
-		.tos = traffic_class_behind(s),
-		.tot_len = bpf_htons(s->payload_len + sizeof(ip)),
-		.ttl = s->hop_limit - 1,
-		.protocol = s->l4_proto,
-		.saddr = c->src4_be,
-		.daddr = c->dst4_be,
-	};
+	__be32 *w = (__be32 *)ip, w0, w1, w2;
 
+	w0 = bpf_htonl(0x45U << 24 | (__u32)s->traffic_class << 16 | (s->payload_len + sizeof(*ip)));
 	/*
 	 * A packet that fits the lowest IPv6 MTU may be fragmented on its way, and then needs an id. Who cuts a
 	 * super-packet counts on from it (RFC 6864 section 4.2).
 	 */
-	if (s->segment_len + sizeof(ip) <= IPV4_MIN_IPV6_MTU)
-		ip.id = bpf_htons(next_ipv4_ids(segments(s)));
+	if (s->segment_len + sizeof(*ip) <= IPV4_MIN_IPV6_MTU)
+		w1 = bpf_htonl((__u32)next_ipv4_ids(segments(s)) << 16);
 	else
-		ip.frag_off = bpf_htons(IPV4_DF);
-
-	const __u32 *w = (const __u32 *)&ip;
-
-	ip.check = ~csum_fold16((__u64)w[0] + w[1] + w[2] + w[3] + w[4]);
-	return ip;
+		w1 = bpf_htonl(IPV4_DF);
+	w2 = bpf_htonl((__u32)(__u8)(s->hop_limit - 1) << 24 | (__u32)s->l4_proto << 16);
+	w[0] = w0;
+	w[1] = w1;
+	w[2] = w2;
+	w[3] = c->src4_be;
+	w[4] = c->dst4_be;
+	ip->check = ~csum_fold16((__u64)w0 + w1 + w2 + c->src4_be + c->dst4_be);
 }
 
 /* What becomes of the checksum of a TCP or UDP header. */
 struct checksum {
-	__u16 addresses; /* the change of the pseudo-header, as csum_delta gives it */
-	__u8 moves;      /* 1: it is not the same behind the translation */
+	__u64 delta;     /* of the addresses in the pseudo-header: a sum that is not folded, and never 0 */
 	__u8 is_partial; /* 1: the device finishes it (CHECKSUM_PARTIAL) */
 };
 
-static __always_inline struct checksum checksum_for(const struct seen *s, __u16 addresses,
-						    const struct renumbering *port)
+/* from, to: sums of the addresses. */
+static __always_inline struct checksum checksum_for(__u64 from, __u64 to)
 {
-	return (struct checksum){
-		.addresses = addresses,
-		.moves =
-		    s->l4_proto != IPPROTO_ICMP && (!csum_delta_is_zero(addresses) || port->from_be != port->to_be),
-	};
+	return (struct checksum){ .delta = to + (CSUM_ZERO - from) };
+}
+
+/* 0: a checksum-neutral translation (RFC 6052 section 4.1). Ports are no part of the pseudo-header. */
+static __always_inline int checksum_moves(const struct checksum *sum, const struct renumbering *port)
+{
+	return port->from_be != port->to_be || !csum_delta_is_zero(csum_fold16(sum->delta));
 }
 
 /* Where it stands, bytes behind the beginning of a TCP or UDP header. */
@@ -122,14 +109,28 @@ static __always_inline __u32 checksum_at(const struct seen *s)
 					  : __builtin_offsetof(struct udphdr, check);
 }
 
-/* The field behind the translation. Ports are no part of the pseudo-header. */
-static __always_inline __be16 checksum_behind(const struct seen *s, const struct checksum *sum,
-					      const struct renumbering *port)
+/*
+ * A checksum that is left to a device is the sum of its pseudo-header. Of 65535 whole ones, one has that value too.
+ * addresses: their sum.
+ */
+static __always_inline int may_be_partial(const struct seen *s, __u64 addresses)
+{
+	__u64 pseudo = addresses + bpf_htons(s->payload_len) + bpf_htons(s->l4_proto);
+
+	return csum_delta_is_zero(csum_delta(pseudo, s->checksum_be));
+}
+
+/* The field, with care for both its zeros: they stay where nothing changes. */
+static __always_inline __be16 checksum_of_zeros(const struct seen *s, const struct checksum *sum,
+						const struct renumbering *port)
 {
 	__u64 total = sum->is_partial ? s->checksum_be : (__u16)~s->checksum_be;
+	__u16 delta = csum_fold16(sum->delta);
 
-	if (!csum_delta_is_zero(sum->addresses))
-		total += sum->addresses;
+	if (!checksum_moves(sum, port))
+		return s->checksum_be;
+	if (!csum_delta_is_zero(delta))
+		total += delta;
 	if (sum->is_partial)
 		return csum_fold16(total);
 	if (port->from_be != port->to_be)
@@ -140,23 +141,32 @@ static __always_inline __be16 checksum_behind(const struct seen *s, const struct
 	return whole_be || s->l4_proto == IPPROTO_TCP ? whole_be : 0xffff; /* RFC 768: 0 is sent as 0xffff */
 }
 
-/* Checksum and port of the TCP or UDP header at l4. gone, come: sums of what is overwritten, and by what. 0, or -1. */
+/* The field behind the translation. */
+static __always_inline __be16 checksum_behind(const struct seen *s, const struct checksum *sum,
+					      const struct renumbering *port)
+{
+	__u64 total = (__u16)~s->checksum_be + sum->delta;
+	__be16 whole_be;
+
+	if (port->from_be != port->to_be)
+		total += (__u64)(__u16)~port->from_be + port->to_be;
+	whole_be = ~csum_fold16(total);
+	/* The sum is not 0, so that of both zeros this is 0 even where 0xffff is right. */
+	return whole_be && !sum->is_partial ? whole_be : checksum_of_zeros(s, sum, port);
+}
+
+/* Checksum and port of the TCP or UDP header at l4, of which the verifier knows the first 8 bytes. 0, or -1. */
 static __always_inline int write_l4(void *l4, void *end, const struct seen *s, const struct checksum *sum,
-				    const struct renumbering *port, __u64 *gone, __u64 *come)
+				    const struct renumbering *port)
 {
 	__be16 *field = l4 + checksum_at(s);
 	__be16 *number = l4 + port->at;
 
-	if ((void *)(field + 1) > end || (void *)(number + 1) > end)
+	if ((void *)(field + 1) > end)
 		return -1;
 	*field = checksum_behind(s, sum, port);
-	*gone += s->checksum_be;
-	*come += *field;
-	if (port->from_be != port->to_be) {
+	if (port->from_be != port->to_be)
 		*number = port->to_be;
-		*gone += port->from_be;
-		*come += port->to_be;
-	}
 	return 0;
 }
 
@@ -181,10 +191,24 @@ static __always_inline void write_echo(struct icmp_echo *echo, __u8 new_type, co
 	echo->checksum_be = ~csum_fold16((__u64)(__u16)~echo->checksum_be + csum_delta(from, to));
 }
 
-/* Of all that write_echo changes. */
-static __always_inline __u64 echo_head_sum(const struct icmp_echo *echo)
+/* The sum of all that write_l4 or write_echo overwrite. */
+static __always_inline __u64 l4_sum_before(const struct seen *s, const struct renumbering *port)
 {
-	return (__u64) * (const __u32 *)echo + echo->id_be;
+	__u64 sum = (__u64)s->checksum_be + port->from_be;
+
+	return s->l4_proto == IPPROTO_ICMP ? sum + bpf_htons((__u16)s->icmp_type << 8) : sum;
+}
+
+/* And of what they put there. l4: the header, of which the verifier knows the first 8 bytes. */
+static __always_inline __u64 l4_sum_behind(const void *l4, const void *end, const struct seen *s,
+					   const struct renumbering *port)
+{
+	const struct icmp_echo *echo = l4;
+	const __be16 *field = l4 + checksum_at(s);
+
+	if (s->l4_proto == IPPROTO_ICMP)
+		return (__u64) * (const __u32 *)echo + port->to_be;
+	return (void *)(field + 1) > end ? 0 : (__u64)*field + port->to_be;
 }
 
 static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const struct in6_addr *dst, __u16 len)
@@ -192,11 +216,14 @@ static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const
 	return csum_in6(src) + csum_in6(dst) + bpf_htonl(len) + bpf_htonl(IPPROTO_ICMPV6);
 }
 
-static __always_inline __u64 ipv6_header_sum(const struct ipv6hdr *ip)
+/* Of the header that write_header_4to6 writes. */
+static __always_inline __u64 header_sum_4to6(const struct seen *s, const struct change *c)
 {
-	const __u32 *w = (const __u32 *)ip;
+	struct ipv6hdr ip IN6_ALIGNED;
+	const __u32 *w = (const __u32 *)&ip;
 
-	return (__u64)w[0] + w[1] + csum_in6(&ip->saddr) + csum_in6(&ip->daddr);
+	write_header_4to6(&ip, s, c);
+	return (__u64)w[0] + w[1] + csum_in6(&ip.saddr) + csum_in6(&ip.daddr);
 }
 
 #endif

@@ -24,6 +24,14 @@ static __always_inline __u64 csum_in6(const struct in6_addr *a)
 	return (__u64)a->s6_addr32[0] + a->s6_addr32[1] + a->s6_addr32[2] + a->s6_addr32[3];
 }
 
+/* Is a header right whose words, its checksum among them, have this sum? 0: no. */
+static __always_inline int csum_is_right(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32); /* at most 2^32 + 3, of five words */
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff || sum == 2 * 0xffff;
+}
+
 #define CSUM_ZERO 0xffffffffffffULL /* 2^48 - 1 is a multiple of 0xffff, and above any sum of a few words */
 
 /*

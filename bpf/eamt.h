@@ -43,10 +43,13 @@ static __always_inline __u32 mask32(__u32 len)
 /* The mapping of an IPv4 address, and the length of its IPv4 network; or NULL. */
 static __always_inline const struct diolkos_eam6 *eamt_find_v4(__be32 v4_be, __u32 *len)
 {
+	if ((v4_be & siit.eam4.mask_be) != siit.eam4.addr_be)
+		return NULL;
 	for (__u32 i = 0; i < DIOLKOS_V4_LENS && i < siit.v4_lens; i++) {
-		struct diolkos_net4 net = { .len = siit.v4_len[i] };
+		struct diolkos_net4 net = { .addr_be = v4_be, .len = siit.v4_len[i] };
 
-		net.addr_be = v4_be & bpf_htonl(mask32(net.len));
+		if (net.len != 32)
+			net.addr_be &= bpf_htonl(mask32(net.len));
 
 		const struct diolkos_eam6 *eam = bpf_map_lookup_elem(&eamt_by_v4, &net);
 
@@ -67,6 +70,11 @@ static __always_inline int eamt_to_v6(__be32 v4_be, struct in6_addr *out)
 	if (!eam)
 		return -1;
 
+	if (len == 32) {
+		in6_copy(out, &eam->v6);
+		return 0;
+	}
+
 	/* The IPv4 suffix is the end of 128 bits; it moves to the front by so many of them. */
 	__u64 suffix = bpf_ntohl(v4_be) & ~mask32(len), high = 0, low = 0;
 	__u32 by = eam->longer;
@@ -84,38 +92,42 @@ static __always_inline int eamt_to_v6(__be32 v4_be, struct in6_addr *out)
 	return 0;
 }
 
-/* IPv4 prefix, and as many bits of the IPv6 suffix as fit (RFC 7757 section 3.3.2). 0, or -1 if nothing maps it. */
-static __always_inline int eamt_to_v4(const struct in6_addr *v6, __be32 *out_be)
+/* What is left of an IPv6 address are its first bits. */
+static __always_inline void in6_mask(struct in6_addr *a, __u32 len)
+{
+	for (__u32 i = 0; i < 4; i++)
+		a->s6_addr32[i] &= bpf_htonl(len > 32 * i ? mask32(len < 32 * i + 32 ? len - 32 * i : 32) : 0);
+}
+
+/* The bits behind the first ones, without the last ones. */
+static __always_inline __u32 suffix_behind(const struct in6_addr *v6, __u32 len, __u32 longer)
 {
 	__u64 high = (__u64)bpf_ntohl(v6->s6_addr32[0]) << 32 | bpf_ntohl(v6->s6_addr32[1]);
 	__u64 low = (__u64)bpf_ntohl(v6->s6_addr32[2]) << 32 | bpf_ntohl(v6->s6_addr32[3]);
 
+	high &= len >= 64 ? 0 : len ? ~(~0ULL << (64 - len)) : ~0ULL;
+	low &= len > 64 ? ~(~0ULL << (128 - len)) : ~0ULL;
+	if (longer < 64)
+		return longer ? low >> longer | high << (64 - longer) : low;
+	return longer < 128 ? high >> (longer - 64) : 0;
+}
+
+/* IPv4 prefix, and as many bits of the IPv6 suffix as fit (RFC 7757 section 3.3.2). 0, or -1 if nothing maps it. */
+static __always_inline int eamt_to_v4(const struct in6_addr *v6, __be32 *out_be)
+{
 	for (__u32 i = 0; i < DIOLKOS_V6_LENS && i < siit.v6_lens; i++) {
 		__u32 len = siit.v6_len[i];
-		__u64 high_mask = len >= 64 ? ~0ULL : len ? ~0ULL << (64 - len) : 0;
-		__u64 low_mask = len >= 128 ? ~0ULL : len > 64 ? ~0ULL << (128 - len) : 0;
-		struct diolkos_net6 net = { .len = len };
+		struct diolkos_net6 net = { .addr = *v6, .len = len };
+		const struct diolkos_eam4 *eam;
 
-		net.addr.s6_addr32[0] = bpf_htonl((high & high_mask) >> 32);
-		net.addr.s6_addr32[1] = bpf_htonl(high & high_mask);
-		net.addr.s6_addr32[2] = bpf_htonl((low & low_mask) >> 32);
-		net.addr.s6_addr32[3] = bpf_htonl(low & low_mask);
-
-		const struct diolkos_eam4 *eam = bpf_map_lookup_elem(&eamt_by_v6, &net);
-
+		if (len != 128)
+			in6_mask(&net.addr, len);
+		eam = bpf_map_lookup_elem(&eamt_by_v6, &net);
 		if (!eam)
 			continue;
-
-		__u32 by = eam->longer;
-		__u64 suffix = 0;
-
-		high &= ~high_mask;
-		low &= ~low_mask;
-		if (by < 64)
-			suffix = by ? low >> by | high << (64 - by) : low;
-		else if (by < 128)
-			suffix = high >> (by - 64);
-		*out_be = eam->v4_be | bpf_htonl(suffix);
+		*out_be = eam->v4_be;
+		if (len != 128)
+			*out_be |= bpf_htonl(suffix_behind(v6, len, eam->longer));
 		return 0;
 	}
 	return -1;

@@ -15,17 +15,15 @@
 #include "way.h"
 #include <bpf/bpf_helpers.h>
 
-#define KNOWN_WAYS 512   /* a power of two */
-#define QUESTION_WORDS 6 /* in front of what a look-up only writes */
+#define KNOWN_WAYS 512 /* a power of two */
 
 struct known_way {
 	__u64 tick; /* 0: none */
 	__u64 question[QUESTION_WORDS];
 	__u32 ifindex;
 	__u16 mtu;
-	__u8 smac[6];
-	__u8 dmac[6];
 	__u8 pad[6];
+	__u8 macs[12]; /* as bpf_fib_lookup has them */
 };
 
 /* Questions that share a place take it from each other. */
@@ -44,52 +42,55 @@ static __always_inline __u32 place_of_question(const __u64 *q)
 	return h >> 32 & (KNOWN_WAYS - 1);
 }
 
+static __always_inline void copy_macs(void *to, const void *from)
+{
+	__u32 *out = to;
+	const __u32 *in = from;
+
+	for (int i = 0; i < 3; i++)
+		out[i] = in[i];
+}
+
 static __always_inline int is_same_question(const __u64 *a, const __u64 *b)
 {
 	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4] && a[5] == b[5];
 }
 
 /*
- * As look_up_way. ways: those of the hook, for whoever asks tells the kernel of the neighbour in the hook's own way. is_known: 1 if the kernel was not asked. Then
- * `way` has no next hop.
+ * As look_up_way. ways: those of the hook, for whoever asks tells the kernel of the neighbour in the hook's own way.
+ * is_known: 1 if the kernel was not asked. Then of `way` there are only the exit and the MAC addresses.
  */
-static __always_inline int find_known_way(void *ctx, void *ways, struct bpf_fib_lookup *way, int checks_source,
-					  int *is_known)
+static __always_inline int find_known_way(void *ctx, void *ways, const struct question *q, struct bpf_fib_lookup *way,
+					  int checks_source, int *is_known)
 {
-	__u64 question[QUESTION_WORDS], tick = bpf_jiffies64();
-	struct known_way *known;
-	__u16 len = way->tot_len;
-	__u32 place;
+	__u64 tick = bpf_jiffies64();
+	__u32 place = place_of_question(q->word);
+	struct known_way *known = bpf_map_lookup_elem(ways, &place);
 
-	/* Packets of all lengths go the same way, up to its MTU. */
-	way->tot_len = 0;
-	__builtin_memcpy(question, way, sizeof(question));
-	way->tot_len = len;
-	place = place_of_question(question);
-	known = bpf_map_lookup_elem(ways, &place);
 	if (!known)
 		return 0;
-	if (known->tick == tick && len <= known->mtu && is_same_question(known->question, question)) {
+	/* Packets of all lengths go the same way, up to its MTU. */
+	if (known->tick == tick && q->len <= known->mtu && is_same_question(known->question, q->word)) {
 		way->ifindex = known->ifindex;
-		__builtin_memcpy(way->smac, known->smac, sizeof(way->smac));
-		__builtin_memcpy(way->dmac, known->dmac, sizeof(way->dmac));
+		copy_macs(way->smac, known->macs);
 		*is_known = 1;
 		return 1;
 	}
 	*is_known = 0;
-	if (!look_up_way(ctx, way, checks_source))
+	if (!look_up_way(ctx, q, way, checks_source))
 		return 0;
 	known->tick = tick;
-	__builtin_memcpy(known->question, question, sizeof(question));
+	__builtin_memcpy(known->question, q->word, sizeof(known->question));
 	known->ifindex = way->ifindex;
 	known->mtu = way->mtu_result;
-	__builtin_memcpy(known->smac, way->smac, sizeof(way->smac));
-	__builtin_memcpy(known->dmac, way->dmac, sizeof(way->dmac));
+	copy_macs(known->macs, way->smac);
 	return 1;
 }
 
 _Static_assert(sizeof(struct known_way) == 80, "no implicit padding");
-_Static_assert(__builtin_offsetof(struct bpf_fib_lookup, ipv6_dst) + 16 == 8 * QUESTION_WORDS,
-	       "the question is in front");
+_Static_assert(__builtin_offsetof(struct bpf_fib_lookup, smac) % 4 == 0 &&
+		   __builtin_offsetof(struct bpf_fib_lookup, dmac) ==
+		       __builtin_offsetof(struct bpf_fib_lookup, smac) + 6,
+	       "one after the other");
 
 #endif

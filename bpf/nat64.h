@@ -100,11 +100,11 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 	struct diolkos_inward_to to = {}, *session;
 	struct diolkos_inward key;
 
-	if (addr_v4_is_special(s->src4_be, 0) || addr_v4_is_special(s->dst4_be, 0))
+	if (addr_v4_is_special(s->dst4_be, 0))
 		return DIOLKOS_DECLINE_ADDRESS;
 	session = session_inward(s, &key, &to);
 	if (!session)
-		return DIOLKOS_DECLINE_STATE;
+		return addr_v4_is_special(s->src4_be, 0) ? DIOLKOS_DECLINE_ADDRESS : DIOLKOS_DECLINE_STATE;
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
 		__u32 number = i;
 

@@ -10,6 +10,7 @@
 #ifndef DIOLKOS_PARSE_H
 #define DIOLKOS_PARSE_H
 
+#include "addr.h"
 #include "csum.h"
 #include "icmp.h"
 #include "maps.h"
@@ -32,14 +33,14 @@
 
 /* What the translation needs of a packet, copied out before anything is touched. */
 struct seen {
-	struct in6_addr src6, dst6; /* of an IPv6 packet */
-	__be32 src4_be, dst4_be;    /* of an IPv4 packet */
-	__u16 payload_len;          /* bytes behind the network header */
-	__u16 segment_len;          /* bytes behind the network header of one packet on the wire */
-	__u16 segment_data_len;     /* of them, behind the TCP or UDP header; 0 if it is no super-packet */
-	__u8 l4_proto;              /* IPPROTO_ICMP also for ICMPv6 */
+	struct in6_addr src6 IN6_ALIGNED, dst6 IN6_ALIGNED; /* of an IPv6 packet */
+	__be32 src4_be, dst4_be;                            /* of an IPv4 packet */
+	__u16 payload_len;                                  /* bytes behind the network header */
+	__u16 segment_len;      /* bytes behind the network header of one packet on the wire */
+	__u16 segment_data_len; /* of them, behind the TCP or UDP header; 0 if it is no super-packet */
+	__u8 l4_proto;          /* IPPROTO_ICMP also for ICMPv6 */
 	__u8 hop_limit;
-	__u8 traffic_class;
+	__u8 traffic_class; /* as it is sent on */
 	__u8 icmp_type;
 	__u8 new_icmp_type; /* of an echo, in the other family */
 	__u8 tcp_flags;
@@ -55,6 +56,8 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 	void *l4 = p->data + off, *end = p->end;
 	__u32 header_len = 0;
 
+	s->tcp_flags = 0;
+	s->icmp_type = 0;
 	switch (s->l4_proto) {
 	case IPPROTO_TCP: {
 		struct tcphdr *tcp = l4;
@@ -115,6 +118,7 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 		return DIOLKOS_DECLINE_HEADER;
 	/* A super-packet obeys every rule of size as the packets into which it will be cut. */
 	s->segment_len = s->payload_len;
+	s->segment_data_len = 0;
 	if (p->gso_size) {
 		if (s->l4_proto != IPPROTO_TCP && (s->l4_proto != IPPROTO_UDP || !p->has_datagrams))
 			return DIOLKOS_DECLINE_OFFLOAD;
@@ -140,16 +144,19 @@ static __always_inline int parse_v4(const struct packet *p, struct seen *s)
 
 	__u32 len = bpf_ntohs(ip->tot_len);
 
-	if (len < sizeof(*ip) || len > p->len)
+	if (len < sizeof(*ip))
 		return DIOLKOS_DECLINE_HEADER;
-	/* A short packet fills its frame with zeros. */
-	if (len != p->len && !(p->may_be_padded && p->len <= ETH_ZLEN))
-		return DIOLKOS_DECLINE_HEADER;
-	s->padding = p->len - len;
+	s->padding = 0;
+	if (len != p->len) {
+		/* A short packet fills its frame with zeros. */
+		if (len > p->len || !p->may_be_padded || p->len > ETH_ZLEN)
+			return DIOLKOS_DECLINE_HEADER;
+		s->padding = p->len - len;
+	}
 
 	__u32 *w = (__u32 *)ip;
 
-	if (csum_fold16((__u64)w[0] + w[1] + w[2] + w[3] + w[4]) != 0xffff)
+	if (!csum_is_right((__u64)w[0] + w[1] + w[2] + w[3] + w[4]))
 		return DIOLKOS_DECLINE_HEADER;
 	if (ip->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
 		return DIOLKOS_DECLINE_FRAGMENT;
@@ -160,7 +167,7 @@ static __always_inline int parse_v4(const struct packet *p, struct seen *s)
 	s->payload_len = len - sizeof(*ip);
 	s->l4_proto = ip->protocol;
 	s->hop_limit = ip->ttl;
-	s->traffic_class = ip->tos;
+	s->traffic_class = rules.traffic_class_zero ? 0 : ip->tos;
 	s->df = !!(ip->frag_off & bpf_htons(IPV4_DF));
 	return parse_l4(p, p->l2 + sizeof(struct iphdr), s);
 }
@@ -180,10 +187,10 @@ static __always_inline int parse_v6(const struct packet *p, struct seen *s)
 		return DIOLKOS_DECLINE_HEADER;
 	if (ip->hop_limit <= 1)
 		return DIOLKOS_DECLINE_HOP_LIMIT;
-	s->src6 = ip->saddr;
-	s->dst6 = ip->daddr;
+	in6_copy(&s->src6, &ip->saddr);
+	in6_copy(&s->dst6, &ip->daddr);
 	s->hop_limit = ip->hop_limit;
-	s->traffic_class = (bpf_ntohs(*(__be16 *)ip) >> 4) & 0xff;
+	s->traffic_class = rules.traffic_class_zero ? 0 : (bpf_ntohs(*(__be16 *)ip) >> 4) & 0xff;
 	s->l4_proto = ip->nexthdr;
 	/* ICMP in IPv6 and ICMPv6 in IPv4 are not what their number says (RFC 7915 sections 4.2 and 5.2). */
 	if (s->l4_proto == IPPROTO_ICMP)
@@ -195,12 +202,19 @@ static __always_inline int parse_v6(const struct packet *p, struct seen *s)
 
 static __always_inline int guard_icmp(struct seen *s, int new_type)
 {
-	if (s->l4_proto != IPPROTO_ICMP)
-		return 0;
 	if (new_type < 0)
 		return DIOLKOS_DECLINE_ICMP;
 	s->new_icmp_type = new_type;
 	return 0;
+}
+
+/* Of an echo. No compiler looks at it for other packets, too. */
+static __always_inline __u8 echo_type(const struct seen *s)
+{
+	__u32 type = s->icmp_type;
+
+	asm volatile("" : "+r"(type));
+	return type;
 }
 
 static __always_inline int guard_4to6(struct seen *s)
@@ -210,7 +224,7 @@ static __always_inline int guard_4to6(struct seen *s)
 	/* RFC 7915 section 4: too big needs an error; without DF the translator itself fragments to the lowest MTU. */
 	if (len6 > rules.mtu6 || (!s->df && len6 > rules.lowest_ipv6_mtu))
 		return DIOLKOS_DECLINE_SIZE;
-	return guard_icmp(s, icmp_echo_4to6(s->icmp_type));
+	return s->l4_proto == IPPROTO_ICMP ? guard_icmp(s, icmp_echo_4to6(echo_type(s))) : 0;
 }
 
 static __always_inline int guard_6to4(struct seen *s)
@@ -218,7 +232,7 @@ static __always_inline int guard_6to4(struct seen *s)
 	/* RFC 7915 section 5.1: too big needs an error. A card may hand over more than its MTU. */
 	if (s->segment_len + sizeof(struct iphdr) > rules.mtu4)
 		return DIOLKOS_DECLINE_SIZE;
-	return guard_icmp(s, icmp_echo_6to4(s->icmp_type));
+	return s->l4_proto == IPPROTO_ICMP ? guard_icmp(s, icmp_echo_6to4(echo_type(s))) : 0;
 }
 
 #endif

@@ -94,10 +94,38 @@ static __always_inline __be16 peer_port(const struct seen *s, __be16 port_be)
 	return s->l4_proto == IPPROTO_ICMP ? 0 : port_be;
 }
 
+/* The time of this tick. To ask for it costs more than to look it up. */
+struct tick_time {
+	__u64 tick;
+	__u64 ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tick_time);
+} tick_times SEC(".maps");
+
+static __always_inline __u64 coarse_now(void)
+{
+	__u64 tick = bpf_jiffies64();
+	__u32 key = 0;
+	struct tick_time *time = bpf_map_lookup_elem(&tick_times, &key);
+
+	if (!time)
+		return bpf_ktime_get_coarse_ns();
+	if (time->tick != tick) {
+		time->ns = bpf_ktime_get_coarse_ns();
+		time->tick = tick;
+	}
+	return time->ns;
+}
+
 /* The session lives on. Written only when the clock has moved: two CPUs may share the entry. */
 static __always_inline void session_stamp(__u64 *last_seen)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = coarse_now();
 
 	if (*last_seen != now)
 		*last_seen = now;

@@ -38,10 +38,12 @@ struct {
 /* Does it lead to the translator? */
 static __always_inline int leads_here_v4(__be32 v4_be)
 {
-	struct diolkos_route4 to = { .len = 32, .addr_be = v4_be };
+	if (siit.route4s > DIOLKOS_ROUTES) {
+		struct diolkos_route4 to = { .len = 32, .addr_be = v4_be };
 
-	if (siit.route4s > DIOLKOS_ROUTES)
+		barrier(); /* or the key would be made for those who do not look it up */
 		return !!bpf_map_lookup_elem(&routes4, &to);
+	}
 	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.route4s; i++) {
 		if ((v4_be & siit.route4[i].mask_be) == siit.route4[i].addr_be)
 			return 1;
@@ -51,19 +53,20 @@ static __always_inline int leads_here_v4(__be32 v4_be)
 
 static __always_inline int is_in6(const struct in6_addr *a, const volatile struct diolkos_mask6 *net)
 {
-	for (int i = 0; i < 4; i++) {
-		if ((a->s6_addr32[i] & net->mask.s6_addr32[i]) != net->addr.s6_addr32[i])
-			return 0;
-	}
-	return 1;
+	const __u64 *word = (const __u64 *)a;
+	const volatile __u64 *mask = (const volatile __u64 *)&net->mask, *addr = (const volatile __u64 *)&net->addr;
+
+	return (word[0] & mask[0]) == addr[0] && (word[1] & mask[1]) == addr[1];
 }
 
 static __always_inline int leads_here_v6(const struct in6_addr *v6)
 {
-	struct diolkos_route6 to = { .len = 128, .addr = *v6 };
+	if (siit.route6s > DIOLKOS_ROUTES) {
+		struct diolkos_route6 to = { .len = 128, .addr = *v6 };
 
-	if (siit.route6s > DIOLKOS_ROUTES)
+		barrier(); /* or the key would be made for those who do not look it up */
 		return !!bpf_map_lookup_elem(&routes6, &to);
+	}
 	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.route6s; i++) {
 		if (is_in6(v6, &siit.route6[i]))
 			return 1;

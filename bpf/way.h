@@ -18,6 +18,7 @@
 #include "packet.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -53,69 +54,114 @@ static __always_inline int is_exit(__u32 ifindex)
 	return 0;
 }
 
-/* What the kernel is asked of a packet's ports behind the translation, and of the length of one on the wire. 0, or -1. */
-static __always_inline int ask_l4(const struct packet *p, const struct seen *s, const struct change *c, __u32 header,
-				  struct bpf_fib_lookup *way)
-{
-	__u32 len = header + s->segment_len;
+/*
+ * All that the kernel is asked of a packet behind the translation, and the length of one on the wire, on which no way
+ * depends but whether it is wide enough. Words, for they are compared more often than asked.
+ */
+#define QUESTION_WORDS 6
 
-	if (len > 0xffff)
+struct question {
+	__u64 word[QUESTION_WORDS]; /* ports, family, protocol; interface, traffic class; source; destination */
+	__u32 len;
+};
+
+/* Rules may speak of ports. 0, or -1. */
+static __always_inline int ask_l4(const struct packet *p, const struct seen *s, const struct change *c, __u32 header,
+				  __u8 family, __be32 flow_be, struct question *q)
+{
+	__u16 sport_be = s->src_port_be, dport_be = s->dst_port_be;
+	__u32 protocol = s->l4_proto;
+
+	q->len = header + s->segment_len;
+	if (q->len > 0xffff)
 		return -1;
-	/* Without a length, the helper would let a super-packet of any segments pass. */
-	way->tot_len = len;
-	way->ifindex = p->ifindex;
-	way->l4_protocol = s->l4_proto;
-	if (s->l4_proto == IPPROTO_ICMP)
-		return 0;
-	/* Rules may speak of ports. */
-	way->sport = s->src_port_be;
-	way->dport = s->dst_port_be;
-	if (c->port.from_be == c->port.to_be)
-		return 0;
-	if (c->port.at)
-		way->dport = c->port.to_be;
-	else
-		way->sport = c->port.to_be;
+	if (protocol == IPPROTO_ICMP) {
+		sport_be = dport_be = 0;
+		protocol = family == AF_INET6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
+	} else if (c->port.from_be != c->port.to_be) {
+		if (c->port.at)
+			dport_be = c->port.to_be;
+		else
+			sport_be = c->port.to_be;
+	}
+	q->word[0] = (__u64)sport_be << 48 | (__u64)dport_be << 32 | (__u32)family << 8 | protocol;
+	q->word[1] = (__u64)p->ifindex << 32 | flow_be;
 	return 0;
 }
 
-/* The question by which the kernel would look the way of a packet up that becomes IPv6. way: zeros. 0: there is none. */
+/* The question by which the kernel would look the way of a packet up that becomes IPv6. 0: there is none. */
 static __always_inline int ask_way_4to6(const struct packet *p, const struct seen *s, const struct change *c,
-					struct bpf_fib_lookup *way)
+					struct question *q)
 {
-	if (!direct.exits || ask_l4(p, s, c, sizeof(struct ipv6hdr), way))
+	__be32 flow_be = bpf_htonl((__u32)s->traffic_class << 20);
+
+	if (!direct.exits || ask_l4(p, s, c, sizeof(struct ipv6hdr), AF_INET6, flow_be, q))
 		return 0;
-	way->family = AF_INET6;
-	if (s->l4_proto == IPPROTO_ICMP)
-		way->l4_protocol = IPPROTO_ICMPV6;
-	way->flowinfo = bpf_htonl((__u32)traffic_class_behind(s) << 20);
-	__builtin_memcpy(way->ipv6_src, &c->src6, sizeof(way->ipv6_src));
-	__builtin_memcpy(way->ipv6_dst, &c->dst6, sizeof(way->ipv6_dst));
+	in6_copy((struct in6_addr *)&q->word[2], &c->src6);
+	in6_copy((struct in6_addr *)&q->word[4], &c->dst6);
 	return 1;
 }
 
 /* The same of one that becomes IPv4. */
 static __always_inline int ask_way_6to4(const struct packet *p, const struct seen *s, const struct change *c,
-					struct bpf_fib_lookup *way)
+					struct question *q)
 {
-	if (!direct.exits || ask_l4(p, s, c, sizeof(struct iphdr), way))
+	if (!direct.exits || ask_l4(p, s, c, sizeof(struct iphdr), AF_INET, s->traffic_class, q))
 		return 0;
-	way->family = AF_INET;
-	way->tos = traffic_class_behind(s);
-	way->ipv4_src = c->src4_be;
-	way->ipv4_dst = c->dst4_be;
+	q->word[2] = c->src4_be;
+	q->word[3] = 0;
+	q->word[4] = c->dst4_be;
+	q->word[5] = 0;
 	return 1;
+}
+
+static __always_inline struct bpf_fib_lookup as_helper_asks(const struct question *q)
+{
+	struct bpf_fib_lookup way = {
+		.family = (__u8)(q->word[0] >> 8),
+		.l4_protocol = (__u8)q->word[0],
+		.sport = q->word[0] >> 48,
+		.dport = (__u16)(q->word[0] >> 32),
+		/* Without a length, the helper would let a super-packet of any segments pass. */
+		.tot_len = q->len,
+		.ifindex = q->word[1] >> 32,
+	};
+
+	if (way.family == AF_INET) {
+		way.tos = (__u8)q->word[1];
+		way.ipv4_src = (__u32)q->word[2];
+		way.ipv4_dst = (__u32)q->word[4];
+	} else {
+		way.flowinfo = (__u32)q->word[1];
+		__builtin_memcpy(way.ipv6_src, &q->word[2], sizeof(way.ipv6_src));
+		__builtin_memcpy(way.ipv6_dst, &q->word[4], sizeof(way.ipv6_dst));
+	}
+	return way;
 }
 
 /*
  * ctx: the hook's. checks_source: the source came with the packet, and was not chosen by the translator. 1: `way` is the
  * answer, with the MAC addresses of both its ends.
  */
-static __always_inline int look_up_way(void *ctx, struct bpf_fib_lookup *way, int checks_source)
+static __always_inline int look_up_way(void *ctx, const struct question *q, struct bpf_fib_lookup *way,
+				       int checks_source)
 {
+	*way = as_helper_asks(q);
 	if (checks_source && way->family == AF_INET && !is_from_here(ctx, way))
 		return 0;
 	return bpf_fib_lookup(ctx, way, sizeof(*way), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(way->ifindex);
+}
+
+/* MAC addresses of both ends. */
+static __always_inline void write_macs(struct ethhdr *eth, const struct bpf_fib_lookup *way)
+{
+	__u16 *out = (__u16 *)eth;
+	const __u16 *smac = (const __u16 *)way->smac, *dmac = (const __u16 *)way->dmac;
+
+	*out = *dmac;
+	*(__u32 *)(out + 1) = *(const __u32 *)(dmac + 1);
+	*(__u32 *)(out + 3) = *(const __u32 *)smac;
+	out[5] = smac[2];
 }
 
 #endif

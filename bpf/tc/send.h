@@ -37,10 +37,10 @@ static __always_inline __u32 priority_of(__u8 tos)
  * goes by bpf_redirect_neigh, which lets the kernel note that the neighbour is in use. The kernel notes that once in a tick:
  * all others go straight out.
  */
-static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *way, int is_known, __u32 priority)
+static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *way, int is_known)
 {
 	/* The next hop, which for an IPv4 packet may be an IPv6 router. */
-	struct bpf_redir_neigh hop = { .nh_family = way->family };
+	struct bpf_redir_neigh hop;
 	__u32 len = skb->len - ETH_HLEN;
 
 	if (drop_priority_tag(skb))
@@ -55,12 +55,11 @@ static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_look
 	 * adds the header that it finds to the sum, and a virtual Ethernet's other end takes the one off with which it
 	 * came.
 	 */
-	__builtin_memcpy(eth->h_dest, way->dmac, sizeof(eth->h_dest));
-	__builtin_memcpy(eth->h_source, way->smac, sizeof(eth->h_source));
-	skb->priority = priority;
+	write_macs(eth, way);
 	count(DIOLKOS_SENT_DIRECT, len);
 	if (is_known)
 		return bpf_redirect(way->ifindex, 0);
+	hop = (struct bpf_redir_neigh){ .nh_family = way->family };
 	__builtin_memcpy(hop.ipv6_nh, way->ipv6_dst, sizeof(hop.ipv6_nh));
 	return bpf_redirect_neigh(way->ifindex, &hop, sizeof(hop), 0);
 }

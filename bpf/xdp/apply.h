@@ -9,6 +9,7 @@
 #define DIOLKOS_XDP_APPLY_H
 
 #include "../change.h"
+#include "../way.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -39,16 +40,15 @@ static __always_inline int is_unfinished(const struct seen *s, int is_ipv6)
 
 static __always_inline void write_ethernet(struct ethhdr *eth, const struct bpf_fib_lookup *way, __be16 proto_be)
 {
-	__builtin_memcpy(eth->h_dest, way->dmac, sizeof(eth->h_dest));
-	__builtin_memcpy(eth->h_source, way->smac, sizeof(eth->h_source));
+	write_macs(eth, way);
 	eth->h_proto = proto_be;
 }
 
 static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct seen *s, const struct change *c,
 					    const struct bpf_fib_lookup *way)
 {
-	__u64 to = csum_in6(&c->src6) + csum_in6(&c->dst6), gone = 0, come = 0;
-	struct checksum sum = checksum_for(s, csum_delta(addresses_sum(s, 0), to), &c->port);
+	__u64 to = csum_in6(&c->src6) + csum_in6(&c->dst6);
+	struct checksum sum = checksum_for(addresses_sum(s, 0), to);
 
 	if (bpf_xdp_adjust_head(ctx, -LONGER))
 		return 0;
@@ -66,9 +66,9 @@ static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct see
 		return DIOLKOS_FAILED;
 	if (s->l4_proto == IPPROTO_ICMP)
 		write_echo(echo, s->new_icmp_type, &c->port, 0, icmpv6_pseudo_sum(&c->src6, &c->dst6, s->payload_len));
-	else if (sum.moves && write_l4(echo, end, s, &sum, &c->port, &gone, &come))
+	else if (write_l4(echo, end, s, &sum, &c->port))
 		return DIOLKOS_FAILED;
-	*ip = header_4to6(s, c);
+	write_header_4to6(ip, s, c);
 	write_ethernet(eth, way, bpf_htons(ETH_P_IPV6));
 	return DIOLKOS_TRANSLATED_4TO6;
 }
@@ -76,8 +76,8 @@ static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct see
 static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct seen *s, const struct change *c,
 					    const struct bpf_fib_lookup *way)
 {
-	__u64 to = (__u64)c->src4_be + c->dst4_be, gone = 0, come = 0;
-	struct checksum sum = checksum_for(s, csum_delta(addresses_sum(s, 1), to), &c->port);
+	__u64 to = (__u64)c->src4_be + c->dst4_be;
+	struct checksum sum = checksum_for(addresses_sum(s, 1), to);
 	int lacks = ETH_ZLEN - ETH_HLEN - (int)sizeof(struct iphdr) - (int)s->payload_len;
 
 	/* Zeros up to the shortest frame of an Ethernet, before the frame is that short. */
@@ -95,9 +95,9 @@ static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct see
 		return DIOLKOS_FAILED;
 	if (s->l4_proto == IPPROTO_ICMP)
 		write_echo(echo, s->new_icmp_type, &c->port, icmpv6_pseudo_sum(&s->src6, &s->dst6, s->payload_len), 0);
-	else if (sum.moves && write_l4(echo, end, s, &sum, &c->port, &gone, &come))
+	else if (write_l4(echo, end, s, &sum, &c->port))
 		return DIOLKOS_FAILED;
-	*ip = header_6to4(s, c);
+	write_header_6to4(ip, s, c);
 	write_ethernet(eth, way, bpf_htons(ETH_P_IP));
 	return DIOLKOS_TRANSLATED_6TO4;
 }

@@ -40,11 +40,12 @@ static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 }
 
 /* There is a way, the exit's driver can go it, and the kernel knows that the next hop is in use. */
-static __always_inline int finds_way(struct xdp_md *ctx, struct bpf_fib_lookup *way, int checks_source)
+static __always_inline int finds_way(struct xdp_md *ctx, const struct question *q, struct bpf_fib_lookup *way,
+				     int checks_source)
 {
 	int is_known = 0;
 
-	if (!find_known_way(ctx, &driver_ways, way, checks_source, &is_known) || !is_sendable(ctx, way->ifindex))
+	if (!find_known_way(ctx, &driver_ways, q, way, checks_source, &is_known) || !is_sendable(ctx, way->ifindex))
 		return 0;
 	return is_known || is_confirmed(way);
 }
@@ -60,6 +61,7 @@ static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, de
 {
 	struct bpf_fib_lookup way = { .ifindex = ctx->ingress_ifindex };
 	__be16 type_be = frame_type(ctx);
+	struct question q;
 	struct change c = {};
 	struct seen s = {};
 	struct packet p;
@@ -70,7 +72,7 @@ static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, de
 		p = frame(ctx);
 		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
 			return XDP_PASS;
-		if (has_tables && !(ask_way_4to6(&p, &s, &c, &way) && finds_way(ctx, &way, 0)))
+		if (has_tables && !(ask_way_4to6(&p, &s, &c, &q) && finds_way(ctx, &q, &way, 0)))
 			return XDP_PASS;
 		len = sizeof(struct ipv6hdr) + s.payload_len;
 		fate = apply_frame_4to6(ctx, &s, &c, &way);
@@ -78,7 +80,7 @@ static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, de
 		p = frame(ctx);
 		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
 			return XDP_PASS;
-		if (has_tables && !(ask_way_6to4(&p, &s, &c, &way) && finds_way(ctx, &way, checks_source)))
+		if (has_tables && !(ask_way_6to4(&p, &s, &c, &q) && finds_way(ctx, &q, &way, checks_source)))
 			return XDP_PASS;
 		len = sizeof(struct iphdr) + s.payload_len;
 		fate = apply_frame_6to4(ctx, &s, &c, &way);

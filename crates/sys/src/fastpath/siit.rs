@@ -162,6 +162,9 @@ pub(super) fn open<'object>(
     siit.route6s = rules.routes.v6.len() as u32;
     siit.v4_lens = lengths(&mut siit.v4_len, rules.eam.iter().map(|eam| eam.v4.1));
     siit.v6_lens = lengths(&mut siit.v6_len, rules.eam.iter().map(|eam| eam.v6.1));
+    let (network, len) = common4(rules.eam.iter().map(|eam| eam.v4));
+    siit.eam4.mask_be = masked4(Ipv4Addr::BROADCAST, len).to_bits().to_be();
+    siit.eam4.addr_be = network.to_bits().to_be();
 
     let maps = &mut open.maps;
     for (map, entries) in [
@@ -212,6 +215,16 @@ fn lengths(to: &mut [u8], all: impl Iterator<Item = u8>) -> u32 {
         *to = *len;
     }
     all.len() as u32
+}
+
+/// The smallest network in which all of them lie.
+fn common4(mut all: impl Iterator<Item = (Ipv4Addr, u8)>) -> (Ipv4Addr, u8) {
+    let first = all.next().unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
+    let (network, len) = all.fold(first, |(network, len), (other, other_len)| {
+        let equal = (network.to_bits() ^ other.to_bits()).leading_zeros();
+        (network, len.min(other_len).min(equal as u8))
+    });
+    (masked4(network, len), len)
 }
 
 /// Loads the object and fills the table.
@@ -323,5 +336,26 @@ mod tests {
         routes.push((Ipv4Addr::new(192, 0, 2, 0), 24));
         assert!(lie_within(mappings.iter().copied(), &routes, counted));
         assert!(looks.get() <= 2 * mappings.len(), "{}", looks.get());
+    }
+
+    fn common(networks: &[([u8; 4], u8)]) -> (Ipv4Addr, u8) {
+        common4(networks.iter().map(|&(a, len)| (a.into(), len)))
+    }
+
+    #[test]
+    fn every_mapping_lies_in_the_common_network() {
+        assert_eq!(common(&[]), (Ipv4Addr::UNSPECIFIED, 0));
+        let one = ([192, 0, 2, 1], 32);
+        assert_eq!(common(&[one]), (one.0.into(), 32));
+        let near = ([192, 0, 2, 128], 25);
+        assert_eq!(common(&[one, near]), (Ipv4Addr::new(192, 0, 2, 0), 24));
+        assert_eq!(
+            common(&[([10, 0, 0, 0], 8), one]),
+            (Ipv4Addr::UNSPECIFIED, 0)
+        );
+        assert_eq!(
+            common(&[one, ([192, 0, 0, 0], 16)]),
+            (Ipv4Addr::new(192, 0, 0, 0), 16)
+        );
     }
 }
