@@ -4,7 +4,7 @@
 
 use diolkos_sys::fastpath::Inline;
 
-use super::{drivers, Isthmus};
+use super::{drivers, rules, Isthmus};
 use crate::config::{Placement, Settings};
 use crate::failure::Failure;
 use crate::forwarding;
@@ -37,7 +37,7 @@ pub async fn find(
                     )))
                 }
             },
-            is_in_vrf: false,
+            vrf: None,
             driver: None,
         });
         if forwarding::has_strict_filter(name) {
@@ -50,7 +50,7 @@ pub async fn find(
     if t.placement.sends() {
         let all = net.links().await?;
         for (inline, link) in inline.iter_mut().zip(&named) {
-            inline.is_in_vrf = vrf(link, &all).is_some();
+            inline.vrf = vrf(link, &all).map(|vrf| vrf.index);
         }
         if may_have_drivers {
             let candidates = drivers::examine(&named, &all);
@@ -60,7 +60,7 @@ pub async fn find(
                 inline.driver = port;
             }
         }
-        warn_of_vrf(&named, &all);
+        warn_of_vrfs(&inline, &named, &all);
     }
     Ok(inline)
 }
@@ -71,13 +71,13 @@ pub fn vrf<'a>(link: &Link, all: &'a [Link]) -> Option<&'a Link> {
     (master.kind == LinkKind::Vrf).then_some(master)
 }
 
-/// Says that nothing is sent directly, and why.
-pub fn warn_of_vrf(links: &[Link], all: &[Link]) {
+/// Says where nothing is sent directly, and why.
+pub fn warn_of_vrfs(inline: &[Inline], links: &[Link], all: &[Link]) {
     let found = links.iter().find_map(|link| Some((link, vrf(link, all)?)));
-    if let Some((link, vrf)) = found {
+    if let (false, Some((link, vrf))) = (rules::is_one_domain(inline), found) {
         tracing::warn!(
-            "{} belongs to the VRF \"{}\", of which the look-up of BPF programs may not know: the kernel forwards what is \
-             translated, as with the placement \"inline\"",
+            "{} belongs to the VRF \"{}\", and not all of the interfaces do: the kernel forwards what is translated, as with \
+             the placement \"inline\", for a BPF program might find the route of another table",
             link.name,
             vrf.name
         );
