@@ -389,17 +389,6 @@ def test_a_driver_without_it(siit: SiitNetwork, kind: str) -> None:
     assert siit.leftovers() == []
 
 
-def test_frames_that_the_driver_does_not_take(siit: SiitNetwork) -> None:
-    """The driver says what is in its way, and that is passed on: more queues at the peer than here."""
-    siit.ip(siit.translator, "link", "del", "b4")
-    siit.host("ip", "link", "add", "a0", "netns", siit.v4, "numtxqueues", "2", "type", "veth",
-              "peer", "b4", "netns", siit.translator, "numrxqueues", "1")  # fmt: skip
-    said = refusal(siit)
-    assert 'the driver of b4 refuses an XDP program ("' in said, said
-    assert "`ethtool -L b4`" in said
-    assert siit.leftovers() == []
-
-
 @BOTH
 def test_auto_does_without_it(siit: SiitNetwork, probe, way) -> None:
     """On virtual Ethernets; and it says why. With a datapath of its own, a failure of XDP is none of the fast path."""

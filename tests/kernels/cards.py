@@ -110,7 +110,7 @@ class CardNetwork(Nat64Network):
 
     def says(self, words: str, change: Callable[[], None]) -> None:
         """Run `direct`, change something, and wait for words about it."""
-        self.place("siit", "direct")
+        self.place("siit", "direct", "b4", "b6", "c6")
         running = self.siit()
         assert words not in running.log(), running.log()
         change()
@@ -166,15 +166,19 @@ def long_frames(net: CardNetwork) -> None:
 
 
 def few_queues(net: CardNetwork) -> None:
-    """All queues are the kernel's, and none is left for XDP: it shares them, which is said, and nothing is lost."""
+    """All queues are the kernel's, and none is left for XDP. With more of them than CPUs, the kernel would panic."""
     most, now = net.channels()
-    links = ("b4", "b6") if most != now else ()
-    for link in links:
-        net.run(net.translator, "ethtool", "-L", link, "combined", most)
-    said = net.carries("siit", "xdp")
-    assert f"under locks, for {most} of its {most} channels are in use: " in said, said
-    for link in links:
-        net.run(net.translator, "ethtool", "-L", link, "combined", now)
+    if most == now:
+        said = net.carries("siit", "xdp")
+        assert f"under locks, for {most} of its {most} channels are in use: " in said, said
+        return
+    net.run(net.translator, "ethtool", "-L", "b4", "combined", most)
+    try:
+        said = net.refusal("xdp")
+        assert f"of b4: it has {most} of its {most} channels in use" in said, said
+        assert f"`ethtool -L b4 combined {now}`" in said, said
+    finally:
+        net.run(net.translator, "ethtool", "-L", "b4", "combined", now)
 
 
 def offloads_that_stay(net: CardNetwork) -> None:
@@ -232,6 +236,7 @@ def vrf(net: CardNetwork) -> None:
     belongs = f'b4 belongs to the VRF "{VRF}"'
     try:
         net.says(belongs, lambda: enslave(net, VRF))
+        net.carries("siit", "direct")
         for placement in ("inline", "direct"):
             said = net.carries("siit", placement, "b4", "b6", "c6", by="inline")
             assert (belongs in said) is (placement == "direct"), said

@@ -3,11 +3,11 @@
 //! and what the program knows of them, which may change.
 
 use diolkos_sys::ethtool::{self, Channels};
-use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port, Sends};
+use diolkos_sys::fastpath::{attached, Abilities, FastPath, Inline, Port, Sends};
 use diolkos_sys::kernel;
 use diolkos_sys::namespace;
 
-use super::interfaces::{vrf, warn_of_vrf};
+use super::vrf::{vrf, warn_of_vrfs};
 use super::Isthmus;
 use crate::config::Placement;
 use crate::failure::Failure;
@@ -46,7 +46,15 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
         _ => Tags::Taken,
     };
     let reported = abilities.as_ref().is_ok_and(|abilities| abilities.reported);
-    let port = match (obstacle(link, all, tags), abilities) {
+    // With a program, those of XDP count, too.
+    let channels = match driver == VIRTIO && matches!(attached(link.index), Ok(None)) {
+        true => ethtool::channels(&name).ok(),
+        false => None,
+    };
+    let obstacle = obstacle(link, all, tags).or_else(|| {
+        channels.and_then(|channels| unbearable(&name, channels, kernel::possible_cpus()))
+    });
+    let port = match (obstacle, abilities) {
         (Some(obstacle), _) => Err(obstacle),
         (None, Err(error)) => Err(format!("what its driver can do is not known ({error})")),
         (None, Ok(abilities)) if !abilities.receives => {
@@ -61,10 +69,6 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
             }),
             Err(_) => Err("it has no Ethernet address".to_owned()),
         },
-    };
-    let channels = match driver == VIRTIO {
-        true => ethtool::channels(&name).ok(),
-        false => None,
     };
     Candidate {
         name,
@@ -86,6 +90,18 @@ enum Tags {
     TakenOfKnown,
     /// Nowhere.
     Taken,
+}
+
+/// Where more channels are in use than there are CPUs, Linux takes for granted that XDP has its own. Where too few are left for
+/// it, the first frame that is sent makes the kernel panic (seen with 6.12).
+fn unbearable(name: &str, channels: Channels, cpus: u32) -> Option<String> {
+    let Channels { most, used } = channels;
+    (used > cpus && used + cpus > most).then(|| {
+        format!(
+            "it has {used} of its {most} channels in use, more than the {cpus} CPUs, and too few left for XDP, of which Linux \
+             may panic: `ethtool -L {name} combined {cpus}`"
+        )
+    })
 }
 
 /// What is to be said of an interface with too few channels for these CPUs.
@@ -113,7 +129,7 @@ fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
     match (link.medium, vrf(link, all), vlan) {
         (Medium::BareIp | Medium::Other, _, _) => Some("it is no Ethernet".to_owned()),
         (_, Some(vrf), _) => Some(format!(
-            "it belongs to the VRF \"{}\", of which the look-up of BPF programs may not know",
+            "it belongs to the VRF \"{}\", and XDP was not tried in one",
             vrf.name
         )),
         (_, _, Some(vlan)) if tags == Tags::Beside => Some(format!(
@@ -271,7 +287,7 @@ impl Isthmus {
         let links: Vec<Link> = self.known.iter().filter_map(of).collect();
         let mut known = self.known.clone();
         for inline in &mut known {
-            inline.is_in_vrf = of(inline).is_some_and(|link| vrf(&link, &all).is_some());
+            inline.vrf = of(inline).and_then(|link| vrf(&link, &all).map(|vrf| vrf.index));
         }
         let has_moved = known != self.known;
         let said = match self.has_drivers() {
@@ -288,7 +304,7 @@ impl Isthmus {
         self.crossing.commit(settings, next, &self.slow)?;
         self.known = known;
         if has_moved {
-            warn_of_vrf(&links, &all);
+            warn_of_vrfs(&self.known, &links, &all);
         }
         if !said.is_empty() {
             tracing::info!("{said}");
@@ -386,16 +402,20 @@ mod tests {
     fn too_few_channels_are_said_with_what_helps() {
         let said = |most, used| sharing("eth0", Channels { most, used }, 2);
         assert_eq!(said(4, 2), None);
-        let advice = said(4, 4).expect("they are too few");
-        assert!(
-            advice.contains("4 of its 4 channels")
-                && advice.contains("`ethtool -L eth0 combined 2`")
-        );
+        let advice = said(3, 2).expect("they are too few");
+        assert!(advice.contains("2 of its 3 channels"), "{advice}");
+        assert!(advice.contains("`ethtool -L eth0 combined 1`"), "{advice}");
         let none = said(1, 1).expect("they are too few");
-        assert!(
-            none.ends_with("each of 2 CPUs would need one more"),
-            "{none}"
-        );
+        assert!(none.ends_with("each of 2 CPUs would need one more"));
+    }
+
+    #[test]
+    fn channels_that_linux_would_look_for_in_vain_are_an_obstacle() {
+        let is_borne = |most, used| unbearable("eth0", Channels { most, used }, 2).is_none();
+        assert!(is_borne(1, 1) && is_borne(2, 2) && is_borne(4, 2) && is_borne(8, 4));
+        assert!(!is_borne(4, 4) && !is_borne(4, 3));
+        let why = unbearable("eth0", Channels { most: 4, used: 4 }, 2);
+        assert!(why.is_some_and(|why| why.ends_with("`ethtool -L eth0 combined 2`")));
     }
 
     #[test]

@@ -4,11 +4,12 @@
 
 use diolkos_sys::fastpath::Inline;
 
+use super::vrf::{vrf, warn_of_vrfs};
 use super::{drivers, Isthmus};
 use crate::config::{Placement, Settings};
 use crate::failure::Failure;
 use crate::forwarding;
-use crate::net::{Event, Link, LinkKind, Medium, Net};
+use crate::net::{Event, Link, Medium, Net};
 
 /// Those with these names; none with the placement `device`. `may_have_drivers`: whether their drivers are to translate is
 /// looked at.
@@ -37,7 +38,7 @@ pub async fn find(
                     )))
                 }
             },
-            is_in_vrf: false,
+            vrf: None,
             driver: None,
         });
         if forwarding::has_strict_filter(name) {
@@ -50,7 +51,7 @@ pub async fn find(
     if t.placement.sends() {
         let all = net.links().await?;
         for (inline, link) in inline.iter_mut().zip(&named) {
-            inline.is_in_vrf = vrf(link, &all).is_some();
+            inline.vrf = vrf(link, &all).map(|vrf| vrf.index);
         }
         if may_have_drivers {
             let candidates = drivers::examine(&named, &all);
@@ -60,28 +61,9 @@ pub async fn find(
                 inline.driver = port;
             }
         }
-        warn_of_vrf(&named, &all);
+        warn_of_vrfs(&inline, &named, &all);
     }
     Ok(inline)
-}
-
-/// The VRF that a link belongs to.
-pub fn vrf<'a>(link: &Link, all: &'a [Link]) -> Option<&'a Link> {
-    let master = all.iter().find(|other| Some(other.index) == link.master)?;
-    (master.kind == LinkKind::Vrf).then_some(master)
-}
-
-/// Says that nothing is sent directly, and why.
-pub fn warn_of_vrf(links: &[Link], all: &[Link]) {
-    let found = links.iter().find_map(|link| Some((link, vrf(link, all)?)));
-    if let Some((link, vrf)) = found {
-        tracing::warn!(
-            "{} belongs to the VRF \"{}\", of which the look-up of BPF programs may not know: the kernel forwards what is \
-             translated, as with the placement \"inline\"",
-            link.name,
-            vrf.name
-        );
-    }
 }
 
 impl Isthmus {

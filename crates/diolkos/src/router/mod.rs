@@ -16,6 +16,7 @@ mod stateful;
 mod stateless;
 mod stay;
 mod survey;
+mod vrf;
 
 use diolkos_sys::fastpath::{FastPath, Inline, Pins};
 use diolkos_sys::memory;

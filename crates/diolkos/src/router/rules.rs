@@ -27,19 +27,44 @@ pub fn pref64(config: &Config) -> Vec<Pref64> {
     prefixes.collect()
 }
 
-/// Out of which of the interfaces packets are sent without the kernel's forwarding. `bpf_fib_lookup` leaves the VRF out of
-/// its question unset (corrected in 2026), so what comes from one may get the route of another: then the kernel forwards all.
+/// Out of which of the interfaces packets are sent without the kernel's forwarding. `bpf_fib_lookup` does not set of which
+/// VRF it asks (Linux up to 2026), and where the kernel's stack is not cleared, a packet may get the route of another. So
+/// nothing is sent where there are several, the main table being one.
 pub fn exits(settings: &Settings, inline: &[Inline]) -> Vec<u32> {
-    let has_vrf = inline.iter().any(|inline| inline.is_in_vrf);
-    if has_vrf || !settings.translator.placement.sends() {
+    if !settings.translator.placement.sends() || !is_one_domain(inline) {
         return Vec::new();
     }
     let ethernets = inline.iter().filter(|inline| inline.is_ethernet);
     ethernets.map(|inline| inline.ifindex).collect()
 }
 
+/// Whether all of the interfaces follow the same table of routes.
+pub fn is_one_domain(inline: &[Inline]) -> bool {
+    inline.windows(2).all(|pair| pair[0].vrf == pair[1].vrf)
+}
+
 /// The interfaces whose drivers translate. None: no driver does.
 pub fn drivers(inline: &[Inline]) -> Option<Vec<Port>> {
     let ports: Vec<Port> = inline.iter().filter_map(|inline| inline.driver).collect();
     (!ports.is_empty()).then(|| ports.into_iter().filter(|port| port.takes).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_of_several_vrfs_are_no_exits_for_each_other() {
+        let of = |vrfs: &[Option<u32>]| {
+            let inline = |vrf: &Option<u32>| Inline {
+                ifindex: 2,
+                is_ethernet: true,
+                vrf: *vrf,
+                driver: None,
+            };
+            is_one_domain(&vrfs.iter().map(inline).collect::<Vec<_>>())
+        };
+        assert!(of(&[]) && of(&[None, None]) && of(&[Some(7), Some(7)]));
+        assert!(!of(&[None, Some(7)]) && !of(&[Some(7), Some(7), Some(8)]));
+    }
 }

@@ -18,8 +18,8 @@ pub struct Inline {
     pub ifindex: u32,
     /// It has Ethernet headers; otherwise it carries bare IP.
     pub is_ethernet: bool,
-    /// It belongs to a VRF, whose routes a program's look-up may miss.
-    pub is_in_vrf: bool,
+    /// Index of the VRF that it belongs to.
+    pub vrf: Option<u32>,
     /// Its driver translates, too, and leaves the rest to what is behind it.
     pub driver: Option<Port>,
 }
