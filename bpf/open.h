@@ -161,7 +161,7 @@ static __always_inline void drop_outward(const struct seen *s, __be32 peer_be)
 	bpf_map_delete_elem(&outward, &key);
 }
 
-/* The same for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another node's. */
+/* A session for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another's. */
 static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8 prefix,
 				      const struct diolkos_bound_to *bound_to)
 {

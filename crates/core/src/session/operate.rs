@@ -311,10 +311,9 @@ impl State {
     /// The fast path has lost a session of TCP, and opened it with a SYN of the node: to the tables that is just a SYN. The
     /// copy is told of whatever it does, for what it has is that of a new session.
     fn begin_again(&mut self, at: u32, prefix: u8, watcher: &mut impl Watcher) {
-        let before = self.sessions[at].state;
+        let before = (self.sessions[at].state, self.sessions[at].prefix);
         self.pass(at, Side::V6, Segment::Syn, Some(prefix), &mut ());
-        let (view, before) = (self.session_view(at), (before, prefix));
-        watcher.event(Event::SessionChanged(view, before));
+        watcher.event(Event::SessionChanged(self.session_view(at), before));
     }
 
     /// A dynamic binding of a port that is free in the pool.
