@@ -120,7 +120,7 @@ static __always_inline int may_be_partial(const struct seen *s, __u64 addresses)
 	return csum_delta_is_zero(csum_delta(pseudo, s->checksum_be));
 }
 
-/* The field, with care for both its zeros: they stay where nothing changes. */
+/* The field where one of its two zeros comes or goes: they stay where nothing changes. */
 static __always_inline __be16 checksum_of_zeros(const struct seen *s, const struct checksum *sum,
 						const struct renumbering *port)
 {
@@ -145,14 +145,16 @@ static __always_inline __be16 checksum_of_zeros(const struct seen *s, const stru
 static __always_inline __be16 checksum_behind(const struct seen *s, const struct checksum *sum,
 					      const struct renumbering *port)
 {
-	__u64 total = (__u16)~s->checksum_be + sum->delta;
-	__be16 whole_be;
+	/* All ones: the field is the complement of its sum. A sum that a device goes on with is not. */
+	__u16 whole = sum->is_partial ? 0 : 0xffff;
+	__u64 total = (s->checksum_be ^ whole) + sum->delta;
+	__be16 field_be;
 
-	if (port->from_be != port->to_be)
+	if (whole && port->from_be != port->to_be)
 		total += (__u64)(__u16)~port->from_be + port->to_be;
-	whole_be = ~csum_fold16(total);
-	/* The sum is not 0, so that of both zeros this is 0 even where 0xffff is right. */
-	return whole_be && !sum->is_partial ? whole_be : checksum_of_zeros(s, sum, port);
+	field_be = csum_fold16(total) ^ whole;
+	/* What was added is not 0, so that of both zeros this is the one even where the other is right. */
+	return (whole ? field_be : s->checksum_be) ? field_be : checksum_of_zeros(s, sum, port);
 }
 
 /* Checksum and port of the TCP or UDP header at l4, of which the verifier knows the first 8 bytes. 0, or -1. */
