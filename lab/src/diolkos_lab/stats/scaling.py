@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diolkos_lab.stats.median import CONFIDENCE
 
+Numbers = NDArray[np.float64]
 FEWEST = 6  # rounds, as for the interval of a median
 
 
@@ -72,10 +74,10 @@ def scaling(
     return Scaling(_estimate(base, bases), added_each, rates)
 
 
-def _rate(cores: int, base: np.ndarray, step: np.ndarray) -> np.ndarray:
+def _rate(cores: int, base: Numbers, step: Numbers) -> Numbers:
     return np.asarray(1e9 * cores / (base + (cores - 1) * np.maximum(step, 0.0)))
 
 
-def _estimate(value: float, draws: np.ndarray) -> Estimate:
+def _estimate(value: float, draws: Numbers) -> Estimate:
     low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(value, min(float(low), value), max(float(high), value))
