@@ -270,3 +270,49 @@ fn fill(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fastpath::Sends;
+
+    /// Without exits, the verifier does not look at how a driver sends.
+    #[test]
+    fn the_xdp_program_loads_with_exits() {
+        let port = |ifindex, sends, turns| Port {
+            ifindex,
+            address: [2, 0, 0, 0, 0, 1],
+            takes: true,
+            sends,
+            turns,
+        };
+        let rules = SiitRules {
+            rules: Rules {
+                tun_ifindex: 7,
+                mtu4: 1500,
+                mtu6: 1500,
+                lowest_ipv6_mtu: 1280,
+                traffic_class_zero: false,
+            },
+            pref64: vec![Pref64 {
+                network: Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
+                bits: 96,
+                only_global: true,
+            }],
+            eam: Vec::new(),
+            routes: Destinations {
+                v4: vec![(Ipv4Addr::new(192, 0, 2, 0), 24)],
+                v6: vec![(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96)],
+            },
+            exits: vec![1, 2],
+            drivers: Some(vec![
+                port(1, Sends::Nothing, false),
+                port(2, Sends::Buffers, true),
+            ]),
+        };
+        let mut storage = MaybeUninit::uninit();
+        let open = open(&mut storage, &rules).expect("it opens");
+        let loaded = load(open, &rules).expect("it loads (as root)");
+        assert!(prepared(&loaded, true).is_ok());
+    }
+}
