@@ -96,7 +96,6 @@ struct diolkos_direct {
 /* What a driver transmits of the frames that XDP redirects to it. */
 enum diolkos_sends {
 	DIOLKOS_SENDS_NOTHING,
-	DIOLKOS_SENDS_BACK,    /* none, but those that it has received itself */
 	DIOLKOS_SENDS_FRAMES,  /* those in one buffer */
 	DIOLKOS_SENDS_BUFFERS, /* those in several buffers, too */
 };
@@ -106,7 +105,7 @@ struct diolkos_port {
 	__u32 ifindex;
 	__u8 address[6]; /* of its link layer: what is sent to another one is not for this host */
 	__u8 sends;      /* enum diolkos_sends */
-	__u8 pad;
+	__u8 turns;      /* 1: it sends what it has received back (XDP_TX) */
 };
 
 struct diolkos_ports {

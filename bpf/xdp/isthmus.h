@@ -32,9 +32,10 @@ static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 {
 	int port = port_of(exit);
 	__u8 sends = port < 0 ? DIOLKOS_SENDS_NOTHING : ports.port[port & (DIOLKOS_EXITS - 1)].sends;
+	__u8 turns = port < 0 ? 0 : ports.port[port & (DIOLKOS_EXITS - 1)].turns;
 
 	/* Out where it came in, the driver does not redirect. */
-	if (sends < (exit == ctx->ingress_ifindex ? DIOLKOS_SENDS_BACK : DIOLKOS_SENDS_FRAMES))
+	if (exit == ctx->ingress_ifindex ? !turns : sends < DIOLKOS_SENDS_FRAMES)
 		return 0;
 	return sends >= DIOLKOS_SENDS_BUFFERS || !is_in_buffers(ctx);
 }

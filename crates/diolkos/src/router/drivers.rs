@@ -66,6 +66,8 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
                 address,
                 takes: true,
                 sends: abilities.sends,
+                // Its peer is not told of what is sent back, unless it has a program of its own.
+                turns: driver != VETH,
             }),
             Err(_) => Err("it has no Ethernet address".to_owned()),
         },
@@ -203,7 +205,6 @@ impl Candidate {
                         "sends nothing: its peer has neither GRO (`ethtool -K PEER gro on`) nor an XDP program"
                     }
                     Sends::Nothing => "sends nothing, so tc sends what leaves there",
-                    Sends::Back => "sends only what it has received, so tc sends what else leaves there",
                     Sends::Frames => "sends frames in one buffer",
                     Sends::Buffers => "sends frames in any number of buffers",
                 };
@@ -359,6 +360,7 @@ mod tests {
                 address: [2, 0, 0, 0, 0, 1],
                 takes: true,
                 sends,
+                turns: true,
             }),
             driver: driver.to_owned(),
             reported: true,

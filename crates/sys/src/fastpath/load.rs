@@ -158,6 +158,7 @@ macro_rules! fill_ports {
             to.ifindex = port.ifindex;
             to.address = port.address;
             to.sends = port.sends as u8;
+            to.turns = port.turns.into();
         }
         ports.ports = ports.port.len().min($drivers.len()) as u32;
         ports.takes_buffers = $crate::fastpath::xdp::takes_buffers().into();

@@ -301,6 +301,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::fastpath::Sends;
 
     fn hosts(number: u32, apart: u32) -> Vec<(Ipv4Addr, u8)> {
         let host = |at| (Ipv4Addr::from_bits(0x0a00_0000 + apart * at), 32);
@@ -357,5 +358,45 @@ mod tests {
             common(&[one, ([192, 0, 0, 0], 16)]),
             (Ipv4Addr::new(192, 0, 0, 0), 16)
         );
+    }
+
+    /// Without exits, the verifier does not look at how a driver sends.
+    #[test]
+    fn the_xdp_program_loads_with_exits() {
+        let port = |ifindex, sends, turns| Port {
+            ifindex,
+            address: [2, 0, 0, 0, 0, 1],
+            takes: true,
+            sends,
+            turns,
+        };
+        let rules = SiitRules {
+            rules: Rules {
+                tun_ifindex: 7,
+                mtu4: 1500,
+                mtu6: 1500,
+                lowest_ipv6_mtu: 1280,
+                traffic_class_zero: false,
+            },
+            pref64: vec![Pref64 {
+                network: Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
+                bits: 96,
+                only_global: true,
+            }],
+            eam: Vec::new(),
+            routes: Destinations {
+                v4: vec![(Ipv4Addr::new(192, 0, 2, 0), 24)],
+                v6: vec![(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96)],
+            },
+            exits: vec![1, 2],
+            drivers: Some(vec![
+                port(1, Sends::Nothing, false),
+                port(2, Sends::Buffers, true),
+            ]),
+        };
+        let mut storage = MaybeUninit::uninit();
+        let open = open(&mut storage, &rules).expect("it opens");
+        let loaded = load(open, &rules).expect("it loads (as root)");
+        assert!(prepared(&loaded, true).is_ok());
     }
 }

@@ -48,6 +48,7 @@ const LOOPBACK: Port = Port {
     address: [0; 6],
     takes: true,
     sends: Sends::Buffers,
+    turns: true,
 };
 
 /// The kernel takes no kind of super-packet from the context.

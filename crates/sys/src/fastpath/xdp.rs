@@ -33,10 +33,8 @@ const KNOWN: [&str; 10] = [
     "ixgbe",
     "mlx5_core",
     "virtio_net",
-    VETH,
+    "veth",
 ];
-/// What it sends is taken where its peer polls, and lost otherwise.
-const VETH: &str = "veth";
 
 /// In front of what it passes on, in libbpf's words.
 const KERNEL_SAYS: &str = "Kernel error message: ";
@@ -52,15 +50,15 @@ pub struct Port {
     pub takes: bool,
     /// What the driver can send on.
     pub sends: Sends,
+    /// It sends back what it has received (XDP_TX).
+    pub turns: bool,
 }
 
 /// What a driver transmits of the frames that a program at another interface redirects to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sends {
-    /// None, nor those that it has received itself.
+    /// None.
     Nothing,
-    /// None, but those that it has received itself.
-    Back,
     /// Those in one buffer.
     Frames,
     /// Those in several buffers, too.
@@ -91,17 +89,15 @@ impl Abilities {
     /// Of the interface with this index. `driver`: its name.
     pub fn of(ifindex: u32, driver: &str) -> io::Result<Abilities> {
         match kernel::is_since(REPORTED_SINCE) {
-            true => Ok(Abilities::reported(query(ifindex)?.feature_flags, driver)),
+            true => Ok(Abilities::reported(query(ifindex)?.feature_flags)),
             false => Ok(Abilities::known(driver)),
         }
     }
 
-    fn reported(flags: u64, driver: &str) -> Abilities {
+    fn reported(flags: u64) -> Abilities {
         let has = |flag: u64| flags & flag == flag;
         let sends = match (has(ACT_NDO_XMIT), has(ACT_NDO_XMIT_SG)) {
-            // Its peer takes nothing, whoever sends it.
-            (false, _) if driver == VETH => Sends::Nothing,
-            (false, _) => Sends::Back,
+            (false, _) => Sends::Nothing,
             (true, false) => Sends::Frames,
             (true, true) => Sends::Buffers,
         };
@@ -118,9 +114,8 @@ impl Abilities {
             receives: is_known,
             sends: match is_known {
                 // Nobody says whether its peer takes anything.
-                true if driver == VETH => Sends::Nothing,
-                true => Sends::Frames,
-                false => Sends::Nothing,
+                true if driver != "veth" => Sends::Frames,
+                _ => Sends::Nothing,
             },
             reported: false,
         }
@@ -256,16 +251,15 @@ mod tests {
     #[test]
     fn what_a_driver_reports_is_what_it_can_do() {
         // Of linux/netdev.h: a virtual Ethernet whose peer does not poll, one whose peer does, and a card without buffers.
-        let of = |flags, driver| {
-            let abilities = Abilities::reported(flags, driver);
+        let of = |flags| {
+            let abilities = Abilities::reported(flags);
             (abilities.receives, abilities.sends)
         };
-        assert!(!of(0, "e1000").0);
-        assert_eq!(of(0b010_0011, "veth"), (true, Sends::Nothing));
-        assert_eq!(of(0b110_0111, "veth"), (true, Sends::Buffers));
-        assert_eq!(of(0b000_0111, "ice"), (true, Sends::Frames));
-        assert_eq!(of(0b000_0011, "ice"), (true, Sends::Back));
-        assert!(!of(0b000_0001, "ice").0);
+        assert_eq!(of(0), (false, Sends::Nothing));
+        assert_eq!(of(0b010_0011), (true, Sends::Nothing));
+        assert_eq!(of(0b110_0111), (true, Sends::Buffers));
+        assert_eq!(of(0b000_0111), (true, Sends::Frames));
+        assert_eq!(of(0b000_0001), (false, Sends::Nothing));
     }
 
     #[test]
@@ -287,7 +281,10 @@ mod tests {
     fn the_loopback_device_has_no_native_xdp() {
         let lo = namespace::interface_index("lo").expect("lo is everywhere");
         let abilities = Abilities::of(lo, "").expect("it is known");
-        assert!(!abilities.receives);
+        assert_eq!(
+            (abilities.receives, abilities.sends),
+            (false, Sends::Nothing)
+        );
         assert_eq!(attached(lo).expect("it is known"), None);
     }
 }
