@@ -214,8 +214,6 @@ def vlan(net: CardNetwork) -> None:
             net.carries("siit", placement, "b4.5", "b6")
         said = net.refusal("xdp", "b4.5", "b6")
         assert "in the driver (XDP) of b4.5: " in said and "has no native XDP" in said, said
-        said = net.carries("siit", "auto", "b4.5", "b6", by="direct")
-        is_direct(said, "b4.5: ")
     finally:
         for place, link, own in ((net.v4, "a0", V4), (net.translator, "b4", TRANSLATOR4)):
             net.run(place, "ip", "link", "del", f"{link}.5")
