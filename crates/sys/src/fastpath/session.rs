@@ -71,9 +71,6 @@ pub struct Sessions {
     pub(super) bound: MapHandle,
 }
 
-/// Sessions whose removal takes far longer than to begin a thread.
-const VERY_MANY: usize = 2048;
-
 const OUTWARD: usize = 28;
 const INWARD: usize = 16;
 
@@ -115,28 +112,12 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes sessions out, those of them that are there, with a call into the kernel for many; of very many, those of both
-    /// maps at once.
+    /// Takes sessions out, those of them that are there, with a call into the kernel for many.
     pub fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
-        let inward = || {
-            let keys = sessions.iter().flat_map(Session::inward_key);
-            delete_all(&self.inward, keys.collect())
-        };
-        let outward = || {
-            let two = sessions.iter().filter(|session| !session.is_udp());
-            delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
-        };
-        if sessions.len() < VERY_MANY {
-            return inward().and_then(|()| outward());
-        }
-        std::thread::scope(|scope| {
-            let other = std::thread::Builder::new().spawn_scoped(scope, outward);
-            let mine = inward();
-            match other {
-                Ok(other) => mine.and(other.join().unwrap_or(Ok(()))),
-                Err(_) => mine.and_then(|()| outward()),
-            }
-        })
+        let inward = sessions.iter().flat_map(Session::inward_key);
+        delete_all(&self.inward, inward.collect())?;
+        let two = sessions.iter().filter(|session| !session.is_udp());
+        delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
     }
 
     /// Takes bindings out, those of them that are there.
