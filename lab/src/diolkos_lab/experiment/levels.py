@@ -52,6 +52,7 @@ TAKEN = frozenset(
         "flows",
         "placement",
         "offered",
+        "share",
         "refines",
         "sessions",
         "bindings",
