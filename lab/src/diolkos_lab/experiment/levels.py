@@ -53,6 +53,7 @@ TAKEN = frozenset(
         "placement",
         "offered",
         "share",
+        "packets",
         "refines",
         "sessions",
         "bindings",
