@@ -8,6 +8,7 @@ mod answers;
 mod crossing;
 mod drivers;
 mod interfaces;
+mod refresh;
 mod reload;
 mod routes;
 mod rules;

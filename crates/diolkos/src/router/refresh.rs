@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the programs know of the interfaces, which may change while they run: addresses, VRFs, and what drivers send.
+
+use diolkos_sys::ethtool;
+use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port};
+use diolkos_sys::namespace;
+
+use super::drivers::{choose_now, examine};
+use super::vrf::{vrf, warn_of_vrfs};
+use super::Isthmus;
+use crate::failure::Failure;
+use crate::net::{Event, Link, Net};
+
+/// Whether a driver can do by now what the program does not know, or the reverse. Cheap: no link is listed.
+fn has_moved(inline: &[Inline]) -> bool {
+    let ports = inline.iter().filter_map(|inline| inline.driver);
+    ports.filter(|port| port.takes).any(|port| {
+        let name = namespace::interface_name(port.ifindex);
+        let driver = name.and_then(|name| ethtool::driver(&name).ok());
+        let now = Abilities::of(port.ifindex, &driver.unwrap_or_default());
+        now.is_ok_and(|now| now.sends != port.sends)
+    })
+}
+
+impl Isthmus {
+    /// Whether drivers translate.
+    pub fn has_drivers(&self) -> bool {
+        self.crossing.fast().is_some() && self.known.iter().any(|inline| inline.driver.is_some())
+    }
+
+    /// An interface of ours, or one on it, is another now: its address, its VRF, its VLANs.
+    pub fn concerns_programs(&self, event: &Event) -> bool {
+        let is_ours = |index: u32| self.known.iter().any(|inline| inline.ifindex == index);
+        match event {
+            Event::LinkChanged(link) => is_ours(link.index) || link.lower.is_some_and(is_ours),
+            // It may have been the VLAN that stood in the way.
+            Event::LinkGone(_) => {
+                let ports = self.known.iter().filter_map(|inline| inline.driver);
+                ports.into_iter().any(|port| !port.takes)
+            }
+            _ => false,
+        }
+    }
+
+    /// Some drivers send only while they have a program, and a peer may stop to poll: looked at from time to time.
+    pub async fn look_at_drivers(&mut self, net: &Net) -> Result<(), Failure> {
+        if !self.has_drivers() {
+            return Ok(());
+        }
+        self.tell_of_hops(net).await;
+        match has_moved(&self.known) {
+            true => self.refresh(net).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the kernel which neighbours drivers send to. Of what it is not told, the program lets tc do it.
+    async fn tell_of_hops(&self, net: &Net) {
+        let Some(hops) = self.crossing.fast().and_then(FastPath::used_hops) else {
+            return;
+        };
+        for hop in hops.all().unwrap_or_default() {
+            let told = net.use_neighbour(hop.ifindex, hop.address).await;
+            if let Err(failure) = told.map(|()| hops.told(&hop)) {
+                tracing::debug!("{failure}");
+            }
+        }
+    }
+
+    /// Tells the programs what is true of the interfaces now: addresses, VRFs, and what their drivers send.
+    pub async fn refresh(&mut self, net: &Net) -> Result<(), Failure> {
+        if !self.settings.translator.placement.sends() || self.crossing.fast().is_none() {
+            return Ok(());
+        }
+        let all = net.links().await?;
+        let of = |inline: &Inline| {
+            all.iter()
+                .find(|link| link.index == inline.ifindex)
+                .cloned()
+        };
+        let links: Vec<Link> = self.known.iter().filter_map(of).collect();
+        let mut known = self.known.clone();
+        for inline in &mut known {
+            inline.vrf = of(inline).and_then(|link| vrf(&link, &all).map(|vrf| vrf.index));
+        }
+        let has_moved = known != self.known;
+        let said = match self.has_drivers() {
+            true => look_again(&mut known, &links, &all),
+            false => String::new(),
+        };
+        if known == self.known {
+            return Ok(());
+        }
+        let settings = &self.settings;
+        let next = self
+            .crossing
+            .prepare(settings, self.found, self.index, &known)?;
+        self.crossing.commit(settings, next, &self.slow)?;
+        self.known = known;
+        if has_moved {
+            warn_of_vrfs(&self.known, &links, &all);
+        }
+        if !said.is_empty() {
+            tracing::info!("{said}");
+        }
+        Ok(())
+    }
+}
+
+/// Writes down what drivers can do now, and says it.
+fn look_again(known: &mut [Inline], links: &[Link], all: &[Link]) -> String {
+    let (ports, said) = choose_now(&examine(links, all));
+    let ports: Vec<Port> = ports.into_iter().flatten().collect();
+    for inline in known {
+        let port = ports.iter().find(|port| port.ifindex == inline.ifindex);
+        inline.driver = inline.driver.map(|old| {
+            let idle = Port {
+                takes: false,
+                ..old
+            };
+            port.copied().unwrap_or(idle)
+        });
+    }
+    said
+}
