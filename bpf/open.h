@@ -84,8 +84,12 @@ static __always_inline int lease_take_session(struct diolkos_lease *lease, __u32
 /* A port of the wanted protocol and parity (RFC 4787 REQ-4), or -1. */
 static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, __u8 protocol, __u32 odd)
 {
-	struct diolkos_lease_ports *queue = &lease->queues[(protocol == IPPROTO_TCP ? 2 : 0) | (odd & 1)];
+	__u64 at = (protocol == IPPROTO_TCP ? 2 : 0) | (odd & 1);
+	struct diolkos_lease_ports *queue;
 
+	/* So that the bound is set where it is used: the verifier of Linux 6.1 forgets it on the way. */
+	asm volatile("" : "+r"(at));
+	queue = &lease->queues[at & 3];
 	for (int i = 0; i < ATTEMPTS; i++) {
 		__u64 head = *(volatile __u64 *)&queue->head;
 		__u32 left;

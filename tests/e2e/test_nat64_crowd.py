@@ -13,7 +13,7 @@ from siit import TRANSLATOR4, TRANSLATOR6, V4, V4_IN_IPV6, V6
 POOLS = ['"192.0.2.0/31"\nports = "5000-5999"', '"192.0.2.1"\nports = "5250-5999"']
 # Without shares, or the fast path would open nothing in a pool this small.
 CONFIGS = ["\n".join([TRANSLATOR, "[nat64]", *UNSHARED, "[[nat64.pool4]]", f"address = {pool}", ""]) for pool in POOLS]
-FLOWS = 2500
+FLOWS = 6000
 
 
 @pytest.mark.parametrize("nat64", ["tc", "inline"], indirect=True)

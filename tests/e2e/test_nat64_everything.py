@@ -91,8 +91,10 @@ def test_everything(nat64: Nat64Network, host: Host) -> None:
         # What is on its way when the sender has sent enough is not counted.
         assert report["end"]["sum_received"]["bytes"] > 1 << 20, options
 
-    # Of each traceroute one probe ended here.
-    assert nat64.drops("too_big") == {"slow.drop.hop_limit": 3}
+    # Of each traceroute one probe ended here; inline, that of TCP ends in the kernel's forwarding if a lease opened its session.
+    ended = nat64.drops("too_big")
+    assert ended in ({"slow.drop.hop_limit": 3}, {"slow.drop.hop_limit": 2})
+    assert nat64.datapath == "inline" or ended["slow.drop.hop_limit"] == 3
 
 
 @pytest.mark.parametrize("nat64", ["tc", "inline", "tun"], indirect=True)

@@ -76,7 +76,7 @@ def test_each_session_is_answered(nat64: Nat64Network) -> None:
 def test_each_connection_is_opened_and_closed(nat64: Nat64Network) -> None:
     """Six segments of each, each of which only comes if the one before has got through; and the tables know that all are over.
 
-    Of the connections that the fast path has, it leaves the first segment to the slow path, and no other.
+    Until the node has a lease, the fast path leaves the first segment of each to the slow path, and no other.
     """
     nat64.nat64()
     for link in ("b4", "b6"):  # what an XDP program sends back needs it
@@ -92,7 +92,7 @@ def test_each_connection_is_opened_and_closed(nat64: Nat64Network) -> None:
     assert nat64.states("tcp") == ["v4-fin-v6-fin-rcv"] * 500
     counters = nat64.counters()
     if nat64.datapath != "tun":
-        assert (counters["slow.translated_6to4"], counters["slow.translated_4to6"]) == (500, 0)
+        assert 0 < counters["slow.translated_6to4"] <= 50 and counters["slow.translated_4to6"] == 0, counters
     assert nat64.drops() == {}
 
 
