@@ -91,7 +91,8 @@ def test_everything(nat64: Nat64Network, host: Host) -> None:
         # What is on its way when the sender has sent enough is not counted.
         assert report["end"]["sum_received"]["bytes"] > 1 << 20, options
 
-    # Of each traceroute one probe ended here; inline, that of TCP ends in the kernel's forwarding if a lease opened its session.
+    # Of each traceroute one probe ended here. With `inline`, the kernel's forwarding ends that of TCP if a lease has opened its
+    # session.
     ended = nat64.drops("too_big")
     assert ended in ({"slow.drop.hop_limit": 3}, {"slow.drop.hop_limit": 2})
     assert nat64.datapath == "inline" or ended["slow.drop.hop_limit"] == 3

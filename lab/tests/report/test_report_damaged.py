@@ -49,7 +49,8 @@ def damaged(draw: st.DrawFn, document: Any) -> Any:
         for key in way:
             holder = holder[key]
         if draw(st.booleans()):
-            holder[last] = draw(st.sampled_from(JUNK))
+            # A copy: a later damage may be done inside of it.
+            holder[last] = copy.deepcopy(draw(st.sampled_from(JUNK)))
         else:
             del holder[last]
     return document
@@ -88,7 +89,7 @@ def _with(line: Any, way: tuple, junk: Any) -> Any:
             return line
         holder = holder[key]
     if isinstance(holder, dict):
-        holder[way[-1]] = junk
+        holder[way[-1]] = copy.deepcopy(junk)
     return line
 
 

@@ -310,7 +310,7 @@ class Session(contextlib.ExitStack):
     def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""
         if sweep:
-            _tell(sweep, trial)
+            sweep.tell_of(trial)
         elif trial.block:
             self._pairs.tell(trial.cell, trial.block, trusted=not trial.distrust)
 
@@ -391,11 +391,6 @@ Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
 
 def _leave_alone() -> None:
     """No repair."""
-
-
-def _tell(sweep: Sweep, trial: Trial) -> None:
-    assert isinstance(trial.cell.load, PpsLoad)
-    sweep.tell(trial.cell.load, trial.block, trial.metrics.get("loss"), believed=trial.valid)
 
 
 def _alone(part: Procedure) -> PpsLoad:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.run.trial import Trial
 
 LOST = 0.005  # of PDR@0.5 %
 PROBE_S = 0.1
@@ -93,6 +94,11 @@ class Sweep:
             self._kept[load.offered or 0] += believed or loss is None
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
+
+    def tell_of(self, trial: Trial) -> None:
+        """The same of a trial's record."""
+        assert isinstance(trial.cell.load, PpsLoad)
+        self.tell(trial.cell.load, trial.block, trial.metrics.get("loss"), believed=trial.valid)
 
     def remember(self, trials: Sequence[Mapping[str, Any]]) -> None:
         """Records of an interrupted run, which goes on with the same rates. Of trials that were made again at one rate in one
