@@ -153,7 +153,7 @@ static __always_inline __be16 checksum_behind(const struct seen *s, const struct
 	if (whole && port->from_be != port->to_be)
 		total += (__u64)(__u16)~port->from_be + port->to_be;
 	field_be = csum_fold16(total) ^ whole;
-	/* What was added is not 0, so that of both zeros this is the one even where the other is right. */
+	/* The added sum is not 0, so the result is 0xffff even where 0 is right: a zero is decided apart. */
 	return (whole ? field_be : s->checksum_be) ? field_be : checksum_of_zeros(s, sum, port);
 }
 

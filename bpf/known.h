@@ -57,7 +57,7 @@ static __always_inline int is_same_question(const __u64 *a, const __u64 *b)
 }
 
 /*
- * As look_up_way. ways: those of the hook, for whoever asks tells the kernel of the neighbour in the hook's own way.
+ * As look_up_way. ways: those of the hook. Each hook has its own way to tell the kernel that it uses a neighbour.
  * is_known: 1 if the kernel was not asked. Then of `way` there are only the exit and the MAC addresses.
  */
 static __always_inline int find_known_way(void *ctx, void *ways, const struct question *q, struct bpf_fib_lookup *way,

@@ -36,7 +36,7 @@
 /* l2: bytes of link-layer header in front of the packet. A TUN device has none; under test there is one. */
 static __always_inline int isthmus(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6)
 {
-	struct seen s; /* what the parser does not fill, nobody reads */
+	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
 	struct packet p;
 	int fate;
@@ -89,7 +89,7 @@ static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decid
 	__u32 len;
 	struct bpf_fib_lookup way;
 	struct question q;
-	struct seen s; /* what the parser does not fill, nobody reads */
+	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
 	struct packet p;
 	int has_way = 0, is_known = 0, fate;

@@ -288,7 +288,7 @@ fn the_fast_path_opens_a_connection_that_a_kept_syn_awaits() {
     t.state.adopt(&opened, t.now, &mut t.watch).unwrap();
     assert_eq!(t.only(), Some(SessionState::Established));
     assert_eq!(t.state.counts().held_syns, 0);
-    assert_eq!(t.wait(7.0), [], "nobody is told that it was not answered");
+    assert_eq!(t.wait(7.0), [], "no host gets an error for it");
 }
 
 /// The fast path has lost a session, and takes its next SYN for the first: to the tables it is one like another, and the copy

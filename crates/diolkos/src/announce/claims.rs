@@ -127,7 +127,7 @@ impl Claims {
         }
     }
 
-    /// What was asked about an address, nobody could hear: all of it is asked, from a moment on.
+    /// No node could hear the probes of an address: the program sends all of them again, from a moment on.
     pub fn ask_again(&mut self, address: IpAddr, at: Instant) {
         if let Some(claim) = self.0.get_mut(&address) {
             (claim.state, claim.due) = (State::Probing(0), Some(at));
