@@ -32,14 +32,26 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 	return -1;
 }
 
+/* As open_session. Here and not with the caller, the key costs only who opens. */
+static __always_inline int open_session_of(const struct seen *s, __be32 peer_be, int prefix,
+					   struct diolkos_bound_to *to)
+{
+	struct diolkos_outward of = outward_key_of(s, peer_be);
+
+	return open_session(&of, prefix, to);
+}
+
 /* How the peer sees the node, by a session of TCP or of a query, or by one of TCP that is opened here. */
 static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
 					 struct diolkos_bound_to *seen_as)
 {
 	struct diolkos_outward_to *to = session_outward(s, peer_be);
 
-	if (!to)
-		return session_is_begun_by(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
+	if (!to) {
+		if (!session_is_begun_by(s) || open_session_of(s, peer_be, prefix, seen_as))
+			return DIOLKOS_DECLINE_STATE;
+		return 0;
+	}
 	/* A node that begins to know its peer by another prefix changes the session. */
 	if (to->prefix != prefix)
 		return DIOLKOS_DECLINE_STATE;
@@ -59,7 +71,8 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
 				       struct diolkos_bound_to *seen_as)
 {
-	int binding = copy_binding(s, seen_as);
+	struct diolkos_outward of = outward_key_of(s, peer_be);
+	int binding = copy_binding(&of, seen_as);
 	int session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
 
 	/* A node that begins to know its peer by another prefix changes the session. */
@@ -67,7 +80,7 @@ static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int
 		return DIOLKOS_DECLINE_STATE;
 	if (session)
 		return 0;
-	return open_session(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
+	return open_session_of(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
 }
 
 /* From the node to the peer: the node's port becomes that of its binding. */
@@ -121,7 +134,7 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 embedded:
 	if (!session_is_moved_by(s))
 		session_stamp(&session->last_seen);
-	else if (tell_moved(s, &key, session, &to, 1))
+	else if (tell_moved(&key, session, &to, s->tcp_flags | DIOLKOS_FROM_PEER))
 		return DIOLKOS_DECLINE_STATE;
 	c->dst6 = to.node;
 	c->port = (struct renumbering){

@@ -156,10 +156,15 @@ static __always_inline struct diolkos_bound_to *binding_of_udp(const struct in6_
 	return bpf_map_lookup_elem(&bound, &key);
 }
 
-/* A copy of the binding of the packet's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
-static __always_inline int copy_binding(const struct seen *s, struct diolkos_bound_to *copy)
+static __always_inline struct diolkos_bound bound_key_of(const struct diolkos_outward *of)
 {
-	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
+	return (struct diolkos_bound){ .node = of->node, .node_port_be = of->node_port_be, .protocol = of->protocol };
+}
+
+/* A copy of the binding of a node's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
+static __always_inline int copy_binding(const struct diolkos_outward *of, struct diolkos_bound_to *copy)
+{
+	struct diolkos_bound key = bound_key_of(of);
 	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
 
 	if (!to)

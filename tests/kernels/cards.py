@@ -17,7 +17,7 @@ from pathlib import Path
 CLONE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CLONE / "tests/e2e"))
 
-from cabling import MTU, address  # noqa: E402
+from cabling import CARDS, MTU, address  # noqa: E402
 from conftest import program, standing  # noqa: E402
 from kernel import VERSION  # noqa: E402
 from nat64 import CONFIG as STATEFUL  # noqa: E402
@@ -59,6 +59,17 @@ class CardNetwork(Nat64Network):
         if address(card) in links:
             self.host("ip", "link", "set", links[address(card)], "netns", place, "name", name)
         return address(card) in links
+
+    def remove(self) -> None:
+        """As before, and the cards go back under names of their own: those of this network would be in the way of every
+        other network that is made beside or after it."""
+        for place in (self.v4, self.translator, self.v6):
+            shown = self.run(place, "ip", "-j", "link", check=False).stdout
+            for link in json.loads(shown or "[]"):
+                for card in (card for card in CARDS if address(card) == link["address"]):
+                    back = ("down", "netns", "1", "name", f"card-{card}")
+                    self.run(place, "ip", "link", "set", link["ifname"], *back, check=False)
+        super().remove()
 
     def ends(self) -> tuple[tuple[str, str], ...]:
         """Of both cables."""
@@ -286,7 +297,11 @@ def main() -> int:
                 for process in net.running:
                     process.terminate()
                     process.wait()
-    return failed > 0
+    shown = subprocess.run(["ip", "-j", "link"], check=True, capture_output=True, text=True).stdout
+    astray = {link["ifname"] for link in json.loads(shown)} & {"a0", "b4", "b6", "c9"}
+    if astray:
+        print(f"FAIL cards go back: {', '.join(astray)} stand here", flush=True)
+    return failed > 0 or bool(astray)
 
 
 if __name__ == "__main__":

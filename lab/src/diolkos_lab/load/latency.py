@@ -6,11 +6,10 @@ Stages: open the flows, where the path keeps state → measure → parse. The ra
 
 from dataclasses import replace
 
-from diolkos_lab.experiment.frames import Seating
 from diolkos_lab.experiment.latency import LatencyLoad
-from diolkos_lab.load import pktgen, tools
-from diolkos_lab.load.protocol import Load, Stream, Used
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load import pktgen
+from diolkos_lab.load.protocol import Stream
+from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
 # Shares of the packets that may be lost while a percentile is still one of all packets: a lost one never arrives.
@@ -30,31 +29,17 @@ def parse(text: str, load: LatencyLoad) -> Reading:
     return replace(reading, metrics={**reading.metrics, "offered": float(load.offered or 0)}, bounds={**ends})
 
 
-class Latency(Load[LatencyLoad]):
+class Latency(pktgen.Generator[LatencyLoad]):
     name = "latency"
     words = "latency at half load"
     metrics: tuple[MetricName, ...] = (
         *("latency", "latency_worst", "rate", "loss", "offered", "sent", "received", "refused"),
         *("duplicate", "reordered", "corrupted", "pdv", "ipdv_min", "ipdv_median", "ipdv_max"),
-        *("cpu_generator", "cpu_system", "cpu_threads", "cpu_all"),
+        *pktgen.CPU_TIMES,
     )
-    needs = tools.REQUIRED | tools.OF_PACKETS
-    counted_by = "sink"
-
-    def prepare(self, section: LatencyLoad, aim: Aim) -> list[list[str]]:
-        return [pktgen.opening_command(section, aim)] if aim.ends and aim.ends.keeps_state else []
-
-    def seating(self, section: LatencyLoad) -> Seating | None:
-        return section.placement
-
-    def command(self, section: LatencyLoad, aim: Aim) -> list[str]:
-        return pktgen.measure_command(section, aim)
 
     def read(self, text: str, section: LatencyLoad) -> Reading:
         return parse(text, section)
-
-    def costs(self, section: LatencyLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        return pktgen.cpu_times(used)
 
     def stream(self, section: LatencyLoad, reading: Reading) -> Stream | None:
         """On one CPU the sender stands still with everybody else, and nothing comes that would have to wait."""

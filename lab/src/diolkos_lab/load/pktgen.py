@@ -8,7 +8,7 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 """
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from diolkos_lab.experiment.frames import ForwardingRateLoad, Seating
 from diolkos_lab.experiment.latency import LatencyLoad
@@ -31,11 +31,14 @@ OPENING_RATE = 5000
 # session where it groups tasks by them (sched(7), "autogroup"). `run.placement` gives the system under test the same.
 FIRST = ("sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh")
 
+Generated = PpsLoad | ForwardingRateLoad | LatencyLoad
+G = TypeVar("G", PpsLoad, ForwardingRateLoad, LatencyLoad)
+
 COUNTS: tuple[MetricName, ...] = ("rate", "sent", "received", "refused", "duplicate", "reordered", "corrupted")
 CPU_TIMES: tuple[MetricName, ...] = ("cpu_generator", "cpu_system", "cpu_threads", "cpu_all")
 
 
-def opening_command(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) -> list[str]:
+def opening_command(load: Generated, aim: Aim) -> list[str]:
     """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
     assert aim.ends
     device = aim.ends.near.rpartition(":")[2]
@@ -43,7 +46,7 @@ def opening_command(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) 
     return [program(), "send", "--interface", device, *_looks(load, aim), *amount]
 
 
-def measure_command(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) -> list[str]:
+def measure_command(load: Generated, aim: Aim) -> list[str]:
     """One trial."""
     assert aim.ends
     ends = ["--from", aim.ends.near, "--to", aim.ends.far]
@@ -56,7 +59,7 @@ def measure_command(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) 
     return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
 
 
-def parse(text: str, load: PpsLoad | ForwardingRateLoad | LatencyLoad) -> Reading:
+def parse(text: str, load: Generated) -> Reading:
     """Loss, rate at the sink and latency of one trial.
 
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
@@ -118,15 +121,10 @@ def report(text: str, event: str) -> dict[str, Any]:
         raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
-def _looks(load: PpsLoad | ForwardingRateLoad | LatencyLoad, aim: Aim) -> list[str]:
+def _looks(load: Generated, aim: Aim) -> list[str]:
     assert aim.ends
     size = str(load.frame(aim.target.version))
     return ["--src", str(aim.ends.source), "--dst", str(aim.target), "--size", size, "--flows", str(load.flows)]
-
-
-def cpu_times(used: Used) -> dict[MetricName, float]:
-    """CPU time of a trial, seconds, by who was charged."""
-    return {"cpu_generator": used.client, "cpu_system": used.system, "cpu_threads": used.threads, "cpu_all": used.all}
 
 
 def program() -> str:
@@ -136,30 +134,36 @@ def program() -> str:
     return str(found)
 
 
-class Packets(Load[PpsLoad]):
+class Generator(Load[G]):
+    """What all loads of the packet generator have in common."""
+
+    needs = tools.REQUIRED | tools.OF_PACKETS
+    counted_by = "sink"
+
+    def prepare(self, section: G, aim: Aim) -> list[list[str]]:
+        return [opening_command(section, aim)] if aim.ends and aim.ends.keeps_state else []
+
+    def seating(self, section: G) -> Seating | None:
+        return section.placement
+
+    def command(self, section: G, aim: Aim) -> list[str]:
+        return measure_command(section, aim)
+
+    def costs(self, section: G, reading: Reading, used: Used) -> dict[MetricName, float]:
+        """CPU time of a trial, seconds, by who was charged."""
+        return {"cpu_generator": used.client, "cpu_system": used.system, "cpu_threads": used.threads, "cpu_all": used.all}
+
+
+class Packets(Generator[PpsLoad]):
     """Of load–loss curves, and of the procedures whose trials are like theirs."""
 
     metrics = (*COUNTS, "loss", "latency", "latency_worst", "pdv", "ipdv_min", "ipdv_median", "ipdv_max", *CPU_TIMES)
-    needs = tools.REQUIRED | tools.OF_PACKETS
-    counted_by = "sink"
 
     def __init__(self, name: LoadName, words: str) -> None:
         self.name, self.words = name, words
 
-    def prepare(self, section: PpsLoad, aim: Aim) -> list[list[str]]:
-        return [opening_command(section, aim)] if aim.ends and aim.ends.keeps_state else []
-
-    def seating(self, section: PpsLoad) -> Seating | None:
-        return section.placement
-
-    def command(self, section: PpsLoad, aim: Aim) -> list[str]:
-        return measure_command(section, aim)
-
     def read(self, text: str, section: PpsLoad) -> Reading:
         return parse(text, section)
-
-    def costs(self, section: PpsLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        return cpu_times(used)
 
     def stream(self, section: PpsLoad, reading: Reading) -> Stream | None:
         """On one CPU the sender stands still with everybody else, and nothing comes that would have to wait."""
