@@ -31,8 +31,12 @@ use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 const WARM: u8 = 4;
 /// Ports of each queue in the first filling.
 const FIRST: u32 = 8;
-/// Sessions for each port of a filling: more peers than ports.
+/// Sessions for each port of the first filling: more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
+/// Sessions in a filling at the most. At 100 000 a second they last while the controller waits for a CPU that others use.
+const MOST_SESSIONS: u32 = 8192;
+/// Beyond what goes with its ports, a filling has one part of so many of what may still be lent: other nodes come, too.
+const PARTS: u32 = 64;
 /// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
 const LEAST_MARGIN: u32 = 8;
 /// Sweeps in which every lease comes up once: 8 seconds, at 250 ms each.
@@ -65,6 +69,8 @@ struct Held {
     lent: Lent,
     /// Ports of each queue of a protocol in a filling, in the order of [`LENT`]; none of one that was not asked for.
     filling: [u32; 2],
+    /// Sessions in a filling.
+    sessions: u32,
     /// Something was opened since the last sweep.
     is_used: bool,
 }
@@ -163,6 +169,7 @@ impl Leases {
         }
         if let Some(held) = &mut self.held[place] {
             held.filling[at] = held.filling[at].max(FIRST);
+            held.sessions = held.sessions.max(sessions_of(held.filling));
         }
         self.fill(place, state, &mut random);
     }
@@ -196,6 +203,7 @@ impl Leases {
             address,
             lent: Lent::default(),
             filling: [0; 2],
+            sessions: 0,
             is_used: true,
         });
         true
@@ -321,17 +329,21 @@ impl Leases {
             return;
         };
         let mut room = self.room(held.node, state);
-        let (mut filling, address) = (held.filling, held.address);
+        let (mut filling, mut sessions, address) = (held.filling, held.sessions, held.address);
         let mut more = Lent::default();
         let left = fast.sessions(place);
-        let is_short = left * 2 <= sessions_in(filling);
+        let is_short = left * 2 <= sessions;
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || ports[0].min(ports[1]) * 2 <= *filling {
                 *filling = (*filling * 2).min(LEASE_PORTS);
             }
         }
-        more.sessions = sessions_in(filling).saturating_sub(left).min(room.sessions);
+        if is_short {
+            let most = MOST_SESSIONS.min(room.sessions / PARTS);
+            sessions = (sessions * 2).min(most).max(sessions_of(filling));
+        }
+        more.sessions = sessions.saturating_sub(left).min(room.sessions);
         fast.add_sessions(place, more.sessions);
         for at in 0..LENT.len() {
             for (like, queue) in (0..).zip(queues_of(at)) {
@@ -355,7 +367,7 @@ impl Leases {
             (0..LENT.len()).for_each(|at| lent.ports[at] += more.ports[at]);
         });
         if let Some(held) = &mut self.held[place] {
-            held.filling = filling;
+            (held.filling, held.sessions) = (filling, sessions);
         }
     }
 
@@ -422,7 +434,7 @@ impl Leases {
     }
 }
 
-/// Sessions in a filling.
-fn sessions_in(filling: [u32; 2]) -> u32 {
+/// Sessions that go with so many ports.
+fn sessions_of(filling: [u32; 2]) -> u32 {
     (filling[0] + filling[1]) * SESSIONS_PER_PORT
 }
