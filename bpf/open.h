@@ -278,16 +278,17 @@ __noinline int open_session(const struct diolkos_outward *of, __u8 prefix, struc
  * A segment with SYN, FIN or RST of a known session. The controller will know the session by its node, so that nobody's
  * else is moved if that one has ended meanwhile. -1: the packet is the controller's; there may be no room to tell it.
  *
- * copy: of the session, as it was looked up. segment: its flags, and DIOLKOS_FROM_PEER.
+ * check: of the session, as it was looked up. segment: its flags, and DIOLKOS_FROM_PEER.
  */
-__noinline int tell_moved(const struct diolkos_inward *key, struct diolkos_inward_to *session,
-			  const struct diolkos_inward_to *copy, __u32 segment)
+__noinline int tell_moved(const struct diolkos_inward *key, struct diolkos_inward_to *session, __u32 check,
+			  __u32 segment)
 {
 	__u32 is_from_peer = segment & DIOLKOS_FROM_PEER;
+	struct diolkos_inward_to copy;
 	struct diolkos_opening *moved;
 	__u8 sent = 0, before;
 
-	if (!key || !session || !copy)
+	if (!key || !session || copy_inward(key, session, &copy) || copy.check != check)
 		return -1;
 	before = *(volatile __u8 *)&session->sent;
 	/* After an RST, what follows tells whether it was believed. */
@@ -305,13 +306,13 @@ __noinline int tell_moved(const struct diolkos_inward *key, struct diolkos_inwar
 		return -1;
 	/* The word of port, prefix and `sent`: no atomic operation is shorter. */
 	__sync_fetch_and_or((__u32 *)&session->node_port_be, bpf_htonl(sent));
-	moved->node = copy->node;
+	moved->node = copy.node;
 	moved->peer_be = key->peer_be;
 	moved->v4_be = key->v4_be;
-	moved->node_port_be = copy->node_port_be;
+	moved->node_port_be = copy.node_port_be;
 	moved->peer_port_be = key->peer_port_be;
 	moved->v4_port_be = key->v4_port_be;
-	moved->prefix = copy->prefix;
+	moved->prefix = copy.prefix;
 	moved->told = DIOLKOS_MOVED;
 	moved->term = segment;
 	moved->protocol = IPPROTO_TCP;
@@ -328,9 +329,7 @@ static __always_inline int tell_moved_by_node(const struct seen *s, __be32 peer_
 	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
 	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
-	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own))
-		return -1;
-	return tell_moved(&key, session, &own, s->tcp_flags);
+	return session ? tell_moved(&key, session, check_of_inward(&key, &own), s->tcp_flags) : -1;
 }
 
 #endif

@@ -214,7 +214,8 @@ static __always_inline int copy_inward(const struct diolkos_inward *key, const s
 		copy->node.s6_addr32[i] = *(volatile __be32 *)&to->node.s6_addr32[i];
 	copy->node_port_be = *(volatile __be16 *)&to->node_port_be;
 	copy->prefix = *(volatile __u8 *)&to->prefix;
-	return *(volatile __u32 *)&to->check == check_of_inward(key, copy) ? 0 : -1;
+	copy->check = *(volatile __u32 *)&to->check;
+	return copy->check == check_of_inward(key, copy) ? 0 : -1;
 }
 
 /* The session of a packet of the peer, its key, and a copy; or 0. */
