@@ -32,17 +32,14 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 	return -1;
 }
 
-/* Instead of a fate: the node has no such session, and one may be opened here. */
-#define MAY_OPEN -1
-
-/* How the peer sees the node, by a session of TCP or of a query. */
+/* How the peer sees the node, by a session of TCP or of a query, or by one of TCP that is opened here. */
 static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
 					 struct diolkos_bound_to *seen_as)
 {
 	struct diolkos_outward_to *to = session_outward(s, peer_be);
 
 	if (!to)
-		return session_is_begun_by(s) ? MAY_OPEN : DIOLKOS_DECLINE_STATE;
+		return session_is_begun_by(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
 	/* A node that begins to know its peer by another prefix changes the session. */
 	if (to->prefix != prefix)
 		return DIOLKOS_DECLINE_STATE;
@@ -58,18 +55,19 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 	return 0;
 }
 
-/* The same for UDP. */
+/* The same for UDP: by the session, or by one that is opened here. */
 static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
 				       struct diolkos_bound_to *seen_as)
 {
-	struct diolkos_outward of = outward_key_of(s, peer_be);
-	int binding = copy_binding(&of, seen_as);
+	int binding = copy_binding(s, seen_as);
 	int session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
 
 	/* A node that begins to know its peer by another prefix changes the session. */
 	if (binding < 0 || session < 0)
 		return DIOLKOS_DECLINE_STATE;
-	return session ? 0 : MAY_OPEN;
+	if (session)
+		return 0;
+	return open_session(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
 }
 
 /* From the node to the peer: the node's port becomes that of its binding. */
@@ -85,11 +83,6 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 		return DIOLKOS_DECLINE_ADDRESS;
 	fate = s->l4_proto == IPPROTO_UDP ? udp_seen_as(s, c->dst4_be, prefix, &seen_as)
 					  : seen_as_known(s, c->dst4_be, prefix, &seen_as);
-	if (fate == MAY_OPEN) {
-		struct diolkos_outward of = outward_key_of(s, c->dst4_be);
-
-		fate = open_session(&of, prefix, &seen_as) ? DIOLKOS_DECLINE_STATE : 0;
-	}
 	if (fate)
 		return fate;
 	c->src4_be = seen_as.v4_be;
@@ -128,7 +121,7 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 embedded:
 	if (!session_is_moved_by(s))
 		session_stamp(&session->last_seen);
-	else if (tell_moved(&key, session, to.check, s->tcp_flags | DIOLKOS_FROM_PEER))
+	else if (tell_moved(s, &key, session, &to, 1))
 		return DIOLKOS_DECLINE_STATE;
 	c->dst6 = to.node;
 	c->port = (struct renumbering){

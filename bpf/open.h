@@ -112,30 +112,30 @@ static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 te
 }
 
 /* RTCP wants the port after that of its RTP (RFC 4787 section 4.2.3), which only the pool can tell to be free. */
-static __always_inline int has_neighbour(const struct diolkos_outward *of)
+static __always_inline int has_neighbour(const struct seen *s)
 {
 	struct diolkos_bound_to *rtp;
-	__u16 port = bpf_ntohs(of->node_port_be);
+	__u16 port = bpf_ntohs(s->src_port_be);
 
-	if (of->protocol != IPPROTO_UDP || !(port & 1))
+	if (s->l4_proto != IPPROTO_UDP || !(port & 1))
 		return 0;
-	rtp = binding_of_udp(&of->node, bpf_htons(port - 1));
+	rtp = binding_of_udp(&s->src6, bpf_htons(port - 1));
 	return rtp && !(bpf_ntohs(rtp->v4_port_be) & 1);
 }
 
 /* A new binding of the node's port. 1: there is none, and a leased port is left over; -1: there is none. */
-static __always_inline int open_binding(const struct diolkos_outward *of, struct diolkos_lease *lease, __u32 term,
+static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, __u32 term,
 					struct diolkos_bound_to *to)
 {
-	struct diolkos_bound key = bound_key_of(of);
-	__u16 own = bpf_ntohs(of->node_port_be);
+	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
+	__u16 own = bpf_ntohs(s->src_port_be);
 	int port;
 
-	if (own < FIRST_USER_PORT || has_neighbour(of))
+	if (own < FIRST_USER_PORT || has_neighbour(s))
 		return -1;
 	/* Read first: with a port of this term, it is of this term. */
 	to->v4_be = *(volatile __be32 *)&lease->v4_be;
-	port = lease_take_port(lease, term, of->protocol, own);
+	port = lease_take_port(lease, term, s->l4_proto, own);
 	if (port < 0)
 		return -1;
 	to->v4_port_be = bpf_htons(port);
@@ -148,35 +148,37 @@ static __always_inline int open_binding(const struct diolkos_outward *of, struct
  * A session of TCP for the packets of the node. Before that of the peer's packets: if it has to go again, its key is the
  * node's own.
  */
-static __always_inline int put_outward(const struct diolkos_outward *of, __u8 prefix,
+static __always_inline int put_outward(const struct seen *s, __be32 peer_be, __u8 prefix,
 				       const struct diolkos_bound_to *bound_to)
 {
+	struct diolkos_outward key = outward_key_of(s, peer_be);
 	struct diolkos_outward_to to_peer = {
 		.v4_be = bound_to->v4_be,
 		.v4_port_be = bound_to->v4_port_be,
 		.prefix = prefix,
 	};
 
-	return bpf_map_update_elem(&outward, of, &to_peer, BPF_NOEXIST);
+	return bpf_map_update_elem(&outward, &key, &to_peer, BPF_NOEXIST);
+}
+
+static __always_inline void drop_outward(const struct seen *s, __be32 peer_be)
+{
+	struct diolkos_outward key = outward_key_of(s, peer_be);
+
+	bpf_map_delete_elem(&outward, &key);
 }
 
 /* A session for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another's. */
-static __always_inline int put_inward(const struct diolkos_outward *of, __u8 prefix,
+static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8 prefix,
 				      const struct diolkos_bound_to *bound_to)
 {
-	struct diolkos_inward key = {
-		.v4_be = bound_to->v4_be,
-		.peer_be = of->peer_be,
-		.v4_port_be = bound_to->v4_port_be,
-		.peer_port_be = of->peer_port_be,
-		.protocol = of->protocol,
-	};
+	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
 	struct diolkos_inward_to to_node = {
 		.last_seen = bpf_ktime_get_coarse_ns(),
-		.node = of->node,
-		.node_port_be = of->node_port_be,
+		.node = s->src6,
+		.node_port_be = s->src_port_be,
 		.prefix = prefix,
-		.sent = of->protocol == IPPROTO_TCP ? DIOLKOS_SENT_SYN6 : 0,
+		.sent = s->l4_proto == IPPROTO_TCP ? DIOLKOS_SENT_SYN6 : 0,
 	};
 	struct diolkos_inward_to *there;
 
@@ -189,32 +191,31 @@ static __always_inline int put_inward(const struct diolkos_outward *of, __u8 pre
 }
 
 /* As put_inward. Half a session of TCP is none. */
-static __always_inline int put_session(const struct diolkos_outward *of, __u8 prefix,
+static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
 				       const struct diolkos_bound_to *bound_to)
 {
 	int put;
 
-	if (of->protocol == IPPROTO_TCP && put_outward(of, prefix, bound_to))
+	if (s->l4_proto != IPPROTO_TCP)
+		return put_inward(s, peer_be, prefix, bound_to);
+	if (put_outward(s, peer_be, prefix, bound_to))
 		return -1;
-	put = put_inward(of, prefix, bound_to);
-	if (put && of->protocol == IPPROTO_TCP) {
-		bpf_map_delete_elem(&outward, of);
-		return -1;
-	}
-	return put;
+	put = put_inward(s, peer_be, prefix, bound_to);
+	if (put)
+		drop_outward(s, peer_be);
+	return put ? -1 : 0;
 }
 
 /*
- * Opens a session; `to` will be the node's binding. -1: the packet is the controller's.
+ * Out of line: it is rare, and longer than all that the other packets meet.
  *
- * Out of line: it is rare, and longer than all that the other packets meet. And with a name of its own for the verifier,
- * which looks at it once and not from each state of its callers.
+ * Opens a session; `to` will be the node's binding. -1: the packet is the controller's.
  *
  * The order matters. The controller takes a binding out of the map first, then waits until every record that was
  * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
  * then the binding is looked up again: either the controller waits for this session, or there is no binding here.
  */
-__noinline int open_session(const struct diolkos_outward *of, __u8 prefix, struct diolkos_bound_to *to)
+static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
 	__u8 told = DIOLKOS_OPENED;
 	struct diolkos_opening *opening;
@@ -222,10 +223,9 @@ __noinline int open_session(const struct diolkos_outward *of, __u8 prefix, struc
 	__u32 term = 0;
 	int binding, put;
 
-	/* The verifier takes nobody's word for what a function is called with. */
-	if (!of || !to || !of->peer_port_be || is_own(of->peer_be))
+	if (!s->dst_port_be || is_own(peer_be))
 		return -1;
-	lease = lease_of(&of->node, &term);
+	lease = lease_of(&s->src6, &term);
 	if (!lease)
 		return -1;
 	opening = bpf_ringbuf_reserve(&openings, sizeof(*opening), 0);
@@ -237,16 +237,16 @@ __noinline int open_session(const struct diolkos_outward *of, __u8 prefix, struc
 		bpf_ringbuf_discard(opening, BPF_RB_NO_WAKEUP);
 		return -1;
 	}
-	binding = copy_binding(of, to);
+	binding = copy_binding(s, to);
 	put = binding < 0 ? -1 : 0;
 	if (!binding) {
 		told = DIOLKOS_BOUND;
-		put = open_binding(of, lease, term, to);
+		put = open_binding(s, lease, term, to);
 		if (put > 0)
 			told = DIOLKOS_UNWANTED;
 	}
 	if (!put) {
-		put = put_session(of, prefix, to);
+		put = put_session(s, peer_be, prefix, to);
 		/* From the binding on there is no way back. */
 		if (put && told == DIOLKOS_BOUND)
 			told = DIOLKOS_ALONE;
@@ -259,16 +259,16 @@ __noinline int open_session(const struct diolkos_outward *of, __u8 prefix, struc
 		/* Another CPU has opened the same. */
 		return put > 0 ? 0 : -1;
 	}
-	opening->node = of->node;
-	opening->peer_be = of->peer_be;
+	opening->node = s->src6;
+	opening->peer_be = peer_be;
 	opening->v4_be = to->v4_be;
-	opening->node_port_be = of->node_port_be;
-	opening->peer_port_be = of->peer_port_be;
+	opening->node_port_be = s->src_port_be;
+	opening->peer_port_be = s->dst_port_be;
 	opening->v4_port_be = to->v4_port_be;
 	opening->prefix = prefix;
 	opening->told = told;
 	opening->term = term;
-	opening->protocol = of->protocol;
+	opening->protocol = s->l4_proto;
 	__builtin_memset(opening->pad, 0, sizeof(opening->pad));
 	bpf_ringbuf_submit(opening, 0);
 	return put ? -1 : 0;
@@ -277,23 +277,17 @@ __noinline int open_session(const struct diolkos_outward *of, __u8 prefix, struc
 /*
  * A segment with SYN, FIN or RST of a known session. The controller will know the session by its node, so that nobody's
  * else is moved if that one has ended meanwhile. -1: the packet is the controller's; there may be no room to tell it.
- *
- * check: of the session, as it was looked up. segment: its flags, and DIOLKOS_FROM_PEER.
  */
-__noinline int tell_moved(const struct diolkos_inward *key, struct diolkos_inward_to *session, __u32 check,
-			  __u32 segment)
+static __always_inline int tell_moved(const struct seen *s, const struct diolkos_inward *key,
+				      struct diolkos_inward_to *session, const struct diolkos_inward_to *copy,
+				      int is_from_peer)
 {
-	__u32 is_from_peer = segment & DIOLKOS_FROM_PEER;
-	struct diolkos_inward_to copy;
+	__u8 sent = 0, before = *(volatile __u8 *)&session->sent;
 	struct diolkos_opening *moved;
-	__u8 sent = 0, before;
 
-	if (!key || !session || copy_inward(key, session, &copy) || copy.check != check)
-		return -1;
-	before = *(volatile __u8 *)&session->sent;
 	/* After an RST, what follows tells whether it was believed. */
-	if (!(segment & TCP_RST)) {
-		if (segment & TCP_SYN)
+	if (!(s->tcp_flags & TCP_RST)) {
+		if (s->tcp_flags & TCP_SYN)
 			sent = is_from_peer ? DIOLKOS_SENT_SYN4 : DIOLKOS_SENT_SYN6;
 		else if ((before & DIOLKOS_SENT_SYNS) == DIOLKOS_SENT_SYNS)
 			sent = is_from_peer ? DIOLKOS_SENT_FIN4 : DIOLKOS_SENT_FIN6;
@@ -306,15 +300,15 @@ __noinline int tell_moved(const struct diolkos_inward *key, struct diolkos_inwar
 		return -1;
 	/* The word of port, prefix and `sent`: no atomic operation is shorter. */
 	__sync_fetch_and_or((__u32 *)&session->node_port_be, bpf_htonl(sent));
-	moved->node = copy.node;
+	moved->node = copy->node;
 	moved->peer_be = key->peer_be;
 	moved->v4_be = key->v4_be;
-	moved->node_port_be = copy.node_port_be;
+	moved->node_port_be = copy->node_port_be;
 	moved->peer_port_be = key->peer_port_be;
 	moved->v4_port_be = key->v4_port_be;
-	moved->prefix = copy.prefix;
+	moved->prefix = copy->prefix;
 	moved->told = DIOLKOS_MOVED;
-	moved->term = segment;
+	moved->term = s->tcp_flags | (is_from_peer ? DIOLKOS_FROM_PEER : 0);
 	moved->protocol = IPPROTO_TCP;
 	__builtin_memset(moved->pad, 0, sizeof(moved->pad));
 	bpf_ringbuf_submit(moved, 0);
@@ -329,7 +323,9 @@ static __always_inline int tell_moved_by_node(const struct seen *s, __be32 peer_
 	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
 	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
-	return session ? tell_moved(&key, session, check_of_inward(&key, &own), s->tcp_flags) : -1;
+	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+		return -1;
+	return tell_moved(s, &key, session, &own, 0);
 }
 
 #endif

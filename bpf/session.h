@@ -156,15 +156,10 @@ static __always_inline struct diolkos_bound_to *binding_of_udp(const struct in6_
 	return bpf_map_lookup_elem(&bound, &key);
 }
 
-static __always_inline struct diolkos_bound bound_key_of(const struct diolkos_outward *of)
+/* A copy of the binding of the packet's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
+static __always_inline int copy_binding(const struct seen *s, struct diolkos_bound_to *copy)
 {
-	return (struct diolkos_bound){ .node = of->node, .node_port_be = of->node_port_be, .protocol = of->protocol };
-}
-
-/* A copy of the binding of a node's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
-static __always_inline int copy_binding(const struct diolkos_outward *of, struct diolkos_bound_to *copy)
-{
-	struct diolkos_bound key = bound_key_of(of);
+	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
 	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
 
 	if (!to)
@@ -214,8 +209,7 @@ static __always_inline int copy_inward(const struct diolkos_inward *key, const s
 		copy->node.s6_addr32[i] = *(volatile __be32 *)&to->node.s6_addr32[i];
 	copy->node_port_be = *(volatile __be16 *)&to->node_port_be;
 	copy->prefix = *(volatile __u8 *)&to->prefix;
-	copy->check = *(volatile __u32 *)&to->check;
-	return copy->check == check_of_inward(key, copy) ? 0 : -1;
+	return *(volatile __u32 *)&to->check == check_of_inward(key, copy) ? 0 : -1;
 }
 
 /* The session of a packet of the peer, its key, and a copy; or 0. */

@@ -96,18 +96,33 @@ mod tests {
         );
     }
 
-    /// The examples of the README.
-    fn examples() -> Vec<&'static str> {
-        let readme = include_str!("../../../../README.md");
-        let blocks = readme.split("```toml\n").skip(1);
+    /// The configurations in a page.
+    fn examples_of(page: &'static str) -> Vec<&'static str> {
+        let blocks = page.split("```toml\n").skip(1);
         blocks.filter_map(|b| b.split("```").next()).collect()
+    }
+
+    /// Of a CLAT, of a SIIT, of a NAT64 and of a DNS64: those that name every key.
+    fn references() -> Vec<&'static str> {
+        examples_of(include_str!("../../../../docs/configuration.md"))
+    }
+
+    fn examples() -> Vec<&'static str> {
+        let pages = [
+            include_str!("../../../../README.md"),
+            include_str!("../../../../docs/announce.md"),
+            include_str!("../../../../docs/configuration.md"),
+            include_str!("../../../../docs/nat64.md"),
+            include_str!("../../../../docs/siit.md"),
+        ];
+        pages.into_iter().flat_map(examples_of).collect()
     }
 
     #[test]
     fn the_examples_are_right_and_name_every_key() {
         let mut keys = String::new();
         for example in examples() {
-            let settings = parse(example, "README.md", |_| ()).expect("it is right");
+            let settings = parse(example, "a page", |_| ()).expect("it is right");
             let print = settings.canonical().expect("settings are TOML");
             assert_eq!(
                 parse(&print, "print", |_| ()).expect("so is the print"),
@@ -129,16 +144,16 @@ mod tests {
 
     #[test]
     fn the_examples_of_all_keys_show_the_defaults() {
-        let clat = parse(examples()[2], "README.md", |_| ()).expect("it is right");
+        let clat = parse(references()[0], "configuration.md", |_| ()).expect("it is right");
         let mut default = Settings::default();
         default.translator.interfaces = vec!["eth0".to_owned()];
         assert_eq!(clat, default);
-        let mut siit = parse(examples()[3], "README.md", |_| ()).expect("it is right");
+        let mut siit = parse(references()[1], "configuration.md", |_| ()).expect("it is right");
         siit.eam.clear();
         let mut default = Settings::default();
         default.translator.mode = crate::config::Mode::Siit;
         assert_eq!(siit, default);
-        let mut nat64 = parse(examples()[4], "README.md", |_| ()).expect("it is right");
+        let mut nat64 = parse(references()[2], "configuration.md", |_| ()).expect("it is right");
         nat64.nat64.pool4.clear();
         nat64.nat64.bindings.clear();
         let mut default = Settings::default();
@@ -229,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_example_of_a_dns64_shows_the_defaults() {
-        let settings = parse(examples()[5], "README.md", |_| ()).expect("it is right");
+        let settings = parse(references()[3], "configuration.md", |_| ()).expect("it is right");
         let mut dns64 = settings.dns64.expect("there is one");
         assert_eq!(dns64.upstream.len(), 1, "it has no default");
         dns64.upstream.clear();
