@@ -14,8 +14,8 @@ const B6: &str = "2001:db8:64::198.51.100.2";
 
 fn plain(protocol: u8) -> Vec<u8> {
     match protocol {
-        6 => tcp(b"over the isthmus"),
-        _ => udp(b"over the isthmus"),
+        6 => tcp(b"over the device"),
+        _ => udp(b"over the device"),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's edge: the only crate of the project with `unsafe`.
 //!
-//! * [`tun`]: the TUN device, the isthmus that every packet may cross
+//! * [`tun`]: the TUN device, which every packet may cross
 //! * [`vnet`]: the offload header in front of each packet on the TUN device
 //! * [`fastpath`]: loading and attaching the eBPF programs laid over it
 //! * [`pktgen`]: the packet generator and the sink

@@ -31,9 +31,9 @@ impl Clat {
     }
 
     fn counters(&self) -> Answer {
-        let isthmus = self.isthmus.as_ref();
-        let fast = isthmus.and_then(|isthmus| isthmus.fast.as_deref());
-        let tallies = isthmus.map_or(&[][..], |isthmus| &isthmus.slow.tallies);
+        let device = self.device.as_ref();
+        let fast = device.and_then(|device| device.fast.as_deref());
+        let tallies = device.map_or(&[][..], |device| &device.slow.tallies);
         match counters::read(fast, tallies) {
             Ok(mut counters) => {
                 counters.extend(self.finder.counters());
@@ -46,9 +46,9 @@ impl Clat {
     /// The settings with what stands for `auto` now; where nothing does, it stays.
     fn settings_in_force(&self) -> Settings {
         let mut settings = Settings::clone(&self.site.settings);
-        if let Some(isthmus) = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open) {
-            settings.clat.v6 = V6Address::Fixed(isthmus.side6.address);
-            settings.translator.pref64 = Networks::These(vec![isthmus.side6.pref64]);
+        if let Some(device) = self.device.as_ref().filter(|device| device.is_open) {
+            settings.clat.v6 = V6Address::Fixed(device.side6.address);
+            settings.translator.pref64 = Networks::These(vec![device.side6.pref64]);
         }
         settings
     }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::net::{Link, Medium, Net};
 
 use super::address::{self, Recipe};
-use super::isthmus::Site;
+use super::device::Site;
 use super::neighbour::Responder;
 
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).

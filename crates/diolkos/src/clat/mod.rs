@@ -7,7 +7,7 @@
 mod address;
 mod answers;
 mod claim;
-mod isthmus;
+mod device;
 mod mtu;
 pub mod neighbour;
 mod pref64;
@@ -32,7 +32,7 @@ use crate::service::{self, Host};
 use crate::supervise::{Alarm, Task, Watch};
 
 use claim::{check_v4, claim, Claim};
-use isthmus::{Isthmus, Site};
+use device::{ClatDevice, Site};
 use neighbour::Responder;
 use pref64::Finder;
 use rules::Side6;
@@ -96,7 +96,7 @@ struct Clat {
     /// There was no prefix of the uplink's for an address: it is tried again when that changes.
     stranded: bool,
     /// Built with the first prefix.
-    isthmus: Option<Isthmus>,
+    device: Option<ClatDevice>,
     /// Answers for the address.
     answering: Option<Task>,
     /// The uplink's prefixes: what tells one network from another.
@@ -119,7 +119,7 @@ impl Clat {
             claiming: None,
             failures: 0,
             stranded: false,
-            isthmus: None,
+            device: None,
             answering: None,
             prefixes: Vec::new(),
             mtus: mtu::Changes::default(),
@@ -143,8 +143,8 @@ impl Clat {
 
     /// The prefix with which packets are translated now.
     fn in_force(&self) -> Option<Ipv6Net> {
-        let open = self.isthmus.as_ref().filter(|isthmus| isthmus.is_open);
-        open.map(|isthmus| isthmus.side6.pref64)
+        let open = self.device.as_ref().filter(|device| device.is_open);
+        open.map(|device| device.side6.pref64)
     }
 
     /// Compares what is wanted with the prefix that is to be used now, and sets out for it.
@@ -174,7 +174,7 @@ impl Clat {
     /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept. `pause`: how long it is waited
     /// before another one is claimed.
     fn set_out(&mut self, prefix: Ipv6Net, keeps: bool, pause: Duration) {
-        if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.isthmus) {
+        if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.device) {
             // Nobody could be asked there whether an address is free.
             self.stranded = true;
             if self.obstacle.replace(why.clone()) != Some(why.clone()) {
@@ -184,7 +184,7 @@ impl Clat {
         }
         let is_given = self.site.settings.clat.v6 != V6Address::Auto;
         let fits = |side6: &Side6| keeps && (side6.pref64 == prefix || is_given);
-        let ours = self.isthmus.as_ref().map(|isthmus| isthmus.side6);
+        let ours = self.device.as_ref().map(|device| device.side6);
         self.claiming = Some(match ours.filter(fits) {
             // It is answered for all the time.
             Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed(),
@@ -217,26 +217,26 @@ impl Clat {
                 return Ok(());
             }
             // With a device that applications hold on to, it is no reason to end; nor where there may be another prefix.
-            Ok(Claim::Taken(why)) if self.isthmus.is_some() || self.finder.is_search() => {
+            Ok(Claim::Taken(why)) if self.device.is_some() || self.finder.is_search() => {
                 self.pass_over(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
             }
             Ok(Claim::NotYet(why) | Claim::Taken(why)) => return Err(why),
             // It says nothing about the prefix.
-            Err(why) if self.isthmus.is_some() || why.is_transient => {
+            Err(why) if self.device.is_some() || why.is_transient => {
                 self.claim_later(pref64, failures, &why);
                 return Ok(());
             }
             Err(why) => return Err(why),
         };
         let side6 = Side6 { pref64, address };
-        let done = match &mut self.isthmus {
-            Some(isthmus) if isthmus.side6 == side6 => Ok(()),
-            Some(isthmus) => isthmus.move_to(&self.site, side6).await,
-            None => Isthmus::build(&self.site, side6, &self.watch)
+        let done = match &mut self.device {
+            Some(device) if device.side6 == side6 => Ok(()),
+            Some(device) => device.move_to(&self.site, side6).await,
+            None => ClatDevice::build(&self.site, side6, &self.watch)
                 .await
                 .map(|built| {
-                    self.isthmus = Some(built);
+                    self.device = Some(built);
                 }),
         };
         match done {
@@ -304,21 +304,21 @@ impl Clat {
 
     /// Opens once something can pass, and says when nothing can any more.
     async fn look_at_way(&mut self) -> Result<(), Failure> {
-        let Some(isthmus) = &self.isthmus else {
+        let Some(device) = &self.device else {
             return Ok(());
         };
-        let side6 = isthmus.side6;
+        let side6 = device.side6;
         if self.stranded || self.wanted != Some(side6.pref64) {
             return Ok(());
         }
         let Site { net, uplink, .. } = &self.site;
         // The fast path sends out of the uplink, whatever the routes say.
-        let way = match isthmus.fast {
+        let way = match device.fast {
             Some(_) => Way::Through(uplink.index),
             None => Way::Any,
         };
         let obstacle = match net.obstacle6(uplink, side6.pref64, way).await {
-            Ok(obstacle) => obstacle.or_else(|| isthmus.obstacle()),
+            Ok(obstacle) => obstacle.or_else(|| device.obstacle()),
             // A table of a million routes takes long to list. What works goes on.
             Err(failure) => {
                 tracing::warn!("whether packets can pass is not known: {failure}");
@@ -329,19 +329,19 @@ impl Clat {
             None => net.sole_router(side6.pref64, uplink.index).await,
             Some(_) => None,
         };
-        let Some(isthmus) = &mut self.isthmus else {
+        let Some(device) = &mut self.device else {
             return Ok(());
         };
-        isthmus.next_hop(uplink, router);
+        device.next_hop(uplink, router);
         let before = std::mem::replace(&mut self.obstacle, obstacle.clone());
         match obstacle {
             None => {
-                isthmus.open(&self.site).await?;
+                device.open(&self.site).await?;
                 self.announce(side6);
             }
             Some(why) if before.as_ref() == Some(&why) => {}
             // Sockets that are open stay so: the routes remain, and who sends meanwhile hears of it by ICMP.
-            Some(why) if isthmus.is_open => {
+            Some(why) if device.is_open => {
                 tracing::warn!("nothing can pass: {why}: waiting until that changes");
                 self.ready = None;
             }
@@ -354,7 +354,7 @@ impl Clat {
         if self.ready.replace(side6) == Some(side6) {
             return;
         }
-        let fast = self.isthmus.as_ref().and_then(|i| i.fast.as_deref());
+        let fast = self.device.as_ref().and_then(|i| i.fast.as_deref());
         tracing::info!(
             "ready: {} <-> {} on {}, prefix {}, datapath {}",
             self.site.settings.clat.v4,
@@ -367,9 +367,9 @@ impl Clat {
 
     /// Takes the IPv4 routes away until there is something to open for.
     async fn close(&mut self, why: &str) {
-        let was_open = self.isthmus.as_ref().is_some_and(|isthmus| isthmus.is_open);
-        if let Some(isthmus) = &mut self.isthmus {
-            isthmus.close(&self.site).await;
+        let was_open = self.device.as_ref().is_some_and(|device| device.is_open);
+        if let Some(device) = &mut self.device {
+            device.close(&self.site).await;
         }
         self.ready = None;
         self.obstacle = None;

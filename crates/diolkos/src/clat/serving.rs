@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::claim::Claim;
-use super::isthmus::Isthmus;
+use super::device::ClatDevice;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::config::V6Address;
@@ -33,7 +33,7 @@ impl Service for Clat {
     }
 
     fn own(&self) -> Option<Own> {
-        Some(self.isthmus.as_ref()?.own())
+        Some(self.device.as_ref()?.own())
     }
 
     fn ends(&self) -> bool {
@@ -77,12 +77,12 @@ impl Service for Clat {
     }
 
     fn routes_change(&mut self, news: &RouteNews) -> Heed {
-        if !news.moves6(self.isthmus.as_ref().map(|isthmus| isthmus.index)) {
+        if !news.moves6(self.device.as_ref().map(|device| device.index)) {
             return Heed::Nothing;
         }
         // While routes change, the fast path looks each packet's route up.
-        if let Some(isthmus) = &mut self.isthmus {
-            isthmus.next_hop(&self.site.uplink, None);
+        if let Some(device) = &mut self.device {
+            device.next_hop(&self.site.uplink, None);
         }
         Heed::Routes
     }
@@ -92,13 +92,13 @@ impl Service for Clat {
     }
 
     fn settings_forgotten(&mut self, index: u32) {
-        if let Some(forwarding) = self.isthmus.as_mut().and_then(Isthmus::forwarding) {
+        if let Some(forwarding) = self.device.as_mut().and_then(ClatDevice::forwarding) {
             forwarding.forgotten(index);
         }
     }
 
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
-        let forwarding = self.isthmus.as_mut().and_then(Isthmus::forwarding);
+        let forwarding = self.device.as_mut().and_then(ClatDevice::forwarding);
         let Some(forwarding) = forwarding else {
             return Ok(());
         };
@@ -143,7 +143,7 @@ impl Clat {
     /// Nobody would answer to an address from a prefix that is gone; from one that is deprecated the network is about to
     /// withdraw, and it is left as soon as there is another (RFC 4862 section 5.5.4).
     async fn look_at_own_address(&mut self) -> Result<(), Failure> {
-        let Some(side6) = self.isthmus.as_ref().map(|isthmus| isthmus.side6) else {
+        let Some(side6) = self.device.as_ref().map(|device| device.side6) else {
             return Ok(());
         };
         if self.stranded || self.site.settings.clat.v6 != V6Address::Auto {
@@ -205,15 +205,15 @@ impl Clat {
             self.tell_neighbours().await;
         }
         if let (None, true, None, Some(wanted)) =
-            (&self.isthmus, self.stranded, &self.claiming, self.wanted)
+            (&self.device, self.stranded, &self.claiming, self.wanted)
         {
             self.set_out(wanted, true, Duration::ZERO);
         }
-        let Some(isthmus) = &mut self.isthmus else {
+        let Some(device) = &mut self.device else {
             return Ok(());
         };
         // A link that is too small for IPv6 is an obstacle, which is said elsewhere.
-        if self.site.uplink.mtu6 >= IPV6_MINIMUM_MTU && isthmus.resize(&self.site).await? {
+        if self.site.uplink.mtu6 >= IPV6_MINIMUM_MTU && device.resize(&self.site).await? {
             tracing::info!(
                 "the MTU of {} is {} bytes now ({} for IPv6), and is followed",
                 self.site.uplink.name,
@@ -229,11 +229,11 @@ impl Clat {
         if let (true, Some(wanted)) = (self.claiming.is_some(), self.wanted) {
             self.set_out(wanted, true, Duration::ZERO);
         }
-        let (Some(isthmus), Some(_)) = (&self.isthmus, &self.answering) else {
+        let (Some(device), Some(_)) = (&self.device, &self.answering) else {
             return;
         };
         let uplink = &self.site.uplink;
-        let address = isthmus.side6.address;
+        let address = device.side6.address;
         match Responder::open(uplink.index, &uplink.address, address) {
             Ok(responder) => {
                 tracing::info!(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The DNS64 (RFC 6147) on the network; what it answers is `diolkos-dns64`'s to say.
 //!
-//! udp, tcp (a client's bytes) → desk (limit, cache) → waiting (who waits for the same, who has too much) → upstream
-//! (exchange) → desk → waiter (how the answer gets to the client)
+//! udp, tcp (a client's bytes) → handler (limit, cache) → waiting (who waits for the same, who has too much) → upstream
+//! (exchange) → handler → waiter (how the answer gets to the client)
 //!
 //! One thread does it all, so nothing is locked; it needs no privileges but that for its port.
 
 mod datagrams;
-mod desk;
 mod frame;
 mod listen;
+mod queries;
 mod tally;
 mod tcp;
 mod udp;
@@ -31,7 +31,7 @@ use crate::signals::Signals;
 use crate::supervise::{self, Watch};
 
 use datagrams::Datagrams;
-use desk::Desk;
+use queries::QueryHandler;
 use tcp::Connections;
 
 /// Runs until a signal comes, and then succeeds. Without its addresses it fails.
@@ -68,21 +68,21 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
     };
     let mut control = listen_for_control(&dns64.name)?;
     let (watch, mut alarm) = supervise::pair();
-    let desk = Rc::new(Desk::new(&dns64, watch.clone())?);
+    let handler = Rc::new(QueryHandler::new(&dns64, watch.clone())?);
     let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
     let mut served = Vec::new();
     for &address in &dns64.listen {
-        let udp = listen::first(listen::datagrams(address), is_patient, &desk.tally)?;
-        let tcp = listen::first(listen::connections(address), is_patient, &desk.tally)?;
+        let udp = listen::first(listen::datagrams(address), is_patient, &handler.tally)?;
+        let tcp = listen::first(listen::connections(address), is_patient, &handler.tally)?;
         if udp.is_some() && tcp.is_some() {
             served.push(address);
         }
-        let work = serve_udp(address, udp, desk.clone());
+        let work = serve_udp(address, udp, handler.clone());
         watch.local("a socket for UDP", work);
         let work = serve_tcp(
             address,
             tcp,
-            desk.clone(),
+            handler.clone(),
             connections.clone(),
             watch.clone(),
         );
@@ -99,7 +99,7 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
                 return Err(Failure::run_time(format!("the DNS64 ends: {failure}")));
             }
             question = control.next() => {
-                let answer = reply(&settings, &desk, question.request);
+                let answer = reply(&settings, &handler, question.request);
                 question.answer(answer);
             }
         }
@@ -114,27 +114,27 @@ async fn signal(signals: &mut Option<Signals>) {
     }
 }
 
-async fn serve_udp(address: SocketAddr, first: Option<Datagrams>, desk: Rc<Desk>) {
+async fn serve_udp(address: SocketAddr, first: Option<Datagrams>, handler: Rc<QueryHandler>) {
     let bind = || listen::datagrams(address);
-    let serve = async |socket| udp::serve(Rc::new(socket), desk.clone()).await;
+    let serve = async |socket| udp::serve(Rc::new(socket), handler.clone()).await;
     let what = format!("{address} by UDP");
-    listen::keep(what, first, bind, serve, &desk.tally).await;
+    listen::keep(what, first, bind, serve, &handler.tally).await;
 }
 
 async fn serve_tcp(
     address: SocketAddr,
     first: Option<TcpListener>,
-    desk: Rc<Desk>,
+    handler: Rc<QueryHandler>,
     connections: Rc<Connections>,
     watch: Watch,
 ) {
     let bind = || listen::connections(address);
     let serve = async |socket| {
-        let (desk, connections) = (desk.clone(), connections.clone());
-        tcp::serve(socket, desk, connections, watch.clone()).await
+        let (handler, connections) = (handler.clone(), connections.clone());
+        tcp::serve(socket, handler, connections, watch.clone()).await
     };
     let what = format!("{address} by TCP");
-    listen::keep(what, first, bind, serve, &desk.tally).await;
+    listen::keep(what, first, bind, serve, &handler.tally).await;
 }
 
 fn listen_for_control(name: &str) -> Result<Control, Failure> {
@@ -167,12 +167,12 @@ fn announce(dns64: &Dns64, served: &[SocketAddr]) {
     );
 }
 
-fn reply(settings: &Settings, desk: &Desk, request: Request) -> Answer {
+fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answer {
     match request {
         Request::Hello => Answer::Hello {
             pid: std::process::id(),
         },
-        Request::Counters => Answer::Counters(desk.tally.counters()),
+        Request::Counters => Answer::Counters(handler.tally.counters()),
         Request::Config => match settings.canonical() {
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::supervise::Watch;
 
-use super::desk::{Desk, Scratch};
+use super::queries::{QueryHandler, Scratch};
 use super::tally::Fate;
 use super::waiter::{Reply, Waiter};
 
@@ -52,7 +52,7 @@ impl Connections {
 /// Accepts until the listener is unusable.
 pub async fn serve(
     listener: TcpListener,
-    desk: Rc<Desk>,
+    handler: Rc<QueryHandler>,
     connections: Rc<Connections>,
     watch: Watch,
 ) -> io::Error {
@@ -61,7 +61,7 @@ pub async fn serve(
         match listener.accept().await {
             Ok((stream, client)) => {
                 errors = 0;
-                let work = connect(stream, client.ip(), desk.clone(), connections.clone());
+                let work = connect(stream, client.ip(), handler.clone(), connections.clone());
                 watch.local("a connection", work);
             }
             Err(error) if errors == MOST_ERRORS => return error,
@@ -78,16 +78,21 @@ pub async fn serve(
 }
 
 /// Serves a connection until it ends, or has to make room for another one.
-async fn connect(stream: TcpStream, client: IpAddr, desk: Rc<Desk>, connections: Rc<Connections>) {
+async fn connect(
+    stream: TcpStream,
+    client: IpAddr,
+    handler: Rc<QueryHandler>,
+    connections: Rc<Connections>,
+) {
     let close = Rc::new(Notify::new());
     let taken = connections.shares.borrow_mut().take(client, close.clone());
     let (ticket, evicted) = taken;
     if let Some(evicted) = evicted {
-        desk.tally.count(Fate::TcpEvicted);
+        handler.tally.count(Fate::TcpEvicted);
         evicted.held.notify_one();
     }
     tokio::select! {
-        done = converse(stream, client, &desk, connections.idle) => {
+        done = converse(stream, client, &handler, connections.idle) => {
             if let Err(error) = done {
                 tracing::debug!("a connection of {client} ended: {error}");
             }
@@ -101,7 +106,7 @@ async fn connect(stream: TcpStream, client: IpAddr, desk: Rc<Desk>, connections:
 async fn converse(
     stream: TcpStream,
     client: IpAddr,
-    desk: &Rc<Desk>,
+    handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -109,7 +114,7 @@ async fn converse(
     let (answers, ready) = mpsc::channel(PIPELINE);
     // Questions on their way still hold a sender; their answers are written before the connection closes.
     let (done, ()) = tokio::join!(
-        take_questions(read, answers, client, desk, idle),
+        take_questions(read, answers, client, handler, idle),
         write_answers(write, ready, idle)
     );
     done
@@ -119,14 +124,14 @@ async fn take_questions(
     mut read: OwnedReadHalf,
     answers: mpsc::Sender<Reply>,
     client: IpAddr,
-    desk: &Rc<Desk>,
+    handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(PIPELINE));
     let mut scratch = Scratch::default();
     loop {
         if places.available_permits() == 0 {
-            desk.tally.count(Fate::TcpPaused);
+            handler.tally.count(Fate::TcpPaused);
         }
         // Every question under way ends in time, so this does too.
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -137,12 +142,12 @@ async fn take_questions(
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(error)) => return Err(error),
         };
-        desk.wait_for_rate(client).await;
+        handler.wait_for_rate(client).await;
         if answers.is_closed() {
             return Ok(());
         }
         let waiter = Waiter::Connection(answers.clone(), place);
-        desk.take(&query, client, waiter, &mut scratch);
+        handler.take(&query, client, waiter, &mut scratch);
     }
 }
 

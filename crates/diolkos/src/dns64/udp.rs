@@ -7,7 +7,7 @@ use std::rc::Rc;
 use quinn_udp::RecvMeta;
 
 use super::datagrams::Datagrams;
-use super::desk::{Desk, Scratch};
+use super::queries::{QueryHandler, Scratch};
 use super::waiter::Waiter;
 
 /// Datagrams read with one system call, at most.
@@ -18,7 +18,7 @@ const BUFFER: usize = 1 << 16;
 const MOST_ERRORS: u32 = 64;
 
 /// Answers until the socket is unusable.
-pub async fn serve(datagrams: Rc<Datagrams>, desk: Rc<Desk>) -> io::Error {
+pub async fn serve(datagrams: Rc<Datagrams>, handler: Rc<QueryHandler>) -> io::Error {
     let mut buffers = vec![vec![0; BUFFER]; BATCH];
     let mut metas = [RecvMeta::default(); BATCH];
     let mut scratch = Scratch::default();
@@ -43,7 +43,7 @@ pub async fn serve(datagrams: Rc<Datagrams>, desk: Rc<Desk>) -> io::Error {
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                 let to = datagrams.return_of(meta);
                 let waiter = Waiter::Datagram(datagrams.clone(), to);
-                desk.take(datagram, meta.addr.ip(), waiter, &mut scratch);
+                handler.take(datagram, meta.addr.ip(), waiter, &mut scratch);
             }
         }
         is_drained = read < BATCH;

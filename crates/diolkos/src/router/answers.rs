@@ -4,7 +4,7 @@
 use diolkos_core::config::nat64::Endpoint4;
 
 use super::serving::Router;
-use super::{addresses, Isthmus};
+use super::{addresses, Gateway};
 use crate::announce::Announcer;
 use crate::config::{Mtu, Settings, V6Address};
 use crate::control::{Answer, Request};
@@ -15,21 +15,21 @@ use crate::service::{later, Reply};
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(super) async fn answer(&mut self, request: Request) -> Reply {
-        let isthmus = &mut *self.isthmus;
+        let gateway = &mut *self.gateway;
         let answer = match request {
             Request::Hello => Answer::Hello {
                 pid: std::process::id(),
             },
-            Request::Counters => isthmus.counters(),
+            Request::Counters => gateway.counters(),
             Request::Sessions | Request::Bindings => {
-                return isthmus.entries(request == Request::Sessions)
+                return gateway.entries(request == Request::Sessions)
             }
             Request::Bind(binding) => {
-                let device = &isthmus.settings.translator.device;
+                let device = &gateway.settings.translator.device;
                 let address = *binding.v4.ip();
-                let fit = addresses::check_bound(self.net, device, &isthmus.routes, address).await;
+                let fit = addresses::check_bound(self.net, device, &gateway.routes, address).await;
                 let bound =
-                    isthmus.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
+                    gateway.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
                         Ok(Ok(())) => Answer::Done,
                         Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
                         Err(failure) => refused(&failure),
@@ -38,10 +38,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                     "{} is bound, but the binding does not survive a restart yet",
                     binding.v4
                 );
-                return isthmus.once_it_lasts(bound, otherwise);
+                return gateway.once_it_lasts(bound, otherwise);
             }
             Request::Unbind { protocol, v4 } => {
-                let unbound = isthmus.of_state(|state| {
+                let unbound = gateway.of_state(|state| {
                     let v4 = Endpoint4 {
                         addr: *v4.ip(),
                         port: v4.port(),
@@ -53,9 +53,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 });
                 let otherwise =
                     format!("the binding of {v4} has ended, but a restart brings it back for now");
-                return isthmus.once_it_lasts(unbound, otherwise);
+                return gateway.once_it_lasts(unbound, otherwise);
             }
-            Request::Config => match isthmus.in_force().canonical() {
+            Request::Config => match gateway.in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
             },
@@ -63,7 +63,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 "a router learns no prefix; `show config` says which it has".to_owned(),
             ),
             Request::Stop => {
-                isthmus.ends = true;
+                gateway.ends = true;
                 Answer::Done
             }
             Request::Reload => self.reload().await,
@@ -74,7 +74,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     async fn reload(&mut self) -> Answer {
         let done = match (self.read)() {
             Ok(new) => {
-                self.isthmus
+                self.gateway
                     .reload(self.net, new, &self.came, &self.watch)
                     .await
             }
@@ -92,10 +92,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     }
 }
 
-impl Isthmus {
+impl Gateway {
     /// Of a hundred thousand: neither signals nor the network wait for them.
     fn entries(&self, are_sessions: bool) -> Reply {
-        let Some(state) = self.crossing.shared_controller() else {
+        let Some(state) = self.translation.shared_controller() else {
             return Reply::Now(self.of_state(|_| Answer::Done));
         };
         later(move || match are_sessions {
@@ -109,7 +109,7 @@ impl Isthmus {
         if answer != Answer::Done {
             return Reply::Now(answer);
         }
-        let written = self.crossing.write_now();
+        let written = self.translation.write_now();
         Reply::Later(Box::pin(async move {
             match written.await {
                 Ok(()) => Answer::Done,
@@ -122,15 +122,15 @@ impl Isthmus {
 
     fn counters(&self) -> Answer {
         let mut tallies = self.slow.tallies.clone();
-        tallies.extend(self.crossing.tally());
-        match counters::read(self.crossing.fast(), &tallies) {
+        tallies.extend(self.translation.tally());
+        match counters::read(self.translation.fast(), &tallies) {
             Ok(mut counters) => {
-                if let Some(controller) = self.crossing.controller() {
+                if let Some(controller) = self.translation.controller() {
                     counters.extend(counters::of_state(
                         &controller.counts(),
                         controller.refused(),
                         controller.unheard(),
-                        self.crossing.unwritten(),
+                        self.translation.unwritten(),
                     ));
                 }
                 match self.announcer.as_ref().map(Announcer::counters).transpose() {
@@ -146,7 +146,7 @@ impl Isthmus {
     }
 
     fn of_state(&self, answer: impl FnOnce(&Controller) -> Answer) -> Answer {
-        match self.crossing.controller() {
+        match self.translation.controller() {
             Some(controller) => answer(controller),
             None => {
                 Answer::Failed("a stateless translator has no bindings and sessions".to_owned())

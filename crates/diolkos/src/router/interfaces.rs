@@ -5,7 +5,7 @@
 use diolkos_sys::fastpath::Inline;
 
 use super::vrf::{vrf, warn_of_vrfs};
-use super::{drivers, Isthmus};
+use super::{drivers, Gateway};
 use crate::config::{Placement, Settings};
 use crate::failure::Failure;
 use crate::forwarding;
@@ -66,7 +66,7 @@ pub async fn find(
     Ok(inline)
 }
 
-impl Isthmus {
+impl Gateway {
     /// Whether drivers are asked what they can do. What `auto` has chosen at the start without them stays.
     pub fn may_have_drivers(&self) -> bool {
         match self.settings.translator.placement {
@@ -88,9 +88,9 @@ impl Isthmus {
         let settings = &self.settings;
         if settings.translator.placement.sends() {
             // The programs know the exits by their indices.
-            let crossing = &mut self.crossing;
-            let next = crossing.prepare(settings, self.found, self.index, &inline)?;
-            crossing.commit(settings, next, &self.slow)?;
+            let translation = &mut self.translation;
+            let next = translation.prepare(settings, self.found, self.index, &inline)?;
+            translation.commit(settings, next, &self.slow)?;
         }
         self.known.clone_from(&inline);
         self.widen(&inline)?;
@@ -110,7 +110,7 @@ impl Isthmus {
         }
         let mut done = Ok(());
         for inline in new {
-            match self.crossing.widen(&self.settings, &[inline]) {
+            match self.translation.widen(&self.settings, &[inline]) {
                 Ok(()) => self.inline.push(inline.ifindex),
                 Err(failure) => done = done.and(Err(failure)),
             }
@@ -133,7 +133,7 @@ impl Isthmus {
     pub fn misses(&self, link: &Link) -> bool {
         let t = &self.settings.translator;
         t.placement != Placement::Device
-            && self.crossing.fast().is_some()
+            && self.translation.fast().is_some()
             && t.interfaces.contains(&link.name)
             && !self.inline.contains(&link.index)
     }

@@ -5,7 +5,6 @@
 
 mod addresses;
 mod answers;
-mod crossing;
 mod drivers;
 mod interfaces;
 mod refresh;
@@ -17,6 +16,7 @@ mod stateful;
 mod stateless;
 mod stay;
 mod survey;
+mod translation;
 mod vrf;
 
 use diolkos_sys::fastpath::{FastPath, Inline, Pins};
@@ -38,11 +38,11 @@ use crate::signals::Came;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::{Alarm, Watch};
 
-use crossing::Crossing;
 use routes::Routes;
 use serving::Router;
 use stateful::Past;
 use survey::{device_mtu, look_around, warn_of_narrow_links};
+use translation::Translation;
 
 pub use stay::clear;
 
@@ -59,7 +59,7 @@ pub async fn run(
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
     let mut control = control::listen(&settings.translator.device)?;
-    let mut isthmus = match stay::begin(&host, settings).await {
+    let mut gateway = match stay::begin(&host, settings).await {
         // Half of a state is none: what there was is left for the next start.
         Err(failure) if host.signals.came().already() => {
             tracing::info!("stopped by a signal before it was ready ({failure})");
@@ -68,37 +68,37 @@ pub async fn run(
         begun => begun?,
     };
     let served = async {
-        let metric = Routes::metric(&isthmus.settings);
-        isthmus.routes.lead(&net, isthmus.index, metric).await?;
-        isthmus.announcer = Announcer::start(&net, &isthmus.settings, &host.watch).await?;
-        isthmus.stay(&net).await;
+        let metric = Routes::metric(&gateway.settings);
+        gateway.routes.lead(&net, gateway.index, metric).await?;
+        gateway.announcer = Announcer::start(&net, &gateway.settings, &host.watch).await?;
+        gateway.stay(&net).await;
         // Some can do more now that they have a program.
-        isthmus.look_at_drivers(&net).await?;
+        gateway.look_at_drivers(&net).await?;
         let mut router = Router::new(
             &net,
-            &mut isthmus,
+            &mut gateway,
             &read,
             (host.signals.came(), host.watch.clone()),
         );
         router.look_for_obstacles().await;
-        router.isthmus.announce("ready");
+        router.gateway.announce("ready");
         service::serve(&mut router, &mut host, &mut control).await
     }
     .await;
-    let done = isthmus.leave(&net, served).await;
+    let done = gateway.leave(&net, served).await;
     control.tell_end(&done);
     done
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes, unless it stays.
-struct Isthmus {
+struct Gateway {
     index: u32,
     settings: Settings,
     found: Found,
     routes: Routes,
     // In the order in which they must end: nobody is answered, and nothing is led to a device that is gone.
     announcer: Option<Announcer>,
-    crossing: Crossing,
+    translation: Translation,
     /// Indices of the interfaces at which packets are translated before any routing.
     inline: Vec<u32>,
     /// All of them, as the programs know them.
@@ -114,10 +114,10 @@ struct Isthmus {
 }
 
 /// Whatever ends it.
-impl Drop for Isthmus {
+impl Drop for Gateway {
     fn drop(&mut self) {
         self.slow.stop();
-        if let Err(failure) = self.crossing.finish() {
+        if let Err(failure) = self.translation.finish() {
             tracing::error!("{failure}");
         }
         if self.stays {
@@ -126,13 +126,13 @@ impl Drop for Isthmus {
     }
 }
 
-impl Isthmus {
+impl Gateway {
     /// `pins`: on what an earlier run has left; otherwise on clean ground.
     async fn build(
         host: &Host,
         settings: Settings,
         pins: Option<&Pins>,
-    ) -> Result<Isthmus, Failure> {
+    ) -> Result<Gateway, Failure> {
         let net = &*host.net;
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
@@ -157,9 +157,9 @@ impl Isthmus {
         let came = &host.signals.came();
         let past = Past { pins, own, came };
         let device = queue()?;
-        let (crossing, engine) =
-            Crossing::build(&settings, found, index, &inline, queue, past, &host.watch)?;
-        if crossing.fast().and_then(FastPath::used_hops).is_none() {
+        let (translation, engine) =
+            Translation::build(&settings, found, index, &inline, queue, past, &host.watch)?;
+        if translation.fast().and_then(FastPath::used_hops).is_none() {
             // A driver did not take what it was chosen for.
             inline.iter_mut().for_each(|inline| inline.driver = None);
         }
@@ -168,7 +168,7 @@ impl Isthmus {
             net.prepare_tun(&t.device, index, mtu).await?;
         }
         own_sources::admit(net, &settings, &[]).await?;
-        if crossing.fast().is_some() {
+        if translation.fast().is_some() {
             // Whatever is received may be routed to the device.
             let links = net.links().await?;
             accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
@@ -186,13 +186,13 @@ impl Isthmus {
         let slow = SlowPath::start(&t.device, tun.queues, engine, &host.watch).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
         })?;
-        Ok(Isthmus {
+        Ok(Gateway {
             index,
             found,
             routes: Routes::of(&settings),
             settings,
             announcer: None,
-            crossing,
+            translation,
             inline: inline.iter().map(|inline| inline.ifindex).collect(),
             known: inline,
             forwarding,
@@ -220,7 +220,7 @@ impl Isthmus {
         let plans = announce::plan(net, &new).await?;
         let names = &new.translator.interfaces;
         let inline = interfaces::find(net, &new, names, self.may_have_drivers()).await?;
-        let next = self.crossing.prepare(&new, found, self.index, &inline)?;
+        let next = self.translation.prepare(&new, found, self.index, &inline)?;
         // To load programs takes long, and to change them once more is in vain.
         if came.already() {
             return Err(Failure::run_time("diolkos is about to end"));
@@ -229,7 +229,7 @@ impl Isthmus {
         let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
         let commit = async {
             own_sources::admit(net, &new, &[]).await?;
-            self.crossing.commit(&new, next, &self.slow)
+            self.translation.commit(&new, next, &self.slow)
         };
         if let Err(failure) = net.change(&old_own, &own, commit).await {
             if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
@@ -255,7 +255,7 @@ impl Isthmus {
         if let Err(failure) = self.put_back(net).await {
             tracing::warn!("{failure}");
         }
-        self.crossing.write_soon();
+        self.translation.write_soon();
         // Two tables were there for a while, and one may have 100 000 mappings.
         memory::give_back();
         self.announce("reloaded");
@@ -305,7 +305,7 @@ impl Isthmus {
                 self.settings.eam.len()
             ),
         };
-        let inline = match (t.placement, self.crossing.fast()) {
+        let inline = match (t.placement, self.translation.fast()) {
             (Placement::Inline, Some(_)) => format!(", inline at {}", t.interfaces.join(", ")),
             (Placement::Device, _) | (_, None) => String::new(),
             (_, Some(_)) => {
@@ -320,7 +320,7 @@ impl Isthmus {
             "{event}: {what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            accelerate::datapath(self.crossing.fast()) + &inline,
+            accelerate::datapath(self.translation.fast()) + &inline,
         );
         let section = Routes::section(&self.settings);
         for (family, number, empty) in [

@@ -7,7 +7,7 @@ use diolkos_sys::namespace;
 
 use super::drivers::{choose_now, examine};
 use super::vrf::{vrf, warn_of_vrfs};
-use super::Isthmus;
+use super::Gateway;
 use crate::failure::Failure;
 use crate::net::{Event, Link, Net};
 
@@ -22,10 +22,10 @@ fn has_moved(inline: &[Inline]) -> bool {
     })
 }
 
-impl Isthmus {
+impl Gateway {
     /// Whether drivers translate.
     pub fn has_drivers(&self) -> bool {
-        self.crossing.fast().is_some() && self.known.iter().any(|inline| inline.driver.is_some())
+        self.translation.fast().is_some() && self.known.iter().any(|inline| inline.driver.is_some())
     }
 
     /// An interface of ours, or one on it, is another now: its address, its VRF, its VLANs.
@@ -56,7 +56,7 @@ impl Isthmus {
 
     /// Tells the kernel which neighbours drivers send to. Of what it is not told, the program lets tc do it.
     async fn tell_of_hops(&self, net: &Net) {
-        let Some(hops) = self.crossing.fast().and_then(FastPath::used_hops) else {
+        let Some(hops) = self.translation.fast().and_then(FastPath::used_hops) else {
             return;
         };
         for hop in hops.all().unwrap_or_default() {
@@ -69,7 +69,7 @@ impl Isthmus {
 
     /// Tells the programs what is true of the interfaces now: addresses, VRFs, and what their drivers send.
     pub async fn refresh(&mut self, net: &Net) -> Result<(), Failure> {
-        if !self.settings.translator.placement.sends() || self.crossing.fast().is_none() {
+        if !self.settings.translator.placement.sends() || self.translation.fast().is_none() {
             return Ok(());
         }
         let all = net.links().await?;
@@ -93,9 +93,9 @@ impl Isthmus {
         }
         let settings = &self.settings;
         let next = self
-            .crossing
+            .translation
             .prepare(settings, self.found, self.index, &known)?;
-        self.crossing.commit(settings, next, &self.slow)?;
+        self.translation.commit(settings, next, &self.slow)?;
         self.known = known;
         if has_moved {
             warn_of_vrfs(&self.known, &links, &all);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
-use super::{addresses, Isthmus};
+use super::{addresses, Gateway};
 use crate::config::Settings;
 use crate::control::Request;
 use crate::failure::Failure;
@@ -19,9 +19,9 @@ use crate::supervise::Watch;
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
 
-/// What serves an isthmus.
+/// What serves a gateway.
 pub(super) struct Router<'a, R> {
-    pub(super) isthmus: &'a mut Isthmus,
+    pub(super) gateway: &'a mut Gateway,
     pub(super) net: &'a Net,
     /// Reads the configuration again.
     pub(super) read: &'a R,
@@ -42,12 +42,12 @@ pub(super) struct Router<'a, R> {
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     pub(super) fn new(
         net: &'a Net,
-        isthmus: &'a mut Isthmus,
+        gateway: &'a mut Gateway,
         read: &'a R,
         (came, watch): (Came, Watch),
     ) -> Self {
         Router {
-            isthmus,
+            gateway,
             net,
             read,
             came,
@@ -69,7 +69,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     }
 
     fn look_at_forwarding(&mut self) {
-        let now = self.isthmus.forwarding.look();
+        let now = self.gateway.forwarding.look();
         let now = now.into_iter().collect();
         let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
         tell(&mut self.unforwarded, now, therefore);
@@ -79,14 +79,14 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let all = self.net.links().await?;
         let links = all.into_iter().filter(|link| self.is_named(link));
         let links: Vec<Link> = links.collect();
-        let now = self.net.obstacles(&links, self.isthmus.index).await?;
+        let now = self.net.obstacles(&links, self.gateway.index).await?;
         let now: BTreeSet<String> = now.into_iter().collect();
         tell(&mut self.obstacles, now, "what needs it cannot pass");
         Ok(())
     }
 
     fn is_named(&self, link: &Link) -> bool {
-        let names = &self.isthmus.settings.translator.interfaces;
+        let names = &self.gateway.settings.translator.interfaces;
         names.contains(&link.name)
     }
 }
@@ -107,15 +107,15 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     type Own = ();
 
     fn device(&self) -> &str {
-        &self.isthmus.settings.translator.device
+        &self.gateway.settings.translator.device
     }
 
     fn own(&self) -> Option<Own> {
-        Some(self.isthmus.own())
+        Some(self.gateway.own())
     }
 
     fn index(&self) -> Option<u32> {
-        Some(self.isthmus.index)
+        Some(self.gateway.index)
     }
 
     fn has_address(&self) -> bool {
@@ -123,7 +123,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     fn leads(&self, to: &IpNet) -> bool {
-        let routes = &self.isthmus.routes;
+        let routes = &self.gateway.routes;
         match to {
             IpNet::V4(to) => routes.v4.contains(to),
             IpNet::V6(to) => routes.v6.contains(to),
@@ -131,11 +131,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     fn ends(&self) -> bool {
-        self.isthmus.ends
+        self.gateway.ends
     }
 
     async fn wait(&mut self) {
-        match self.isthmus.has_drivers() {
+        match self.gateway.has_drivers() {
             true => tokio::time::sleep_until(self.drivers_next).await,
             false => std::future::pending().await,
         }
@@ -143,7 +143,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn obey(&mut self, (): ()) -> Result<(), Failure> {
         self.drivers_next = Instant::now() + DRIVERS;
-        if let Err(failure) = self.isthmus.look_at_drivers(self.net).await {
+        if let Err(failure) = self.gateway.look_at_drivers(self.net).await {
             tracing::warn!("what the drivers can do is not known: {failure}");
         }
         Ok(())
@@ -159,20 +159,20 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             true => heed,
             false => Heed::Routes,
         };
-        let isthmus = &mut *self.isthmus;
-        if isthmus.concerns_programs(&event) {
-            if let Err(failure) = isthmus.refresh(self.net).await {
+        let gateway = &mut *self.gateway;
+        if gateway.concerns_programs(&event) {
+            if let Err(failure) = gateway.refresh(self.net).await {
                 tracing::warn!("the programs do not know the interfaces as they are: {failure}");
             }
         }
-        isthmus.follow_announced(&event, self.net).await;
+        gateway.follow_announced(&event, self.net).await;
         match event {
-            Event::LinkGone(index) if isthmus.inline.contains(&index) => {
-                isthmus.inline.retain(|inline| *inline != index);
+            Event::LinkGone(index) if gateway.inline.contains(&index) => {
+                gateway.inline.retain(|inline| *inline != index);
                 tracing::warn!("an interface is gone at which packets were translated");
             }
-            Event::LinkChanged(link) if isthmus.misses(&link) => {
-                if let Err(failure) = isthmus.take_up(self.net, &link.name).await {
+            Event::LinkChanged(link) if gateway.misses(&link) => {
+                if let Err(failure) = gateway.take_up(self.net, &link.name).await {
                     tracing::warn!(
                         "packets of {} are not translated there: {failure}",
                         link.name
@@ -199,17 +199,17 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     fn settings_forgotten(&mut self, index: u32) {
-        self.isthmus.forwarding.forgotten(index);
+        self.gateway.forwarding.forgotten(index);
     }
 
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
         self.look_at_forwarding();
-        self.isthmus.forwarding.heed_hands();
+        self.gateway.forwarding.heed_hands();
         Ok(())
     }
 
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
-        let found = addresses::check(self.net, &self.isthmus.settings).await;
+        let found = addresses::check(self.net, &self.gateway.settings).await;
         let said = found.err().map(|failure| failure.to_string());
         match (&self.contradiction, &said) {
             (before, Some(now)) if before.as_ref() != Some(now) => tracing::warn!("{now}"),

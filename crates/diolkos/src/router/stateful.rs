@@ -19,7 +19,7 @@ use super::survey::misconfigured;
 use crate::accelerate;
 use crate::config::Settings;
 use crate::failure::Failure;
-use crate::nat64::store::{self, Found, Keeper, StateFile};
+use crate::nat64::store::{self, Found, StateFile, StateSaver};
 use crate::nat64::{own_networks, Controller, Listener, Sweeper};
 use crate::random::random;
 use crate::signals::Came;
@@ -30,7 +30,7 @@ use crate::supervise::Watch;
 pub struct Stateful {
     // In the order in which they must end.
     sweeper: Option<Sweeper>,
-    keeper: Option<Keeper>,
+    saver: Option<StateSaver>,
     listener: Option<Listener>,
     fast: Option<Nat64Path>,
     pub controller: Arc<Controller>,
@@ -88,9 +88,9 @@ impl Stateful {
         let interval = Duration::from_secs(settings.nat64.state_interval);
         let keep = |file| {
             let secret = [pool0, pool1];
-            Keeper::start(file, controller.clone(), secret, interval, has_past, watch)
+            StateSaver::start(file, controller.clone(), secret, interval, has_past, watch)
         };
-        let keeper = file.map(keep).transpose()?;
+        let saver = file.map(keep).transpose()?;
         let sweeper = Sweeper::start(controller.clone(), queue, watch)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
         let listener = Listener::start(controller.clone(), watch).map_err(|e| {
@@ -98,7 +98,7 @@ impl Stateful {
         })?;
         let stateful = Stateful {
             sweeper: Some(sweeper),
-            keeper,
+            saver,
             listener,
             fast,
             controller: controller.clone(),
@@ -134,22 +134,22 @@ impl Stateful {
     }
 
     pub fn write_soon(&self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.write_soon();
+        if let Some(saver) = &self.saver {
+            saver.write_soon();
         }
     }
 
     /// Waits until all that is so now lasts; at once if nothing is to last.
     pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
-        match &self.keeper {
-            Some(keeper) => keeper.write_now().boxed(),
+        match &self.saver {
+            Some(saver) => saver.write_now().boxed(),
             None => ready(Ok(())).boxed(),
         }
     }
 
     /// How often the state file could not be written.
     pub fn unwritten(&self) -> u64 {
-        self.keeper.as_ref().map_or(0, Keeper::failures)
+        self.saver.as_ref().map_or(0, StateSaver::failures)
     }
 
     pub fn finish(&mut self) -> Result<(), Failure> {
@@ -157,14 +157,14 @@ impl Stateful {
         self.listener = None;
         if self.controller.is_broken() {
             // As after a kill: the file of the last time, which is whole, and the maps are what the next start has.
-            self.keeper = None;
+            self.saver = None;
             return Err(Failure::run_time(
                 "the state is not written, for a thread has panicked while it changed the tables",
             ));
         }
         // What programs opened after the last writing, nobody would own.
         self.controller.stop_lending();
-        self.keeper.take().map_or(Ok(()), Keeper::finish)
+        self.saver.take().map_or(Ok(()), StateSaver::finish)
     }
 
     pub fn fast(&self) -> Option<&FastPath> {

@@ -4,7 +4,7 @@
 
 use diolkos_sys::fastpath::Pins;
 
-use super::{stateful, Isthmus};
+use super::{stateful, Gateway};
 use crate::config::{Datapath, Mode, Settings};
 use crate::failure::{Failure, Kind};
 use crate::forwarding;
@@ -15,13 +15,13 @@ use crate::resident;
 use crate::service::{End, Host};
 use crate::supervise;
 
-/// Builds the isthmus. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
-pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Isthmus, Failure> {
+/// Builds the gateway. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
+pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Failure> {
     let net = &*host.net;
     let device = settings.translator.device.clone();
     if may_stay(&settings) && resident::find(net, &device).await?.is_some() {
         match take_over(host, &device, settings.clone()).await {
-            Ok(isthmus) => return Ok(isthmus),
+            Ok(gateway) => return Ok(gateway),
             Err(failure) if failure.kind == Kind::Usage => return Err(failure),
             Err(failure) if host.signals.came().already() => return Err(failure),
             Err(failure) => {
@@ -34,15 +34,15 @@ pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Isthmus, Fa
         }
     }
     resident::clear(net, &device).await?;
-    Isthmus::build(host, settings, None).await
+    Gateway::build(host, settings, None).await
 }
 
-async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Isthmus, Failure> {
+async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Gateway, Failure> {
     let pins = pins(device)?;
-    let isthmus = Isthmus::build(host, settings, Some(&pins)).await?;
+    let gateway = Gateway::build(host, settings, Some(&pins)).await?;
     Pins::remove_dead();
-    resident::take_off(&host.net, device, isthmus.crossing.fast()).await?;
-    Ok(isthmus)
+    resident::take_off(&host.net, device, gateway.translation.fast()).await?;
+    Ok(gateway)
 }
 
 /// Removes what a run has left that is not there any more.
@@ -68,10 +68,10 @@ fn pins(device: &str) -> Result<Pins, Failure> {
         .map_err(|e| Failure::missing(format!("the network namespace has no number: {e}")))
 }
 
-impl Isthmus {
+impl Gateway {
     /// Lets known sessions go on in the kernel if this ends, however it does, and the settings have it so.
     pub(super) async fn stay(&mut self, net: &Net) {
-        if !may_stay(&self.settings) || self.crossing.fast().is_none() {
+        if !may_stay(&self.settings) || self.translation.fast().is_none() {
             return;
         }
         match self.try_stay(net).await {
@@ -91,7 +91,7 @@ impl Isthmus {
             )));
         }
         let pins = pins(&t.device)?;
-        self.crossing.keep(&pins)?;
+        self.translation.keep(&pins)?;
         if let Some(announcer) = &mut self.announcer {
             announcer.keep(&pins)?;
         }
@@ -115,7 +115,7 @@ impl Isthmus {
         }
         let pins = pins(&self.settings.translator.device);
         let kept = pins.and_then(|pins| {
-            self.crossing.keep(&pins)?;
+            self.translation.keep(&pins)?;
             match &mut self.announcer {
                 Some(announcer) => announcer.keep(&pins),
                 None => Ok(()),
@@ -139,7 +139,7 @@ impl Isthmus {
         self.release_answers();
         let device = &self.settings.translator.device;
         if let Ok(pins) = pins(device) {
-            self.crossing.release(&pins);
+            self.translation.release(&pins);
         }
         if let Err(error) = self.device.set_persistent(false) {
             // It is gone already.
@@ -157,7 +157,7 @@ impl Isthmus {
     ) -> Result<(), Failure> {
         // Its threads end, and from then on no packet changes the state.
         self.slow.stop();
-        let written = self.crossing.finish();
+        let written = self.translation.finish();
         if let (Err(_), Err(failure)) = (&served, &written) {
             // What it ends by is said last; this would not be said at all.
             tracing::error!("{failure}");

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::isthmus::AsMap;
 use super::load::{failed, keep, listen};
+use super::router::AsMap;
 use super::{handle, qdisc, Attach, FastPathError, Hook, Pins, Side, ANSWER_NAMES};
 use crate::skel::answer::{AnswerSkel, AnswerSkelBuilder};
 

@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, OpenObject};
 
-use super::isthmus::AsMap;
 use super::load::{failed, fill_pref64, fill_rules, keep, listen, no_data, seed};
 use super::next_hop::NextHop;
+use super::router::AsMap;
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
 use crate::skel::clat::{ClatSkel, ClatSkelBuilder, OpenClatSkel};
 

@@ -11,7 +11,6 @@ mod clat;
 pub(crate) mod gso;
 mod heritage;
 mod hook;
-pub(crate) mod isthmus;
 #[cfg(not(feature = "testrun"))]
 mod lease;
 #[cfg(feature = "testrun")]
@@ -23,6 +22,7 @@ mod next_hop;
 mod openings;
 mod pin;
 mod qdisc;
+pub(crate) mod router;
 mod session;
 mod siit;
 mod survey;
@@ -42,11 +42,11 @@ use crate::kernel;
 pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
-pub use isthmus::{Inline, Prepared, Site};
 pub use lease::queue_of;
 pub use lending::{halves, place, Lending, Opening, Told, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use pin::Pins;
+pub use router::{Inline, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use survey::Seen;

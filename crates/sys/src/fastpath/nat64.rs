@@ -13,10 +13,10 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
 use super::heritage::{tag, Heritage};
-use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
 };
+use super::router::{AsMap, Prepared, RouterPrograms, Site};
 use super::{
     handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
     UsedHops,
@@ -53,7 +53,7 @@ pub const OWN: usize = 16;
 /// The loaded and attached program; dropped, it is off.
 #[derive(Debug)]
 pub struct Nat64Path {
-    isthmus: Isthmus,
+    attached: RouterPrograms,
     sessions: Arc<Sessions>,
     lease_key: u64,
     lease_maps: [MapHandle; 2],
@@ -105,7 +105,7 @@ impl Nat64Path {
         let maps = &loaded.maps;
         let lending = lending(maps, lease_key)?;
         let path = Nat64Path {
-            isthmus: Isthmus::attach(
+            attached: RouterPrograms::attach(
                 prepared(&loaded, rules.drivers.is_some())?,
                 rules.rules.tun_ifindex,
                 site,
@@ -152,7 +152,7 @@ impl Nat64Path {
         let maps = &loaded.maps;
         let lending = lending(maps, lease_key)?;
         lending.reset();
-        let isthmus = Isthmus::inherit(
+        let attached = RouterPrograms::inherit(
             prepared(&loaded, rules.drivers.is_some())?,
             hook,
             device,
@@ -162,7 +162,7 @@ impl Nat64Path {
         )?;
         Ok(Some(Inherited {
             path: Nat64Path {
-                isthmus,
+                attached,
                 sessions: Arc::new(sessions(maps)?),
                 lease_key,
                 lease_maps: [maps.leases.handle()?, maps.openings.handle()?],
@@ -174,7 +174,7 @@ impl Nat64Path {
 
     /// Puts the programs in the places of those of the earlier run. Each packet meets one of them.
     pub fn take_over(&mut self) -> Result<(), FastPathError> {
-        self.isthmus.take_over()
+        self.attached.take_over()
     }
 
     /// The sessions that it translates.
@@ -189,7 +189,7 @@ impl Nat64Path {
         let mut open = open(&mut storage, rules, self.lease_key)?;
         let maps = &mut open.maps;
         let [leases, openings] = &self.lease_maps;
-        self.isthmus.share(&mut maps.fates, &mut maps.ipv4_ids)?;
+        self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         maps.outward
             .reuse_fd(self.sessions.outward.as_fd())
             .and_then(|()| maps.inward.reuse_fd(self.sessions.inward.as_fd()))
@@ -203,12 +203,12 @@ impl Nat64Path {
 
     /// Puts the programs to the inline places of a site, where there are none yet.
     pub fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
-        self.isthmus.widen(site)
+        self.attached.widen(site)
     }
 
     /// Puts the prepared programs in the places of those that are there: all of them, or none.
     pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
-        self.isthmus.swap(prepared)
+        self.attached.swap(prepared)
     }
 }
 
@@ -216,13 +216,13 @@ impl Deref for Nat64Path {
     type Target = FastPath;
 
     fn deref(&self) -> &FastPath {
-        &self.isthmus.path
+        &self.attached.path
     }
 }
 
 impl DerefMut for Nat64Path {
     fn deref_mut(&mut self) -> &mut FastPath {
-        &mut self.isthmus.path
+        &mut self.attached.path
     }
 }
 

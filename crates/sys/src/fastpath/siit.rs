@@ -11,11 +11,11 @@ use std::os::fd::AsFd;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
-use super::isthmus::{AsMap, Isthmus, Prepared, Site};
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6,
     no_data, seed,
 };
+use super::router::{AsMap, Prepared, RouterPrograms, Site};
 use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
@@ -58,7 +58,7 @@ pub struct Eam {
 
 /// The loaded and attached program; dropped, it is off.
 #[derive(Debug)]
-pub struct SiitPath(Isthmus);
+pub struct SiitPath(RouterPrograms);
 
 impl SiitPath {
     /// Loads the program with these rules and attaches it behind whatever is attached already,
@@ -72,7 +72,7 @@ impl SiitPath {
         let mut storage = MaybeUninit::uninit();
         let loaded = load(open(&mut storage, rules)?, rules)?;
         seed(&loaded.maps.ipv4_ids, random)?;
-        Ok(SiitPath(Isthmus::attach(
+        Ok(SiitPath(RouterPrograms::attach(
             prepared(&loaded, rules.drivers.is_some())?,
             rules.rules.tun_ifindex,
             site,

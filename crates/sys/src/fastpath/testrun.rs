@@ -17,8 +17,8 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::isthmus::AsMap;
 use super::load::{failed, keep, no_data};
+use super::router::AsMap;
 use super::{
     answer, clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port,
     Sends, Served, Sessions, SiitRules, FATE_NAMES,

@@ -10,8 +10,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
 use super::{read_array, Memory, Plan, State, BUCKETS, SIGNATURE, SPARE};
-use crate::fastpath::isthmus::AsMap;
 use crate::fastpath::load::{failed, keep, listen, no_data};
+use crate::fastpath::router::AsMap;
 use crate::fastpath::FastPathError;
 use crate::skel::pktgen_send::types;
 use crate::skel::pktgen_send::PktgenSendSkelBuilder;

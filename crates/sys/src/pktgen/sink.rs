@@ -10,8 +10,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
 use super::{read_array, Tally, Watch, BUCKETS};
-use crate::fastpath::isthmus::AsMap;
 use crate::fastpath::load::{failed, keep, listen, no_data};
+use crate::fastpath::router::AsMap;
 use crate::fastpath::FastPathError;
 use crate::skel::pktgen_sink::PktgenSinkSkelBuilder;
 

@@ -10,8 +10,8 @@ use libbpf_rs::{num_possible_cpus, Link, MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
 use super::{Looks, Stall, Vigil};
-use crate::fastpath::isthmus::AsMap;
 use crate::fastpath::load::{failed, listen, no_data};
+use crate::fastpath::router::AsMap;
 use crate::fastpath::FastPathError;
 use crate::skel::pktgen_witness::PktgenWitnessSkelBuilder;
 

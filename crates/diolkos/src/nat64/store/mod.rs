@@ -2,7 +2,7 @@
 //! The state of a NAT64 beyond the life of the program: in a file, and, with a fast path that stays in the kernel, in its
 //! maps.
 //!
-//! tables ─► [`keeper`]: when ─► [`format`]: bytes ─► [`file`]: all of them, or none ─► [`file`] ─► [`format`] ─► [`restore`] ─► tables
+//! tables ─► [`saver`]: when ─► [`format`]: bytes ─► [`file`]: all of them, or none ─► [`file`] ─► [`format`] ─► [`restore`] ─► tables
 //!
 //! [`aside`]: what the file had that cannot be used
 //!
@@ -15,14 +15,14 @@
 mod aside;
 mod file;
 pub mod format;
-mod keeper;
 mod moment;
 mod reconcile;
 mod restore;
 mod restored;
+mod saver;
 mod tables;
 
 pub use file::{Found, StateFile};
-pub use keeper::Keeper;
 pub use moment::Moment;
 pub use restore::restore;
+pub use saver::StateSaver;

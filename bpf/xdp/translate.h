@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * isthmus.h - where the driver changes the family of a router's packets: packet → parse → decide → way → apply, at XDP.
+ * translate.h - where the driver changes the family of a router's packets: packet → parse → decide → way → apply, at XDP.
  *
  * XDP_PASS is the answer to everything that is not plain, and the frame is untouched then: the kernel makes a packet of
- * it, and the program of tc at the same interface gets that (tc/isthmus.h). So there is no fate for it here.
+ * it, and the program of tc at the same interface gets that (tc/translate.h). So there is no fate for it here.
  */
-#ifndef DIOLKOS_XDP_ISTHMUS_H
-#define DIOLKOS_XDP_ISTHMUS_H
+#ifndef DIOLKOS_XDP_TRANSLATE_H
+#define DIOLKOS_XDP_TRANSLATE_H
 
 #include "../decide.h"
 #include "../known.h"
@@ -57,7 +57,7 @@ static __always_inline int finds_way(struct xdp_md *ctx, const struct question *
  * checks_source: see look_up_way. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
  * it came from.
  */
-static __always_inline int isthmus_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
+static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
 				       int has_tables)
 {
 	struct bpf_fib_lookup way = { .ifindex = ctx->ingress_ifindex };

@@ -31,8 +31,8 @@ pub struct Scratch {
     answer: Vec<u8>,
 }
 
-/// The desk.
-pub struct Desk {
+/// The handler.
+pub struct QueryHandler {
     policy: Policy,
     upstream: Upstream,
     cache: RefCell<Cache>,
@@ -55,12 +55,12 @@ pub struct Desk {
     pub tally: Rc<Tally>,
 }
 
-impl Desk {
+impl QueryHandler {
     /// Opens it.
-    pub fn new(dns64: &Dns64, watch: Watch) -> Result<Desk, Failure> {
+    pub fn new(dns64: &Dns64, watch: Watch) -> Result<QueryHandler, Failure> {
         let tally = Rc::new(Tally::default());
         let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
-        Ok(Desk {
+        Ok(QueryHandler {
             policy: Policy::new(dns64.rules()),
             cache: RefCell::new(Cache::new(dns64.cache_bytes)),
             limiter: RefCell::new(Limiter::new(dns64.rate, dns64.burst)),
@@ -85,7 +85,7 @@ impl Desk {
 
     /// Takes a message of a client's. The answer goes to `waiter`, now or later, if there is one.
     pub fn take(
-        self: &Rc<Desk>,
+        self: &Rc<QueryHandler>,
         bytes: &[u8],
         client: IpAddr,
         waiter: Waiter,
@@ -173,7 +173,7 @@ impl Desk {
 
     /// Resolves a question that is not in the cache, or waits with others for its answer.
     fn resolve(
-        self: &Rc<Desk>,
+        self: &Rc<QueryHandler>,
         query: Query,
         client: IpAddr,
         waiter: Waiter,
@@ -216,7 +216,7 @@ impl Desk {
     }
 
     /// Asks upstream until the question is answered, and tells all who wait.
-    async fn run(self: Rc<Desk>, key: Box<[u8]>, resolution: Resolution, step: Step) {
+    async fn run(self: Rc<QueryHandler>, key: Box<[u8]>, resolution: Resolution, step: Step) {
         let asking = self.ask(resolution, step);
         let answer = tokio::time::timeout(self.patience, asking).await;
         let answer = self.keep(&key, answer.unwrap_or_else(|_| Answer::failure()));

@@ -38,7 +38,7 @@ pub struct Site {
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes.
-pub struct Isthmus {
+pub struct ClatDevice {
     /// The device's.
     pub index: u32,
     /// What it translates to.
@@ -58,9 +58,9 @@ pub struct Isthmus {
     pub slow: SlowPath,
 }
 
-impl Isthmus {
+impl ClatDevice {
     /// Everything but the IPv4 side.
-    pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<Isthmus, Failure> {
+    pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<ClatDevice, Failure> {
         let (net, uplink) = (&site.net, &site.uplink);
         let t = &site.settings.translator;
         let translator = translator(site, side6)?;
@@ -92,7 +92,7 @@ impl Isthmus {
             SlowPath::start(&t.device, tun.queues, Arc::new(translator), watch).map_err(|e| {
                 Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
             })?;
-        let mut isthmus = Isthmus {
+        let mut device = ClatDevice {
             index,
             side6,
             is_open: false,
@@ -106,8 +106,8 @@ impl Isthmus {
             forwarding,
             slow,
         };
-        isthmus.lay(site, false).await?;
-        Ok(isthmus)
+        device.lay(site, false).await?;
+        Ok(device)
     }
 
     /// If packets pass only while the kernel forwards them.

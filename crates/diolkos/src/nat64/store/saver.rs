@@ -47,7 +47,7 @@ enum When {
 }
 
 /// The running thread. Dropped, it ends, and does not write again.
-pub struct Keeper {
+pub struct StateSaver {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
     /// By which the thread says what came of the last writing, unless it failed or was not asked for one.
@@ -65,7 +65,7 @@ enum Request {
 }
 
 /// Who writes, and what.
-struct Scribe {
+struct SaverThread {
     file: StateFile,
     controller: Arc<Controller>,
     secret: [u64; 2],
@@ -77,7 +77,7 @@ struct Scribe {
     failures: Arc<AtomicU64>,
 }
 
-impl Keeper {
+impl StateSaver {
     /// Writes the state, so that it is known at once if it cannot be, and then whenever it is time. `has_past`: there is
     /// something to go on with, which a file that cannot be written must not end.
     pub fn start(
@@ -87,10 +87,10 @@ impl Keeper {
         interval: Duration,
         has_past: bool,
         watch: &Watch,
-    ) -> Result<Keeper, Failure> {
+    ) -> Result<StateSaver, Failure> {
         let failures = Arc::new(AtomicU64::new(0));
         let path = file.path().to_owned();
-        let mut scribe = Scribe {
+        let mut writing = SaverThread {
             failures: failures.clone(),
             file,
             controller,
@@ -98,31 +98,31 @@ impl Keeper {
             interval,
             broken: None,
         };
-        match scribe.write(When::Begin) {
+        match writing.write(When::Begin) {
             Err(failure) if has_past => {
                 tracing::warn!(
                     "{failure}; sessions and bindings go on, but what changes from now on does not survive a restart \
                      until the file can be written; it is tried again"
                 );
                 // After a kill, nobody may take the file for newer than what the kernel has.
-                if let Err(failure) = scribe.file.mark_outdated() {
+                if let Err(failure) = writing.file.mark_outdated() {
                     tracing::warn!("{failure}");
                 }
-                scribe.broken = Some(failure.to_string());
+                writing.broken = Some(failure.to_string());
             }
             written => written?,
         }
         let (requests, asked) = channel();
         let (tell, done) = channel();
-        let thread = watch.thread("keeper", move || {
-            if let Some(written) = scribe.keep(&asked) {
+        let thread = watch.thread("saver", move || {
+            if let Some(written) = writing.keep(&asked) {
                 let _ = tell.send(written);
             }
             Ok(())
         });
         let thread =
             thread.map_err(|e| Failure::run_time(format!("no thread for the state: {e}")))?;
-        Ok(Keeper {
+        Ok(StateSaver {
             requests: Some(requests),
             thread: Some(thread),
             done,
@@ -189,7 +189,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StateSaver {
     fn drop(&mut self) {
         drop(self.requests.take());
         // What it panicked by, the alarm has told.
@@ -197,7 +197,7 @@ impl Drop for Keeper {
     }
 }
 
-impl Scribe {
+impl SaverThread {
     /// Until nobody can ask any more, or to the last writing: then what came of that.
     fn keep(mut self, asked: &Receiver<Request>) -> Option<Result<(), Failure>> {
         let mut least = Duration::ZERO;

@@ -19,7 +19,7 @@ use crate::slowpath::{Engine, SlowPath};
 use crate::supervise::Watch;
 
 /// What translates at the TUN device, apart from the threads that read from it.
-pub enum Crossing {
+pub enum Translation {
     Stateless(Stateless),
     Stateful(Box<Stateful>),
 }
@@ -30,7 +30,7 @@ pub enum Next {
     Stateful(Box<stateful::Next>),
 }
 
-impl Crossing {
+impl Translation {
     /// `index`: of the TUN device; `inline`: where else packets are translated; `queue`: one of the device's, to send
     /// through; `past`: what an earlier run has left.
     pub fn build(
@@ -41,19 +41,19 @@ impl Crossing {
         queue: impl FnOnce() -> Result<Queue, Failure>,
         past: Past<'_>,
         watch: &Watch,
-    ) -> Result<(Crossing, Arc<dyn Engine>), Failure> {
+    ) -> Result<(Translation, Arc<dyn Engine>), Failure> {
         warn_without_source(settings, found);
         match settings.translator.mode {
             Mode::Nat64 => {
                 let config = settings.stateful(found);
                 let (stateful, engine) =
                     Stateful::build(settings, &config, index, inline, queue()?, past, watch)?;
-                Ok((Crossing::Stateful(Box::new(stateful)), engine))
+                Ok((Translation::Stateful(Box::new(stateful)), engine))
             }
             Mode::Clat | Mode::Siit => {
                 let config = settings.translation(found);
                 let (stateless, engine) = Stateless::build(settings, &config, index, inline)?;
-                Ok((Crossing::Stateless(stateless), engine))
+                Ok((Translation::Stateless(stateless), engine))
             }
         }
     }
@@ -68,13 +68,13 @@ impl Crossing {
     ) -> Result<Next, Failure> {
         warn_without_source(settings, found);
         match self {
-            Crossing::Stateless(stateless) => {
+            Translation::Stateless(stateless) => {
                 let config = settings.translation(found);
                 Ok(Next::Stateless(
                     stateless.prepare(settings, &config, index, inline)?,
                 ))
             }
-            Crossing::Stateful(stateful) => {
+            Translation::Stateful(stateful) => {
                 let config = settings.stateful(found);
                 let next = stateful.prepare(settings, &config, index, inline)?;
                 Ok(Next::Stateful(Box::new(next)))
@@ -90,8 +90,10 @@ impl Crossing {
         slow: &SlowPath,
     ) -> Result<(), Failure> {
         match (self, next) {
-            (Crossing::Stateless(stateless), Next::Stateless(next)) => stateless.commit(next, slow),
-            (Crossing::Stateful(stateful), Next::Stateful(next)) => {
+            (Translation::Stateless(stateless), Next::Stateless(next)) => {
+                stateless.commit(next, slow)
+            }
+            (Translation::Stateful(stateful), Next::Stateful(next)) => {
                 stateful.commit(settings, *next)
             }
             // `reload::refusal` has seen to it.
@@ -102,37 +104,37 @@ impl Crossing {
     /// Translates at interfaces that were not there before, too.
     pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
         match self {
-            Crossing::Stateless(stateless) => stateless.widen(settings, new),
-            Crossing::Stateful(stateful) => stateful.widen(settings, new),
+            Translation::Stateless(stateless) => stateless.widen(settings, new),
+            Translation::Stateful(stateful) => stateful.widen(settings, new),
         }
     }
 
     /// The fast path, if there is one.
     pub fn fast(&self) -> Option<&FastPath> {
         match self {
-            Crossing::Stateless(stateless) => stateless.fast(),
-            Crossing::Stateful(stateful) => stateful.fast(),
+            Translation::Stateless(stateless) => stateless.fast(),
+            Translation::Stateful(stateful) => stateful.fast(),
         }
     }
 
     /// Lets the fast path stay in the kernel beyond the process.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         match self {
-            Crossing::Stateless(_) => Ok(()),
-            Crossing::Stateful(stateful) => stateful.keep(pins),
+            Translation::Stateless(_) => Ok(()),
+            Translation::Stateful(stateful) => stateful.keep(pins),
         }
     }
 
-    /// Takes [`Crossing::keep`] back.
+    /// Takes [`Translation::keep`] back.
     pub fn release(&mut self, pins: &Pins) {
-        if let Crossing::Stateful(stateful) = self {
+        if let Translation::Stateful(stateful) = self {
             stateful.release(pins);
         }
     }
 
     /// The operator has changed something that is to survive.
     pub fn write_soon(&self) {
-        if let Crossing::Stateful(stateful) = self {
+        if let Translation::Stateful(stateful) = self {
             stateful.write_soon();
         }
     }
@@ -140,40 +142,40 @@ impl Crossing {
     /// Waits until what the operator has changed survives a restart, so far as it is to.
     pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
         match self {
-            Crossing::Stateless(_) => ready(Ok(())).boxed(),
-            Crossing::Stateful(stateful) => stateful.write_now(),
+            Translation::Stateless(_) => ready(Ok(())).boxed(),
+            Translation::Stateful(stateful) => stateful.write_now(),
         }
     }
 
     /// How often the state file could not be written.
     pub fn unwritten(&self) -> u64 {
         match self {
-            Crossing::Stateless(_) => 0,
-            Crossing::Stateful(stateful) => stateful.unwritten(),
+            Translation::Stateless(_) => 0,
+            Translation::Stateful(stateful) => stateful.unwritten(),
         }
     }
 
     /// Ends what moves the state, and writes it, once no packet comes any more.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self {
-            Crossing::Stateless(_) => Ok(()),
-            Crossing::Stateful(stateful) => stateful.finish(),
+            Translation::Stateless(_) => Ok(()),
+            Translation::Stateful(stateful) => stateful.finish(),
         }
     }
 
     /// The owner of the sessions, if there are any.
     pub fn controller(&self) -> Option<&Controller> {
         match self {
-            Crossing::Stateless(_) => None,
-            Crossing::Stateful(stateful) => Some(&stateful.controller),
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => Some(&stateful.controller),
         }
     }
 
     /// The same for another thread.
     pub fn shared_controller(&self) -> Option<Arc<Controller>> {
         match self {
-            Crossing::Stateless(_) => None,
-            Crossing::Stateful(stateful) => Some(stateful.controller.clone()),
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => Some(stateful.controller.clone()),
         }
     }
 

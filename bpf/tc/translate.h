@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * isthmus.h - where a router's packets change family: packet → parse → decide → way → apply, at tc.
+ * translate.h - where a router's packets change family: packet → parse → decide → way → apply, at tc.
  *
- *   isthmus          at the TUN device: a packet that a route led there leaves it in the other family, as received from
+ *   translate_device at the TUN device: a packet that a route led there leaves it in the other family, as received from
  *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
  *                    slow path unchanged
- *   isthmus_inline   at the ingress of an interface, before any routing: a packet goes on as if it had been received in
+ *   translate_inline at the ingress of an interface, before any routing: a packet goes on as if it had been received in
  *                    the other family, or is sent out of another interface at once (way.h). What is declined goes the
  *                    long way, over the device
  */
-#ifndef DIOLKOS_TC_ISTHMUS_H
-#define DIOLKOS_TC_ISTHMUS_H
+#ifndef DIOLKOS_TC_TRANSLATE_H
+#define DIOLKOS_TC_TRANSLATE_H
 
 #include "../decide.h"
 #include "../maps.h"
@@ -34,7 +34,7 @@
 #define SETTLE(decided) asm volatile("" : "+m"(decided))
 
 /* l2: bytes of link-layer header in front of the packet. A TUN device has none; under test there is one. */
-static __always_inline int isthmus(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6)
+static __always_inline int translate_device(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6)
 {
 	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
@@ -83,7 +83,7 @@ static __always_inline int pass_on(void)
  * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_way. What is declined here is counted at the
  * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
  */
-static __always_inline int isthmus_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
+static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
 					  int checks_source)
 {
 	__u32 len;

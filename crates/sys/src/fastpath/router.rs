@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of a router (`bpf/tc/isthmus.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
+//! The programs of a router (`bpf/tc/translate.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
 //! packets pass.
 
 use std::io;
@@ -37,7 +37,7 @@ pub struct Site<'a> {
 
 /// Programs at their places, and the maps that others go on with. Dropped, they are off.
 #[derive(Debug)]
-pub(super) struct Isthmus {
+pub(super) struct RouterPrograms {
     pub(super) path: FastPath,
     /// Of each hook, in their order.
     places: Vec<Place>,
@@ -96,30 +96,30 @@ impl Prepared {
     }
 }
 
-impl Isthmus {
+impl RouterPrograms {
     /// Attaches the programs behind whatever is attached already.
     pub(super) fn attach(
         programs: Prepared,
         tun_ifindex: u32,
         site: Site<'_>,
         maps: [&dyn AsMap; 2],
-    ) -> Result<Isthmus, FastPathError> {
+    ) -> Result<RouterPrograms, FastPathError> {
         let [fates, ipv4_ids] = maps;
         let mut path = FastPath::new(fates.handle()?);
         path.used_hops = programs.used_hops();
-        let mut isthmus = Isthmus {
+        let mut attached = RouterPrograms {
             path,
             places: Vec::new(),
             programs,
             ipv4_ids: ipv4_ids.handle()?,
         };
         for (place, ifindex, side) in places(tun_ifindex, site) {
-            isthmus.add(place, ifindex, side, site)?;
+            attached.add(place, ifindex, side, site)?;
         }
-        Ok(isthmus)
+        Ok(attached)
     }
 
-    /// The places of a run that has ended, where its programs still are; `programs` wait for [`Isthmus::take_over`]. Only
+    /// The places of a run that has ended, where its programs still are; `programs` wait for [`RouterPrograms::take_over`]. Only
     /// where there is none yet, a program begins at once.
     pub(super) fn inherit(
         programs: Prepared,
@@ -128,28 +128,28 @@ impl Isthmus {
         site: Site<'_>,
         pins: &Pins,
         maps: [&dyn AsMap; 2],
-    ) -> Result<Isthmus, FastPathError> {
+    ) -> Result<RouterPrograms, FastPathError> {
         let [fates, ipv4_ids] = maps;
         let mut path = FastPath::new(fates.handle()?);
         path.used_hops = programs.used_hops();
-        let mut isthmus = Isthmus {
+        let mut attached = RouterPrograms {
             path,
             places: vec![Place::Device],
             programs,
             ipv4_ids: ipv4_ids.handle()?,
         };
-        isthmus.path.hooks.push(device);
+        attached.path.hooks.push(device);
         for (place, ifindex, side) in places(tun_ifindex, site).skip(1) {
             let handle = handle(site.instance);
             match Hook::inherit(pins, ifindex, side, site.attach, handle) {
                 Some(hook) => {
-                    isthmus.path.hooks.push(hook);
-                    isthmus.places.push(place);
+                    attached.path.hooks.push(hook);
+                    attached.places.push(place);
                 }
-                None => isthmus.add(place, ifindex, side, site)?,
+                None => attached.add(place, ifindex, side, site)?,
             }
         }
-        Ok(isthmus)
+        Ok(attached)
     }
 
     fn add(
