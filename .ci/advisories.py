@@ -29,10 +29,7 @@ HEAD = "# As of {day}: written by advisories.py; lines below the mark are added 
 MARK = "# --- added by hand\n"
 
 # Why an advisory does not concern us. One that no crate needs any more fails, so that this list stays true.
-ACCEPTED = {
-    "RUSTSEC-2026-0118": "it is about DNSSEC validation, a feature of hickory-proto that is not compiled in",
-    "RUSTSEC-2026-0119": "hickory-proto only reads messages here; the advisory is about the encoder, which is not used",
-}
+ACCEPTED: dict[str, str] = {}
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@
 //! It is kept as bytes, all but header, question and OPT record, which each client has its own of. To send it is to copy
 //! it and to age its TTLs.
 
-use hickory_proto::op::{Header, ResponseCode};
-use hickory_proto::rr::RecordType;
+use domain::base::opt::OptHeader;
+use domain::base::{Header, HeaderSection};
 
 use crate::policy::{Policy, Says};
-use crate::query::{Query, Refusal, DO};
-use crate::wire::{Message, Record, HEADER};
+use crate::query::{Edns, Query, Refusal};
+use crate::wire::{Message, OptRcode, Record, Rtype, HEADER};
 
 /// Length of an OPT record without options, bytes (RFC 6891 section 6.1.2).
-const OPT: usize = 11;
+pub(crate) const OPT: usize = size_of::<OptHeader>() + size_of::<u16>();
 /// The longest message by TCP, bytes (RFC 1035 section 4.2.2).
 pub const LONGEST: usize = 65535;
 
@@ -35,7 +35,7 @@ pub enum Origin {
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// RCODE.
-    pub code: ResponseCode,
+    pub code: OptRcode,
     /// Where it comes from.
     pub origin: Origin,
     /// For how long it may be given again, seconds; 0: not at all.
@@ -54,7 +54,7 @@ pub struct Answer {
 
 impl Answer {
     /// An answer without records.
-    pub fn empty(code: ResponseCode, origin: Origin, lifetime: u32) -> Answer {
+    pub fn empty(code: OptRcode, origin: Origin, lifetime: u32) -> Answer {
         Answer {
             code,
             origin,
@@ -70,7 +70,22 @@ impl Answer {
     /// The records of a message as they stand in it, which must be a reply to the same question. None if its OPT record
     /// stands before others, so that they cannot be copied in one piece.
     pub(crate) fn copy(policy: &Policy, message: &Message<'_>, says: Says) -> Option<Answer> {
-        let is_opt = |record: &Record| record.rtype == RecordType::OPT;
+        let answer = Answer::of(policy, message, message.rcode(), Origin::Passed, says)?;
+        Some(Answer {
+            authentic: message.header.ad(),
+            ..answer
+        })
+    }
+
+    /// The same with another code and origin.
+    pub(crate) fn of(
+        policy: &Policy,
+        message: &Message<'_>,
+        code: OptRcode,
+        origin: Origin,
+        says: Says,
+    ) -> Option<Answer> {
+        let is_opt = |record: &Record| record.rtype == Rtype::OPT;
         let kept = message.records.iter().take_while(|r| !is_opt(r)).count();
         let (kept, rest) = message.records.split_at(kept);
         if !rest.iter().all(is_opt) {
@@ -84,21 +99,19 @@ impl Answer {
             counts[record.section as usize] += 1;
             ttls.push(u16::try_from(record.ttl_at - from).ok()?);
         }
-        let code = message.rcode();
         let least = kept.iter().map(|record| record.ttl).min();
         Some(Answer {
-            authentic: message.header.authentic_data(),
             counts,
             sections: message.bytes[from..to].into(),
             ttls: ttls.into(),
-            ..Answer::empty(code, Origin::Passed, policy.lifetime(code, says, least))
+            ..Answer::empty(code, origin, policy.lifetime(code, says, least))
         })
     }
 
     /// There is no usable answer: SERVFAIL.
     pub fn failure() -> Answer {
         Answer::empty(
-            ResponseCode::ServFail,
+            OptRcode::SERVFAIL,
             Origin::Failed,
             crate::policy::FAILURE_LIFETIME,
         )
@@ -113,25 +126,36 @@ impl Answer {
     /// TC tells the client to come by TCP (RFC 2181 section 9). `udp_size` is the longest datagram that we take.
     pub fn write(&self, query: &Query, age: u32, limit: usize, udp_size: u16, out: &mut Vec<u8>) {
         let opt = if query.edns.is_some() { OPT } else { 0 };
-        let whole = HEADER + query.question_bytes.len() + self.sections.len() + opt;
+        let whole = HEADER + query.question_bytes().len() + self.sections.len() + opt;
         let fits = whole <= limit;
         let counts = if fits { self.counts } else { [0; 3] };
-        let code = self.code;
         // The upper bits of a code have no place without an OPT record.
-        let code = match (code.high(), query.edns) {
-            (1.., None) => ResponseCode::ServFail,
-            _ => code,
+        let code = match query.edns {
+            None if self.code.is_ext() => OptRcode::SERVFAIL,
+            _ => self.code,
         };
         let wants_ad = query.dnssec_ok() || query.authentic_data; // RFC 6840 section 5.8
+        let mut head = HeaderSection::new();
+        let header = head.header_mut();
+        header.set_id(query.id);
+        header.set_qr(true);
+        header.set_aa(self.authoritative);
+        header.set_tc(!fits);
+        // RD and CD come back as they were asked (RFC 1035 section 4.1.1, RFC 4035 section 3.2).
+        header.set_rd(query.recursion_desired);
+        header.set_ra(true);
+        header.set_ad(self.authentic && wants_ad && fits);
+        header.set_cd(query.checking_disabled);
+        header.set_rcode(code.rcode());
+        let [answer, authority, additional] = counts;
+        head.counts_mut().set_qdcount(1);
+        head.counts_mut().set_ancount(answer);
+        head.counts_mut().set_nscount(authority);
+        head.counts_mut()
+            .set_arcount(additional + u16::from(query.edns.is_some()));
         out.clear();
-        let flags = Flags {
-            authoritative: self.authoritative,
-            truncated: !fits,
-            authentic: self.authentic && wants_ad && fits,
-            code: code.low(),
-        };
-        put_header(out, query, flags, counts, opt > 0);
-        out.extend_from_slice(&query.question_bytes);
+        out.extend_from_slice(head.as_slice());
+        out.extend_from_slice(query.question_bytes());
         if fits {
             let base = out.len();
             out.extend_from_slice(&self.sections);
@@ -139,10 +163,12 @@ impl Answer {
                 age_ttl(&mut out[base + usize::from(at)..], age);
             }
         }
-        if let Some(edns) = query.edns {
-            let high = u32::from(code.high()) << 24;
-            let flags = if edns.dnssec_ok { DO } else { 0 };
-            put_opt(out, udp_size, high | flags);
+        if let Some(Edns { dnssec_ok, .. }) = query.edns {
+            let mut header = OptHeader::default();
+            header.set_udp_payload_size(udp_size);
+            header.set_rcode(code);
+            header.set_dnssec_ok(dnssec_ok);
+            put_opt(out, header);
         }
     }
 }
@@ -152,11 +178,12 @@ pub fn write_refusal(refusal: &Refusal, udp_size: u16, out: &mut Vec<u8>) -> boo
     match refusal {
         Refusal::Silence => false,
         Refusal::Code(header, code) => {
-            put_bare_header(out, header, *code);
+            out.clear();
+            out.extend_from_slice(bare_header(*header, *code).as_slice());
             true
         }
         Refusal::BadVersion(query) => {
-            let answer = Answer::empty(ResponseCode::BADVERS, Origin::Failed, 0);
+            let answer = Answer::empty(OptRcode::BADVERS, Origin::Failed, 0);
             answer.write(query, 0, LONGEST, udp_size, out);
             true
         }
@@ -169,47 +196,22 @@ fn age_ttl(bytes: &mut [u8], age: u32) {
     }
 }
 
-struct Flags {
-    authoritative: bool,
-    truncated: bool,
-    authentic: bool,
-    code: u8,
-}
-
-/// RFC 1035 section 4.1.1, RFC 4035 section 3.2. RD and CD come back as they were asked.
-fn put_header(out: &mut Vec<u8>, query: &Query, flags: Flags, counts: [u16; 3], opt: bool) {
-    const QR: u8 = 0x80;
-    const RA: u8 = 0x80;
-    let bit = |set: bool, place: u8| u8::from(set) << place;
-    out.extend_from_slice(&query.id.to_be_bytes());
-    out.push(
-        QR | bit(flags.authoritative, 2)
-            | bit(flags.truncated, 1)
-            | bit(query.recursion_desired, 0),
-    );
-    out.push(RA | bit(flags.authentic, 5) | bit(query.checking_disabled, 4) | flags.code);
-    let [answer, authority, additional] = counts;
-    for count in [1, answer, authority, additional + u16::from(opt)] {
-        out.extend_from_slice(&count.to_be_bytes());
-    }
-}
-
 /// A header alone, for a query of which nothing else is understood.
-fn put_bare_header(out: &mut Vec<u8>, header: &Header, code: ResponseCode) {
-    const QR: u8 = 0x80;
-    out.clear();
-    out.extend_from_slice(&header.id().to_be_bytes());
-    let opcode = u8::from(header.op_code()) << 3;
-    out.push(QR | opcode | u8::from(header.recursion_desired()));
-    out.push(code.low());
-    out.extend_from_slice(&[0; 8]);
+fn bare_header(query: Header, code: OptRcode) -> HeaderSection {
+    let mut head = HeaderSection::new();
+    let header = head.header_mut();
+    header.set_id(query.id());
+    header.set_qr(true);
+    header.set_opcode(query.opcode());
+    header.set_rd(query.rd());
+    header.set_rcode(code.rcode());
+    head
 }
 
-/// RFC 6891 section 6.1.2.
-pub(crate) fn put_opt(out: &mut Vec<u8>, udp_size: u16, ttl: u32) {
-    out.extend_from_slice(&[0, 0, 41]);
-    out.extend_from_slice(&udp_size.to_be_bytes());
-    out.extend_from_slice(&ttl.to_be_bytes());
+/// An OPT record without options (RFC 6891 section 6.1.2).
+fn put_opt(out: &mut Vec<u8>, header: OptHeader) {
+    // Writing to memory does not fail.
+    let Ok(()) = header.compose(out);
     out.extend_from_slice(&[0, 0]);
 }
 
@@ -228,7 +230,7 @@ mod tests {
             sections: bytes("c00c 001c 0001 0000012c 0010 0064ff9b0000000000000000c0000221").into(),
             ttls: [6].into(),
             authentic: true,
-            ..Answer::empty(ResponseCode::NoError, Origin::Passed, 300)
+            ..Answer::empty(OptRcode::NOERROR, Origin::Passed, 300)
         }
     }
 
@@ -265,14 +267,14 @@ mod tests {
         let query = asked(0x0100, Some((512, false)));
         one_record().write(&query, 0, 60, 1232, &mut out);
         assert_eq!(out[2..12], bytes("8380 0001 0000 0000 0001"), "TC, no AD");
-        assert_eq!(out.len(), 12 + query.question_bytes.len() + 11);
+        assert_eq!(out.len(), 12 + query.question_bytes().len() + 11);
         one_record().write(&query, 0, 12 + 15 + 28 + 11, 1232, &mut out);
         assert_eq!(out[2], 0x81, "what just fits is sent");
     }
 
     #[test]
     fn a_code_that_needs_edns_is_a_failure_without() {
-        let answer = Answer::empty(ResponseCode::from(1, 3), Origin::Passed, 0);
+        let answer = Answer::empty(OptRcode::masked_from_int(0x13), Origin::Passed, 0);
         let mut out = Vec::new();
         answer.write(&asked(0x0100, None), 0, 512, 1232, &mut out);
         assert_eq!(out[3] & 0xf, 2);

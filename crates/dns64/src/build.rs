@@ -1,79 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writing the sections of an answer that does not stand in a message of upstream's as it is.
 //!
-//! An owner name that the question or the record before it has is written as a pointer; all other names in full. So
-//! writing takes a time that grows with the length alone.
+//! The message builder of the crate `domain` finds names to point to by a hash table, so that writing takes a time that
+//! grows with the length alone.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use domain::base::message_builder::{
+    AdditionalBuilder, AnswerBuilder, AuthorityBuilder, HashCompressor, PushError,
+};
+use domain::base::rdata::ComposeRecordData;
+use domain::base::record::ComposeRecord;
+use domain::base::wire::Composer;
+use domain::base::{MessageBuilder, ToName, UnknownRecordData};
 
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::{Name, RecordType};
-
-use crate::answer::{Answer, Origin, LONGEST};
+use crate::answer::{Answer, Origin, LONGEST, OPT};
 use crate::policy::{Policy, Says};
-use crate::query::written_length;
-use crate::wire::{Malformed, Message, Question, Record, Section, HEADER};
+use crate::wire::{Class, Malformed, Message, OptRcode, Question, Record, Rtype, Section};
 
-/// Room for the OPT record, bytes.
-const OPT: usize = 11;
-/// Where a pointer can lead, which has 14 bits (RFC 1035 section 4.1.4).
-const FARTHEST: u16 = 0x3fff;
-/// Class IN.
-const IN: u16 = 1;
+/// A message in the making, beginning with the section to which records come next.
+#[derive(Debug)]
+enum Open<Target> {
+    Answer(AnswerBuilder<Target>),
+    Authority(AuthorityBuilder<Target>),
+    Additional(AdditionalBuilder<Target>),
+}
 
 /// Sections in the making; records come in the order of the sections.
 #[derive(Debug)]
 pub struct Builder {
-    base: usize,
-    /// Owner names that may be pointed to, with their offsets in the message: the question's, the last one's.
-    question: Name,
-    last: Option<(Name, u16)>,
-    sections: Vec<u8>,
-    ttls: Vec<u16>,
-    counts: [u16; 3],
-    least_ttl: Option<u32>,
+    /// None once the message has grown too long.
+    open: Option<Open<HashCompressor<Vec<u8>>>>,
 }
 
 impl Builder {
     /// Begins the answer to a question.
     pub fn new(question: &Question) -> Builder {
         Builder {
-            base: HEADER + written_length(question),
-            question: question.name.clone(),
-            last: None,
-            sections: Vec::with_capacity(512),
-            ttls: Vec::new(),
-            counts: [0; 3],
-            least_ttl: None,
+            open: begin(question).map(Open::Answer).ok(),
         }
     }
 
     /// A record as it is, from the message in which it stands.
     pub fn copy(&mut self, message: &Message<'_>, record: &Record) -> Result<(), Malformed> {
-        let at = self.begin(
+        let data = whole_data(message, record)?;
+        let data = UnknownRecordData::from_octets(record.rtype, data).map_err(|_| Malformed)?;
+        self.push(
             record.section,
-            &record.name,
-            record.rtype,
-            record.class,
-            record.ttl,
+            (&record.name, record.class, record.ttl, data),
         );
-        let data = message.data(record);
-        let (fixed, names) = names_in(record.rtype);
-        if names == 0 {
-            self.sections.extend_from_slice(data);
-        } else {
-            self.sections
-                .extend_from_slice(data.get(..fixed).ok_or(Malformed)?);
-            let mut from = record.data.start + fixed;
-            for _ in 0..names {
-                let (name, end) = message.name_at(from, record.data.end)?;
-                put_name(&mut self.sections, &name);
-                from = end;
-            }
-            self.sections
-                .extend_from_slice(&message.bytes[from..record.data.end]);
-        }
-        self.end(at);
         Ok(())
     }
 
@@ -88,119 +61,104 @@ impl Builder {
             .try_for_each(|record| self.copy(message, record))
     }
 
-    /// An AAAA record in the answer section.
-    pub fn address(&mut self, owner: &Name, ttl: u32, address: Ipv6Addr) {
-        let at = self.begin(Section::Answer, owner, RecordType::AAAA, IN, ttl);
-        self.sections.extend_from_slice(&address.octets());
-        self.end(at);
+    /// A record of class IN in the answer section; its TTL is in seconds.
+    pub fn answer(&mut self, owner: &impl ToName, ttl: u32, data: impl ComposeRecordData) {
+        self.push(Section::Answer, (owner, Class::IN, ttl, data));
     }
 
-    /// An A record in the answer section.
-    pub fn address4(&mut self, owner: &Name, ttl: u32, address: Ipv4Addr) {
-        let at = self.begin(Section::Answer, owner, RecordType::A, IN, ttl);
-        self.sections.extend_from_slice(&address.octets());
-        self.end(at);
-    }
-
-    /// A CNAME or PTR record in the answer section.
-    pub fn name(&mut self, owner: &Name, rtype: RecordType, ttl: u32, target: &Name) {
-        let at = self.begin(Section::Answer, owner, rtype, IN, ttl);
-        put_name(&mut self.sections, target);
-        self.end(at);
-    }
-
-    /// An SOA record in the authority section, with the five numbers of RFC 1035 section 3.3.13.
-    pub fn authority(
-        &mut self,
-        owner: &Name,
-        ttl: u32,
-        mname: &Name,
-        rname: &Name,
-        numbers: [u32; 5],
-    ) {
-        let at = self.begin(Section::Authority, owner, RecordType::SOA, IN, ttl);
-        put_name(&mut self.sections, mname);
-        put_name(&mut self.sections, rname);
-        for number in numbers {
-            self.sections.extend_from_slice(&number.to_be_bytes());
-        }
-        self.end(at);
+    /// A record of class IN in the authority section.
+    pub fn authority(&mut self, owner: &impl ToName, ttl: u32, data: impl ComposeRecordData) {
+        self.push(Section::Authority, (owner, Class::IN, ttl, data));
     }
 
     /// Is there no record yet?
     pub fn is_empty(&self) -> bool {
-        self.sections.is_empty()
+        matches!(&self.open, Some(Open::Answer(builder)) if builder.counts().ancount() == 0)
+    }
+
+    fn push(&mut self, section: Section, record: impl ComposeRecord) {
+        // A record that does not fit makes the answer a failure: `finish` says so.
+        self.open = self
+            .open
+            .take()
+            .and_then(|open| open.push(section, record).ok());
     }
 
     /// The finished answer.
-    pub fn finish(self, policy: &Policy, code: ResponseCode, origin: Origin, says: Says) -> Answer {
-        if self.base + self.sections.len() + OPT > LONGEST {
+    pub fn finish(self, policy: &Policy, code: OptRcode, origin: Origin, says: Says) -> Answer {
+        let Some(open) = self.open else {
             return Answer::failure();
-        }
-        Answer {
-            counts: self.counts,
-            sections: self.sections.into(),
-            ttls: self.ttls.into(),
-            ..Answer::empty(code, origin, policy.lifetime(code, says, self.least_ttl))
-        }
-    }
-
-    /// Writes what stands in front of the data; the length follows with [`Builder::end`].
-    fn begin(
-        &mut self,
-        section: Section,
-        owner: &Name,
-        rtype: RecordType,
-        class: u16,
-        ttl: u32,
-    ) -> usize {
-        self.counts[section as usize] = self.counts[section as usize].saturating_add(1);
-        self.least_ttl = Some(self.least_ttl.map_or(ttl, |least| least.min(ttl)));
-        self.owner(owner);
-        self.sections
-            .extend_from_slice(&u16::from(rtype).to_be_bytes());
-        self.sections.extend_from_slice(&class.to_be_bytes());
-        // What lies beyond the longest message is never read; `finish` refuses it.
-        self.ttls
-            .push(u16::try_from(self.sections.len()).unwrap_or(0));
-        self.sections.extend_from_slice(&ttl.to_be_bytes());
-        self.sections.extend_from_slice(&[0, 0]);
-        self.sections.len()
-    }
-
-    fn owner(&mut self, owner: &Name) {
-        const POINTER: u16 = 0xc000;
-        let known = match &self.last {
-            _ if *owner == self.question && !owner.is_root() => Some(HEADER as u16),
-            Some((name, at)) if name == owner => Some(*at),
-            _ => None,
         };
-        if let Some(at) = known {
-            self.sections
-                .extend_from_slice(&(POINTER | at).to_be_bytes());
-            return;
-        }
-        let at = self.base + self.sections.len();
-        // To the root a pointer is longer than the name.
-        self.last = match u16::try_from(at) {
-            Ok(at) if at <= FARTHEST && !owner.is_root() => Some((owner.clone(), at)),
-            _ => None,
-        };
-        put_name(&mut self.sections, owner);
+        let bytes = open.finish();
+        Message::parse(&bytes)
+            .ok()
+            .and_then(|message| Answer::of(policy, &message, code, origin, says))
+            .unwrap_or_else(Answer::failure)
     }
+}
 
-    fn end(&mut self, data_at: usize) {
-        let length = self.sections.len() - data_at;
-        // Data that grows beyond 65535 bytes makes the message too long, which `finish` refuses.
-        let length = u16::try_from(length).unwrap_or(u16::MAX);
-        self.sections[data_at - 2..data_at].copy_from_slice(&length.to_be_bytes());
+fn begin(question: &Question) -> Result<AnswerBuilder<HashCompressor<Vec<u8>>>, PushError> {
+    let target = HashCompressor::new(Vec::with_capacity(512));
+    let mut builder = MessageBuilder::from_target(target).map_err(|_| PushError::ShortBuf)?;
+    // The first length that is refused.
+    builder.set_push_limit(LONGEST - OPT + 1);
+    let mut builder = builder.question();
+    builder.push(question)?;
+    Ok(builder.answer())
+}
+
+impl<Target: Composer> Open<Target> {
+    fn push(self, section: Section, record: impl ComposeRecord) -> Result<Self, PushError> {
+        let mut open = match (self, section) {
+            (Open::Answer(builder), Section::Authority) => Open::Authority(builder.authority()),
+            (Open::Answer(builder), Section::Additional) => Open::Additional(builder.additional()),
+            (Open::Authority(builder), Section::Additional) => {
+                Open::Additional(builder.additional())
+            }
+            (open, _) => open,
+        };
+        match &mut open {
+            Open::Answer(builder) => builder.push(record)?,
+            Open::Authority(builder) => builder.push(record)?,
+            Open::Additional(builder) => builder.push(record)?,
+        }
+        Ok(open)
     }
+}
+
+impl Open<HashCompressor<Vec<u8>>> {
+    fn finish(self) -> Vec<u8> {
+        match self {
+            Open::Answer(builder) => builder.finish(),
+            Open::Authority(builder) => builder.finish(),
+            Open::Additional(builder) => builder.finish(),
+        }
+        .into_target()
+    }
+}
+
+/// The data of a record, with names in full instead of pointers into its message.
+fn whole_data(message: &Message<'_>, record: &Record) -> Result<Vec<u8>, Malformed> {
+    let data = message.data(record);
+    let (fixed, names) = names_in(record.rtype);
+    if names == 0 {
+        return Ok(data.to_vec());
+    }
+    let mut whole = data.get(..fixed).ok_or(Malformed)?.to_vec();
+    let mut from = record.data.start + fixed;
+    for _ in 0..names {
+        let (name, end) = message.name_at(from, record.data.end)?;
+        whole.extend_from_slice(name.as_slice());
+        from = end;
+    }
+    whole.extend_from_slice(&message.bytes[from..record.data.end]);
+    Ok(whole)
 }
 
 /// Names that a message may hold compressed in the data of a record: how many bytes stand before them, and how many
 /// they are (RFC 1035 section 3.3, and RFC 3597 section 4 for types that early software compressed).
-fn names_in(rtype: RecordType) -> (usize, usize) {
-    match u16::from(rtype) {
+fn names_in(rtype: Rtype) -> (usize, usize) {
+    match rtype.to_int() {
         2..=5 | 7..=9 | 12 | 39 => (0, 1), // NS MD MF CNAME MB MG MR PTR DNAME
         6 | 14 | 17 => (0, 2),             // SOA MINFO RP
         15 | 18 | 21 | 36 => (2, 1),       // MX AFSDB RT KX
@@ -210,40 +168,60 @@ fn names_in(rtype: RecordType) -> (usize, usize) {
     }
 }
 
-/// Writes a name in full.
-fn put_name(out: &mut Vec<u8>, name: &Name) {
-    for label in name.iter() {
-        out.push(label.len() as u8); // at most 63
-        out.extend_from_slice(label);
-    }
-    out.push(0);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::Rules;
     use crate::query::Query;
-    use crate::testing::{name, query};
+    use crate::testing::{name, query, reply, rr};
+    use domain::rdata::Aaaa;
+    use std::net::Ipv6Addr;
 
     #[test]
-    fn names_beyond_the_reach_of_a_pointer_are_written_in_full() {
+    fn names_beyond_the_reach_of_a_pointer_can_be_read() {
         let asking = query("h.example", 28, 0x0100, None);
         let asking = Query::parse(&asking).expect("it is a query");
-        let mut builder = Builder::new(&asking.question);
+        let mut builder = Builder::new(&asking.question());
         let owners = |number: usize| name(&format!("h{}.example", number / 2));
-        for number in 0..1200 {
-            builder.address(&owners(number), 60, Ipv6Addr::LOCALHOST);
+        for number in 0..1600 {
+            builder.answer(&owners(number), 60, Aaaa::new(Ipv6Addr::LOCALHOST));
         }
         let policy = Policy::new(Rules::default());
-        let answer = builder.finish(&policy, ResponseCode::NoError, Origin::Local, Says::There);
+        let answer = builder.finish(&policy, OptRcode::NOERROR, Origin::Local, Says::There);
         let mut out = Vec::new();
         answer.write(&asking, 0, LONGEST, 1232, &mut out);
-        assert!(out.len() > 2 * usize::from(FARTHEST));
+        assert!(out.len() > 3 << 14, "a pointer has 14 bits");
         let message = Message::parse(&out).expect("it can be read");
-        assert_eq!(message.records.len(), 1200);
+        assert_eq!(message.records.len(), 1600);
         for (number, record) in message.records.iter().enumerate() {
             assert_eq!(record.name, owners(number));
         }
+    }
+
+    /// A message of 65535 bytes whose names are pointers can be longer than any message once they are written in full.
+    #[test]
+    fn what_grows_too_long_is_a_failure() {
+        let long = "x".repeat(60) + "." + &"y".repeat(60) + "." + &"z".repeat(60);
+        // An SOA record, whose two names are pointers to the question's.
+        let mut data = vec![0xc0, 12, 0xc0, 12];
+        data.extend(vec![0; 65_000]);
+        let bytes = reply(&long, 28, 0, [&[], &[rr(".", 6, 60, &data)], &[]]);
+        let message = Message::parse(&bytes).expect("it is a message");
+        let mut builder = Builder::new(message.question.as_ref().expect("a question"));
+        builder
+            .copy_section(&message, Section::Authority)
+            .expect("its names can be read");
+        let policy = Policy::new(Rules::default());
+        let says = Says::Nothing(None);
+        let answer = builder.finish(&policy, OptRcode::NOERROR, Origin::Passed, says);
+        assert_eq!(answer.code, OptRcode::SERVFAIL);
+
+        data.extend(vec![0; 300]);
+        let bytes = reply(&long, 28, 0, [&[], &[rr(".", 6, 60, &data)], &[]]);
+        assert!(bytes.len() <= LONGEST);
+        let message = Message::parse(&bytes).expect("it is a message");
+        let mut builder = Builder::new(message.question.as_ref().expect("a question"));
+        let copied = builder.copy_section(&message, Section::Authority);
+        assert_eq!(copied, Err(Malformed), "longer than any data");
     }
 }

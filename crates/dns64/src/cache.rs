@@ -85,14 +85,10 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::answer::Origin;
-    use hickory_proto::op::ResponseCode;
+    use crate::wire::OptRcode;
 
     fn answer(lifetime: u32) -> Rc<Answer> {
-        Rc::new(Answer::empty(
-            ResponseCode::NoError,
-            Origin::Passed,
-            lifetime,
-        ))
+        Rc::new(Answer::empty(OptRcode::NOERROR, Origin::Passed, lifetime))
     }
 
     #[test]

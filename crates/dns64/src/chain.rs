@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From one name to the next along CNAME and DNAME records (RFC 6147 section 5.1.5).
 
-use hickory_proto::rr::{Name, RecordType};
+use domain::base::{RelativeName, ToName};
+use domain::rdata::Cname;
 
 use crate::build::Builder;
-use crate::wire::{Malformed, Message, Record, Section};
+use crate::wire::{Class, Malformed, Message, Name, Record, Rtype, Section};
 
 /// A chain that is longer than this is taken for one without end.
 pub const LONGEST_CHAIN: usize = 16;
-
-/// DNAME (RFC 6672), for which hickory-proto has no name.
-const DNAME: RecordType = RecordType::Unknown(39);
 
 /// A chain without end, or one that cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +68,9 @@ impl<'m> Chain<'m> {
     fn step(&mut self) -> Result<Option<Name>, Endless> {
         let here = self.end.clone();
         let answers = || self.message.section(Section::Answer);
-        let dname = answers().find(|r| r.rtype == DNAME && r.name != here && r.name.zone_of(&here));
-        let cname = answers().find(|r| r.rtype == RecordType::CNAME && r.name == here);
+        let dname = answers()
+            .find(|r| r.rtype == Rtype::DNAME && r.name != here && here.ends_with(&r.name));
+        let cname = answers().find(|r| r.rtype == Rtype::CNAME && r.name == here);
         if let Some(dname) = dname {
             self.take(dname);
         }
@@ -104,10 +103,10 @@ impl<'m> Chain<'m> {
     }
 
     /// The records of a type at the end of the chain.
-    pub fn at_end(&self, rtype: RecordType) -> impl Iterator<Item = &'m Record> + '_ {
+    pub fn at_end(&self, rtype: Rtype) -> impl Iterator<Item = &'m Record> + '_ {
         self.message
             .section(Section::Answer)
-            .filter(move |r| r.rtype == rtype && r.class == 1 && r.name == self.end)
+            .filter(move |r| r.rtype == rtype && r.class == Class::IN && r.name == self.end)
     }
 
     /// Puts the records of the chain into an answer.
@@ -116,7 +115,7 @@ impl<'m> Chain<'m> {
             match link {
                 Link::Record(record) => builder.copy(self.message, record)?,
                 Link::Implied { owner, ttl, target } => {
-                    builder.name(owner, RecordType::CNAME, *ttl, target);
+                    builder.answer(owner, *ttl, Cname::new(target));
                 }
             }
         }
@@ -125,7 +124,7 @@ impl<'m> Chain<'m> {
 
     /// Does it break off, so that the next name has to be asked for? It does if there is neither a record of the type
     /// that was asked for nor a word that there is none.
-    pub fn is_broken_off(&self, rtype: RecordType) -> bool {
+    pub fn is_broken_off(&self, rtype: Rtype) -> bool {
         self.length > 0
             && self.message.negative_ttl().is_none()
             && self.at_end(rtype).next().is_none()
@@ -134,9 +133,9 @@ impl<'m> Chain<'m> {
 
 /// The name with `target` in the place of its suffix `owner` (RFC 6672 section 2.2).
 fn substitute(name: &Name, owner: &Name, target: &Name) -> Result<Name, Endless> {
-    let kept = name.iter().len() - owner.iter().len();
-    let labels = name.iter().take(kept).chain(target.iter());
-    Name::from_labels(labels).map_err(|_| Endless)
+    let kept: RelativeName<_> = name.clone().strip_suffix(owner).map_err(|_| Endless)?;
+    let replaced = kept.chain(target).map_err(|_| Endless)?;
+    Ok(replaced.to_name())
 }
 
 #[cfg(test)]
@@ -148,7 +147,8 @@ mod tests {
         let bytes = reply("a.example", 28, 0, [records, &[], &[]]);
         let message = Message::parse(&bytes).expect("it is a message");
         let chain = Chain::follow(&message, &name(from), 0)?;
-        Ok((chain.end.to_ascii(), chain.length))
+        let end = chain.end.fmt_with_dot().to_string();
+        Ok((end, chain.length))
     }
 
     #[test]

@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A question to upstream on the wire, and whether a datagram is its answer (RFC 5452).
 
-use hickory_proto::op::{MessageType, OpCode};
+use domain::base::iana::Opcode;
+use domain::base::message_builder::PushError;
+use domain::base::MessageBuilder;
 
-use crate::answer::put_opt;
-use crate::query::DO;
 use crate::resolution::Ask;
 use crate::wire::{Message, HEADER};
 
 /// Writes the question. RD and AD are set (RFC 6840 section 5.7); `udp_size` is the longest datagram that we take.
 pub fn write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) {
-    const RD: u8 = 0x01;
-    const AD: u8 = 0x20;
-    const CD: u8 = 0x10;
+    // A question is never too long for a message.
+    let written = try_write(ask, id, udp_size, out);
+    debug_assert!(written.is_ok(), "{written:?}");
+}
+
+fn try_write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) -> Result<(), PushError> {
     out.clear();
-    out.extend_from_slice(&id.to_be_bytes());
-    out.push(RD);
-    out.push(AD | if ask.checking_disabled { CD } else { 0 });
-    out.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, 1]);
-    for label in ask.question.name.iter() {
-        out.push(label.len() as u8); // at most 63
-        out.extend_from_slice(label);
-    }
-    out.push(0);
-    out.extend_from_slice(&u16::from(ask.question.rtype).to_be_bytes());
-    out.extend_from_slice(&u16::from(ask.question.class).to_be_bytes());
-    put_opt(out, udp_size, if ask.dnssec_ok { DO } else { 0 });
+    let mut builder = MessageBuilder::from_target(out)?;
+    let header = builder.header_mut();
+    header.set_id(id);
+    header.set_rd(true);
+    header.set_ad(true);
+    header.set_cd(ask.checking_disabled);
+    let mut builder = builder.question();
+    builder.push(&ask.question)?;
+    builder.additional().opt(|opt| {
+        opt.set_udp_payload_size(udp_size);
+        opt.set_dnssec_ok(ask.dnssec_ok);
+        Ok(())
+    })
 }
 
 /// The identification that a datagram claims.
@@ -36,9 +40,8 @@ pub fn id(bytes: &[u8]) -> Option<u16> {
 
 /// Is it a response to this question? Address, port and identification are looked at by who received it.
 pub fn answers(ask: &Ask, message: &Message<'_>) -> bool {
-    let header = &message.header;
-    header.message_type() == MessageType::Response
-        && header.op_code() == OpCode::Query
+    message.header.qr()
+        && message.header.opcode() == Opcode::QUERY
         && message.question.as_ref() == Some(&ask.question)
 }
 
@@ -46,12 +49,11 @@ pub fn answers(ask: &Ask, message: &Message<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{bytes, name, query, reply};
-    use crate::wire::Question;
-    use hickory_proto::rr::RecordType;
+    use crate::wire::{Question, Rtype};
 
     fn ask() -> Ask {
         Ask {
-            question: Question::internet(name("a.example"), RecordType::AAAA),
+            question: Question::new_in(name("a.example"), Rtype::AAAA),
             dnssec_ok: true,
             checking_disabled: true,
         }

@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use diolkos_core::addr::rfc6052::{Pref64, WELL_KNOWN_PREFIX};
 use diolkos_core::addr::special::is_global;
-use hickory_proto::op::ResponseCode;
 use ipnet::{Ipv4Net, Ipv6Net};
+
+use crate::wire::OptRcode;
 
 /// Prefixes for the IPv4 addresses of a range (RFC 6147 section 5: ranges mapped to prefixes of their own).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,15 +147,15 @@ impl Policy {
     }
 
     /// For how long an answer may be kept, seconds; `least` is the least TTL of its records.
-    pub(crate) fn lifetime(&self, code: ResponseCode, says: Says, least: Option<u32>) -> u32 {
+    pub(crate) fn lifetime(&self, code: OptRcode, says: Says, least: Option<u32>) -> u32 {
         let least = least.unwrap_or(u32::MAX).min(self.rules.max_ttl);
         match (code, says) {
-            (ResponseCode::NoError, Says::There) => least,
-            (ResponseCode::NoError | ResponseCode::NXDomain, Says::Nothing(Some(ttl))) => {
+            (OptRcode::NOERROR, Says::There) => least,
+            (OptRcode::NOERROR | OptRcode::NXDOMAIN, Says::Nothing(Some(ttl))) => {
                 least.min(ttl).min(self.rules.max_negative_ttl)
             }
             // Without an SOA record a denial is not kept (RFC 2308 section 5).
-            (ResponseCode::NoError | ResponseCode::NXDomain, _) => 0,
+            (OptRcode::NOERROR | OptRcode::NXDOMAIN, _) => 0,
             _ => FAILURE_LIFETIME,
         }
     }
@@ -252,14 +253,14 @@ mod tests {
     fn denials_and_failures_are_kept_for_their_own_time() {
         let policy = Policy::new(Rules::default());
         let life = |code, says, least| policy.lifetime(code, says, least);
-        let (good, none) = (ResponseCode::NoError, ResponseCode::NXDomain);
+        let (good, none) = (OptRcode::NOERROR, OptRcode::NXDOMAIN);
         assert_eq!(life(good, Says::There, Some(300)), 300);
         assert_eq!(life(good, Says::There, Some(1 << 30)), 86400);
         assert_eq!(life(none, Says::Nothing(Some(1 << 30)), None), 10800);
         assert_eq!(life(good, Says::Nothing(Some(60)), Some(30)), 30);
         assert_eq!(life(good, Says::Nothing(None), Some(30)), 0);
         assert_eq!(
-            life(ResponseCode::ServFail, Says::Nothing(None), None),
+            life(OptRcode::SERVFAIL, Says::Nothing(None), None),
             FAILURE_LIFETIME
         );
     }

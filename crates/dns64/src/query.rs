@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client's query: is it one that can be answered, and under which name is the answer kept?
 
-use hickory_proto::op::{Header, MessageType, OpCode, ResponseCode};
-use hickory_proto::rr::RecordType;
-use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
+use domain::base::iana::Opcode;
+use domain::base::Header;
+use domain::dep::octseq::Parser;
 
-use crate::wire::{question, record, Malformed, Question, Section, HEADER};
+use crate::wire::{header, record, Class, Malformed, Name, OptRcode, Question, Rtype, Section};
 
 /// An OPT record and one signature; more is none of a resolver's business, and each costs time.
 const MOST_ADDITIONAL: u16 = 2;
+/// QTYPE and QCLASS, bytes.
+const NUMBERS: usize = 4;
 /// A client that does not say more takes this, bytes (RFC 1035 section 4.2.1).
 pub const CLASSIC_UDP: u16 = 512;
 
@@ -32,10 +34,9 @@ pub struct Query {
     pub checking_disabled: bool,
     /// AD: the client wants to know whether the answer is validated (RFC 6840 section 5.7).
     pub authentic_data: bool,
-    /// What is asked.
-    pub question: Question,
-    /// The question section as it came; the client recognises its upper and lower case.
-    pub question_bytes: Vec<u8>,
+    /// The question section as it came: a name without pointers, type and class. The client recognises its upper and
+    /// lower case.
+    question: Box<[u8]>,
     /// The OPT record, if there was one.
     pub edns: Option<Edns>,
 }
@@ -46,7 +47,7 @@ pub enum Refusal {
     /// No answer at all: it is a response, or too short to be anything.
     Silence,
     /// An answer of nothing but this header, and the question if it could be read.
-    Code(Header, ResponseCode),
+    Code(Header, OptRcode),
     /// The query is of a version of EDNS that does not exist yet (RFC 6891 section 6.1.3).
     BadVersion(Box<Query>),
 }
@@ -54,51 +55,43 @@ pub enum Refusal {
 impl Query {
     /// Reads a query.
     pub fn parse(bytes: &[u8]) -> Result<Query, Refusal> {
-        let mut decoder = BinDecoder::new(bytes);
-        let header = Header::read(&mut decoder).map_err(|_| Refusal::Silence)?;
-        if header.message_type() == MessageType::Response {
+        let mut parser = Parser::from_ref(bytes);
+        let (header, counts) = header(&mut parser).map_err(|Malformed| Refusal::Silence)?;
+        if header.qr() {
             return Err(Refusal::Silence);
         }
         let refuse = |code| Refusal::Code(header, code);
-        if header.op_code() != OpCode::Query {
-            return Err(refuse(ResponseCode::NotImp));
+        if header.opcode() != Opcode::QUERY {
+            return Err(refuse(OptRcode::NOTIMP));
         }
-        let counts = [header.answer_count(), header.name_server_count()];
-        if header.query_count() != 1
-            || counts != [0, 0]
-            || header.additional_count() > MOST_ADDITIONAL
+        if (counts.qdcount(), counts.ancount(), counts.nscount()) != (1, 0, 0)
+            || counts.arcount() > MOST_ADDITIONAL
         {
-            return Err(refuse(ResponseCode::FormErr));
+            return Err(refuse(OptRcode::FORMERR));
         }
-        let format_error = |_: Malformed| refuse(ResponseCode::FormErr);
-        let question = question(&mut decoder).map_err(format_error)?;
-        let question_bytes = &bytes[HEADER..decoder.index()];
-        // Nothing stands before the name that it could point to.
-        if question_bytes.len() != written_length(&question) {
-            return Err(refuse(ResponseCode::FormErr));
-        }
+        let format_error = |_: Malformed| refuse(OptRcode::FORMERR);
+        let question = question(&mut parser).map_err(format_error)?;
         let mut edns = None;
         let mut version = 0;
-        for _ in 0..header.additional_count() {
-            let record = record(&mut decoder, Section::Additional).map_err(format_error)?;
-            if record.rtype == RecordType::OPT {
+        for _ in 0..counts.arcount() {
+            let record = record(&mut parser, Section::Additional).map_err(format_error)?;
+            if record.rtype == Rtype::OPT {
                 if edns.is_some() || !record.name.is_root() {
-                    return Err(refuse(ResponseCode::FormErr));
+                    return Err(refuse(OptRcode::FORMERR));
                 }
                 version = (record.ttl >> 16) as u8;
                 edns = Some(Edns {
-                    udp_size: record.class.max(CLASSIC_UDP),
+                    udp_size: record.class.to_int().max(CLASSIC_UDP),
                     dnssec_ok: record.ttl & DO != 0,
                 });
             }
         }
         let query = Query {
             id: header.id(),
-            recursion_desired: header.recursion_desired(),
-            checking_disabled: header.checking_disabled(),
-            authentic_data: header.authentic_data(),
-            question,
-            question_bytes: question_bytes.to_vec(),
+            recursion_desired: header.rd(),
+            checking_disabled: header.cd(),
+            authentic_data: header.ad(),
+            question: question.into(),
             edns,
         };
         match version {
@@ -112,15 +105,45 @@ impl Query {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
     }
 
+    /// What is asked.
+    pub fn question(&self) -> Question {
+        let (name, _) = self.name_and_numbers();
+        // `parse` has read the name.
+        let name = Name::from_octets(name.to_vec()).unwrap_or_else(|_| Name::root_vec());
+        Question::new(name, self.rtype(), self.class())
+    }
+
+    /// QTYPE.
+    pub fn rtype(&self) -> Rtype {
+        let (_, [high, low, ..]) = self.name_and_numbers();
+        u16::from_be_bytes([high, low]).into()
+    }
+
+    /// QCLASS.
+    pub fn class(&self) -> Class {
+        let (_, [.., high, low]) = self.name_and_numbers();
+        u16::from_be_bytes([high, low]).into()
+    }
+
+    /// The question section as it came.
+    pub fn question_bytes(&self) -> &[u8] {
+        &self.question
+    }
+
+    fn name_and_numbers(&self) -> (&[u8], [u8; 4]) {
+        let (name, numbers) = self.question.split_last_chunk().unwrap_or((&[0], &[0; 4]));
+        (name, *numbers)
+    }
+
     /// What all clients that get the same answer have in common: question without case, DO and CD.
     pub fn key(&self, key: &mut Vec<u8>) {
         // Types and classes are numbers, in which a byte may look like a letter.
-        let (name, numbers) = self.question_bytes.split_at(self.question_bytes.len() - 4);
+        let (name, numbers) = self.name_and_numbers();
         key.clear();
         key.extend_from_slice(name);
         // Lengths of labels are below 64 and look like no letter.
         key.make_ascii_lowercase();
-        key.extend_from_slice(numbers);
+        key.extend_from_slice(&numbers);
         key.push(u8::from(self.dnssec_ok()) | u8::from(self.checking_disabled) << 1);
     }
 
@@ -136,17 +159,24 @@ impl Query {
 /// DO in the TTL of an OPT record (RFC 6891 section 6.1.4).
 pub(crate) const DO: u32 = 1 << 15;
 
+/// Reads the question that comes next. Nothing stands before its name that it could point to.
+fn question<'a>(parser: &mut Parser<'a, [u8]>) -> Result<&'a [u8], Malformed> {
+    let start = parser.pos();
+    // Not a name that ends with the message: its pointers are refused.
+    domain::base::Name::<&[u8]>::parse(parser)?;
+    parser.advance(NUMBERS).map_err(|_| Malformed)?;
+    Ok(&parser.octets_ref()[start..parser.pos()])
+}
+
 /// Length of a question without compression, bytes.
 pub(crate) fn written_length(question: &Question) -> usize {
-    let labels: usize = question.name.iter().map(|label| label.len() + 1).sum();
-    labels + 1 + 4
+    question.qname().len() + NUMBERS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{bytes, query};
-    use hickory_proto::rr::DNSClass;
 
     #[test]
     fn a_query_is_read() {
@@ -154,8 +184,8 @@ mod tests {
             .expect("it is a query");
         assert_eq!((query.id, query.recursion_desired), (0x1234, true));
         assert!(query.checking_disabled && query.dnssec_ok());
-        assert_eq!(query.question.rtype, RecordType::AAAA);
-        assert_eq!(query.question.class, DNSClass::IN);
+        assert_eq!(query.rtype(), Rtype::AAAA);
+        assert_eq!(query.class(), Class::IN);
         assert_eq!(query.udp_limit(1232), 1232);
         let mut key = Vec::new();
         query.key(&mut key);
@@ -181,12 +211,12 @@ mod tests {
         assert_eq!(query.udp_limit(1232), 512);
     }
 
-    fn code(bytes: &[u8]) -> Option<ResponseCode> {
+    fn code(bytes: &[u8]) -> Option<OptRcode> {
         match Query::parse(bytes) {
             Err(Refusal::Code(_, code)) => Some(code),
-            Err(Refusal::BadVersion(_)) => Some(ResponseCode::BADVERS),
+            Err(Refusal::BadVersion(_)) => Some(OptRcode::BADVERS),
             Err(Refusal::Silence) => None,
-            Ok(_) => Some(ResponseCode::NoError),
+            Ok(_) => Some(OptRcode::NOERROR),
         }
     }
 
@@ -198,12 +228,12 @@ mod tests {
             bad[at] = byte;
             bad
         };
-        assert_eq!(code(&good), Some(ResponseCode::NoError));
+        assert_eq!(code(&good), Some(OptRcode::NOERROR));
         assert_eq!(code(&good[..11]), None, "too short for a header");
         assert_eq!(code(&with(2, 0x81)), None, "a response");
         assert_eq!(
             code(&with(2, 0x11)),
-            Some(ResponseCode::NotImp),
+            Some(OptRcode::NOTIMP),
             "opcode STATUS"
         );
         for (at, byte, why) in [
@@ -216,12 +246,12 @@ mod tests {
             (12, 0xc0, "a pointer without a goal"),
             (12, 40, "a label beyond the end"),
         ] {
-            assert_eq!(code(&with(at, byte)), Some(ResponseCode::FormErr), "{why}");
+            assert_eq!(code(&with(at, byte)), Some(OptRcode::FORMERR), "{why}");
         }
         let pointing = bytes("1234 0100 0001 0000 0000 0000 c004 001c 0001");
         assert_eq!(
             code(&pointing),
-            Some(ResponseCode::FormErr),
+            Some(OptRcode::FORMERR),
             "a name in the header"
         );
     }
@@ -231,10 +261,10 @@ mod tests {
         let mut later = query("a", 28, 0x0100, Some((1232, false)));
         let version = later.len() - 5;
         later[version] = 1;
-        assert_eq!(code(&later), Some(ResponseCode::BADVERS));
+        assert_eq!(code(&later), Some(OptRcode::BADVERS));
         let mut two = query("a", 28, 0x0100, Some((1232, false)));
         two.extend(bytes("00 0029 04d0 00000000 0000"));
         two[11] = 2;
-        assert_eq!(code(&two), Some(ResponseCode::FormErr));
+        assert_eq!(code(&two), Some(OptRcode::FORMERR));
     }
 }

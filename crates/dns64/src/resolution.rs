@@ -9,8 +9,7 @@
 //!
 //! Whoever drives it asks upstream and says what came back; it asks for nothing else and waits for nothing.
 
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::{DNSClass, Name, RecordType};
+use domain::rdata::Aaaa;
 
 use crate::answer::{Answer, Origin};
 use crate::build::Builder;
@@ -18,7 +17,7 @@ use crate::chain::{Chain, Endless};
 use crate::policy::{Policy, Says};
 use crate::query::written_length;
 use crate::synthesis;
-use crate::wire::{Malformed, Message, Question, Section, HEADER};
+use crate::wire::{Class, Malformed, Message, Name, OptRcode, Question, Rtype, Section, HEADER};
 use crate::{reverse, special};
 
 /// What comes next.
@@ -100,7 +99,7 @@ impl Resolution {
             return Step::Done(answer);
         }
         // In other classes there is no DNS64 (RFC 6147 section 5.1).
-        if !synthesis || question.class != DNSClass::IN {
+        if !synthesis || question.qclass() != Class::IN {
             return self.ask(question.clone());
         }
         if let Some(v4) = reverse::node(policy, question) {
@@ -109,10 +108,10 @@ impl Resolution {
             }
             let name = reverse::in_addr(v4);
             self.stage = Stage::Reverse(name.clone());
-            return self.ask(Question::internet(name, RecordType::PTR));
+            return self.ask(Question::new_in(name, Rtype::PTR));
         }
-        if question.rtype == RecordType::AAAA {
-            self.stage = Stage::Aaaa(question.name.clone());
+        if question.qtype() == Rtype::AAAA {
+            self.stage = Stage::Aaaa(question.qname().clone());
         }
         self.ask(question.clone())
     }
@@ -160,12 +159,12 @@ impl Resolution {
             return Ok(self.ask_a(None, None));
         };
         match message.rcode() {
-            ResponseCode::NXDomain => return Ok(Step::Done(self.pass(policy, message)?)),
-            ResponseCode::NoError => {}
-            ResponseCode::ServFail if !self.checking_disabled => {
+            OptRcode::NXDOMAIN => return Ok(Step::Done(self.pass(policy, message)?)),
+            OptRcode::NOERROR => {}
+            OptRcode::SERVFAIL if !self.checking_disabled => {
                 self.stage = Stage::Validation(Some(self.pass(policy, message)?));
                 return Ok(Step::Ask(Ask {
-                    question: Question::internet(name.clone(), RecordType::AAAA),
+                    question: Question::new_in(name.clone(), Rtype::AAAA),
                     dnssec_ok: self.dnssec_ok,
                     checking_disabled: true,
                 }));
@@ -178,11 +177,11 @@ impl Resolution {
         if found.excluded == 0 && !found.usable.is_empty() {
             return Ok(Step::Done(self.pass(policy, message)?));
         }
-        if found.excluded == 0 && chain.is_broken_off(RecordType::AAAA) {
+        if found.excluded == 0 && chain.is_broken_off(Rtype::AAAA) {
             let end = chain.end.clone();
             self.go_on(&chain)?;
             self.stage = Stage::Aaaa(end.clone());
-            return Ok(self.ask(Question::internet(end, RecordType::AAAA)));
+            return Ok(self.ask(Question::new_in(end, Rtype::AAAA)));
         }
         // At least one record is excluded, or there is none.
         let without = match found.excluded {
@@ -199,7 +198,7 @@ impl Resolution {
                     true => Says::Nothing(message.negative_ttl()),
                     false => Says::There,
                 };
-                builder.finish(policy, ResponseCode::NoError, Origin::Filtered, says)
+                builder.finish(policy, OptRcode::NOERROR, Origin::Filtered, says)
             }
         };
         if !found.usable.is_empty() {
@@ -211,8 +210,7 @@ impl Resolution {
     /// If the reply without validation is a good one, it is validation that fails, and the client gets SERVFAIL (RFC 6147
     /// section 5.5). Otherwise the server is one that cannot answer AAAA questions (section 5.1.2, RFC 4074).
     fn validation(&mut self, first: Option<Answer>, reply: Option<&Message<'_>>) -> Step {
-        let good =
-            |m: &Message<'_>| matches!(m.rcode(), ResponseCode::NoError | ResponseCode::NXDomain);
+        let good = |m: &Message<'_>| matches!(m.rcode(), OptRcode::NOERROR | OptRcode::NXDOMAIN);
         match reply {
             Some(message) if good(message) => Step::Done(first.unwrap_or_else(Answer::failure)),
             _ => self.ask_a(None, None),
@@ -223,13 +221,13 @@ impl Resolution {
     fn ask_a(&mut self, without: Option<Answer>, denial: Option<u32>) -> Step {
         // From the beginning again: the whole chain belongs into the answer.
         (self.taken, self.front, self.front_ttl) = (0, None, u32::MAX);
-        let name = self.question.name.clone();
+        let name = self.question.qname().clone();
         self.stage = Stage::A {
             name: name.clone(),
             without,
             denial,
         };
-        self.ask(Question::internet(name, RecordType::A))
+        self.ask(Question::new_in(name, Rtype::A))
     }
 
     fn a(
@@ -244,11 +242,11 @@ impl Resolution {
             return Ok(Step::Done(Answer::failure()));
         };
         // The error is the answer (RFC 6147 section 5.1.6).
-        if message.rcode() != ResponseCode::NoError {
+        if message.rcode() != OptRcode::NOERROR {
             return Ok(Step::Done(self.pass(policy, message)?));
         }
         let chain = Chain::follow(message, name, self.taken)?;
-        if chain.is_broken_off(RecordType::A) {
+        if chain.is_broken_off(Rtype::A) {
             let end = chain.end.clone();
             self.go_on(&chain)?;
             self.stage = Stage::A {
@@ -256,31 +254,26 @@ impl Resolution {
                 without,
                 denial,
             };
-            return Ok(self.ask(Question::internet(end, RecordType::A)));
+            return Ok(self.ask(Question::new_in(end, Rtype::A)));
         }
         let synthetic = synthesis::synthesise(policy, message, &chain, denial)?;
         if synthetic.is_empty() {
             // The answer to the original question (RFC 6147 section 5.4), unless that was an error.
-            let excluded = chain.at_end(RecordType::A).next().is_some();
+            let excluded = chain.at_end(Rtype::A).next().is_some();
             return Ok(Step::Done(match without {
                 Some(without) => without,
-                None if excluded => Answer::empty(ResponseCode::NoError, Origin::Filtered, 0),
+                None if excluded => Answer::empty(OptRcode::NOERROR, Origin::Filtered, 0),
                 None => self.pass(policy, message)?,
             }));
         }
         let mut builder = self.builder();
         chain.put(&mut builder)?;
         for record in synthetic {
-            builder.address(&chain.end, record.ttl, record.address);
+            builder.answer(&chain.end, record.ttl, Aaaa::new(record.address));
         }
         builder.copy_section(message, Section::Authority)?;
         builder.copy_section(message, Section::Additional)?;
-        let answer = builder.finish(
-            policy,
-            ResponseCode::NoError,
-            Origin::Synthesised,
-            Says::There,
-        );
+        let answer = builder.finish(policy, OptRcode::NOERROR, Origin::Synthesised, Says::There);
         Ok(Step::Done(answer))
     }
 
@@ -291,11 +284,11 @@ impl Resolution {
         message: &Message<'_>,
     ) -> Result<Step, Endless> {
         let chain = Chain::follow(message, name, self.taken)?;
-        if message.rcode() == ResponseCode::NoError && chain.is_broken_off(RecordType::PTR) {
+        if message.rcode() == OptRcode::NOERROR && chain.is_broken_off(Rtype::PTR) {
             let end = chain.end.clone();
             self.go_on(&chain)?;
             self.stage = Stage::Reverse(end.clone());
-            return Ok(self.ask(Question::internet(end, RecordType::PTR)));
+            return Ok(self.ask(Question::new_in(end, Rtype::PTR)));
         }
         let answer = reverse::answer(policy, &self.question, message, &chain, self.front_ttl)?;
         Ok(Step::Done(answer))
@@ -322,7 +315,7 @@ impl Resolution {
         let code = message.rcode();
         let denial = message.negative_ttl();
         let empty = message.section(Section::Answer).next().is_none();
-        let says = match code == ResponseCode::NoError && !empty && denial.is_none() {
+        let says = match code == OptRcode::NOERROR && !empty && denial.is_none() {
             true => Says::There,
             false => Says::Nothing(denial),
         };
@@ -331,7 +324,7 @@ impl Resolution {
             && message
                 .question
                 .as_ref()
-                .is_some_and(|q| q.name == self.question.name);
+                .is_some_and(|q| q.qname() == self.question.qname());
         if own {
             if let Some(answer) = Answer::copy(policy, message, says) {
                 return Ok(answer);

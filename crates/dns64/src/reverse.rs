@@ -4,33 +4,45 @@
 //! The name in ip6.arpa becomes an alias of the one in in-addr.arpa. Where that one is an alias itself (RFC 2317), ours
 //! leads to where it ends, so that the chain does not grow; where it has no PTR record, there is no alias.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::{DNSClass, Name, RecordType};
-use ipnet::IpNet;
+use domain::rdata::{Cname, Ptr};
 
 use crate::answer::{Answer, Origin};
 use crate::build::Builder;
 use crate::chain::Chain;
 use crate::policy::{Policy, Says};
 use crate::special;
-use crate::wire::{Malformed, Message, Question, Section};
+use crate::wire::{Class, Malformed, Message, Name, OptRcode, Question, Rtype, Section};
 
 /// The IPv4 node that the question is about, if it is about one with a synthetic address.
 pub fn node(policy: &Policy, question: &Question) -> Option<Ipv4Addr> {
-    if question.rtype != RecordType::PTR || question.class != DNSClass::IN {
+    if question.qtype() != Rtype::PTR || question.qclass() != Class::IN {
         return None;
     }
-    match question.name.parse_arpa_name().ok()? {
-        IpNet::V6(address) if address.prefix_len() == 128 => policy.extract(address.addr()),
-        _ => None,
+    policy.extract(address(question.qname())?)
+}
+
+/// The address that has this name below ip6.arpa: 32 digits, the last one first (RFC 3596 section 2.5).
+fn address(name: &Name) -> Option<Ipv6Addr> {
+    const DIGITS: usize = 32;
+    const ZONE: &[u8] = b"\x03ip6\x04arpa\0";
+    let (digits, zone) = name.as_slice().split_first_chunk::<{ 2 * DIGITS }>()?;
+    if !zone.eq_ignore_ascii_case(ZONE) {
+        return None;
     }
+    let mut bits = 0;
+    for (place, label) in digits.chunks_exact(2).enumerate() {
+        let &[1, digit] = label else { return None };
+        bits |= u128::from(char::from(digit).to_digit(16)?) << (4 * place);
+    }
+    Some(Ipv6Addr::from_bits(bits))
 }
 
 /// The name of an IPv4 node below in-addr.arpa (RFC 1035 section 3.5).
 pub fn in_addr(v4: Ipv4Addr) -> Name {
-    Name::from(v4)
+    // Four labels of at most three digits are always a name.
+    Name::reverse_from_addr(IpAddr::V4(v4)).unwrap_or_else(|_| Name::root_vec())
 }
 
 /// The answer about an address of ipv4only.arpa, which nobody has to be asked for.
@@ -39,9 +51,9 @@ pub fn known(policy: &Policy, question: &Question, v4: Ipv4Addr) -> Option<Answe
     let mut builder = Builder::new(question);
     let in_addr = in_addr(v4);
     let ttl = special::REVERSE_TTL;
-    builder.name(&question.name, RecordType::CNAME, ttl, &in_addr);
-    builder.name(&in_addr, RecordType::PTR, ttl, &target);
-    Some(builder.finish(policy, ResponseCode::NoError, Origin::Local, Says::There))
+    builder.answer(question.qname(), ttl, Cname::new(&in_addr));
+    builder.answer(&in_addr, ttl, Ptr::new(target));
+    Some(builder.finish(policy, OptRcode::NOERROR, Origin::Local, Says::There))
 }
 
 /// The answer from what upstream says about the name in in-addr.arpa.
@@ -53,7 +65,7 @@ pub fn answer(
     ttl_before: u32,
 ) -> Result<Answer, Malformed> {
     let mut builder = Builder::new(question);
-    let pointers: Vec<_> = chain.at_end(RecordType::PTR).collect();
+    let pointers: Vec<_> = chain.at_end(Rtype::PTR).collect();
     // A denial's SOA record is of in-addr.arpa, and says nothing about the name that was asked for.
     let code = message.rcode();
     let says = Says::Nothing(message.negative_ttl());
@@ -61,13 +73,13 @@ pub fn answer(
         return Ok(builder.finish(policy, code, Origin::Synthesised, says));
     };
     let ttl = ttl.min(chain.ttl).min(ttl_before);
-    builder.name(&question.name, RecordType::CNAME, ttl, &chain.end);
+    builder.answer(question.qname(), ttl, Cname::new(&chain.end));
     for record in pointers {
         builder.copy(message, record)?;
     }
-    let signatures = message.section(Section::Answer).filter(|record| {
-        record.name == chain.end && message.covered(record) == Some(RecordType::PTR)
-    });
+    let signatures = message
+        .section(Section::Answer)
+        .filter(|record| record.name == chain.end && message.covered(record) == Some(Rtype::PTR));
     for record in signatures {
         builder.copy(message, record)?;
     }
@@ -85,7 +97,7 @@ mod tests {
             pref64: vec!["2001:db8:122:344::/64".parse().expect("a prefix")],
             ..Rules::default()
         });
-        node(&policy, &Question::internet(name(qname), RecordType::PTR))
+        node(&policy, &Question::new_in(name(qname), Rtype::PTR))
     }
 
     #[test]

@@ -5,13 +5,13 @@
 
 use std::net::Ipv4Addr;
 
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::{DNSClass, Name, RecordType};
+use domain::base::{Serial, Ttl};
+use domain::rdata::{Aaaa, Ptr, Soa, A};
 
 use crate::answer::{Answer, Origin};
 use crate::build::Builder;
 use crate::policy::{Policy, Says};
-use crate::wire::Question;
+use crate::wire::{Class, OptRcode, Question, Rtype};
 
 /// RFC 7050 section 8.2.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
@@ -20,44 +20,62 @@ const TTL: u32 = 86400;
 /// TTL of a denial, and with it of synthetic records, seconds (RFC 6303 section 3).
 const DENIAL: u32 = 10800;
 
-/// A name that this server is the authority for.
+/// A name that stands in this file, as it does in messages.
+type Known = domain::base::Name<&'static [u8]>;
+
+/// A zone that this server is the authority for.
+#[derive(Clone, Copy)]
 enum Zone {
     Ipv4only,
     Reverse,
 }
 
+/// Each zone and its apex.
+const ZONES: [(Zone, &[u8]); 3] = [
+    (Zone::Ipv4only, IPV4ONLY),
+    (
+        Zone::Reverse,
+        b"\x03170\x010\x010\x03192\x07in-addr\x04arpa\0",
+    ),
+    (
+        Zone::Reverse,
+        b"\x03171\x010\x010\x03192\x07in-addr\x04arpa\0",
+    ),
+];
+const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\0";
+
 /// The answer, if the question is about these names or what lies below them.
 pub fn answer(policy: &Policy, question: &Question, synthesis: bool) -> Option<Answer> {
-    if question.class != DNSClass::IN {
+    if question.qclass() != Class::IN {
         return None;
     }
-    let (zone, apex) = zone_of(&question.name)?;
+    let (zone, apex) = zone_of(question)?;
     let mut builder = Builder::new(question);
-    if question.name != apex {
-        return Some(denial(builder, policy, &apex, ResponseCode::NXDomain));
+    if question.qname() != &apex {
+        return Some(denial(builder, policy, &apex, OptRcode::NXDOMAIN));
     }
-    match (zone, question.rtype) {
+    match (zone, question.qtype()) {
         // The parent zone's to say.
-        (_, RecordType::DS) => return None,
-        (Zone::Ipv4only, RecordType::A) => {
+        (_, Rtype::DS) => return None,
+        (Zone::Ipv4only, Rtype::A) => {
             for v4 in ADDRESSES {
-                builder.address4(&apex, TTL, v4);
+                builder.answer(&apex, TTL, A::new(v4));
             }
         }
-        (Zone::Ipv4only, RecordType::AAAA) if synthesis => {
+        (Zone::Ipv4only, Rtype::AAAA) if synthesis => {
             for v6 in ADDRESSES.iter().flat_map(|&v4| policy.synthesise(v4)) {
-                builder.address(&apex, TTL.min(DENIAL), v6);
+                builder.answer(&apex, TTL.min(DENIAL), Aaaa::new(v6));
             }
         }
-        (Zone::Reverse, RecordType::PTR) => {
-            builder.name(&apex, RecordType::PTR, TTL, &ipv4only());
+        (Zone::Reverse, Rtype::PTR) => {
+            builder.answer(&apex, TTL, Ptr::new(known(IPV4ONLY)));
         }
         _ => {}
     }
     if builder.is_empty() {
-        return Some(denial(builder, policy, &apex, ResponseCode::NoError));
+        return Some(denial(builder, policy, &apex, OptRcode::NOERROR));
     }
-    let answer = builder.finish(policy, ResponseCode::NoError, Origin::Local, Says::There);
+    let answer = builder.finish(policy, OptRcode::NOERROR, Origin::Local, Says::There);
     Some(Answer {
         authoritative: true,
         ..answer
@@ -65,23 +83,25 @@ pub fn answer(policy: &Policy, question: &Question, synthesis: bool) -> Option<A
 }
 
 /// An address of ipv4only.arpa has this name.
-pub fn reverse(v4: Ipv4Addr) -> Option<Name> {
-    ADDRESSES.contains(&v4).then(ipv4only)
+pub fn reverse(v4: Ipv4Addr) -> Option<Known> {
+    ADDRESSES.contains(&v4).then(|| known(IPV4ONLY))
 }
 
 /// TTL of the reverse records, seconds.
 pub const REVERSE_TTL: u32 = TTL;
 
-fn denial(mut builder: Builder, policy: &Policy, apex: &Name, code: ResponseCode) -> Answer {
+fn denial(mut builder: Builder, policy: &Policy, apex: &Known, code: OptRcode) -> Answer {
     // As an empty zone of RFC 6303 section 3.
-    let nobody = known(&[b"nobody", b"invalid"]);
-    builder.authority(
-        apex,
-        DENIAL,
-        apex,
-        &nobody,
-        [1, 3600, 1200, 604_800, DENIAL],
+    let soa = Soa::new(
+        apex.clone(),
+        known(b"\x06nobody\x07invalid\0"),
+        Serial(1),
+        Ttl::from_hours(1),
+        Ttl::from_mins(20),
+        Ttl::from_days(7),
+        Ttl::from_secs(DENIAL),
     );
+    builder.authority(apex, DENIAL, soa);
     let answer = builder.finish(policy, code, Origin::Local, Says::Nothing(Some(DENIAL)));
     Answer {
         authoritative: true,
@@ -89,33 +109,16 @@ fn denial(mut builder: Builder, policy: &Policy, apex: &Name, code: ResponseCode
     }
 }
 
-fn zone_of(name: &Name) -> Option<(Zone, Name)> {
-    let mut labels = name.iter().rev();
-    if !labels.next()?.eq_ignore_ascii_case(b"arpa") {
-        return None;
-    }
-    let below = labels.next()?;
-    if below.eq_ignore_ascii_case(b"ipv4only") {
-        return Some((Zone::Ipv4only, ipv4only()));
-    }
-    let reverse: Vec<&[u8]> = labels.take(4).collect();
-    let host = match reverse.as_slice() {
-        [b"192", b"0", b"0", host @ (b"170" | b"171")] => *host,
-        _ => return None,
-    };
-    let apex: [&[u8]; 6] = [host, b"0", b"0", b"192", b"in-addr", b"arpa"];
-    below
-        .eq_ignore_ascii_case(b"in-addr")
-        .then(|| (Zone::Reverse, known(&apex)))
+/// The zone to which a name belongs.
+fn zone_of(question: &Question) -> Option<(Zone, Known)> {
+    let zones = ZONES.map(|(zone, apex)| (zone, known(apex)));
+    zones
+        .into_iter()
+        .find(|(_, apex)| question.qname().ends_with(apex))
 }
 
-fn ipv4only() -> Name {
-    known(&[b"ipv4only", b"arpa"])
-}
-
-/// A name that stands in this file.
-fn known(labels: &[&[u8]]) -> Name {
-    Name::from_labels(labels.iter().copied()).unwrap_or_else(|_| Name::root())
+fn known(name: &'static [u8]) -> Known {
+    Known::from_octets(name).unwrap_or_else(|_| Known::root_ref())
 }
 
 #[cfg(test)]
@@ -124,7 +127,7 @@ mod tests {
     use crate::policy::Rules;
     use crate::testing::{bytes, name, soa};
 
-    fn ask(qname: &str, rtype: RecordType) -> Option<Answer> {
+    fn ask(qname: &str, rtype: Rtype) -> Option<Answer> {
         let policy = Policy::new(Rules {
             pref64: vec![
                 "64:ff9b::/96".parse().expect("a prefix"),
@@ -132,12 +135,12 @@ mod tests {
             ],
             ..Rules::default()
         });
-        answer(&policy, &Question::internet(name(qname), rtype), true)
+        answer(&policy, &Question::new_in(name(qname), rtype), true)
     }
 
     #[test]
     fn ipv4only_arpa_a() {
-        let answer = ask("IPv4only.ARPA", RecordType::A).expect("it is ours");
+        let answer = ask("IPv4only.ARPA", Rtype::A).expect("it is ours");
         assert!(answer.authoritative);
         assert_eq!(answer.counts, [2, 0, 0]);
         let expected =
@@ -147,7 +150,7 @@ mod tests {
 
     #[test]
     fn ipv4only_arpa_aaaa_of_every_prefix() {
-        let answer = ask("ipv4only.arpa", RecordType::AAAA).expect("it is ours");
+        let answer = ask("ipv4only.arpa", Rtype::AAAA).expect("it is ours");
         assert_eq!(answer.counts, [4, 0, 0]);
         // A synthetic record is kept no longer than a denial (RFC 6147 section 5.1.7).
         assert_eq!(answer.lifetime, 10800);
@@ -167,21 +170,15 @@ mod tests {
     #[test]
     fn ipv4only_arpa_without_synthesis_has_no_aaaa() {
         let policy = Policy::new(Rules::default());
-        let question = Question::internet(name("ipv4only.arpa"), RecordType::AAAA);
+        let question = Question::new_in(name("ipv4only.arpa"), Rtype::AAAA);
         let answer = answer(&policy, &question, false).expect("it is ours");
-        assert_eq!(
-            (answer.code, answer.counts),
-            (ResponseCode::NoError, [0, 1, 0])
-        );
+        assert_eq!((answer.code, answer.counts), (OptRcode::NOERROR, [0, 1, 0]));
     }
 
     #[test]
     fn ipv4only_arpa_other_types_are_empty() {
-        let answer = ask("ipv4only.arpa", RecordType::MX).expect("it is ours");
-        assert_eq!(
-            (answer.code, answer.counts),
-            (ResponseCode::NoError, [0, 1, 0])
-        );
+        let answer = ask("ipv4only.arpa", Rtype::MX).expect("it is ours");
+        assert_eq!((answer.code, answer.counts), (OptRcode::NOERROR, [0, 1, 0]));
         assert_eq!(answer.lifetime, DENIAL);
         let mut soa = soa("ipv4only.arpa", DENIAL, DENIAL);
         soa.truncate(crate::testing::wire_name("ipv4only.arpa").len() + 8);
@@ -193,8 +190,8 @@ mod tests {
     #[test]
     fn below_ipv4only_arpa_is_nothing() {
         for below in ["x.ipv4only.arpa", "x.170.0.0.192.in-addr.arpa"] {
-            let answer = ask(below, RecordType::A).expect("it is ours");
-            assert_eq!(answer.code, ResponseCode::NXDomain, "{below}");
+            let answer = ask(below, Rtype::A).expect("it is ours");
+            assert_eq!(answer.code, OptRcode::NXDOMAIN, "{below}");
             assert_eq!(answer.counts, [0, 1, 0]);
         }
     }
@@ -203,8 +200,9 @@ mod tests {
     fn ipv4only_arpa_reverse() {
         for host in ["170", "171"] {
             let answer =
-                ask(&format!("{host}.0.0.192.in-addr.arpa"), RecordType::PTR).expect("it is ours");
-            let expected = "c00c 000c 0001 00015180 000f 08 697076346f6e6c79 04 61727061 00";
+                ask(&format!("{host}.0.0.192.in-addr.arpa"), Rtype::PTR).expect("it is ours");
+            // "arpa" stands in the question, 12 + 4 + 2 + 2 + 4 + 8 bytes from the beginning.
+            let expected = "c00c 000c 0001 00015180 000b 08 697076346f6e6c79 c020";
             assert_eq!(*answer.sections, bytes(expected));
         }
     }
@@ -219,8 +217,8 @@ mod tests {
             "170.0.0.192.ip6.arpa",
             "",
         ] {
-            assert!(ask(other, RecordType::PTR).is_none(), "{other}");
+            assert!(ask(other, Rtype::PTR).is_none(), "{other}");
         }
-        assert!(ask("ipv4only.arpa", RecordType::DS).is_none());
+        assert!(ask("ipv4only.arpa", Rtype::DS).is_none());
     }
 }

@@ -3,11 +3,9 @@
 
 use std::net::Ipv6Addr;
 
-use hickory_proto::rr::RecordType;
-
 use crate::chain::Chain;
 use crate::policy::Policy;
-use crate::wire::{Malformed, Message, Record};
+use crate::wire::{Malformed, Message, Record, Rtype};
 
 /// The TTL of a synthetic record at most, seconds, where the denial of the AAAA record came without an SOA record
 /// (RFC 6147 section 5.1.7).
@@ -32,7 +30,7 @@ pub fn usable<'m>(
         usable: Vec::new(),
         excluded: 0,
     };
-    for record in chain.at_end(RecordType::AAAA) {
+    for record in chain.at_end(Rtype::AAAA) {
         match policy.is_excluded(message.v6(record)?) {
             true => found.excluded += 1,
             false => found.usable.push(record),
@@ -59,7 +57,7 @@ pub fn synthesise(
     denial: Option<u32>,
 ) -> Result<Vec<Synthetic>, Malformed> {
     let mut made = Vec::new();
-    for record in chain.at_end(RecordType::A) {
+    for record in chain.at_end(Rtype::A) {
         let ttl = record.ttl.min(denial.unwrap_or(TTL_WITHOUT_SOA));
         let addresses = policy.synthesise(message.v4(record)?);
         made.extend(addresses.map(|address| Synthetic { ttl, address }));

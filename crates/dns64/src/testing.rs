@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages for tests, written byte by byte after RFC 1035 and not with what is tested.
 
-use hickory_proto::rr::Name;
+use crate::wire::Name;
 
 /// Bytes from hexadecimal digits; blanks are for the reader.
 pub fn bytes(hex: &str) -> Vec<u8> {
@@ -18,9 +18,10 @@ pub fn bytes(hex: &str) -> Vec<u8> {
 
 /// A name.
 pub fn name(text: &str) -> Name {
-    let mut name = Name::from_ascii(text).expect("a name");
-    name.set_fqdn(true);
-    name
+    match text {
+        "" => Name::root_vec(),
+        _ => Name::vec_from_str(text).expect("a name"),
+    }
 }
 
 /// A name on the wire, not compressed.

@@ -1,46 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A DNS message as it came (RFC 1035 section 4): its header, its question, and where its records stand.
 //!
-//! Bytes become names and numbers by hickory-proto's decoder, which follows compression pointers backwards only. The
-//! data of a record stays in its place until somebody needs it: what a DNS64 does not synthesise it passes on as it
-//! came, types that nobody knows yet included (RFC 3597, RFC 6147 section 5.3.3).
-//!
-//! Messages are written by [`crate::build`] and not by hickory-proto's encoder, whose name compression compares every
-//! name with every name before it (RUSTSEC-2026-0119; the version without it needs a newer Rust than ours).
+//! Bytes become names and numbers by the crate `domain`, which follows compression pointers backwards only, and 255 of
+//! them at most. The data of a record stays in its place until somebody needs it: what a DNS64 does not synthesise it
+//! passes on as it came, types that nobody knows yet included (RFC 3597, RFC 6147 section 5.3.3).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use hickory_proto::op::{Header, ResponseCode};
-use hickory_proto::rr::{DNSClass, Name, RecordType};
-use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
+use domain::base::name::ParsedName;
+use domain::base::record::RecordHeader;
+use domain::base::wire::ParseError;
+use domain::base::{Header, HeaderCounts, HeaderSection, ToName, Ttl};
+use domain::dep::octseq::Parser;
+
+pub use domain::base::iana::{Class, OptRcode, Rtype};
 
 /// Length of the header, bytes (RFC 1035 section 4.1.1).
-pub const HEADER: usize = 12;
+pub const HEADER: usize = size_of::<HeaderSection>();
+
+/// A name of its own memory. Names are equal without regard to case.
+pub type Name = domain::base::Name<Vec<u8>>;
+
+/// What is asked.
+pub type Question = domain::base::Question<Name>;
 
 /// A message that breaks the rules of its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// What is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// QNAME; names are equal without regard to case.
-    pub name: Name,
-    /// QTYPE.
-    pub rtype: RecordType,
-    /// QCLASS.
-    pub class: DNSClass,
-}
-
-impl Question {
-    /// A question of class IN.
-    pub fn internet(name: Name, rtype: RecordType) -> Question {
-        Question {
-            name,
-            rtype,
-            class: DNSClass::IN,
-        }
+impl From<ParseError> for Malformed {
+    fn from(_: ParseError) -> Malformed {
+        Malformed
     }
 }
 
@@ -63,13 +54,11 @@ pub struct Record {
     /// Owner.
     pub name: Name,
     /// TYPE.
-    pub rtype: RecordType,
+    pub rtype: Rtype,
     /// CLASS; of an OPT record, its sender's UDP payload size.
-    pub class: u16,
+    pub class: Class,
     /// Seconds (RFC 2181 section 8); of an OPT record, code, version and flags.
     pub ttl: u32,
-    /// Where in the message the record begins.
-    pub start: usize,
     /// Where the TTL stands.
     pub ttl_at: usize,
     /// Where the data stands.
@@ -81,7 +70,7 @@ pub struct Record {
 pub struct Message<'a> {
     /// All of it.
     pub bytes: &'a [u8],
-    /// The header.
+    /// Identification, flags and the code.
     pub header: Header,
     /// The question. More than one is malformed for every opcode that is answered here (RFC 9619).
     pub question: Option<Question>,
@@ -94,23 +83,23 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// Takes a whole message apart.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
-        let mut decoder = BinDecoder::new(bytes);
-        let header = Header::read(&mut decoder).map_err(|_| Malformed)?;
-        let question = match header.query_count() {
+        let mut parser = Parser::from_ref(bytes);
+        let (header, counts) = header(&mut parser)?;
+        let question = match counts.qdcount() {
             0 => None,
-            1 => Some(question(&mut decoder)?),
+            1 => Some(question(&mut parser)?),
             _ => return Err(Malformed),
         };
-        let question_end = decoder.index();
+        let question_end = parser.pos();
         let counts = [
-            (Section::Answer, header.answer_count()),
-            (Section::Authority, header.name_server_count()),
-            (Section::Additional, header.additional_count()),
+            (Section::Answer, counts.ancount()),
+            (Section::Authority, counts.nscount()),
+            (Section::Additional, counts.arcount()),
         ];
         let mut records = Vec::new();
         for (section, count) in counts {
             for _ in 0..count {
-                records.push(record(&mut decoder, section)?);
+                records.push(record(&mut parser, section)?);
             }
         }
         Ok(Message {
@@ -126,14 +115,14 @@ impl<'a> Message<'a> {
     pub fn section(&self, section: Section) -> impl Iterator<Item = &Record> {
         self.records
             .iter()
-            .filter(move |r| r.section == section && r.rtype != RecordType::OPT)
+            .filter(move |r| r.section == section && r.rtype != Rtype::OPT)
     }
 
     /// RCODE, with its upper bits from the OPT record (RFC 6891 section 6.1.3).
-    pub fn rcode(&self) -> ResponseCode {
-        let opt = self.records.iter().find(|r| r.rtype == RecordType::OPT);
+    pub fn rcode(&self) -> OptRcode {
+        let opt = self.records.iter().find(|r| r.rtype == Rtype::OPT);
         let high = opt.map_or(0, |opt| (opt.ttl >> 24) as u8);
-        ResponseCode::from(high, self.header.response_code().low())
+        OptRcode::from_parts(self.header.rcode(), high)
     }
 
     /// The name that is the data of a CNAME, DNAME or PTR record.
@@ -144,10 +133,10 @@ impl<'a> Message<'a> {
 
     /// The name at an offset, which must end by `limit`; and where it ends.
     pub fn name_at(&self, at: usize, limit: usize) -> Result<(Name, usize), Malformed> {
-        let mut decoder = BinDecoder::new(&self.bytes[..limit]);
-        decoder.read_slice(at).map_err(|_| Malformed)?;
-        let name = Name::read(&mut decoder).map_err(|_| Malformed)?;
-        Ok((name, decoder.index()))
+        let mut parser = Parser::with_range(self.bytes, ..limit);
+        parser.seek(at).map_err(|_| Malformed)?;
+        let name = ParsedName::parse_ref(&mut parser)?.to_name();
+        Ok((name, parser.pos()))
     }
 
     /// The address of an A record.
@@ -163,11 +152,9 @@ impl<'a> Message<'a> {
     }
 
     /// The type that an RRSIG record signs (RFC 4034 section 3.1.1).
-    pub fn covered(&self, record: &Record) -> Option<RecordType> {
+    pub fn covered(&self, record: &Record) -> Option<Rtype> {
         match (record.rtype, self.data(record)) {
-            (RecordType::RRSIG, [high, low, ..]) => {
-                Some(RecordType::from(u16::from_be_bytes([*high, *low])))
-            }
+            (Rtype::RRSIG, [high, low, ..]) => Some(u16::from_be_bytes([*high, *low]).into()),
             _ => None,
         }
     }
@@ -177,7 +164,7 @@ impl<'a> Message<'a> {
     pub fn negative_ttl(&self) -> Option<u32> {
         let soa = self
             .section(Section::Authority)
-            .find(|r| r.rtype == RecordType::SOA)?;
+            .find(|r| r.rtype == Rtype::SOA)?;
         let minimum: [u8; 4] = *self.data(soa).last_chunk()?;
         Some(soa.ttl.min(ttl(u32::from_be_bytes(minimum))))
     }
@@ -188,42 +175,39 @@ impl<'a> Message<'a> {
     }
 }
 
+/// Reads the header, with which a message begins.
+pub(crate) fn header(parser: &mut Parser<'_, [u8]>) -> Result<(Header, HeaderCounts), Malformed> {
+    let message = domain::base::Message::from_slice(parser.octets_ref()).map_err(|_| Malformed)?;
+    parser.advance(HEADER).map_err(|_| Malformed)?;
+    Ok((message.header(), message.header_counts()))
+}
+
 /// Reads the question that comes next.
-pub(crate) fn question(decoder: &mut BinDecoder<'_>) -> Result<Question, Malformed> {
-    let name = Name::read(decoder).map_err(|_| Malformed)?;
-    let rtype = RecordType::from(number(decoder)?);
-    let class = DNSClass::from(number(decoder)?);
-    Ok(Question { name, rtype, class })
+fn question(parser: &mut Parser<'_, [u8]>) -> Result<Question, Malformed> {
+    let name = ParsedName::parse_ref(parser)?.to_name();
+    let (rtype, class) = (Rtype::parse(parser)?, Class::parse(parser)?);
+    Ok(Question::new(name, rtype, class))
 }
 
 /// Reads the record that comes next, but not its data.
-pub(crate) fn record(decoder: &mut BinDecoder<'_>, section: Section) -> Result<Record, Malformed> {
-    let start = decoder.index();
-    let name = Name::read(decoder).map_err(|_| Malformed)?;
-    let rtype = RecordType::from(number(decoder)?);
-    let class = number(decoder)?;
-    let ttl_at = decoder.index();
-    let seconds = decoder.read_u32().map_err(|_| Malformed)?.unverified();
-    let length = usize::from(number(decoder)?);
-    let data = decoder.index()..decoder.index() + length;
-    decoder.read_slice(length).map_err(|_| Malformed)?;
+pub(crate) fn record(parser: &mut Parser<'_, [u8]>, section: Section) -> Result<Record, Malformed> {
+    let head = RecordHeader::parse_ref(parser)?;
+    let length = usize::from(head.rdlen());
+    let data = parser.pos()..parser.pos() + length;
+    parser.advance(length).map_err(|_| Malformed)?;
+    let seconds = head.ttl().as_secs();
     Ok(Record {
         section,
-        name,
-        rtype,
-        class,
-        ttl: match rtype {
-            RecordType::OPT => seconds,
+        name: head.owner().to_name(),
+        rtype: head.rtype(),
+        class: head.class(),
+        ttl: match head.rtype() {
+            Rtype::OPT => seconds,
             _ => ttl(seconds),
         },
-        start,
-        ttl_at,
+        ttl_at: data.start - size_of::<u16>() - usize::from(Ttl::COMPOSE_LEN),
         data,
     })
-}
-
-fn number(decoder: &mut BinDecoder<'_>) -> Result<u16, Malformed> {
-    Ok(decoder.read_u16().map_err(|_| Malformed)?.unverified())
 }
 
 /// A TTL with the highest bit set counts as 0 (RFC 2181 section 8).

@@ -153,7 +153,7 @@ proptest! {
         let query = Query::parse(&query).expect("it is a query");
         let (mut resolution, mut step) = Resolution::begin(
             &policy,
-            query.question.clone(),
+            query.question(),
             query.dnssec_ok(),
             query.checking_disabled,
         );
@@ -177,9 +177,9 @@ proptest! {
         answer.write(&query, 1, LONGEST, 1232, &mut out);
         let message = Message::parse(&out);
         prop_assert!(message.is_ok(), "what is answered can be read");
-        prop_assert_eq!(message.expect("it can").question, Some(query.question.clone()));
+        prop_assert_eq!(message.expect("it can").question, Some(query.question()));
         answer.write(&query, 1, limit, 1232, &mut out);
-        prop_assert!(out.len() <= limit.max(12 + query.question_bytes.len() + 11));
+        prop_assert!(out.len() <= limit.max(12 + query.question_bytes().len() + 11));
         prop_assert!(Message::parse(&out).is_ok(), "truncated, too");
     }
 }

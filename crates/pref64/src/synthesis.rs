@@ -8,10 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use diolkos_core::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
 use diolkos_dns64::exchange::answers;
-use diolkos_dns64::wire::Section;
+use diolkos_dns64::wire::{Name, OptRcode, Rtype, Section};
 use diolkos_dns64::{Ask, Message, Question};
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::{Name, RecordType};
 use ipnet::Ipv6Net;
 
 use crate::preference::is_usable;
@@ -31,18 +29,18 @@ pub enum Reply {
     /// seconds, where the resolver says so.
     Nothing(Option<u32>),
     /// The resolver failed; another may know.
-    Failed(ResponseCode),
+    Failed(OptRcode),
     /// The answer is too long for a datagram.
     Truncated,
 }
 
 /// AAAA of ipv4only.arpa. CD is not set: with it, nothing would be synthesised (RFC 7050 section 3).
 pub fn ask() -> Ask {
-    let labels: [&[u8]; 2] = [b"ipv4only", b"arpa"];
+    let name = Name::from_octets(b"\x08ipv4only\x04arpa\0".to_vec());
     // Labels of letters are always a name.
-    let name = Name::from_labels(labels).unwrap_or_default();
+    let name = name.unwrap_or_else(|_| Name::root_vec());
     Ask {
-        question: Question::internet(name, RecordType::AAAA),
+        question: Question::new_in(name, Rtype::AAAA),
         dnssec_ok: false,
         checking_disabled: false,
     }
@@ -56,17 +54,17 @@ pub fn read(bytes: &[u8]) -> Option<Reply> {
     if !answers(&ask, &message) {
         return None;
     }
-    if message.header.truncated() {
+    if message.header.tc() {
         return Some(Reply::Truncated);
     }
     match message.rcode() {
-        ResponseCode::NoError => {}
-        ResponseCode::NXDomain => return Some(Reply::Nothing(message.negative_ttl())),
+        OptRcode::NOERROR => {}
+        OptRcode::NXDOMAIN => return Some(Reply::Nothing(message.negative_ttl())),
         failure => return Some(Reply::Failed(failure)),
     }
     let records = message
         .section(Section::Answer)
-        .filter(|r| r.rtype == RecordType::AAAA && r.name == ask.question.name)
+        .filter(|r| r.rtype == Rtype::AAAA && r.name == ask.question.qname())
         .take(MOST);
     let mut addresses = Vec::new();
     let mut ttl: Option<u32> = None;
@@ -310,10 +308,7 @@ mod tests {
 
     #[test]
     fn failures_are_no_denials() {
-        for (flags, code) in [
-            (0x8182, ResponseCode::ServFail),
-            (0x8185, ResponseCode::Refused),
-        ] {
+        for (flags, code) in [(0x8182, OptRcode::SERVFAIL), (0x8185, OptRcode::REFUSED)] {
             assert_eq!(read(&reply(flags, &[], None)), Some(Reply::Failed(code)));
         }
         assert_eq!(read(&reply(0x8380, &BOTH, None)), Some(Reply::Truncated));

@@ -49,7 +49,7 @@ pub enum Parity {
 impl Parity {
     /// That of this port.
     pub fn of(port: u16) -> Parity {
-        if port % 2 == 0 {
+        if port.is_multiple_of(2) {
             Parity::Even
         } else {
             Parity::Odd

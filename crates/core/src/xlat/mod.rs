@@ -174,7 +174,9 @@ pub(crate) fn hop(limit: u8) -> Result<u8, Refusal> {
 /// Fragments whose place in their datagram cannot be: not a multiple of 8 bytes before another (RFC
 /// 791 section 3.2, RFC 8200 section 4.5), or reaching beyond the longest packet.
 fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> Result<(), Reason> {
-    if more && len % 8 != 0 || header_len + usize::from(offset) * 8 + len > usize::from(u16::MAX) {
+    if more && !len.is_multiple_of(8)
+        || header_len + usize::from(offset) * 8 + len > usize::from(u16::MAX)
+    {
         return Err(Reason::FragmentMalformed);
     }
     Ok(())

@@ -204,7 +204,7 @@ fn mangled_errors_do_no_harm() {
             }
             let len = 8 + random() as usize % (mangled.l4.len() - 7);
             mangled.l4.truncate(len);
-            if random() % 4 != 0 {
+            if !random().is_multiple_of(4) {
                 mangled.l4 = with_checksum(mangled.l4, 2, &[]);
             }
             let (verdict, sent) = w.give(&mangled.bytes());

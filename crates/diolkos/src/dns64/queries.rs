@@ -9,10 +9,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use diolkos_dns64::answer::LONGEST;
+use diolkos_dns64::wire::{OptRcode, Rtype};
 use diolkos_dns64::{write_refusal, Answer, Cache, Limiter, Message, Origin, Policy, Query};
 use diolkos_dns64::{Resolution, Step};
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::RecordType;
 use ipnet::IpNet;
 
 use crate::config::Dns64;
@@ -115,14 +114,14 @@ impl QueryHandler {
         if limited {
             // Nobody is flooded with this, and a real client comes by TCP.
             self.tally.count(Fate::LimitedTruncated);
-            let nothing = Answer::empty(ResponseCode::NoError, Origin::Failed, 0);
+            let nothing = Answer::empty(OptRcode::NOERROR, Origin::Failed, 0);
             nothing.write(&query, 0, 0, self.udp_size, &mut scratch.answer);
             self.send(waiter, &scratch.answer);
             return;
         }
         if let Some(fate) = self.refusal(&query, client) {
             self.tally.count(fate);
-            let refused = Answer::empty(ResponseCode::Refused, Origin::Failed, 0);
+            let refused = Answer::empty(OptRcode::REFUSED, Origin::Failed, 0);
             self.answer(waiter, &query, &refused, 0, &mut scratch.answer);
             return;
         }
@@ -167,8 +166,7 @@ impl QueryHandler {
             return Some(Fate::RefusedNotRecursive);
         }
         // Zones are not transferred through a resolver.
-        matches!(query.question.rtype, RecordType::AXFR | RecordType::IXFR)
-            .then_some(Fate::RefusedForm)
+        matches!(query.rtype(), Rtype::AXFR | Rtype::IXFR).then_some(Fate::RefusedForm)
     }
 
     /// Resolves a question that is not in the cache, or waits with others for its answer.
@@ -189,7 +187,7 @@ impl QueryHandler {
         }
         let (resolution, step) = Resolution::begin(
             &self.policy,
-            query.question.clone(),
+            query.question(),
             query.dnssec_ok(),
             query.checking_disabled,
         );

@@ -8,15 +8,12 @@ mod chains;
 mod dnssec;
 mod others;
 
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::RecordType;
-
 use crate::answer::{Answer, Origin, LONGEST};
 use crate::policy::{Policy, Rules};
 use crate::query::Query;
 use crate::resolution::{Ask, Resolution, Step};
 use crate::testing::{bytes, query, reply, rr, soa, wire_name};
-use crate::wire::{Message, Question, Section};
+use crate::wire::{Message, OptRcode, Rtype, Section};
 
 const A: u16 = 1;
 const NS: u16 = 2;
@@ -81,7 +78,7 @@ impl Case {
         let asking = Query::parse(&asking).expect("it is a query");
         let (mut resolution, mut step) = Resolution::begin(
             &self.policy,
-            asking.question.clone(),
+            asking.question(),
             asking.dnssec_ok(),
             asking.checking_disabled,
         );
@@ -115,9 +112,9 @@ impl Case {
 }
 
 fn text_of(ask: &Ask) -> String {
-    let Question { name, rtype, .. } = &ask.question;
+    let (name, rtype) = (ask.question.qname(), ask.question.qtype());
     let cd = if ask.checking_disabled { " +cd" } else { "" };
-    format!("{} {rtype}{cd}", name.to_ascii())
+    format!("{} {rtype}{cd}", name.fmt_with_dot())
 }
 
 impl Outcome {
@@ -125,7 +122,7 @@ impl Outcome {
         Message::parse(&self.message).expect("what is answered can be read")
     }
 
-    fn code(&self) -> ResponseCode {
+    fn code(&self) -> OptRcode {
         self.parsed().rcode()
     }
 
@@ -134,14 +131,20 @@ impl Outcome {
         let message = self.parsed();
         let text = |record: &crate::wire::Record| {
             let data = match record.rtype {
-                RecordType::A => message.v4(record).expect("an address").to_string(),
-                RecordType::AAAA => message.v6(record).expect("an address").to_string(),
-                RecordType::CNAME | RecordType::PTR | RecordType::NS | RecordType::Unknown(39) => {
-                    message.target(record).expect("a name").to_ascii()
-                }
+                Rtype::A => message.v4(record).expect("an address").to_string(),
+                Rtype::AAAA => message.v6(record).expect("an address").to_string(),
+                Rtype::CNAME | Rtype::PTR | Rtype::NS | Rtype::DNAME => message
+                    .target(record)
+                    .expect("a name")
+                    .fmt_with_dot()
+                    .to_string(),
                 _ => format!("{} bytes", record.data.len()),
             };
-            let (name, ttl, rtype) = (record.name.to_ascii(), record.ttl, u16::from(record.rtype));
+            let (name, ttl, rtype) = (
+                record.name.fmt_with_dot(),
+                record.ttl,
+                record.rtype.to_int(),
+            );
             format!("{name} {ttl} {rtype} {data}")
         };
         message.section(section).map(text).collect()
@@ -152,7 +155,7 @@ impl Outcome {
     }
 
     fn ad(&self) -> bool {
-        self.parsed().header.authentic_data()
+        self.parsed().header.ad()
     }
 }
 

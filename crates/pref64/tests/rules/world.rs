@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use diolkos_dns64::wire::OptRcode;
 use diolkos_pref64::{Action, Advertisement, Discovery, Known, Moment, Reply, Unusable};
-use hickory_proto::op::ResponseCode;
 use ipnet::Ipv6Net;
 
 pub const OWN: &str = "2001:db8:64::/96";
@@ -85,7 +85,7 @@ impl World {
     }
 
     pub fn fail(&mut self) {
-        let reply = Reply::Failed(ResponseCode::ServFail);
+        let reply = Reply::Failed(OptRcode::SERVFAIL);
         self.discovery
             .answered(at(self.now), Some((resolver(), reply)));
     }

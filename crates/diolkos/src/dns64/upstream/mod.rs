@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use diolkos_dns64::wire::OptRcode;
 use diolkos_dns64::{Ask, Message};
-use hickory_proto::op::ResponseCode;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -167,6 +167,6 @@ fn is_truncated(reply: &[u8]) -> bool {
 
 /// Would another resolver perhaps know better?
 fn is_refusal(reply: &[u8]) -> bool {
-    let code = Message::parse(reply).map_or(ResponseCode::FormErr, |message| message.rcode());
-    !matches!(code, ResponseCode::NoError | ResponseCode::NXDomain)
+    let code = Message::parse(reply).map_or(OptRcode::FORMERR, |message| message.rcode());
+    !matches!(code, OptRcode::NOERROR | OptRcode::NXDOMAIN)
 }

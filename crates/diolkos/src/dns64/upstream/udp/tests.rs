@@ -3,13 +3,13 @@
 
 use super::*;
 use crate::supervise;
+use diolkos_dns64::wire::{Name, Rtype};
 use diolkos_dns64::Question;
-use hickory_proto::rr::{Name, RecordType};
 use std::net::UdpSocket as Resolver;
 
 fn ask(name: &str) -> Ask {
     Ask {
-        question: Question::internet(Name::from_ascii(name).expect("a name"), RecordType::A),
+        question: Question::new_in(Name::vec_from_str(name).expect("a name"), Rtype::A),
         dnssec_ok: false,
         checking_disabled: false,
     }
