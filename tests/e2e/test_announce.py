@@ -244,7 +244,7 @@ def test_an_interface_that_comes_up_late(siit: SiitNetwork) -> None:
     siit.run(siit.translator, "ip", "link", "set", "b4", "down")
     siit.configure(SIIT)
     running = siit.siit()
-    siit.until(lambda: "b4: neighbours cannot be heard now" in running.log())
+    siit.until(lambda: "b4: cannot receive from neighbours now" in running.log())
     siit.run(siit.translator, "ip", "link", "set", "b4", "up")
     answering(siit, running, MAPPED, OWN, V4_IN_IPV6)
     tap = Tap(siit, siit.v4)

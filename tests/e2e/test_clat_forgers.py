@@ -30,7 +30,7 @@ def test_a_flood_of_advertisements(pref64: Pref64Network) -> None:
     assert clat.process.poll() is None, clat.log()
     pref64.until(lambda: pref64.in_force() == WELL_KNOWN)
     assert "3 received" in pref64.ping("-c3").stdout
-    assert clat.log().count("translation prefixes come and go too often") == 1
+    assert clat.log().count("translation prefixes change too often") == 1
     lines = clat.log().count("\n") - before
     assert lines < 60, clat.log()
     assert clat.stop() == 0
@@ -73,7 +73,7 @@ def test_addresses_that_were_defended_once_are_tried_again(pref64: Pref64Network
     defend(pref64, CANDIDATES)
     pref64.advertise(Option(WELL_KNOWN))
     pref64.until(lambda: f"the prefix {WELL_KNOWN} cannot be used" in clat.log())
-    assert "the network has no translation prefix that can be used" in clat.log()
+    assert "the network has no usable translation prefix" in clat.log()
     pref64.until(lambda: " ready: " in clat.log(), patience=120)
     assert "3 received" in pref64.ping("-c3").stdout
 

@@ -72,7 +72,7 @@ def test_a_router_advertises_an_mtu(pref64: Pref64Network, datapath: str, is_aut
     clat = pref64.clat(datapath)
     for mtu in (1400, 1500):
         pref64.advertise(prefix, f"ICMPv6NDOptMTU(mtu={mtu})")
-        pref64.until(lambda mtu=mtu: f"the MTU of wan0 is 1500 bytes now ({mtu} for IPv6)" in clat.log())
+        pref64.until(lambda mtu=mtu: f"the MTU of wan0 is now 1500 bytes ({mtu} for IPv6)" in clat.log())
         (route,) = pref64.ip_json(pref64.client, "-4", "route", "show", "dev", "diolkos0")
         assert route["metrics"][0]["mtu"] == mtu - 28
         assert pref64.ip_json(pref64.client, "link", "show", "wan0")[0]["mtu"] == 1500
@@ -91,7 +91,7 @@ def test_an_mtu_changes_while_no_file_can_be_opened(net: Network) -> None:
     limit = max(int(file.name) for file in Path(f"/proc/{pid}/fd").iterdir()) + 1
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
     net.run(net.client, "ip", "link", "set", "wan0", "mtu", "1400")
-    net.until(lambda: "trying again" in clat.log() or clat.process.poll() is not None)
+    net.until(lambda: "retrying" in clat.log() or clat.process.poll() is not None)
     assert clat.process.poll() is None, clat.log()
     assert reaches(net)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
@@ -108,7 +108,7 @@ def test_a_device_that_is_down_follows_the_mtu(net: Network, datapath: str, mtu:
     net.until(lambda: "diolkos0 is down: nothing can pass until it is up" in clat.log())
     for name, device in ((net.server, "in0"), (net.router, "out0"), (net.router, "down0"), (net.client, "wan0")):
         net.run(name, "ip", "link", "set", device, "mtu", str(mtu))
-    net.until(lambda: f"the MTU of wan0 is {mtu} bytes now" in clat.log() or clat.process.poll() is not None)
+    net.until(lambda: f"the MTU of wan0 is now {mtu} bytes" in clat.log() or clat.process.poll() is not None)
     assert clat.process.poll() is None, clat.log()
     (link,) = net.ip_json(net.client, "link", "show", "diolkos0")
     assert link["mtu"] == mtu
@@ -182,7 +182,7 @@ def test_the_mtu_of_the_uplink_changes(net: Network, datapath: str) -> None:
         net.run(net.router, "ip", "link", "set", "down0", "mtu", str(mtu))
         net.run(net.client, "ip", "link", "set", "wan0", "mtu", str(mtu))
         net.until(lambda mtu=mtu: net.ip_json(net.client, "link", "show", "diolkos0")[0]["mtu"] == mtu)
-        net.until(lambda mtu=mtu: f"the MTU of wan0 is {mtu} bytes now" in clat.log())
+        net.until(lambda mtu=mtu: f"the MTU of wan0 is now {mtu} bytes" in clat.log())
         (route,) = net.ip_json(net.client, "-4", "route", "show", "dev", "diolkos0")
         assert route["metrics"][0]["mtu"] == mtu - 28
         # The route leaves room for the larger header and a Fragment header (RFC 7915 section 4.1): what fits, in one piece.

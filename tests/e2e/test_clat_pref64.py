@@ -178,7 +178,7 @@ def test_withdrawn_and_back(pref64: Pref64Network, datapath: str) -> None:
     assert pref64.routes() == ["default"]
     pref64.advertise(Option(OWN, lifetime=0))
     pref64.until(lambda: pref64.routes() == [])
-    assert "has no translation prefix any more: the IPv4 routes are taken away" in clat.log()
+    assert "no longer has a translation prefix: IPv4 routes are removed" in clat.log()
     assert pref64.run(pref64.client, sys.executable, "-c", CONNECT).stdout.strip() == str(errno.ENETUNREACH)
     assert pref64.prefixes() == []
     assert 'pref64 = "auto"' in pref64.run(pref64.client, str(pref64.program), "show", "config").stdout
@@ -202,7 +202,7 @@ def test_the_prefix_changes_while_the_device_is_down(pref64: Pref64Network, data
     pref64.until(lambda: f"prefix {OTHER}, datapath" in clat.log() or clat.process.poll() is not None)
     assert clat.process.poll() is None, clat.log()
     pref64.advertise(Option(OTHER, lifetime=0))
-    pref64.until(lambda: "has no translation prefix any more" in clat.log())
+    pref64.until(lambda: "no longer has a translation prefix" in clat.log())
     pref64.advertise(Option(OWN))
     pref64.until(lambda: clat.log().count(" ready: ") == 3 or clat.process.poll() is not None)
     assert clat.process.poll() is None, clat.log()
@@ -236,7 +236,7 @@ def test_an_answer_is_refreshed_before_it_ends(pref64: Pref64Network) -> None:
     assert 25 <= pref64.prefixes()[0]["expires_in_s"] <= 30
     pref64.resolver_says("ttl=5", *both(OTHER))
     pref64.until(lambda: pref64.in_force() == OTHER, patience=25)
-    assert "has no translation prefix" not in clat.log()
+    assert "no longer has a translation prefix" not in clat.log()
     pref64.until(lambda: reaches(pref64))
     assert clat.log().count("ready: ") == 2
 
@@ -261,7 +261,7 @@ def test_the_uplink_comes_to_another_network(pref64: Pref64Network, datapath: st
     assert reaches(pref64)
     pref64.resolver_says(*both(OTHER))
     pref64.ip(pref64.client, "address", "del", f"{CLIENT6}/64", "dev", "wan0")
-    pref64.until(lambda: "no address any more" in clat.log())
+    pref64.until(lambda: "no longer has an address" in clat.log())
     assert pref64.routes() == []
     pref64.ip(pref64.router, "address", "add", "2001:2:0:8::1/64", "dev", "down0", "nodad")
     pref64.ip(pref64.client, "address", "add", "2001:2:0:8::2/64", "dev", "wan0", "nodad")
@@ -388,6 +388,6 @@ def test_a_file_says_auto(pref64: Pref64Network) -> None:
     assert clat.stop() == 0
     for mode in ("siit", "nat64"):
         code, message = pref64.refused(mode, "--config", str(file))
-        assert code == 2 and f"{file}:3:10: translator.pref64: a router does not learn its prefix" in message
+        assert code == 2 and f"{file}:3:10: translator.pref64: a router does not discover its prefix" in message
     code, message = pref64.refused("clat", "--uplink", "wan0", "--pref64", "sometimes")
     assert code == 2 and "neither an IPv6 prefix nor `auto`" in message

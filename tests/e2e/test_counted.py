@@ -95,7 +95,7 @@ def test_a_nat64_is_reloaded_and_restarted(nat64: Nat64Network) -> None:
         counted.flow()
         end(running, how)
         running = start(nat64, bound if number else "")
-        assert "taken over" not in running.log(), running.log()
+        assert "cannot take over" not in running.log(), running.log()
         counted.flow()
     counted.finish()
     stop_for_good(nat64)

@@ -274,7 +274,7 @@ def test_a_port_that_is_taken(dns64_network: Dns64Network) -> None:
         (CONFIG.replace("/96", "/95"), "dns64.toml:5:11: dns64.pref64[0]: 2001:db8:64::/95"),
         (CONFIG + "udp_size = 100\n", "dns64.toml:6:12: dns64.udp_size: 100 is not between 512 and 4096"),
         (CONFIG.replace(f'"{RESOLVER}"', f'"[{DNS64}]:53"'), "dns64.toml:4:13: dns64.upstream[0]: "),
-        ("[dns64]\n", "dns64.toml:1:1: dns64.upstream: there is no resolver to ask"),
+        ("[dns64]\n", "dns64.toml:1:1: dns64.upstream: no resolver is configured"),
         (CONFIG + "[[dns64.range]]\nv4 = '10.0.0.1/8'\npref64 = []\n", "dns64.toml:7:6: dns64.range[0].v4: "),
     ],
 )

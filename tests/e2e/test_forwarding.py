@@ -39,7 +39,7 @@ def test_it_is_said_and_a_reload_switches_it_on(siit: SiitNetwork, setting: str,
     assert "`diolkos reload` switches it on again" in running.log()
     assert siit.sysctl(siit.translator, setting) == "0"
     assert siit.diolkos("reload") == (0, "")
-    assert "somebody had switched forwarding off: it is switched on again" in running.log()
+    assert "somebody had switched forwarding off: switching it on again" in running.log()
     assert f"it is over that: {said.removesuffix(':')}" in running.log()
     assert both_reach(siit)
     assert running.stop() == 0

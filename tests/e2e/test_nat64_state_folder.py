@@ -69,7 +69,7 @@ def test_a_folder_that_takes_no_file_any_more(nat64: Nat64Network, mounted: Path
     assert nat64.counters()["state.write_failed"] == 1
     code, message = nat64.diolkos("stop")
     assert code == RUN_TIME
-    assert f"process {running.process.pid} has ended, but not well: {why}" in one_sentence(message)
+    assert f"process {running.process.pid} has ended with an error: {why}" in one_sentence(message)
     assert running.wait() == RUN_TIME
     assert left(nat64) == []
 

@@ -394,7 +394,7 @@ def test_auto_does_without_it(siit: SiitNetwork, probe, way) -> None:
     """On virtual Ethernets; and it says why. With a datapath of its own, a failure of XDP is none of the fast path."""
     siit.config.write_text(CONFIG.replace("pref64", 'placement = "auto"\ninterfaces = ["b4", "b6"]\npref64'))
     running = siit.siit()
-    assert "placement auto: direct, for on virtual Ethernets (veth)" in running.log()
+    assert "placement auto: direct: on virtual Ethernets (veth)" in running.log()
     assert "direct between b4, b6" in running.log()
     probe(way).until(siit, DIRECT)
     assert sent(siit)[0] == 0

@@ -151,7 +151,7 @@ def test_it_leaves_nothing(siit: SiitNetwork, how: signal.Signals) -> None:
     before = siit.forwarding()
     assert set(before.values()) == {"0"}
     running = siit.siit()
-    assert "forwarding is switched on" in running.log()
+    assert "switching forwarding on while diolkos runs" in running.log()
     assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
     running.stop(how)
     assert siit.leftovers() == []
@@ -348,7 +348,7 @@ def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
     running = siit.siit("--datapath", "tc")
     assert "inline at b4, other0, b6" in running.log()
     siit.ip(siit.translator, "link", "del", "other0")
-    siit.until(lambda: "an interface is gone" in running.log())
+    siit.until(lambda: "an interface where packets were translated is gone" in running.log())
     code, message = siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING)
     assert (code, "there is no network interface `other0`" in message) == (RUN_TIME, True)
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
@@ -370,7 +370,7 @@ def test_an_inline_interface_that_cannot_be_taken_up(siit: SiitNetwork) -> None:
     )
     running = siit.siit("--datapath", "tc")
     siit.ip(siit.translator, "link", "del", "other0")
-    siit.until(lambda: "an interface is gone" in running.log())
+    siit.until(lambda: "an interface where packets were translated is gone" in running.log())
     siit.ip(siit.translator, "link", "add", "other2", "type", "veth", "peer", "name", "other1")
     tc = (siit.translator, "tc")
     siit.run(*tc, "qdisc", "add", "dev", "other2", "clsact")

@@ -157,7 +157,7 @@ def chosen(net: CardNetwork) -> None:
 
 def is_direct(said: str, why: str) -> None:
     """`auto` goes on with tc, and says why, and nothing else."""
-    assert re.search(f"placement auto: direct, for .*{why}", said), said
+    assert re.search(f"placement auto: direct: .*{why}", said), said
     assert "ready: " in said and ", direct between b4" in said and "XDP between" not in said, said
 
 

@@ -23,7 +23,7 @@ pub fn start<P>(
         Ok(path) => Ok(Some(path)),
         // Who says `xdp` insists.
         Err(failure) if t.datapath == Datapath::Auto && t.placement != Placement::Xdp => {
-            tracing::warn!("no fast path, going on without: {failure}");
+            tracing::warn!("no fast path, continuing without it: {failure}");
             Ok(None)
         }
         Err(failure) => Err(failure),
@@ -40,7 +40,7 @@ pub fn with_drivers<P>(
     let has_drivers = inline.iter().any(|inline| inline.driver.is_some());
     let done = match start(inline) {
         Err(error) if has_drivers && t.placement == Placement::Auto && !error.lacks_files() => {
-            tracing::warn!("placement auto: direct, for {error}");
+            tracing::warn!("placement auto: direct: {error}");
             let behind = inline.iter().map(|inline| Inline {
                 driver: None,
                 ..*inline
@@ -80,7 +80,7 @@ pub fn failure(error: FastPathError) -> Failure {
         // Without it the verifier refuses what it else accepts, in many words. CAP_SYS_ADMIN stands for all that came later.
         if privilege::missing(&[PERFMON, SYS_ADMIN]).len() == 2 {
             return Failure::missing(format!(
-                "the kernel refuses the BPF programs ({what}), for CAP_PERFMON is missing: run as root, or with \
+                "the kernel refuses the BPF programs ({what}), because CAP_PERFMON is missing: run as root, or with \
                  CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
             ));
         }

@@ -76,7 +76,7 @@ impl Instance {
     /// Leaves a word for those who wait for the end.
     pub fn leave_word(&self, word: &str) {
         if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.leave_word(word)) {
-            tracing::debug!("nobody hears how this ends: {error}");
+            tracing::debug!("cannot record the result for `diolkos stop`: {error}");
         }
     }
 }

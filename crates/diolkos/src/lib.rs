@@ -373,7 +373,7 @@ fn reload(options: &cli::Reload) -> Result<(), Failure> {
 
 fn unexpected(answer: &Answer) -> Failure {
     Failure::run_time(format!(
-        "the running diolkos answered something else: {answer:?}"
+        "unexpected answer of the running diolkos: {answer:?}"
     ))
 }
 

@@ -270,7 +270,7 @@ impl Looks {
         if !failure.is_transient {
             return Err(failure);
         }
-        tracing::warn!("{failure}: trying again");
+        tracing::warn!("{failure}: retrying");
         self.routes.touch_in(RETRY);
         self.addresses.touch_in(RETRY);
         Ok(())
@@ -300,14 +300,14 @@ impl Keeping {
                 self.is_down = false;
                 self.failed.clear();
                 if !restored.is_empty() {
-                    tracing::warn!("{device} had lost {}: put back", shown(&restored));
+                    tracing::warn!("{device} had lost {}: restored", shown(&restored));
                 }
             }
             Err(failure) => {
                 let said = failure.to_string();
                 if self.failed != said {
                     tracing::warn!(
-                        "what {device} has lost cannot be put back, so not everything can pass: {said}; trying again"
+                        "{device} has lost parts that cannot be restored, so not everything can pass: {said}; retrying"
                     );
                 }
                 self.failed = said;

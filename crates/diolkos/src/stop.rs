@@ -78,7 +78,7 @@ fn wait(
     match running.word() {
         None => Ok(()),
         Some(word) => Err(Failure::run_time(format!(
-            "process {} has ended, but not well: {word}",
+            "process {} has ended with an error: {word}",
             running.pid()
         ))),
     }

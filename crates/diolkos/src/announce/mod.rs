@@ -293,7 +293,7 @@ impl Announcer {
     /// Lets the program go on answering when this ends.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         let kept = self.path.keep(pins);
-        kept.map_err(|e| Failure::run_time(format!("the program that answers cannot be kept: {e}")))
+        kept.map_err(|e| Failure::run_time(format!("cannot keep the program that answers: {e}")))
     }
 
     /// Takes it back.

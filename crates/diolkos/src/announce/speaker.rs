@@ -77,7 +77,7 @@ impl Speaker {
                 let said = error.to_string();
                 if said != before {
                     tracing::warn!(
-                        "{}: neighbours cannot be heard now: {said}; trying again",
+                        "{}: cannot receive from neighbours now: {said}; retrying",
                         self.interface
                     );
                 }

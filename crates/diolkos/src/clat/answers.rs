@@ -23,7 +23,7 @@ impl Clat {
             Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
                 Answer::Failed("a CLAT has no bindings and sessions".to_owned())
             }
-            Request::Stop => Answer::Failed("a CLAT leaves nothing: end it with a signal".to_owned()),
+            Request::Stop => Answer::Failed("a CLAT leaves nothing behind: stop it with a signal".to_owned()),
             Request::Reload => Answer::Failed(
                 "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),
             ),

@@ -88,7 +88,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
         let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
         let unanswered = |e| {
             Failure::transient(format!(
-                "cannot ask on {} whether {address} is free: {e}",
+                "cannot run Duplicate Address Detection on {} for {address}: {e}",
                 uplink.name
             ))
         };
@@ -122,7 +122,7 @@ async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Result<Ipv6Net, Failu
             Some(prefix) => format!("only a /{} and no /64", prefix.prefix_len()),
         };
         Failure::run_time(format!(
-            "{} has {what}, so no address can be made for the CLAT: give one with --v6",
+            "{} has {what}, so the CLAT has no address: set one with --v6",
             uplink.name
         ))
     }))

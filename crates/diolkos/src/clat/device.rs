@@ -83,7 +83,7 @@ impl ClatDevice {
         };
         if forwarding.as_ref().is_some_and(Forwarding::changed) {
             tracing::info!(
-                "IPv6 forwarding is switched on for {} and {} while this runs",
+                "switching IPv6 forwarding on for {} and {} while diolkos runs",
                 uplink.name,
                 t.device
             );
@@ -202,7 +202,7 @@ impl ClatDevice {
             router.map_or("by route".to_owned(), |r| r.to_string())
         );
         if let Err(error) = fast.set_next_hop(router) {
-            tracing::warn!("the next hop cannot be told to the fast path: {error}");
+            tracing::warn!("cannot pass the next hop to the fast path: {error}");
         }
     }
 }

@@ -159,8 +159,8 @@ impl Clat {
         self.stranded = false;
         let Some((prefix, from)) = choice else {
             let why = match self.finder.is_any_unusable() {
-                false => "the network has no translation prefix any more",
-                true => "the network has no translation prefix that can be used",
+                false => "the network no longer has a translation prefix",
+                true => "the network has no usable translation prefix",
             };
             self.close(why).await;
             return;
@@ -264,7 +264,7 @@ impl Clat {
     fn claim_later(&mut self, pref64: Ipv6Net, failures: u32, why: &Failure) {
         let pause = RETRY * (1 << failures.min(DOUBLINGS));
         if failures == 0 {
-            tracing::warn!("no address yet for the prefix {pref64}, {why}: trying again");
+            tracing::warn!("no address yet for the prefix {pref64}: {why}; retrying");
         }
         self.failures = failures + 1;
         self.set_out(pref64, false, pause);
@@ -288,7 +288,7 @@ impl Clat {
     async fn pass_over(&mut self, pref64: Ipv6Net, how: Unusable, why: &Failure) {
         let present = self.in_force();
         if present == Some(pref64) || !self.finder.is_search() {
-            tracing::warn!("no other address can be taken, and the CLAT goes on as it is: {why}");
+            tracing::warn!("the CLAT keeps its address, because no other one can be used: {why}");
             return;
         }
         let stays = match present {
@@ -321,7 +321,7 @@ impl Clat {
             Ok(obstacle) => obstacle.or_else(|| device.obstacle()),
             // A table of a million routes takes long to list. What works goes on.
             Err(failure) => {
-                tracing::warn!("whether packets can pass is not known: {failure}");
+                tracing::warn!("cannot determine whether packets can pass: {failure}");
                 return Ok(());
             }
         };
@@ -374,7 +374,7 @@ impl Clat {
         self.ready = None;
         self.obstacle = None;
         let what = match was_open {
-            true => "the IPv4 routes are taken away until that changes",
+            true => "IPv4 routes are removed until that changes",
             false => "waiting until that changes",
         };
         tracing::warn!("{why}: {what}");

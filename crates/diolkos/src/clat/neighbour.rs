@@ -87,7 +87,7 @@ impl Responder {
     pub async fn answer(&self) -> Infallible {
         loop {
             if let Err(error) = self.answer_while_up().await {
-                tracing::debug!("neighbours cannot be heard or answered now: {error}");
+                tracing::debug!("cannot receive or answer neighbour solicitations now: {error}");
             }
             tokio::time::sleep(RETRANSMIT).await;
         }

@@ -167,7 +167,7 @@ impl Clat {
             }
             Standing::Gone => {
                 let why = format!(
-                    "{} has no address any more in the prefix of {}",
+                    "{} no longer has an address in the prefix of {}",
                     uplink.name, side6.address
                 );
                 if !self.finder.is_search() {
@@ -215,7 +215,7 @@ impl Clat {
         // A link that is too small for IPv6 is an obstacle, which is said elsewhere.
         if self.site.uplink.mtu6 >= IPV6_MINIMUM_MTU && device.resize(&self.site).await? {
             tracing::info!(
-                "the MTU of {} is {} bytes now ({} for IPv6), and is followed",
+                "the MTU of {} is now {} bytes ({} for IPv6)",
                 self.site.uplink.name,
                 self.site.uplink.mtu,
                 self.site.uplink.mtu6
@@ -237,13 +237,13 @@ impl Clat {
         match Responder::open(uplink.index, &uplink.address, address) {
             Ok(responder) => {
                 tracing::info!(
-                    "the link-layer address of {} changed: neighbours are told",
+                    "the link-layer address of {} changed: announcing it to neighbours",
                     uplink.name
                 );
                 self.answer_for(responder);
             }
             Err(error) => tracing::warn!(
-                "the link-layer address of {} changed, and neighbours cannot be told: {error}",
+                "the link-layer address of {} changed, and cannot be announced to neighbours: {error}",
                 uplink.name
             ),
         }

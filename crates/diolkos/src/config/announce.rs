@@ -150,17 +150,17 @@ impl Settings {
                 .any(|other| other.interface == *name)
             {
                 let message =
-                    format!("\"{name}\" has a section already: say all its addresses there");
+                    format!("\"{name}\" already has a section: list all its addresses there");
                 found.push(Objection::new(&key("interface"), message));
             }
             let addresses = self.announced(announce);
             if addresses.is_empty() {
                 let message = match announce.addresses {
                     Networks::Auto => {
-                        "\"auto\" finds no IPv4 address that leads to the translator: say addresses"
+                        "\"auto\" finds no IPv4 address that leads to the translator: list the addresses"
                     }
                     Networks::These(_) => {
-                        "no address to answer for: say some, or remove the section"
+                        "no address to answer for: list some, or remove the section"
                     }
                 };
                 found.push(Objection::new(&key("addresses"), message));
@@ -336,7 +336,7 @@ mod tests {
             (
                 SIIT,
                 "[[announce]]\ninterface = \"eth0\"",
-                "announce[1].interface: \"eth0\" has a section already",
+                "announce[1].interface: \"eth0\" already has a section",
             ),
             (
                 "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\nplacement = \"xdp\"\n\

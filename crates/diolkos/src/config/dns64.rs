@@ -184,7 +184,10 @@ impl Dns64 {
             });
         };
         if self.name.is_empty() {
-            object("name", "it needs one, for its control socket".to_owned());
+            object(
+                "name",
+                "a name is required for the control socket".to_owned(),
+            );
         }
         if self.listen.is_empty() {
             object("listen", "nobody could ask".to_owned());
@@ -198,7 +201,7 @@ impl Dns64 {
             }
         }
         if self.upstream.is_empty() {
-            object("upstream", "there is no resolver to ask".to_owned());
+            object("upstream", "no resolver is configured".to_owned());
         }
         for (at, resolver) in self.upstream.iter().enumerate() {
             let key = format!("upstream[{at}]");
@@ -243,7 +246,7 @@ impl Dns64 {
             }
         }
         if self.rate > 0 && self.burst == 0 {
-            object("burst", "with 0 nobody may ask at all".to_owned());
+            object("burst", "0 would refuse every query".to_owned());
         }
         for (key, value, least, most) in [
             ("udp_size", u32::from(self.udp_size), 512, 4096),

@@ -58,7 +58,7 @@ impl Settings {
         if t.mode != Mode::Clat && t.pref64 == Networks::Auto {
             found.push(Objection::new(
                 "translator.pref64",
-                "a router does not learn its prefix, others learn it from the router: say it",
+                "a router does not discover its prefix: set it",
             ));
         }
         match t.placement {
@@ -79,16 +79,16 @@ impl Settings {
         let t = &self.translator;
         if t.datapath == Datapath::Tun {
             object(format!(
-                "{placement} is a place of the fast path, and the datapath is \"tun\""
+                "{placement} needs the fast path, and the datapath is \"tun\""
             ));
         }
         if t.mode == Mode::Clat {
             object(format!(
-                "a CLAT translates at its uplink as it is; {placement} is for routers"
+                "{placement} is for routers; a CLAT always translates at its uplink"
             ));
         } else if t.interfaces.is_empty() {
             object(format!(
-                "{placement} needs translator.interfaces: those where packets come in"
+                "{placement} needs translator.interfaces: name the interfaces where packets arrive"
             ));
         }
     }
@@ -129,7 +129,7 @@ impl Settings {
         if !self.eam.is_empty() {
             object(
                 "eam",
-                "a CLAT has one mapping, which clat.v4 and clat.v6 say; others need mode = \"siit\""
+                "a CLAT has one mapping, set by clat.v4 and clat.v6; more mappings need mode = \"siit\""
                     .to_owned(),
             );
         }
@@ -187,7 +187,7 @@ impl Settings {
         if !self.eam.is_empty() {
             object(
                 "eam",
-                "a NAT64 has bindings, which nat64.static says; mappings need mode = \"siit\""
+                "a NAT64 has static bindings (nat64.static); mappings need mode = \"siit\""
                     .to_owned(),
             );
         }

@@ -27,7 +27,7 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
             "{nobody}, of root or of this user; {why}"
         ))),
         Found::Closed => Err(Failure::missing(
-            "/run/diolkos belongs to another user, whom alone a running diolkos answers besides root: run this as root",
+            "/run/diolkos belongs to another user, and a running diolkos answers only that user and root: run this as root",
         )),
     }
 }

@@ -114,10 +114,7 @@ impl Control {
         loop {
             match self.questions.recv().await {
                 Some(question) if peer::has_gone(&question.asker) => {
-                    tracing::debug!(
-                        "nobody waits for an answer any more: {:?}",
-                        question.request
-                    );
+                    tracing::debug!("the client left before its answer: {:?}", question.request);
                 }
                 Some(question) => return question,
                 None => pending().await,
@@ -164,7 +161,7 @@ async fn accept(listener: UnixListener, ask: mpsc::Sender<Question>, places: Arc
                 });
             }
             Err(error) => {
-                tracing::debug!("the control socket accepts nobody: {error}");
+                tracing::debug!("the control socket cannot accept connections: {error}");
                 sleep(PAUSE).await;
             }
         }

@@ -43,7 +43,7 @@ pub fn first<S>(
         Ok(socket) => Ok(Some(socket)),
         Err(failure) if is_patient && failure.kind == Kind::RunTime => {
             tally.count(Fate::ListenFailed);
-            tracing::warn!("dns64: {failure}; it is tried again until it succeeds");
+            tracing::warn!("dns64: {failure}; diolkos retries until it succeeds");
             Ok(None)
         }
         Err(failure) => Err(failure),
@@ -63,13 +63,13 @@ pub async fn keep<S>(
         if let Some(socket) = socket.take() {
             let error = serve(socket).await;
             tally.count(Fate::ListenFailed);
-            tracing::error!("dns64: {what} failed: {error}; it is bound again");
+            tracing::error!("dns64: {what} failed: {error}; binding it again");
             pause = FIRST_PAUSE;
         }
         tokio::time::sleep(pause).await;
         match bind() {
             Ok(bound) => {
-                tracing::info!("dns64: {what} is served now");
+                tracing::info!("dns64: serving {what} again");
                 socket = Some(bound);
             }
             Err(failure) => {

@@ -53,7 +53,7 @@ pub fn files(dns64: &Dns64) -> usize {
 async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
     let Some(dns64) = settings.dns64.clone() else {
         return Err(Failure::usage(
-            "dns64: the configuration has no such section",
+            "dns64: the configuration has no section [dns64]",
         ));
     };
     LocalSet::new()
@@ -147,7 +147,9 @@ fn listen_for_control(name: &str) -> Result<Control, Failure> {
     match control::listen(name) {
         // A DNS64 needs no privileges, and so may run as a user who has no such folder.
         Err(failure) if failure.kind == Kind::Missing => {
-            tracing::warn!("`diolkos show --device {name}` will find nobody: {failure}");
+            tracing::warn!(
+                "`diolkos show --device {name}` will find no running program: {failure}"
+            );
             Ok(Control::none())
         }
         listening => listening,
@@ -177,13 +179,16 @@ fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answe
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),
         },
-        Request::Prefix => {
-            Answer::Failed("a DNS64 learns no prefix; `show config` says which it has".to_owned())
-        }
+        Request::Prefix => Answer::Failed(
+            "a DNS64 does not discover prefixes; `show config` prints the configured ones"
+                .to_owned(),
+        ),
         Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
             Answer::Failed("a DNS64 has no bindings and sessions".to_owned())
         }
-        Request::Stop => Answer::Failed("a DNS64 leaves nothing: end it with a signal".to_owned()),
+        Request::Stop => {
+            Answer::Failed("a DNS64 leaves nothing behind: stop it with a signal".to_owned())
+        }
         Request::Reload => {
             Answer::Failed("a DNS64 does not reload: stop it and start it again".to_owned())
         }

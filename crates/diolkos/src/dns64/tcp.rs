@@ -97,7 +97,7 @@ async fn connect(
                 tracing::debug!("a connection of {client} ended: {error}");
             }
         }
-        () = close.notified() => tracing::debug!("a connection of {client} made room for another one"),
+        () = close.notified() => tracing::debug!("a connection of {client} was closed to make room for another one"),
     }
     connections.shares.borrow_mut().give(ticket);
 }

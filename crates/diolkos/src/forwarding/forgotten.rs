@@ -26,7 +26,7 @@ impl Forwarding {
                 self.failed.clear();
                 if !names.is_empty() {
                     tracing::warn!(
-                        "forwarding was off on {}, and nobody had switched it off: it is switched on again",
+                        "the kernel had reset forwarding on {}: switching it on again",
                         shown(&names)
                     );
                 }

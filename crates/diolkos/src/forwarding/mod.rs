@@ -63,7 +63,7 @@ enum Need {
 pub fn restore_leftovers(tun: &str) -> bool {
     let found = note::path(tun).is_ok_and(|note| note.exists());
     if found {
-        tracing::info!("putting back the forwarding settings that an earlier run left");
+        tracing::info!("restoring the forwarding settings that an earlier run left");
         leave(tun);
     }
     found
@@ -232,7 +232,7 @@ impl Forwarding {
         let path = note::path(&self.tun)?;
         let unwritten = |e| {
             Failure::missing(format!(
-                "{} cannot be written, where the settings are noted that are to be put back ({e}): make its folder writable",
+                "{}, which records the settings to restore, cannot be written ({e}): make its folder writable",
                 path.display()
             ))
         };

@@ -26,7 +26,7 @@ const BUDGET: usize = 512;
 /// How long it lets them.
 const BREATH: Duration = Duration::from_micros(100);
 /// Whoever comes after a panic must not go on with what it left: each thread ends, and with the first the program.
-const HALF_CHANGED: &str = "a thread has panicked while it changed the tables";
+const HALF_CHANGED: &str = "a thread panicked while it changed the tables";
 
 /// The tables and their copy in the fast path, one packet at a time.
 pub struct Controller {
@@ -317,7 +317,7 @@ mod tests {
             "{said:?}"
         );
         assert!(
-            said[1].contains("`listener` panicked: a thread has panicked"),
+            said[1].contains("`listener` panicked: a thread panicked"),
             "{said:?}"
         );
     }

@@ -47,13 +47,13 @@ impl Leaving {
         let Some(fast) = &self.fast else { return };
         if !self.sessions.is_empty() {
             if let Err(error) = fast.remove_all(&self.sessions) {
-                tracing::warn!("sessions cannot be taken out of the fast path: {error}");
+                tracing::warn!("cannot remove sessions from the fast path: {error}");
             }
             self.sessions.clear();
         }
         if !self.bindings.is_empty() {
             if let Err(error) = fast.unbind_all(&self.bindings) {
-                tracing::warn!("bindings cannot be taken out of the fast path: {error}");
+                tracing::warn!("cannot remove bindings from the fast path: {error}");
             }
             self.bindings.clear();
         }
@@ -66,7 +66,7 @@ impl Leaving {
             self.sessions.push(session);
             self.flush_if_full();
         } else if let Err(error) = fast.remove(&session) {
-            tracing::warn!("a session cannot be taken out of the fast path: {error}");
+            tracing::warn!("cannot remove a session from the fast path: {error}");
         }
     }
 
@@ -77,7 +77,7 @@ impl Leaving {
             self.bindings.push(node);
             self.flush_if_full();
         } else if let Err(error) = fast.unbind(node) {
-            tracing::warn!("a binding cannot be taken out of the fast path: {error}");
+            tracing::warn!("cannot remove a binding from the fast path: {error}");
         }
     }
 

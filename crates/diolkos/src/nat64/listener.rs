@@ -37,7 +37,7 @@ impl Listener {
                 Ok(Wake::Bell) => return Ok(()),
                 Err(error) => {
                     return Err(Failure::run_time(format!(
-                        "what the fast path opens cannot be heard any more: {error}"
+                        "can no longer receive what the fast path opens: {error}"
                     )))
                 }
             }

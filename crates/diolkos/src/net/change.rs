@@ -81,7 +81,7 @@ async fn change(
     if let Err(failure) = made {
         for step in undo.iter().rev() {
             if let Err(other) = device.carry_out(step).await {
-                tracing::warn!("not everything can be undone: {other}");
+                tracing::warn!("the rollback is incomplete: {other}");
             }
         }
         return Err(failure);

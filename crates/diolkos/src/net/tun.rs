@@ -98,7 +98,7 @@ impl Net {
             let seen = self.seen(&made).await?;
             if tun.queues.len() < queues || !seen.is_ours(tun.queues.len()) {
                 tracing::warn!(
-                    "another process opened the new TUN device {made} before it had an owner: the device is removed, and another one made"
+                    "another process opened the new TUN device {made} before it had an owner: removing the device and creating another one"
                 );
                 self.remove_link(seen.index).await?;
                 continue;

@@ -215,12 +215,12 @@ impl<L: Look> Watcher<L> {
 
     /// Looks at everything until that succeeds, and tells the difference.
     async fn resynchronise(&mut self) {
-        tracing::debug!("news of the kernel were lost: looking at everything again");
+        tracing::debug!("netlink messages were lost: reading the whole state again");
         let now = loop {
             match self.look.look().await {
                 Ok(now) => break now,
                 Err(failure) => {
-                    tracing::warn!("news of the kernel were lost, and {failure}: trying again");
+                    tracing::warn!("netlink messages were lost, and {failure}: retrying");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -337,9 +337,7 @@ fn of_route(message: &RouteMessage) -> RouteNews {
 }
 
 fn unheard(error: &io::Error) -> Failure {
-    Failure::run_time(format!(
-        "the kernel does not tell of settings any more: {error}"
-    ))
+    Failure::run_time(format!("the kernel no longer reports settings: {error}"))
 }
 
 fn is_loss(message: &Message) -> bool {

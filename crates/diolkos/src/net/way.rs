@@ -62,7 +62,7 @@ impl Net {
                     && exits(message).any(|index| index != own)
             });
             if !elsewhere {
-                obstacles.push(format!("no {name} route but those to the translator"));
+                obstacles.push(format!("no {name} route except those to the translator"));
             }
         }
         Ok(obstacles)

@@ -54,7 +54,7 @@ pub fn run(options: &cli::Translate) -> Result<(), Failure> {
         Failure::usage(format!("{}: {}", settings.key(&first.key), first.message))
     })?;
     if ErrorSources::of(&config).address6.is_none() {
-        eprintln!("diolkos: ICMPv6 errors are left out, for there is no address to send them from: set icmp.address6");
+        eprintln!("diolkos: ICMPv6 errors are left out, because no source address is known: set icmp.address6");
     }
 
     let input = open(&options.from_pcap)?;

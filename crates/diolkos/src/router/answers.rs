@@ -51,8 +51,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                         Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
                     }
                 });
-                let otherwise =
-                    format!("the binding of {v4} has ended, but a restart brings it back for now");
+                let otherwise = format!(
+                    "the binding of {v4} is removed, but a restart would restore it for now"
+                );
                 return gateway.once_it_lasts(unbound, otherwise);
             }
             Request::Config => match gateway.in_force().canonical() {
@@ -60,7 +61,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 Err(failure) => Answer::Failed(failure.to_string()),
             },
             Request::Prefix => Answer::Failed(
-                "a router learns no prefix; `show config` says which it has".to_owned(),
+                "a router does not discover prefixes; `show config` prints the configured ones"
+                    .to_owned(),
             ),
             Request::Stop => {
                 gateway.ends = true;
@@ -113,9 +115,7 @@ impl Gateway {
         Reply::Later(Box::pin(async move {
             match written.await {
                 Ok(()) => Answer::Done,
-                Err(failure) => {
-                    Answer::Failed(format!("{otherwise}: {failure}; it is tried again"))
-                }
+                Err(failure) => Answer::Failed(format!("{otherwise}: {failure}; retrying")),
             }
         }))
     }

@@ -54,7 +54,9 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
     });
     let port = match (obstacle, abilities) {
         (Some(obstacle), _) => Err(obstacle),
-        (None, Err(error)) => Err(format!("what its driver can do is not known ({error})")),
+        (None, Err(error)) => Err(format!(
+            "the XDP features of its driver are unknown ({error})"
+        )),
         (None, Ok(abilities)) if !abilities.receives => {
             Err(format!("its driver \"{driver}\" has no native XDP"))
         }
@@ -167,10 +169,10 @@ pub fn choose(
             "packets cannot be translated in the driver (XDP) of {why}; correct that, or set translator.placement to \
              \"direct\""
         ))),
-        (Placement::Auto, Some(why)) => Ok((none(), format!("placement auto: direct, for {why}"))),
+        (Placement::Auto, Some(why)) => Ok((none(), format!("placement auto: direct: {why}"))),
         (Placement::Auto, None) if candidates.iter().any(|c| c.driver == VETH) => Ok((
             none(),
-            "placement auto: direct, for on virtual Ethernets (veth) XDP is slower for TCP, and packets of this machine \
+            "placement auto: direct: on virtual Ethernets (veth) XDP is slower for TCP, and packets of this machine \
              have unfinished checksums there; `placement = \"xdp\"` insists"
                 .to_owned(),
         )),
@@ -336,7 +338,7 @@ mod tests {
         let (ports, said) = auto(&[good(), candidate("eth1", "e1000", Err("no native XDP"))]);
         assert_eq!(
             (ports, said.as_str()),
-            (0, "placement auto: direct, for eth1: no native XDP")
+            (0, "placement auto: direct: eth1: no native XDP")
         );
         let (ports, said) = auto(&[good(), candidate("b4", VETH, Ok(Sends::Buffers))]);
         assert!(ports == 0 && said.contains("veth"), "{said}");

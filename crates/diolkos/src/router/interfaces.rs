@@ -95,7 +95,7 @@ impl Gateway {
         self.known.clone_from(&inline);
         self.widen(&inline)?;
         self.look_at_drivers(net).await?;
-        tracing::info!("{name} is there again, and its packets are translated there");
+        tracing::info!("{name} is back, and its packets are translated there again");
         Ok(())
     }
 

@@ -181,7 +181,7 @@ impl Gateway {
             _ => Forwarding::both(&t.interfaces, &t.device, inherits)?,
         };
         if forwarding.changed() {
-            tracing::info!("forwarding is switched on while this runs");
+            tracing::info!("switching forwarding on while diolkos runs");
         }
         let slow = SlowPath::start(&t.device, tun.queues, engine, &host.watch).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
@@ -269,10 +269,10 @@ impl Gateway {
         let restored = net.put_back(&own).await?.unwrap_or_default();
         if !restored.is_empty() {
             let device = &self.settings.translator.device;
-            tracing::warn!("{device} had lost {}: put back", shown(&restored));
+            tracing::warn!("{device} had lost {}: restored", shown(&restored));
         }
         if self.forwarding.switch_on()? {
-            tracing::warn!("somebody had switched forwarding off: it is switched on again");
+            tracing::warn!("somebody had switched forwarding off: switching it on again");
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     /// or not: to list a million routes may take longer than a request has.
     pub(super) async fn look_for_obstacles(&mut self) {
         if let Err(failure) = self.compare_obstacles().await {
-            tracing::warn!("what stands in the way of packets is not known: {failure}");
+            tracing::warn!("cannot determine what blocks packets: {failure}");
         }
         self.look_at_forwarding();
     }
@@ -144,7 +144,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     async fn obey(&mut self, (): ()) -> Result<(), Failure> {
         self.drivers_next = Instant::now() + DRIVERS;
         if let Err(failure) = self.gateway.look_at_drivers(self.net).await {
-            tracing::warn!("what the drivers can do is not known: {failure}");
+            tracing::warn!("cannot read the XDP features of the drivers: {failure}");
         }
         Ok(())
     }
@@ -162,19 +162,19 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         let gateway = &mut *self.gateway;
         if gateway.concerns_programs(&event) {
             if let Err(failure) = gateway.refresh(self.net).await {
-                tracing::warn!("the programs do not know the interfaces as they are: {failure}");
+                tracing::warn!("cannot update the interfaces in the programs: {failure}");
             }
         }
         gateway.follow_announced(&event, self.net).await;
         match event {
             Event::LinkGone(index) if gateway.inline.contains(&index) => {
                 gateway.inline.retain(|inline| *inline != index);
-                tracing::warn!("an interface is gone at which packets were translated");
+                tracing::warn!("an interface where packets were translated is gone");
             }
             Event::LinkChanged(link) if gateway.misses(&link) => {
                 if let Err(failure) = gateway.take_up(self.net, &link.name).await {
                     tracing::warn!(
-                        "packets of {} are not translated there: {failure}",
+                        "packets that arrive at {} are not translated there: {failure}",
                         link.name
                     );
                 }
@@ -214,7 +214,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         match (&self.contradiction, &said) {
             (before, Some(now)) if before.as_ref() != Some(now) => tracing::warn!("{now}"),
             (Some(_), None) => {
-                tracing::info!("no address of the pool is an address of this host any more");
+                tracing::info!("the pool no longer contains an address of this host");
             }
             _ => {}
         }

@@ -94,7 +94,9 @@ impl Stateful {
         let sweeper = Sweeper::start(controller.clone(), queue, watch)
             .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
         let listener = Listener::start(controller.clone(), watch).map_err(|e| {
-            Failure::run_time(format!("no thread for what the fast path opens: {e}"))
+            Failure::run_time(format!(
+                "cannot start the thread that receives what the fast path opens: {e}"
+            ))
         })?;
         let stateful = Stateful {
             sweeper: Some(sweeper),
@@ -124,7 +126,7 @@ impl Stateful {
             return Ok(());
         };
         let kept = fast.keep(pins);
-        kept.map_err(|e| Failure::run_time(format!("the programs cannot be kept: {e}")))
+        kept.map_err(|e| Failure::run_time(format!("cannot keep the programs: {e}")))
     }
 
     pub fn release(&mut self, pins: &Pins) {
@@ -159,7 +161,7 @@ impl Stateful {
             // As after a kill: the file of the last time, which is whole, and the maps are what the next start has.
             self.saver = None;
             return Err(Failure::run_time(
-                "the state is not written, for a thread has panicked while it changed the tables",
+                "the state is not written, because a thread panicked while it changed the tables",
             ));
         }
         // What programs opened after the last writing, nobody would own.
@@ -266,7 +268,7 @@ fn restore(
     }
     if let Some(Old::Unknown) = old {
         tracing::info!(
-            "another version of the programs is in the kernel: what only its maps have is lost"
+            "the kernel holds another version of the programs: sessions that only its maps have are lost"
         );
     }
     let restored = store::restore(controller, found, old, past.own, &|| past.came.already());

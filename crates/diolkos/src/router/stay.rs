@@ -28,7 +28,7 @@ pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Fa
                 // What cannot be replaced is not removed.
                 stateful::check_file(&settings)?;
                 tracing::warn!(
-                    "what an earlier run has left cannot be taken over, so the state file has to do: {failure}"
+                    "cannot take over the programs of an earlier run; using the state file: {failure}"
                 );
             }
         }
@@ -53,7 +53,9 @@ pub async fn clear(device: String) -> Result<(), Failure> {
     // Nobody begins meanwhile.
     let _instance = Instance::claim(&device)?;
     if !resident::clear(&net, &device).await? {
-        tracing::info!("no diolkos runs with the device {device}, and none has left anything");
+        tracing::info!(
+            "no diolkos runs with the device {device}, and none has left anything behind"
+        );
     }
     Ok(())
 }
@@ -78,7 +80,7 @@ impl Gateway {
             Ok(()) => self.stays = true,
             Err(failure) => {
                 self.go(net).await;
-                tracing::warn!("without diolkos no packet will pass, for only the state file is kept: {failure}");
+                tracing::warn!("no packet will pass while diolkos does not run, because only the state file is kept: {failure}");
             }
         }
     }
@@ -87,7 +89,7 @@ impl Gateway {
         let t = &self.settings.translator;
         if let [missing, ..] = privilege::missing(&[SYS_ADMIN])[..] {
             return Err(Failure::missing(format!(
-                "{missing} is missing, by which the next start finds the sessions"
+                "{missing} is missing; the next start needs it to find the sessions"
             )));
         }
         let pins = pins(&t.device)?;

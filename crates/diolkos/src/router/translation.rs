@@ -190,6 +190,8 @@ fn warn_without_source(settings: &Settings, found: Found) {
         .address6
         .is_none()
     {
-        tracing::warn!("no ICMPv6 error can be sent, for there is no address to send it from: set icmp.address6");
+        tracing::warn!(
+            "cannot send ICMPv6 errors, because no source address is known: set icmp.address6"
+        );
     }
 }

@@ -18,7 +18,7 @@ pub fn warn_of_vrfs(inline: &[Inline], links: &[Link], all: &[Link]) {
     if let (false, Some((link, vrf))) = (rules::is_one_domain(inline), found) {
         tracing::warn!(
             "{} belongs to the VRF \"{}\", and not all of the interfaces do: the kernel forwards what is translated, as with \
-             the placement \"inline\", for a BPF program might find the route of another table",
+             the placement \"inline\", because a BPF program might find the route of another table",
             link.name,
             vrf.name
         );

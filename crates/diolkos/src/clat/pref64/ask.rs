@@ -55,7 +55,9 @@ pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Option<(SocketAddr, Re
                 Ok(Reply::Failed(code)) => {
                     tracing::debug!("the resolver {resolver} failed: {code}")
                 }
-                Ok(Reply::Truncated) => tracing::debug!("the resolver {resolver} truncates by TCP"),
+                Ok(Reply::Truncated) => {
+                    tracing::debug!("the resolver {resolver} truncated its TCP reply")
+                }
                 Err(error) => tracing::debug!("the resolver {resolver} does not answer: {error}"),
             }
         }

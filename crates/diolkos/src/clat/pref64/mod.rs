@@ -240,7 +240,7 @@ impl Search {
         // Said once, not at each move.
         if let (Some(wait), false) = (wait, self.is_restless) {
             tracing::warn!(
-                "translation prefixes come and go too often: another one is taken only after it was the best one for {} s, \
+                "translation prefixes change too often: another one is used only after it has been the best for {} s, \
                  and for longer if that goes on",
                 wait.as_secs()
             );
@@ -263,7 +263,7 @@ impl Search {
             received = self.socket.receive(&mut buffer), if rests.is_none() => match received {
                 Ok((len, _)) => self.heard(&buffer[..len]),
                 Err(error) => {
-                    tracing::debug!("routers cannot be heard now: {error}");
+                    tracing::debug!("cannot receive router advertisements now: {error}");
                     self.rests = Some(Instant::now() + REST);
                 }
             },
@@ -283,7 +283,7 @@ impl Search {
         };
         match self.socket.send(&advertisement::solicitation(), to) {
             Ok(()) => self.count("solicitations"),
-            Err(error) => tracing::debug!("routers cannot be solicited now: {error}"),
+            Err(error) => tracing::debug!("cannot send router solicitations now: {error}"),
         }
     }
 
@@ -302,7 +302,7 @@ impl Search {
             }
             Err(why) => {
                 self.count("advertisements_refused");
-                tracing::debug!("a router advertisement is not believed: {why}");
+                tracing::debug!("rejected a router advertisement: {why}");
             }
         }
     }
@@ -320,7 +320,7 @@ impl Search {
                 Some((from, Reply::Nothing(_))) => {
                     tracing::info!("no translation prefix is known to the resolver {from}");
                 }
-                None => tracing::info!("no resolver answers; they are asked again and again"),
+                None => tracing::info!("no resolver answers; retrying"),
                 _ => {}
             }
         }

@@ -63,8 +63,9 @@ struct Resolver {
 impl Upstream {
     /// Prepares to ask; nothing is sent yet.
     pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<Upstream, Failure> {
-        let ids = Ids::new()
-            .map_err(|e| Failure::run_time(format!("the kernel gives no random numbers: {e}")))?;
+        let ids = Ids::new().map_err(|e| {
+            Failure::run_time(format!("the kernel returned no random numbers: {e}"))
+        })?;
         let ids = Rc::new(ids);
         let resolver = |address| Resolver {
             address,

@@ -30,7 +30,7 @@ pub async fn exchange(
         true => Ok(reply),
         false => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "it answered something else by TCP",
+            "its TCP reply does not match the query",
         )),
     }
 }

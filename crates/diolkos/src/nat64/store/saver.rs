@@ -102,7 +102,7 @@ impl StateSaver {
             Err(failure) if has_past => {
                 tracing::warn!(
                     "{failure}; sessions and bindings go on, but what changes from now on does not survive a restart \
-                     until the file can be written; it is tried again"
+                     until the file can be written; retrying"
                 );
                 // After a kill, nobody may take the file for newer than what the kernel has.
                 if let Err(failure) = writing.file.mark_outdated() {
@@ -237,7 +237,7 @@ impl SaverThread {
                 Ok(()) => {}
                 Err(failure) => {
                     if !was_broken && !is_last {
-                        tracing::warn!("{failure}; it is tried again");
+                        tracing::warn!("{failure}; retrying");
                     }
                     self.broken = Some(failure.to_string());
                 }
