@@ -51,7 +51,7 @@ def main() -> int:
         alarms.append(alarm)
         print(f"{number + 1:3}  {line}")
     distrusted = sum(not record["valid"] for record in records)
-    print(f"{options.comparisons} comparisons ({distrusted} of {len(records)} trials are distrusted)")
+    print(f"{options.comparisons} comparisons ({distrusted} of {len(records)} trials are untrusted)")
     [judged] = limits.lines({"1 in the interval of a ratio to itself": [not alarm for alarm in alarms]})
     print(f"{judged.words}. A right lab fails this with at most {limits.RISK:.0%}.")
     return 0 if judged.passed else 1

@@ -46,7 +46,7 @@ class Rate:
     upper: Mapping[int, float]  # the lowest that does not; infinite where the search met its highest rate
     conditional: Mapping[int, float]  # conditional throughput, of MLRsearch
     builds: tuple[tuple[int, ...], ...]  # the blocks of each build of the lanes
-    trusted: bool  # of distrusted trials otherwise: no block has trusted ones at its bounds
+    trusted: bool  # of untrusted trials otherwise: no block has trusted ones at its bounds
     blocks: int  # in which the procedure came to its end
     remark: str | None  # why there is no such rate, or what stands beside it
 

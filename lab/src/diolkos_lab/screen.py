@@ -111,7 +111,7 @@ class Screen:
 
 
 def results(console: Console, summary: Mapping[str, Any]) -> None:
-    """The table, the noise floor, what was distrusted or failed, and the verdicts."""
+    """The table, the noise floor, what was untrusted or failed, and the verdicts."""
     if summary["untrusted"]:
         console.print(f"[yellow]{UNTRUSTED}[/]")
     if any(row["load"] in PACKETS for row in summary["rows"]):
@@ -131,7 +131,7 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             console.print(f"[dim]{escape(text)}[/]", highlight=False)
     for entry in summary["distrusted"]:
         guard, example = escape(entry["guard"]), escape(entry["example"])
-        console.print(f"[yellow]{_trials(entry)} distrusted[/] ({guard}): {example}", highlight=False)
+        console.print(f"[yellow]{_trials(entry)} untrusted[/] ({guard}): {example}", highlight=False)
     if advice := _advice(_trusted_shares(summary)):
         console.print(f"[yellow]{advice}[/]", highlight=False)
     for entry in summary["failures"]:

@@ -115,7 +115,7 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | N
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
     distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
     have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
-    return f"only {have} trusted trials of both ({distrusted} trials are distrusted), {FEWEST} are needed"
+    return f"only {have} trusted trials of both ({distrusted} trials are untrusted), {FEWEST} are needed"
 
 
 def _verdict(

@@ -204,7 +204,7 @@ def test_a_missing_file_costs_a_part_and_is_named(tmp_path, name):
         {"distrusted": frozenset(("tayga", block) for block in range(10))},
         {"echoes": 1, "seconds": 1},
     ],
-    ids=["warm-up only", "one block", "all fail", "native fails", "no native", "only native", "all distrusted", "tiny"],
+    ids=["warm-up only", "one block", "all fail", "native fails", "no native", "only native", "all untrusted", "tiny"],
 )
 def test_a_partial_run_still_gives_a_page(tmp_path, plan):
     check(made(tmp_path, **plan))

@@ -201,7 +201,7 @@ def test_a_system_whose_every_trial_is_distrusted_names_the_guard(tmp_path):
 def test_basis_counts_used_distrusted_and_failed_trials(tmp_path):
     run = results(tmp_path)
     tayga = next(c for c in run.cells if c.system == "tayga")
-    assert words.basis(run, tayga) == "27 trials: 24 used, 3 distrusted"
+    assert words.basis(run, tayga) == "27 trials: 24 used, 3 untrusted"
 
 
 def test_systems_that_were_not_measured_are_named(tmp_path):

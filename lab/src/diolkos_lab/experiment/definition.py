@@ -122,7 +122,7 @@ class Form(Strict):
 
 
 class Guards(Strict):
-    """When a trial is distrusted. A share is of all CPUs over the length of the trial."""
+    """When a trial is untrusted. A share is of all CPUs over the length of the trial."""
 
     steal_share: float = Field(0.02, ge=0, le=1, description="CPU time that the hypervisor may take, share.")
     foreign_cpu_share: float = Field(0.1, ge=0, le=1, description="CPU time that other programs may use, share.")

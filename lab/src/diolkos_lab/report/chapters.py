@@ -123,7 +123,7 @@ def missing(results: Results) -> Chapter:
 
 
 def failures(results: Results) -> Chapter:
-    """Failed and distrusted trials: how many for each reason, then each of them."""
+    """Failed and untrusted trials: how many for each reason, then each of them."""
     table, by_path = doubtful(results), rejected.table(results)
     bullets = [text for f in results.failures if (text := _failure(f))]
     tally: Counter[tuple[str, str]] = Counter()
@@ -133,13 +133,13 @@ def failures(results: Results) -> Chapter:
     by_guard: dict[str, list[str]] = {}
     for (guard, where), n in tally.most_common():
         by_guard.setdefault(guard, []).append(f"{where} ({n})")
-    bullets += [f"Guard “{guard}” distrusts {listing(places)}." for guard, places in by_guard.items()]
+    bullets += [f"Guard “{guard}” rejects {listing(places)}." for guard, places in by_guard.items()]
     if table is None and not bullets:
-        nothing = ["No trial failed, and no guard distrusts one."]
-        return Chapter("doubtful", "Failed and distrusted trials", nothing, tables=[by_path] if by_path else [])
+        nothing = ["No trial failed, and no guard rejects one."]
+        return Chapter("doubtful", "Failed and untrusted trials", nothing, tables=[by_path] if by_path else [])
     intro = "A guard that doubts a trial marks it. Marked trials stay in the files; the table says which of them count."
     tables = [each for each in (by_path, table) if each]
-    return Chapter("doubtful", "Failed and distrusted trials", [intro], bullets, tables=tables)
+    return Chapter("doubtful", "Failed and untrusted trials", [intro], bullets, tables=tables)
 
 
 def _failure(raw: object) -> str:

@@ -16,7 +16,7 @@ from diolkos_lab.report.words import Answer, answers, carries, plainest
 
 
 class Shown(NamedTuple):
-    """A value with the interval or remark below it; in brackets when only distrusted trials have it."""
+    """A value with the interval or remark below it; in brackets when only untrusted trials have it."""
 
     value: str
     small: str = ""
@@ -95,7 +95,7 @@ def _shares(results: Results, cell: Cell, usual: str) -> Cost:
 
 
 def _shown(results: Results, cell: Cell, base: str, metric: str, name: str) -> Row | None:
-    """The plainest row with a trusted median or ratio (`name`), else the plainest with one of distrusted trials."""
+    """The plainest row with a trusted median or ratio (`name`), else the plainest with one of untrusted trials."""
     rows = (results.shown(cell, load, metric) for load in results.loads(base))
     trusted = plainest(results, cell, base, metric, ratio=name == "ratio")
     if trusted is not None and getattr(trusted, name) is not None:

@@ -130,7 +130,7 @@ def _trust(results: Results) -> tuple[str, str, list[str]]:
     guest = results.host.get("guest") or {}
     reasons = [
         f"The processor was emulated ({guest.get('emulator') or 'QEMU'}, TCG), and shares the host's with all that runs there.",
-        f"{distrusted} of {total} trials are distrusted, {failed} failed.",
+        f"{distrusted} of {total} trials are untrusted, {failed} failed.",
     ]
     made = [f"Linux {facts.kernel(results.host)}"] if facts.kernel(results.host) else []
     made += [f"Jool {guest['jool']}"] if guest.get("jool") else []

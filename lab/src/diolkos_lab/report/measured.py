@@ -19,7 +19,7 @@ from diolkos_lab.report.tables import distribution as readings
 HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS, *streams.METRICS)
 BANDS = (
     "Line: mean of a system's trials. Band: 95 % interval of that mean (Student's t over the trials); no band with a "
-    "single trial, and a very wide one with two or three. Dashed: two hops. The warm-up block and distrusted trials are left "
+    "single trial, and a very wide one with two or three. Dashed: two hops. The warm-up block and untrusted trials are left "
     "out."
 )
 CPU = levels.Shown("cpu", "CPU time", unit="s per GB")

@@ -89,7 +89,7 @@ class Row:
     ratio: float | None
     ratio_ci95: Interval | None
     raw: dict[str, Any] = field(repr=False, hash=False, compare=False, default_factory=dict)
-    distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of distrusted trials
+    distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of untrusted trials
     # Where the median or the ratio is no number: what it lies between.
     median_bounds: Ends | None = None
     ratio_bounds: Ends | None = None
@@ -142,7 +142,7 @@ class Results:
         return next((r for r in self.rows if (r.cell, r.load, r.metric) == (cell, load, metric)), None)
 
     def shown(self, cell: Cell, load: str, metric: str) -> Row | None:
-        """The row; what it lacks is taken from distrusted trials, and the row says so."""
+        """The row; what it lacks is taken from untrusted trials, and the row says so."""
         row = self.row(cell, load, metric)
         doubtful = next((r for r in self.untrusted if (r.cell, r.load, r.metric) == (cell, load, metric)), None)
         if row is None or doubtful is None:
@@ -179,7 +179,7 @@ class Results:
 
     @property
     def measured(self) -> list[Trial]:
-        """All trials after the warm-up, the failed and the distrusted ones too."""
+        """All trials after the warm-up, the failed and the untrusted ones too."""
         return [t for t in self.trials if not t.warm_up]
 
     @property

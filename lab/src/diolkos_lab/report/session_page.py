@@ -64,7 +64,7 @@ def lead(results: Results) -> str:
 def trust(results: Results) -> tuple[str, str, list[str]]:
     """Level, answer and reasons."""
     distrusted, failed, total = trial_counts(results)
-    reasons = [f"{distrusted} of {total} trials are distrusted, {failed} failed."]
+    reasons = [f"{distrusted} of {total} trials are untrusted, {failed} failed."]
     for floor in results.noise_floor:
         if floor.metric == "rate" and floor.ratio_ci95:
             same = percent(floor.ratio, floor.ratio_ci95)
@@ -72,7 +72,7 @@ def trust(results: Results) -> tuple[str, str, list[str]]:
     sure = sum(t.counts for t in results.measured if not t.twin)
     if not total or (total - distrusted - failed) < FEW_TRUSTED * total:
         show = "that the paths work, not what they cost" if NEW_FLOWS in _loads(results) else "what is held at least"
-        return "poor", f"No: too many trials are distrusted. The figures show {show}.", reasons
+        return "poor", f"No: too many trials are untrusted. The figures show {show}.", reasons
     # A rate needs a noise floor; a count is a count.
     if distrusted or failed or (NEW_FLOWS in _loads(results) and not results.noise_floor):
         return "limited", f"With care: {count(sure, 'trial')} can be trusted.", reasons

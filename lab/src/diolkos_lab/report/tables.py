@@ -192,7 +192,7 @@ def kind(cell: Cell) -> str:
 
 
 def doubtful(results: Results) -> Table | None:
-    """Every trial that failed or that a guard distrusted, with the reason; the page has the first of them."""
+    """Every trial that failed or that a guard rejected, with the reason; the page has the first of them."""
     lines, raw = [], []
     for t in sorted(results.trials, key=lambda t: (t.block, t.order)):
         if not t.distrust and t.error is None:
@@ -207,7 +207,7 @@ def doubtful(results: Results) -> Table | None:
     more = f": the first {MOST_PRINTED} of {len(lines)}, the rest in tables/doubtful-trials.csv" * (len(lines) > MOST_PRINTED)
     return Table(
         name="doubtful-trials",
-        caption="Trials that failed or that a guard distrusted" + more,
+        caption="Trials that failed or that a guard rejected" + more,
         heads=["System", "Load", "Block", "In the statistics", "Reason"],
         lines=lines[:MOST_PRINTED],
         raw_heads=[*_CELL_HEADS, "load", "block", "order", "started", "use", "reasons"],

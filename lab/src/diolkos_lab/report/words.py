@@ -19,7 +19,7 @@ from diolkos_lab.report.ratio_words import application_words, rtt_words, share, 
 from diolkos_lab.report.read import Cell, Floor, Results, Row
 from diolkos_lab.report.systems import FAMILIES, HEADLINE, label, load_label, missing_label, order, short_label, variant
 
-# A run with more distrusted trials than this share is a run on a disturbed host.
+# A run with more untrusted trials than this share is a run on a disturbed host.
 DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
 # A system that strays this far from itself was measured on a host that was busy with something else.
 NOISE_TOO_MUCH = 0.25
@@ -105,14 +105,14 @@ def _why_nothing(results: Results, cell: Cell) -> str:
         return f"No usable figure: {n} of {count(len(trials), 'trial')} failed. {_sentence(reason)}"
     if not any(t.counts for t in trials):
         guards = listing(sorted({g for t in trials for g, _ in t.distrust}))
-        return f"No usable figure: every trial is distrusted ({guards}).{_doubtful(results, cell)}"
+        return f"No usable figure: every trial is untrusted ({guards}).{_doubtful(results, cell)}"
     if said := _doubtful(results, cell):
         return f"No usable ratio: its trials and those of native are never trusted in the same block.{said}"
     return "No ratio to native: the statistics are missing, or native was not measured at the same hops."
 
 
 def _doubtful(results: Results, cell: Cell) -> str:
-    """What distrusted trials show, marked as such."""
+    """What untrusted trials show, marked as such."""
     rows = [
         next((r for load in results.loads(b) if (r := results.shown(cell, load, m)) and r.ratio), None) for b, m in HEADLINE
     ]
@@ -128,12 +128,12 @@ def untrusted(results: Results) -> str | None:
     why = f" (mostly by the guard “{said.most_common(1)[0][0]}”)" if said else ""
     return (
         f"In brackets: not trusted. These are medians of all trials of a path, since too few are left that no guard "
-        f"distrusts{why}. They show that the path works, not what it costs; no verdict rests on them."
+        f"rejects{why}. They show that the path works, not what it costs; no verdict rests on them."
     )
 
 
 def basis(results: Results, cell: Cell) -> str:
-    """The trials behind a cell: "30 trials, all used" or "30 trials: 27 used, 2 distrusted, 1 failed"."""
+    """The trials behind a cell: "30 trials, all used" or "30 trials: 27 used, 2 untrusted, 1 failed"."""
     trials = [t for t in results.measured if t.cell == cell and not t.twin]
     if not trials:
         rows = [r for r in results.rows if r.cell == cell]
@@ -143,7 +143,7 @@ def basis(results: Results, cell: Cell) -> str:
     failed = sum(t.error is not None for t in trials)
     distrusted = sum(bool(t.distrust) for t in trials)
     parts = [f"{used} used"]
-    parts += [f"{distrusted} distrusted"] if distrusted else []
+    parts += [f"{distrusted} untrusted"] if distrusted else []
     parts += [f"{failed} failed"] if failed else []
     every = count(len(trials), "trial")
     return f"{every}, all used" if used == len(trials) and len(parts) == 1 else f"{every}: {', '.join(parts)}"
@@ -234,7 +234,7 @@ def trust(results: Results) -> Trust:
         text
         for text, holds in (
             ("there is no interval to judge by", not intervals),
-            ("too many trials are distrusted", doubtful > DISTRUST_TOO_MUCH),
+            ("too many trials are untrusted", doubtful > DISTRUST_TOO_MUCH),
             ("the host was too restless", smallest is not None and smallest > NOISE_TOO_MUCH),
         )
         if holds
@@ -251,7 +251,7 @@ def trust(results: Results) -> Trust:
         text
         for text, holds in (
             ("few blocks", results.blocks < FEW_BLOCKS),
-            ("some trials are distrusted", doubtful > DISTRUST_NOTED),
+            ("some trials are untrusted", doubtful > DISTRUST_NOTED),
             ("no noise floor was measured", not found),
             ("a system differs from itself by more than chance", any(f.biased for f in found)),
             ("the noise floor is high", smallest is not None and smallest > FAIR),
@@ -264,7 +264,7 @@ def trust(results: Results) -> Trust:
 
 
 def trial_counts(results: Results) -> tuple[int, int, int]:
-    """(distrusted, failed, all) trials after the warm-up."""
+    """(untrusted, failed, all) trials after the warm-up."""
     trials = results.measured
     return sum(bool(t.distrust) for t in trials), sum(t.error is not None for t in trials), len(trials)
 
@@ -307,8 +307,8 @@ def _distrust_sentence(distrusted: int, failed: int, total: int) -> str:
     if not total:
         return "The single trials are not in this folder."
     if not distrusted and not failed:
-        return f"No trial is distrusted and none failed ({total} in all)."
-    parts = [f"{distrusted} {_are(distrusted)} distrusted by a guard"] if distrusted else []
+        return f"No trial is untrusted and none failed ({total} in all)."
+    parts = [f"{distrusted} {_are(distrusted)} rejected by a guard"] if distrusted else []
     parts += [f"{failed} failed"] if failed else []
     return f"Of {count(total, 'trial')}, {listing(parts)}; each is listed below with its reason."
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Does a trial deserve trust? Each guard looks at the evidence and says nothing, or one sentence why not.
 
-A distrusted trial is kept and marked, and another is made in its place. Guards look at the surroundings only, and know nothing
+An untrusted trial is kept and marked, and another is made in its place. Guards look at the surroundings only, and know nothing
 of what a trial brought: who leaves out trials by their outcome chooses the outcome. So no guard asks what was lost, how often
 TCP sent again, how long it took or how fast it was, whether the path has a system under test, or which. A system that loses
 packets, stalls, or falls back to its slow path is measured, not excused; a rate that something else limits is a lower bound.

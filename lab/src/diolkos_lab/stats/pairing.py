@@ -107,7 +107,7 @@ class Samples:
         return self._sources[key].records if key in self._sources else self._cells.get(key, [])
 
     def figures(self, key: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Figures:
-        """What each block says of the metric: the first trial that no guard objects to, or else, where distrusted trials
+        """What each block says of the metric: the first trial that no guard objects to, or else, where untrusted trials
         are wanted too, the last."""
         if key in self._sources:
             middle = self.middle(key, metric, distrusted_too=distrusted_too)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What distrusted trials show, for the cells that have no trusted figure.
+"""What untrusted trials show, for the cells that have no trusted figure.
 
 A host that is busy with other things leaves no trial to trust, and yet every path was measured. The medians of those trials
 tell that a path works and roughly how it compares. They have no interval, since one would promise what they cannot keep, and

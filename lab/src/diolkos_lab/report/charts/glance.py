@@ -38,7 +38,7 @@ def panels(results: Results) -> list[tuple[str, str]]:
 
 
 def rows(results: Results, load: str, metric: str) -> list[Row]:
-    """The rows of a panel; what they lack is taken from distrusted trials."""
+    """The rows of a panel; what they lack is taken from untrusted trials."""
     cells = [r.cell for r in results.rows if (r.load, r.metric) == (load, metric)]
     return [row for cell in cells if (row := results.shown(cell, load, metric))]
 

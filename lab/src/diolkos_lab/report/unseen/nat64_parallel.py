@@ -18,14 +18,14 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         (
             "Five of its 24 UDP rates are above the 10 Gbit/s of the link, up to 22.57 Gbit/s: they were counted at the sender "
             "and reached nobody.",
-            "Only what the receiver counted is a rate here. A guard distrusts a trial whose receiver claims more than its "
+            "Only what the receiver counted is a rate here. A guard rejects a trial whose receiver claims more than its "
             "device counted, or more than a link carries."
             + ("" if "udp" in levels.loads(results) else " This run has no UDP load."),
         ),
         (
             "From 20 connections on, the load generator used its CPUs fully, so the figures may be its own limit.",
             "The CPU of generator, translator and receiver stands beside each rate, and trials with a saturated generator are "
-            f"marked. Guards look at the host: they distrust {count(distrusted, 'trial')} here."
+            f"marked. Guards look at the host: they reject {count(distrusted, 'trial')} here."
             if used
             else "This run does not tell the CPU time.",
         ),
