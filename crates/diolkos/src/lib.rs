@@ -67,6 +67,18 @@ pub mod readers {
     pub use crate::slowpath::offload::{read as offload, write as offload_header, Received};
 }
 
+/// What the manual pages and the completions of shells are written from.
+pub mod manual {
+    use clap::CommandFactory;
+
+    pub use crate::config::schema as configuration;
+
+    /// The command line.
+    pub fn command() -> clap::Command {
+        crate::cli::Cli::command()
+    }
+}
+
 /// The program, from its command line to its exit code.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {

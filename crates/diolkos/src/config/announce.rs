@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::objections::Objection;
@@ -15,13 +16,13 @@ const SHORTEST: (u8, u8) = (16, 64);
 const MOST: usize = 64;
 
 /// An interface whose neighbours are answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Announce {
-    /// Its name; it has Ethernet headers.
+    /// The interface's name. Its packets have Ethernet headers.
     pub interface: String,
-    /// ARP requests and neighbour solicitations for these are answered; auto: for `pool4` and the addresses of `static` of
-    /// a NAT64, and for the IPv4 networks of `eam` that lead to a SIIT. Others have to be said.
+    /// The router answers ARP requests and neighbour solicitations for these. `"auto"`: `pool4` and the addresses of
+    /// `static` of a NAT64, the IPv4 networks of `eam` that lead to a SIIT, and no IPv6 network.
     #[serde(default)]
     pub addresses: Networks<IpNet>,
     /// Of them, the translator's own: it answers echo requests to these.

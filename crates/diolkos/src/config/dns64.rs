@@ -9,6 +9,7 @@ use diolkos_core::config::Problem;
 use diolkos_dns64::policy::{default_exclude4, default_exclude6};
 use diolkos_dns64::{Range, Rules};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::network::{network, networks};
@@ -16,14 +17,14 @@ use super::objections::Objection;
 use super::{Settings, WELL_KNOWN_PREFIX};
 
 /// The DNS64 (RFC 6147).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dns64 {
-    /// By what `diolkos show` finds it in its network namespace.
+    /// Its name for `diolkos show --device`.
     pub name: String,
-    /// Where clients are listened to, by UDP and TCP.
+    /// Addresses and ports that clients send their questions to, by UDP and TCP.
     pub listen: Vec<SocketAddr>,
-    /// Recursive resolvers that are asked, in order of preference.
+    /// Recursive resolvers that are asked, in order of preference: at least one.
     pub upstream: Vec<Resolver>,
     /// Translation prefixes (RFC 6052); each gives every name an address.
     #[serde(deserialize_with = "networks")]
@@ -68,7 +69,7 @@ pub struct Dns64 {
 }
 
 /// IPv4 addresses with prefixes of their own (RFC 6147 section 5).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefixRange {
     /// The addresses; the longest match decides.

@@ -15,6 +15,7 @@ pub mod network;
 mod objections;
 mod pieces;
 mod position;
+mod schema;
 mod text;
 mod translation;
 mod warnings;
@@ -22,6 +23,7 @@ mod warnings;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -32,11 +34,12 @@ pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
 pub use nat64::Nat64;
+pub use schema::schema;
 pub use translation::Found;
 pub use warnings::say;
 
 /// Everything a configuration file can say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// How packets are translated, and where.
@@ -63,7 +66,7 @@ pub struct Settings {
 }
 
 /// What the program is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Customer-side translator of 464XLAT.
@@ -76,7 +79,9 @@ pub enum Mode {
 }
 
 /// Which path packets may take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Datapath {
     /// `tc` where the kernel and the privileges allow it, else `tun`.
@@ -89,7 +94,7 @@ pub enum Datapath {
 }
 
 /// Where the fast path hooks in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// Over the TUN device, to which routes lead.
@@ -121,7 +126,7 @@ impl Placement {
 }
 
 /// How tc programs are attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Hook {
     /// `tcx` where the kernel has it (6.6 and later), else `clsact`.
@@ -134,7 +139,7 @@ pub enum Hook {
 }
 
 /// What to do with an IPv4 UDP datagram without a checksum, which IPv6 does not allow (RFC 7915 section 4.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UdpZeroChecksum {
     /// Drop it.
@@ -145,7 +150,7 @@ pub enum UdpZeroChecksum {
 }
 
 /// What becomes of TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficClass {
     /// All eight bits are copied.
@@ -156,7 +161,7 @@ pub enum TrafficClass {
 }
 
 /// How packets are translated, and where.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Translator {
     /// What the program is.
@@ -171,22 +176,22 @@ pub struct Translator {
     pub device: String,
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
-    /// A CLAT has one, its uplink. For a router: where forwarding is switched on while it runs, and
-    /// where packets are translated with any placement but `device`; empty: forwarding everywhere, and nowhere
-    /// inline.
+    /// Of a CLAT: its uplink, one interface. Of a router: where the program switches forwarding on while it runs, and where
+    /// every placement but `device` translates packets. Empty: forwarding is switched on everywhere, and packets are
+    /// translated at the TUN device alone.
     pub interfaces: Vec<String>,
-    /// Translation prefixes (RFC 6052); a CLAT has one, that of its PLAT. auto: a CLAT learns it from its network (RFC
-    /// 8781, RFC 7050) and follows its changes.
+    /// Translation prefixes (RFC 6052: /32, /40, /48, /56, /64 or /96). A CLAT has one, that of its PLAT; with `"auto"` it
+    /// learns the prefix from its network (RFC 8781, RFC 7050) and follows its changes.
     pub pref64: Networks<Ipv6Net>,
-    /// RFC 7915 section 4, bytes.
+    /// The least IPv6 MTU behind the translator, bytes. IPv4 packets without DF are fragmented to fit it (RFC 7915 section 4).
     pub lowest_ipv6_mtu: u32,
-    /// MTU of the next hop on the IPv4 side, bytes.
+    /// MTU of the next hop on the IPv4 side, bytes. `"auto"`: the device's, which is that of the largest interface.
     pub mtu4: Mtu,
-    /// MTU of the next hop on the IPv6 side, bytes.
+    /// MTU of the next hop on the IPv6 side, bytes. `"auto"`: as `mtu4`; of a CLAT, the uplink's.
     pub mtu6: Mtu,
-    /// UDP over IPv4 without a checksum.
+    /// What becomes of UDP over IPv4 without a checksum, which IPv6 does not allow (RFC 7915 section 4.5).
     pub udp_zero_checksum: UdpZeroChecksum,
-    /// TOS and traffic class.
+    /// What becomes of TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
     pub traffic_class: TrafficClass,
     /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
     pub allow_private_with_wkp: bool,
@@ -221,7 +226,7 @@ pub const WELL_KNOWN_PREFIX: Ipv6Net =
     };
 
 /// The addresses and routes of a CLAT (RFC 6877).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clat {
     /// The IPv4 address of the TUN device (RFC 7335).
@@ -250,7 +255,7 @@ impl Default for Clat {
 }
 
 /// One explicit address mapping (RFC 7757): a node's address keeps its place in the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Eam {
     /// The nodes' IPv4 network; without a length, one node (RFC 7757 section 3.2).
@@ -262,7 +267,7 @@ pub struct Eam {
 }
 
 /// ICMP errors: those originated here, and those of routers whose address has no counterpart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Icmp {
     /// Source of the ICMPv4 errors originated here; auto: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
@@ -300,7 +305,7 @@ impl Default for Icmp {
 }
 
 /// The routes that lead to a SIIT.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Siit {
     /// IPv4 prefixes whose packets are translated; auto: those of `eam`, whose nodes are on the IPv6 side.
@@ -322,10 +327,10 @@ impl Default for Siit {
 }
 
 /// What is logged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// `error`, `warn`, `info`, `debug` or `trace`.
+    /// The least important messages that are logged.
     pub level: Level,
 }
 
@@ -336,7 +341,9 @@ impl Default for Log {
 }
 
 /// From quiet to talkative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// What ends the program.

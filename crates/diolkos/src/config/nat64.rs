@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64 as core;
 use ipnet::{Ipv4Net, Ipv6Net};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{network, Found, Limit, Networks, Settings};
 
 /// A stateful NAT64.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Nat64 {
     /// IPv4 prefixes that lead to the translator; auto: `pool4` and the addresses of `static`.
@@ -103,7 +104,7 @@ impl Nat64 {
 }
 
 /// Which packets from the IPv4 side a binding lets in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Filtering {
     /// From everybody.
@@ -114,7 +115,7 @@ pub enum Filtering {
 }
 
 /// How long sessions live without a packet, seconds (RFC 6146 section 4, which also sets the least).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
     /// UDP.
@@ -146,7 +147,7 @@ impl Default for Timeouts {
 }
 
 /// A part of the pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pool4 {
     /// An address, or a prefix with all its addresses.
@@ -164,7 +165,9 @@ fn all_protocols() -> Vec<Protocol> {
 }
 
 /// A transport with a binding table of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// TCP.
@@ -186,7 +189,7 @@ impl From<Protocol> for core::Protocol {
 }
 
 /// One binding of the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Static {
     /// Of which table.

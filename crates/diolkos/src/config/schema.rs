@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The keys of a configuration file as data: names, values, defaults and the doc comments of their types. The manual page
+//! diolkos.toml(5) is written from it, and docs/configuration.md is checked against it.
+//!
+//! Types that read themselves say here what a file may hold. `title` is what a person calls such a value.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
+
+use super::auto::{Address, Limit, Mtu, Networks, OrAuto};
+use super::dns64::Resolver;
+use super::nat64::{Addresses, Ports};
+use super::Settings;
+
+/// JSON Schema of a configuration file, without references.
+pub fn schema() -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<Settings>()
+}
+
+impl<T: Address> JsonSchema for OrAuto<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::WHAT.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        or_auto(&json_schema!({ "type": "string", "title": bare(T::WHAT) }))
+    }
+}
+
+impl<N: JsonSchema> JsonSchema for Networks<N> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        // Not the elements' own: a type inside one of the same name counts as recursion.
+        format!("{}_list", N::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        or_auto(&Vec::<N>::json_schema(generator))
+    }
+}
+
+/// Types that need no parameter: the name, and the schema.
+macro_rules! told {
+    ($($of:ty: $schema:expr;)*) => { $(
+        impl JsonSchema for $of {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($of).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    )* };
+}
+
+told! {
+    Mtu: or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
+    Limit: or_auto(&json_schema!({ "type": "integer", "title": "number" }));
+    Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
+    Addresses: json_schema!({ "type": "string", "title": "IPv4 address or network" });
+    Ports: json_schema!({ "type": "string", "title": "port, or range of ports" });
+}
+
+fn or_auto(schema: &Schema) -> Schema {
+    json_schema!({ "anyOf": [{ "const": "auto" }, schema] })
+}
+
+/// Without its article.
+fn bare(what: &str) -> &str {
+    what.split_once(' ').map_or(what, |(_, name)| name)
+}
