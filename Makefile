@@ -59,7 +59,8 @@ root: # said at once, not after the build
 	@$(AS_ROOT) true
 
 build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
-	@$(STEP) "Building diolkos and diolkos-pktgen" $(LOG)/build.log cargo build --release --locked --package diolkos --package diolkos-pktgen
+	@$(STEP) "Building diolkos and diolkos-pktgen" $(LOG)/build.log cargo build --release --locked --package diolkos --package diolkos-pktgen --package diolkos-manual
+	@$(TOOLS) target/release/diolkos-manual target/manual
 	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
 
 demo: root setup build ## measure CLAT against native forwarding on this machine (as root, some minutes)
@@ -117,11 +118,19 @@ tree: setup-build ## check the tree itself: licence lines, no leftovers, no addr
 
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/manual/man/*.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 target/manual/man/*.5
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions target/manual/bash/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions target/manual/zsh/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/manual/fish/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
 		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause
 
 uninstall: ## remove what `make install` installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos-pktgen
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1/diolkos.1 man/man1/diolkos-*.1 man/man5/diolkos.toml.5 \
+		bash-completion/completions/diolkos bash-completion/completions/diolkos-pktgen zsh/site-functions/_diolkos \
+		zsh/site-functions/_diolkos-pktgen fish/vendor_completions.d/diolkos.fish fish/vendor_completions.d/diolkos-pktgen.fish)
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos
 
 clean: ## remove everything that was built; results/ stays

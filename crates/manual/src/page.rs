@@ -90,10 +90,12 @@ fn add_key(page: &mut Roff, key: &Key) {
     page.text([bold(key.name.as_str()), roman(behind)]);
     page.text(marked(&format!("{}{below}", key.about)));
     if key.choices.is_empty() {
-        page.control("PP", []);
-        page.control("RS", []);
-        page.text([roman(format!("Value: {}.", key.kind))]);
-        page.control("RE", []);
+        // The default shows a plain type.
+        if !["number", "text", "true or false"].contains(&key.kind.as_str()) {
+            page.control("RS", []).control("PP", []);
+            page.text([roman(format!("Value: {}.", key.kind))]);
+            page.control("RE", []);
+        }
         return;
     }
     // Lines of a list within the key's.
