@@ -78,6 +78,9 @@ wanted_to_run() {
 	want "dnsperf" "command -v dnsperf" "dnsperf"
 	want "traceroute" "command -v traceroute" "traceroute"
 	want "chromium, for tests of the page" "command -v chromium && command -v chromedriver" "chromium chromium-driver"
+	want "nfdump" "command -v nfcapd && command -v nfdump" "nfdump"
+	want "rsyslog" "command -v rsyslogd" "rsyslog"
+	want "journald" "test -x /lib/systemd/systemd-journald" "systemd"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
 }
 

@@ -14,6 +14,9 @@ const ALWAYS: usize = 128;
 /// For an interface whose neighbours are answered: two sockets, the groups, and a link.
 const OF_ANNOUNCED: usize = 4;
 
+/// For a collector of bindings: a file or a socket, and another while it is opened anew.
+const OF_LOG: usize = 2;
+
 /// What the parts that run open beyond that.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Files {
@@ -28,7 +31,8 @@ impl Files {
         Files {
             translator: slowpath::readers(t.queues)
                 + 4 * t.interfaces.len()
-                + OF_ANNOUNCED * settings.announce.len(),
+                + OF_ANNOUNCED * settings.announce.len()
+                + OF_LOG * settings.log.bindings.len(),
             ..Files::default()
         }
     }

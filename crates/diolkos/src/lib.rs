@@ -23,6 +23,7 @@ mod failure;
 mod files;
 mod forwarding;
 mod instance;
+mod logging;
 mod nat64;
 mod net;
 mod offline;

@@ -112,6 +112,7 @@ mod tests {
             include_str!("../../../../README.md"),
             include_str!("../../../../docs/announce.md"),
             include_str!("../../../../docs/configuration.md"),
+            include_str!("../../../../docs/logging.md"),
             include_str!("../../../../docs/nat64.md"),
             include_str!("../../../../docs/siit.md"),
         ];
@@ -156,6 +157,7 @@ mod tests {
         let mut nat64 = parse(references()[2], "configuration.md", |_| ()).expect("it is right");
         nat64.nat64.pool4.clear();
         nat64.nat64.bindings.clear();
+        nat64.log.bindings.clear();
         let mut default = Settings::default();
         default.translator.mode = crate::config::Mode::Nat64;
         assert_eq!(nat64, default);
@@ -300,5 +302,63 @@ mod tests {
                 "{message:?} begins with {expected:?}"
             );
         }
+    }
+
+    fn refusal_of_collector(collector: &str) -> String {
+        let head = "[translator]\nmode = \"nat64\"\n[[nat64.pool4]]\naddress = \"192.0.2.1\"\n";
+        let text = format!("{head}[[log.bindings]]\n{collector}");
+        match parse(&text, "x.toml", |_| ()) {
+            Ok(_) => String::new(),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn each_kind_of_collector_has_its_keys() {
+        for right in [
+            "to = \"journal\"\n",
+            "to = \"syslog\"\naddress = \"192.0.2.7:514\"\ntransport = \"tcp\"\nfacility = \"local3\"\n",
+            "to = \"ipfix\"\naddress = \"[2001:db8::7]:4739\"\ndomain = 7\nqueue = 4096\n",
+            "to = \"file\"\npath = \"/var/log/bindings\"\nname = \"two\"\nsessions = true\n",
+        ] {
+            assert_eq!(refusal_of_collector(right), "", "{right}");
+        }
+        for (wrong, expected) in [
+            ("to = \"jornal\"\n", "x.toml:6:6: unknown variant `jornal`"),
+            (
+                "to = \"syslog\"\n",
+                "x.toml:5:1: log.bindings[0]: `to = \"syslog\"` needs the key `address`, as \"192.0.2.7:514\"",
+            ),
+            (
+                "to = \"journal\"\ndomain = 2\n",
+                "x.toml:7:10: log.bindings[0].domain: `to = \"journal\"` has no such key",
+            ),
+            (
+                "to = \"file\"\npath = \"a\"\n",
+                "x.toml:7:8: log.bindings[0].path: \"a\" is no file's path that begins with /",
+            ),
+            (
+                "to = \"ipfix\"\naddress = \"0.0.0.0:1\"\n",
+                "x.toml:7:11: log.bindings[0].address: \"0.0.0.0:1\" cannot be the address",
+            ),
+            (
+                "to = \"journal\"\nqueue = 12\n",
+                "x.toml:7:9: log.bindings[0].queue: 12 is not between 4096 and",
+            ),
+            (
+                "to = \"journal\"\n[[log.bindings]]\nto = \"journal\"\n",
+                "x.toml:7:1: log.bindings[1]: another collector is called \"journal\"",
+            ),
+        ] {
+            let said = refusal_of_collector(wrong);
+            assert!(said.starts_with(expected), "{said}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn only_a_nat64_has_bindings_to_log() {
+        let text = "[translator]\nmode = \"siit\"\n[[log.bindings]]\nto = \"journal\"\n";
+        let said = parse(text, "x.toml", |_| ()).expect_err("it is wrong");
+        assert!(said.to_string().contains("log.bindings[0]: only a NAT64"));
     }
 }

@@ -10,6 +10,7 @@ mod announce;
 mod auto;
 mod dns64;
 mod file;
+mod log;
 pub mod nat64;
 pub mod network;
 mod objections;
@@ -33,6 +34,7 @@ pub use announce::Announce;
 pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
 pub use file::{load, parse};
+pub use log::{Collector, Destination, Facility, Level, Log, Transport};
 pub use nat64::Nat64;
 pub use schema::schema;
 pub use translation::Found;
@@ -324,38 +326,6 @@ impl Default for Siit {
             metric: 1024,
         }
     }
-}
-
-/// What is logged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// The least important messages that are logged.
-    pub level: Level,
-}
-
-impl Default for Log {
-    fn default() -> Log {
-        Log { level: Level::Info }
-    }
-}
-
-/// From quiet to talkative.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// What ends the program.
-    Error,
-    /// What an operator should look at.
-    Warn,
-    /// What was chosen and done.
-    Info,
-    /// Each step, and the drops of which an administrator is to hear (RFC 7915).
-    Debug,
-    /// Each packet that is dropped.
-    Trace,
 }
 
 /// What is printed: all sections but those of other modes.

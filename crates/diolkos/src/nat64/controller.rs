@@ -17,6 +17,7 @@ use ipnet::Ipv6Net;
 use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
 use super::mirror::{Mirror, Restoring};
+use super::records::Records;
 use crate::counters::Tally;
 use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
@@ -72,6 +73,16 @@ impl Controller {
     pub fn restore<T>(&self, fill: impl FnOnce(&mut Nat64, Restoring<'_>) -> T) -> T {
         let inner = &mut *self.lock();
         fill(&mut inner.nat64, inner.mirror.restore())
+    }
+
+    /// Has every change of the tables recorded from now on; None: by nobody.
+    pub fn record(&self, records: Option<Box<dyn Records>>) {
+        self.lock().mirror.records = records;
+    }
+
+    /// Lets somebody look at the tables, which nobody changes meanwhile.
+    pub fn look<T>(&self, see: impl FnOnce(&Nat64) -> T) -> T {
+        see(&self.lock().nat64)
     }
 
     /// A thread has panicked while it changed the tables: nobody may use or write them any more.

@@ -24,6 +24,7 @@ use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
 use super::leaving::Leaving;
 use super::phase::{Lack, Phase};
+use super::records::Records;
 
 /// Keeps the copy. Without a fast path there is none, and nothing to do.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub struct Mirror {
     /// A program has made what the tables are told about now: the session, or also the binding.
     adopting: Option<Told>,
     leaving: Leaving,
+    /// Who keeps a record of bindings, if somebody does.
+    pub records: Option<Box<dyn Records>>,
 }
 
 impl Mirror {
@@ -57,6 +60,7 @@ impl Mirror {
             opened: Vec::new(),
             adopting: None,
             leaving: Leaving::new(fast.clone()),
+            records: None,
             fast,
         }
     }
@@ -134,6 +138,11 @@ impl Mirror {
             }
             return;
         };
+        if matches!(told, Told::Bound | Told::Alone) && state.v4_of(protocol, v6) != Some(v4) {
+            // The program has sent a packet from there all the same.
+            self.tell(&Event::BindingOpened(view.binding));
+            self.tell(&Event::BindingClosed(view.binding));
+        }
         tracing::debug!(
             reason = reason.name(),
             "a session of the fast path's own is refused"
@@ -254,6 +263,12 @@ impl Mirror {
         }
     }
 
+    fn tell(&mut self, event: &Event) {
+        if let Some(records) = &mut self.records {
+            records.event(event);
+        }
+    }
+
     fn remove(&mut self, view: &SessionView) {
         self.leaving.session(to_maps(view));
     }
@@ -262,6 +277,7 @@ impl Mirror {
 impl Watcher for Mirror {
     fn event(&mut self, event: Event) {
         self.changed = true;
+        self.tell(&event);
         match event {
             // What a program has opened is there already, unless it is in another state than a program can know.
             Event::SessionOpened(view)
@@ -374,6 +390,9 @@ impl Changing<'_> {
     pub fn finish(self, config: &Nat64Config, state: &mut State) {
         self.mirror.take_out();
         self.mirror.follow(config, state, self.meanwhile);
+        if let Some(records) = &mut self.mirror.records {
+            records.follow(config);
+        }
         self.mirror.phase.end();
     }
 }

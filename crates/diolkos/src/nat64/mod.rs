@@ -5,6 +5,8 @@
 //! packet ─► controller ─► mirror ─► maps of the fast path; stamps ─► mirror ─► controller ◄─ sweeper, operator
 //!           controller ─► leases ─► fast path ─► openings ─► listener ─► controller
 //!
+//! controller ─► mirror ─► records ─► log, which a thread writes
+//!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
 mod controller;
@@ -13,8 +15,10 @@ mod fastpath;
 mod leases;
 mod leaving;
 mod listener;
+mod log;
 mod mirror;
 mod phase;
+mod records;
 mod show;
 pub mod store;
 mod sweeper;
@@ -22,6 +26,7 @@ mod terms;
 
 pub use controller::Controller;
 pub use listener::Listener;
+pub use log::{lister, Log};
 pub use mirror::own_networks;
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;

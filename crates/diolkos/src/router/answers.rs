@@ -132,6 +132,7 @@ impl Gateway {
                         controller.unheard(),
                         self.translation.unwritten(),
                     ));
+                    counters.extend(self.translation.log_counters());
                 }
                 match self.announcer.as_ref().map(Announcer::counters).transpose() {
                     Ok(answers) => counters.extend(answers.unwrap_or_default()),

@@ -31,7 +31,7 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             old.nat64.state_interval == new.nat64.state_interval,
         ),
         ("dns64", old.dns64 == new.dns64),
-        ("log.level", old.log == new.log),
+        ("log.level", old.log.level == new.log.level),
     ];
     let (key, _) = fixed.iter().find(|(_, same)| !same)?;
     Some(format!(

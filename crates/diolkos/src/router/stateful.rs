@@ -18,9 +18,11 @@ use super::rules;
 use super::survey::misconfigured;
 use crate::accelerate;
 use crate::config::Settings;
+use crate::counters::Counter;
 use crate::failure::Failure;
+use crate::logging::Logs;
 use crate::nat64::store::{self, Found, StateFile, StateSaver};
-use crate::nat64::{own_networks, Controller, Listener, Sweeper};
+use crate::nat64::{lister, own_networks, Controller, Listener, Log, Sweeper};
 use crate::random::random;
 use crate::signals::Came;
 use crate::slowpath::Engine;
@@ -33,6 +35,8 @@ pub struct Stateful {
     saver: Option<StateSaver>,
     listener: Option<Listener>,
     fast: Option<Nat64Path>,
+    logs: Logs,
+    watch: Watch,
     pub controller: Arc<Controller>,
     /// As the maps were made: sessions, bindings.
     sizes: [u32; 2],
@@ -68,6 +72,7 @@ impl Stateful {
         watch: &Watch,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
+        Logs::check(settings)?;
         let (file, mut found) = read(settings)?;
         let secret = secret(&found);
 
@@ -84,6 +89,8 @@ impl Stateful {
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
             fast.take_over().map_err(accelerate::failure)?;
         }
+        let mut logs = Logs::new();
+        log(&mut logs, &controller, settings, config, watch)?;
         let [pool0, pool1, ..] = secret;
         let interval = Duration::from_secs(settings.nat64.state_interval);
         let keep = |file| {
@@ -103,6 +110,8 @@ impl Stateful {
             saver,
             listener,
             fast,
+            logs,
+            watch: watch.clone(),
             controller: controller.clone(),
             sizes,
         };
@@ -166,7 +175,9 @@ impl Stateful {
         }
         // What programs opened after the last writing, nobody would own.
         self.controller.stop_lending();
-        self.saver.take().map_or(Ok(()), StateSaver::finish)
+        let written = self.saver.take().map_or(Ok(()), StateSaver::finish);
+        self.logs.finish();
+        written
     }
 
     pub fn fast(&self) -> Option<&FastPath> {
@@ -181,6 +192,7 @@ impl Stateful {
         inline: &[Inline],
     ) -> Result<Next, Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
+        Logs::check(settings)?;
         let program = match &self.fast {
             Some(fast) => {
                 let rules = of(settings, config, index, self.sizes, inline);
@@ -203,8 +215,37 @@ impl Stateful {
         self.controller
             .reconfigure(&next.config, swap)
             .map_err(|e| misconfigured(settings, e))?
-            .map_err(accelerate::failure)
+            .map_err(accelerate::failure)?;
+        let config = &next.config;
+        log(
+            &mut self.logs,
+            &self.controller,
+            settings,
+            config,
+            &self.watch,
+        )
     }
+
+    /// What became of records of bindings.
+    pub fn log_counters(&self) -> Vec<Counter> {
+        self.logs.counters()
+    }
+}
+
+/// Has collectors told of bindings, as the settings want it.
+fn log(
+    logs: &mut Logs,
+    controller: &Arc<Controller>,
+    settings: &Settings,
+    config: &Nat64Config,
+    watch: &Watch,
+) -> Result<(), Failure> {
+    logs.follow(
+        settings,
+        watch,
+        |sessions| lister(controller, sessions),
+        |recorders| controller.record(Log::to(recorders, config)),
+    )
 }
 
 /// The state file, if there is to be one, and what an earlier run has left in it.

@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
 use crate::config::{Found, Mode, Settings};
-use crate::counters::Tally;
+use crate::counters::{Counter, Tally};
 use crate::failure::Failure;
 use crate::nat64::Controller;
 use crate::slowpath::{Engine, SlowPath};
@@ -176,6 +176,14 @@ impl Translation {
         match self {
             Translation::Stateless(_) => None,
             Translation::Stateful(stateful) => Some(stateful.controller.clone()),
+        }
+    }
+
+    /// What became of records of bindings.
+    pub fn log_counters(&self) -> Vec<Counter> {
+        match self {
+            Translation::Stateless(_) => Vec::new(),
+            Translation::Stateful(stateful) => stateful.log_counters(),
         }
     }
 

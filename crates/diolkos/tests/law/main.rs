@@ -45,6 +45,8 @@ mod paths;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
 mod readdress;
+#[path = "../../src/nat64/records.rs"]
+mod records;
 mod setup;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;

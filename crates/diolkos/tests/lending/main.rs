@@ -27,6 +27,8 @@ mod orders;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
 mod program;
+#[path = "../../src/nat64/records.rs"]
+mod records;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;

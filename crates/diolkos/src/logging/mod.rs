@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The log of bindings (RFC 6888 section 4): whose an address and port were at which time.
+//!
+//! tables (under their lock, without waiting) → record → queue ─► writer ─► text, ipfix ─► sink
+//!
+//! Each collector has a queue with a bound and a thread. What finds no room is counted in the place where it is missing.
+
+mod ipfix;
+mod queue;
+mod record;
+mod sink;
+mod text;
+mod writer;
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::config::{Collector, Destination, Settings};
+use crate::counters::Counter;
+use crate::failure::Failure;
+use crate::supervise::Watch;
+
+pub use queue::Queue;
+pub use record::{Change, Record, What};
+pub use writer::{Lister, Place};
+
+use writer::{Tally, Writer};
+
+/// Whoever changes the tables tells all of these.
+#[derive(Clone, Debug, Default)]
+pub struct Recorders {
+    all: Arc<[Recorder]>,
+}
+
+#[derive(Debug)]
+struct Recorder {
+    queue: Arc<Queue>,
+    sessions: bool,
+}
+
+impl Recorders {
+    /// Does anybody want to hear of bindings?
+    pub fn any(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// Does anybody want to hear of sessions?
+    pub fn want_sessions(&self) -> bool {
+        self.all.iter().any(|recorder| recorder.sessions)
+    }
+
+    /// Tells those who want to hear of it.
+    pub fn tell(&self, what: What) {
+        let record = Record::now(what);
+        for recorder in self.all.iter() {
+            if recorder.sessions || !matches!(what, What::Session(..)) {
+                recorder.queue.push(record);
+            }
+        }
+    }
+}
+
+/// The threads of all collectors. Dropped, they end as after [`Logs::finish`].
+#[derive(Default)]
+pub struct Logs {
+    running: Vec<Running>,
+    instance: String,
+}
+
+struct Running {
+    collector: Collector,
+    queue: Arc<Queue>,
+    tally: Arc<Tally>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Logs {
+    /// None yet.
+    pub fn new() -> Logs {
+        Logs::default()
+    }
+
+    /// Fails if a collector of the settings cannot be used at all. Nothing changes, but files are made.
+    pub fn check(settings: &Settings) -> Result<(), Failure> {
+        let files = settings
+            .log
+            .bindings
+            .iter()
+            .filter(|c| c.to == Destination::File);
+        for collector in files {
+            sink::sink(collector, "").open().map_err(|error| {
+                let path = collector.path.clone().unwrap_or_default();
+                Failure::run_time(format!(
+                    "log.bindings \"{}\": {} cannot be written: {error}",
+                    collector.name(),
+                    path.display()
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Follows the settings: collectors that are new begin, those that are gone end, the others go on. `lister` makes what
+    /// lists everything in force, for each new one; the flag says whether it is to list sessions, too. `record` has the
+    /// tables tell them all, before anything is listed.
+    pub fn follow(
+        &mut self,
+        settings: &Settings,
+        watch: &Watch,
+        lister: impl Fn(bool) -> Lister,
+        record: impl FnOnce(Recorders),
+    ) -> Result<(), Failure> {
+        let instance = settings.log_instance();
+        let is_same = self.instance == instance;
+        self.instance = instance;
+        let wanted = &settings.log.bindings;
+        let (stay, gone) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|running| is_same && wanted.contains(&running.collector));
+        self.running = stay;
+        let mut writers = Vec::new();
+        for collector in wanted {
+            if !self.running.iter().any(|r| r.collector == *collector) {
+                let lister = lister(collector.sessions);
+                let (running, writer) = Running::new(collector, &self.instance, lister);
+                self.running.push(running);
+                writers.push(writer);
+            }
+        }
+        record(self.recorders());
+        // They deliver what they have by themselves.
+        let gone: Vec<Running> = gone;
+        gone.iter().for_each(Running::end);
+        for writer in writers {
+            let name = writer.name.clone();
+            let work = move || {
+                writer.run();
+                Ok(())
+            };
+            let thread = watch
+                .thread(format!("log {name}"), work)
+                .map_err(|e| Failure::run_time(format!("no thread for a log of bindings: {e}")))?;
+            let mut running = self.running.iter_mut();
+            if let Some(running) = running.find(|r| r.collector.name() == name) {
+                running.thread = Some(thread);
+            }
+        }
+        Ok(())
+    }
+
+    fn recorders(&self) -> Recorders {
+        let all = self.running.iter().map(|running| Recorder {
+            queue: running.queue.clone(),
+            sessions: running.collector.sessions,
+        });
+        Recorders { all: all.collect() }
+    }
+
+    /// Delivers what waits, for a few seconds at the most, and ends.
+    pub fn finish(&mut self) {
+        self.running.iter().for_each(Running::end);
+        for mut running in self.running.drain(..) {
+            if let Some(thread) = running.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// What became of the records of each collector.
+    pub fn counters(&self) -> Vec<Counter> {
+        let of = |running: &Running| {
+            let name = running.collector.name().to_owned();
+            let Tally {
+                written,
+                bounced,
+                away,
+            } = &*running.tally;
+            let numbers = [
+                ("written", written.load(Ordering::Relaxed)),
+                (
+                    "lost",
+                    running.queue.lost() + bounced.load(Ordering::Relaxed),
+                ),
+                ("waiting", running.queue.len() as u64),
+                ("away", away.load(Ordering::Relaxed)),
+            ];
+            numbers.map(|(what, packets)| Counter {
+                name: format!("log.{name}.{what}"),
+                packets,
+                bytes: None,
+            })
+        };
+        self.running.iter().flat_map(of).collect()
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Running {
+    fn new(collector: &Collector, instance: &str, lister: Lister) -> (Running, Writer) {
+        let queue = Arc::new(Queue::new(collector.queue as usize));
+        let tally = Arc::new(Tally::default());
+        queue.push(Record::now(What::Started));
+        let writer = Writer {
+            name: collector.name().to_owned(),
+            queue: queue.clone(),
+            tally: tally.clone(),
+            sink: sink::sink(collector, instance),
+            lister,
+        };
+        let running = Running {
+            collector: collector.clone(),
+            queue,
+            tally,
+            thread: None,
+        };
+        (running, writer)
+    }
+
+    fn end(&self) {
+        self.queue.push(Record::now(What::Stopped));
+        self.queue.close();
+    }
+}
