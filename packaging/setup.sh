@@ -78,6 +78,8 @@ wanted_to_run() {
 	want "dnsperf" "command -v dnsperf" "dnsperf"
 	want "traceroute" "command -v traceroute" "traceroute"
 	want "chromium, for tests of the page" "command -v chromium && command -v chromedriver" "chromium chromium-driver"
+	want "tcpdump" "command -v tcpdump" "tcpdump"
+	want "tshark and editcap" "command -v tshark && command -v editcap" "tshark wireshark-common"
 	want "nfdump" "command -v nfcapd && command -v nfdump" "nfdump"
 	want "rsyslog" "command -v rsyslogd" "rsyslog"
 	want "journald" "test -x /lib/systemd/systemd-journald" "systemd"

@@ -2,7 +2,7 @@
 //! Capture files: whatever they claim, what is read is what stands in them, and what is written reads back.
 
 use crate::seeds;
-use diolkos::readers::{network_layer, Reader, Record, Writer};
+use diolkos::readers::{network_layer, Capture, Reader, Record, Writer};
 use std::time::Duration;
 
 const HEADER: usize = 24;
@@ -10,6 +10,31 @@ const RECORD_HEADER: usize = 16;
 
 /// The target: a file.
 pub fn run(file: &[u8]) {
+    any_format(file);
+    classic(file);
+}
+
+/// Of either format: what is read stands in the file, in its order, and an error is one line.
+fn any_format(file: &[u8]) {
+    let mut capture = match Capture::new(file) {
+        Ok(capture) => capture,
+        Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
+    };
+    let (mut record, mut bytes) = (Record::default(), 0);
+    loop {
+        match capture.next(&mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
+        }
+        bytes += record.bytes.len();
+        assert!(bytes <= file.len(), "more than the file has");
+        assert!(record.since_epoch < Duration::from_secs(1 << 32));
+        network_layer(record.link, &record.bytes);
+    }
+}
+
+fn classic(file: &[u8]) {
     let Ok(mut reader) = Reader::new(file) else {
         return;
     };
@@ -42,10 +67,7 @@ pub fn run(file: &[u8]) {
     let mut copy = Vec::new();
     let mut writer = Writer::new(&mut copy, precision).expect("memory takes all");
     for (since_epoch, packet) in &packets {
-        writer.stamp(&Record {
-            since_epoch: *since_epoch,
-            bytes: Vec::new(),
-        });
+        writer.stamp(*since_epoch);
         writer.write(packet).expect("memory takes all");
     }
     writer.finish().expect("memory takes all");
@@ -108,6 +130,36 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
                 seeds.push((format!("{order}-{magic:x}-link-{link}-cut-off"), cut));
             }
         }
+        let order = if big_endian { "big" } else { "little" };
+        seeds.push((format!("{order}-pcapng"), pcapng(&packets, big_endian)));
     }
     seeds
+}
+
+/// A section, an interface of raw IP with nanoseconds, and a packet in a block of each kind.
+fn pcapng(packets: &[Vec<u8>], big_endian: bool) -> Vec<u8> {
+    let word = |word: u32| match big_endian {
+        true => word.to_be_bytes(),
+        false => word.to_le_bytes(),
+    };
+    let short = |short: u16| match big_endian {
+        true => short.to_be_bytes(),
+        false => short.to_le_bytes(),
+    };
+    let block = |kind: u32, mut body: Vec<u8>| {
+        body.resize(body.len().next_multiple_of(4), 0);
+        let len = word(body.len() as u32 + 12);
+        [&word(kind)[..], &len, &body, &len].concat()
+    };
+    let section = [&word(0x1a2b_3c4d)[..], &short(1), &short(0), &[0xff; 8]].concat();
+    let resolution = [&short(9)[..], &short(1), &[9, 0, 0, 0]].concat();
+    let interface = [&short(101)[..], &short(0), &word(65535), &resolution].concat();
+    let mut file = [block(0x0a0d_0d0a, section), block(1, interface)].concat();
+    for packet in packets {
+        let len = packet.len() as u32;
+        let front = [0, 5, 999, len, len].map(word).concat();
+        file.extend(block(6, [&front[..], packet].concat()));
+        file.extend(block(3, [&word(len)[..], packet].concat()));
+    }
+    file
 }

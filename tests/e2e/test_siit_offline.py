@@ -215,7 +215,7 @@ def test_errors_without_a_source(offline: Offline) -> None:
     ("bad", "words"),
     [
         (b"", "is not a capture"),
-        (b"\x0a\x0d\x0d\x0a" + bytes(60), "pcapng"),
+        (b"\x0a\x0d\x0d\x0a" + bytes(60), "block 1 is malformed"),
         (b"diolkos!" * 8, "is not a capture"),
         (GOOD[:23], "is not a capture"),
         (GOOD[:30], "ends within packet 1"),

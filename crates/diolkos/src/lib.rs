@@ -62,6 +62,7 @@ pub mod readers {
     pub use crate::config::{parse as settings, Settings};
     pub use crate::nat64::store::format as state;
     pub use crate::nat64::store::Moment;
+    pub use crate::offline::capture::Capture;
     pub use crate::offline::link::network_layer;
     pub use crate::offline::pcap::{Precision, ReadError, Reader, Record, Writer};
     pub use crate::slowpath::join::{flow, part, Train};

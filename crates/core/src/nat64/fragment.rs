@@ -93,6 +93,12 @@ impl Fragments {
         self.stores.iter_mut().map(|store| store.expire(now)).sum()
     }
 
+    /// When, on the caller's clock, [`Fragments::expire`] has something to do at the earliest; None if nothing is followed.
+    pub fn next_due(&self) -> Option<Duration> {
+        let next = self.stores.iter().filter_map(Store::next).min()?;
+        Some(self.clock.tell(next))
+    }
+
     fn source_of(&self, key: &Key) -> u128 {
         match key.is_v6 {
             true => key.src & self.source_mask,

@@ -83,6 +83,7 @@ use crate::verdict::{Reason, Verdict};
 use crate::xlat::payload::Numbers;
 use crate::xlat::{Refusal, Translator};
 use fragment::{Fragments, Held, Key};
+use std::time::Duration;
 
 /// Time, identifications, and numbers that nobody can guess.
 pub trait Random: Env {
@@ -257,6 +258,13 @@ impl Nat64 {
             Due::Probe(session) => probe::send(t.mapper(), &session, out),
             Due::Unanswered(syn) => t.icmp.originate(Answer::PortUnreachable, syn, env, out),
         })
+    }
+
+    /// When, on the caller's clock, [`Nat64::expire`] has something to do at the earliest; None if nothing can expire. For a
+    /// caller whose time is that of a capture: a time between may be skipped.
+    pub fn next_due(&self) -> Option<Duration> {
+        let dues = [self.state.next_due(), self.fragments.next_due()];
+        dues.into_iter().flatten().min()
     }
 
     /// Bindings and sessions.

@@ -213,6 +213,12 @@ impl Store {
         packet.held
     }
 
+    /// When the time of a packet is over at the earliest; None if no packet is followed.
+    pub fn next(&self) -> Option<Millis> {
+        let (_, key) = self.by_age.first_key_value()?;
+        self.packets.get(key).map(|packet| packet.deadline)
+    }
+
     /// Forgets packets whose time is over; returns how many fragments had waited in vain.
     pub fn expire(&mut self, now: Millis) -> usize {
         let mut dropped = 0;

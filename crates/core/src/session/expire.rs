@@ -43,6 +43,14 @@ impl State {
         false
     }
 
+    /// When, on the caller's clock, [`State::expire`] has something to do at the earliest; None if nothing can expire. For
+    /// a caller whose time is not that of the world: a router calls `expire` all the time.
+    pub fn next_due(&self) -> Option<Duration> {
+        let nexts = [self.syns.next(), self.sessions.next()];
+        let next = nexts.into_iter().flatten().min()?;
+        Some(self.clock.tell(next))
+    }
+
     /// Asks when packets that we have not seen have last used sessions, at `places` places of the table
     /// from `first` on, as [`State::sessions_from`] has them. To be called before the copy of the fast
     /// path is made anew, and before sessions are shown.

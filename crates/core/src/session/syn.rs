@@ -69,6 +69,11 @@ impl Syns {
         self.kept.remove(&key);
     }
 
+    /// When the time of one is over at the earliest; None if none is kept.
+    pub fn next(&self) -> Option<Millis> {
+        self.order.front().map(|&(deadline, ..)| deadline)
+    }
+
     /// A SYN whose time is over.
     pub fn expire(&mut self, now: Millis) -> Option<Box<[u8]>> {
         while let Some(&(deadline, number, key)) = self.order.front() {

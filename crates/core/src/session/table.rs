@@ -142,6 +142,11 @@ impl Sessions {
         self.wheel.pop(&mut self.sessions, now)
     }
 
+    /// When [`Sessions::pop`] gives something at the earliest; None if there are no sessions.
+    pub fn next(&self) -> Option<Millis> {
+        self.wheel.next()
+    }
+
     /// Hangs up again what [`Sessions::pop`] has given.
     pub fn hang_up(&mut self, at: u32, deadline: Millis) {
         self.wheel.add(&mut self.sessions, at, deadline);

@@ -54,6 +54,12 @@ impl Clock {
         let ago = self.told.unwrap_or(0).saturating_sub(millis(stamp));
         self.now.saturating_sub(ago)
     }
+
+    /// The other way round: when the caller's clock will say that `deadline` has come, if it does not jump.
+    pub fn tell(&self, deadline: Millis) -> Duration {
+        let left = deadline.saturating_sub(self.now);
+        Duration::from_millis(self.told.unwrap_or(0).saturating_add(left))
+    }
 }
 
 /// Far more than any clock says, and far from overflow.
@@ -121,6 +127,18 @@ impl Wheel {
             self.tick += 1;
         }
         None
+    }
+
+    /// When [`Wheel::pop`] finds something at the earliest; None if nothing hangs here. It looks at every slot in the worst
+    /// case.
+    pub fn next(&self) -> Option<Millis> {
+        let (before, after) = self.heads.split_at((self.tick % SLOTS) as usize);
+        let hangs = |head: &u32| *head != NONE;
+        let ahead = match after.iter().position(hangs) {
+            Some(ahead) => ahead,
+            None => after.len() + before.iter().position(hangs)?,
+        };
+        Some((self.tick + ahead as Millis) * TICK)
     }
 
     fn link(&mut self, sessions: &mut Slab<Session>, at: u32, slot: u16) {

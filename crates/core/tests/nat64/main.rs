@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stateful translator, in virtual time.
 //!
-//! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
+//! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
 //! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
@@ -12,6 +12,7 @@ mod common;
 
 mod agreement;
 mod bindings;
+mod due;
 mod errors;
 mod fragment_floods;
 mod fragments;

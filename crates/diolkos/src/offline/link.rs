@@ -2,9 +2,10 @@
 //! From what a capture recorded to the IP packet in it.
 
 /// What stands in front of each packet of a capture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Link {
     /// Nothing.
+    #[default]
     Raw,
     /// Ethernet headers, with or without VLAN tags.
     Ethernet,

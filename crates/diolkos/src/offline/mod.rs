@@ -1,39 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translation of a capture file: read → translate → write, packet by packet,
-//! on the capture's own clock. What comes out depends on the files and the
-//! options alone.
+//! Translation of a capture file: read → translate → write, packet by packet, on the capture's own clock. What comes out
+//! depends on the files and the options alone.
+//!
+//! link → pcap, pcapng → capture → (world, bindings → engine) → shape → lines, summary
 
+mod bindings;
+pub mod capture;
+mod engine;
+mod lines;
 pub mod link;
 pub mod pcap;
+pub mod pcapng;
+mod shape;
+mod summary;
+mod world;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter};
-use std::path::Path;
+use std::io::{self, BufReader, BufWriter, StdoutLock};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use diolkos_core::{
-    Env, ErrorSources, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
-};
+use diolkos_core::config::ConfigError;
+use diolkos_core::{Offload, Outbox};
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Networks, V6Address};
+use crate::config::{self, Found, Mode, Networks, Settings, V6Address};
 use crate::failure::Failure;
 
-use pcap::{Reader, Record, Writer};
+use capture::Capture;
+use engine::{Engine, Noted};
+use lines::{Fate, Form, Lines};
+use pcap::{Record, Writer};
+use shape::Shape;
+use summary::Summary;
+use world::World;
 
-/// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
-const BACK: usize = 256;
+/// Nothing that a packet begins is over sooner: every timeout is longer (RFC 6146 section 4).
+const SHORTEST_LIFE: Duration = Duration::from_secs(1);
 
 /// Translates the capture and says on standard error what became of its packets.
 pub fn run(options: &cli::Translate) -> Result<(), Failure> {
     let settings = config::load(&options.config, |_| ())?;
-    if settings.translator.mode == Mode::Nat64 {
-        return Err(Failure::usage(
-            "translator.mode: a capture is translated without state; what a NAT64 did depends on packets before it",
-        ));
+    refuse_unknown(&settings, options)?;
+    let mut world = World::new(options.seed, options.ipv4_id);
+    let mut engine = engine(&settings, &mut world)?;
+    if engine.lacks_source() {
+        eprintln!("diolkos: ICMPv6 errors are left out, because no source address is known: set icmp.address6");
     }
-    if settings.translator.mode == Mode::Clat && settings.clat.v6 == V6Address::Auto {
+    if let Some(path) = &options.bindings {
+        bindings::make(&mut engine, path)?;
+    }
+
+    let path = &options.from_pcap;
+    let mut capture = Capture::new(BufReader::new(open(path)?)).map_err(|e| unread(path, &e))?;
+    let form = match (options.json, options.each) {
+        (true, _) => Some(Form::Json),
+        (_, true) => Some(Form::Text),
+        _ => None,
+    };
+    let mut run = Run {
+        engine,
+        world,
+        wire: Wire {
+            to: writer(options, capture.precision())?,
+            keeps: form.is_some(),
+            written: 0,
+            shapes: Vec::new(),
+            failed: None,
+        },
+        noted: Noted {
+            keeps: form.is_some(),
+            ..Noted::default()
+        },
+        lines: form.map(|form| Lines::new(BufWriter::new(io::stdout().lock()), form)),
+        summary: Summary::default(),
+        quiet_until: Duration::ZERO,
+        path: options.to_pcap.clone().unwrap_or_default(),
+    };
+    let mut record = Record::default();
+    let mut number = 0;
+    while capture.next(&mut record).map_err(|e| unread(path, &e))? {
+        number += 1;
+        run.pass_until(record.since_epoch)?;
+        run.take(number, &record)?;
+    }
+    run.finish()
+}
+
+/// What only a network can tell.
+fn refuse_unknown(settings: &Settings, options: &cli::Translate) -> Result<(), Failure> {
+    let mode = settings.translator.mode;
+    if mode == Mode::Clat && settings.clat.v6 == V6Address::Auto {
         return Err(Failure::usage(
             "clat.v6: there is no uplink from whose prefix `auto` could be made: give the address",
         ));
@@ -43,153 +100,178 @@ pub fn run(options: &cli::Translate) -> Result<(), Failure> {
             "translator.pref64: there is no network from which `auto` could learn it: give the prefix",
         ));
     }
+    if options.bindings.is_some() && mode != Mode::Nat64 {
+        return Err(Failure::usage(
+            "--bindings: only a NAT64 has bindings, and translator.mode is another",
+        ));
+    }
+    Ok(())
+}
+
+fn engine(settings: &Settings, world: &mut World) -> Result<Engine, Failure> {
     let found = Found {
         mtu4: Found::OFFLINE_MTU,
         mtu6: Found::OFFLINE_MTU,
         address6: None,
     };
-    let config = settings.translation(found);
-    let translator = Translator::new(&config).map_err(|error| {
+    let engine = match settings.translator.mode {
+        Mode::Nat64 => Engine::stateful(&settings.stateful(found), world),
+        Mode::Clat | Mode::Siit => Engine::stateless(&settings.translation(found)),
+    };
+    engine.map_err(|error: ConfigError| {
         let first = &error.problems[0];
         Failure::usage(format!("{}: {}", settings.key(&first.key), first.message))
-    })?;
-    if ErrorSources::of(&config).address6.is_none() {
-        eprintln!("diolkos: ICMPv6 errors are left out, because no source address is known: set icmp.address6");
-    }
+    })
+}
 
-    let input = open(&options.from_pcap)?;
-    let mut reader =
-        Reader::new(BufReader::new(input)).map_err(|e| unread(&options.from_pcap, &e))?;
-    if same_file(&options.from_pcap, &options.to_pcap) {
+/// The file to write, if there is to be one.
+fn writer(options: &cli::Translate, precision: pcap::Precision) -> Result<Option<Output>, Failure> {
+    let Some(path) = &options.to_pcap else {
+        return Ok(None);
+    };
+    if same_file(&options.from_pcap, path) {
         return Err(Failure::usage(
             "--to-pcap is the file that --from-pcap reads: choose another",
         ));
     }
-    let output = File::create(&options.to_pcap).map_err(|e| unwritten(&options.to_pcap, &e))?;
-    let mut wire = Wire {
-        writer: Writer::new(BufWriter::new(output), reader.precision())
-            .map_err(|e| unwritten(&options.to_pcap, &e))?,
-        written: 0,
-        failed: None,
-    };
-    let mut clock = Clock {
-        now: Duration::ZERO,
-        next_id: options.ipv4_id,
-    };
-    let mut summary = Summary::default();
-    let mut record = Record::default();
-    while reader
-        .next(&mut record)
-        .map_err(|e| unread(&options.from_pcap, &e))?
-    {
-        clock.now = clock.now.max(record.since_epoch);
-        wire.writer.stamp(&record);
-        let fate = match link::network_layer(reader.link(), &record.bytes) {
-            Some(packet) => translate(&translator, packet, &mut clock, &mut wire),
-            None => Fate::Skipped,
-        };
-        summary.count(fate);
-        if let Some(error) = wire.failed.take() {
-            return Err(unwritten(&options.to_pcap, &error));
+    let output = File::create(path).map_err(|e| unwritten(path, &e))?;
+    let writer = Writer::new(BufWriter::new(output), precision);
+    writer.map(Some).map_err(|e| unwritten(path, &e))
+}
+
+type Output = Writer<BufWriter<File>>;
+
+/// A capture on its way through a translator.
+struct Run {
+    engine: Engine,
+    world: World,
+    wire: Wire,
+    noted: Noted,
+    lines: Option<Lines<BufWriter<StdoutLock<'static>>>>,
+    summary: Summary,
+    /// Nothing expires before: to ask takes longer than a packet does.
+    quiet_until: Duration,
+    /// That is written.
+    path: PathBuf,
+}
+
+impl Run {
+    /// What expires before the next packet comes, each at its own time.
+    fn pass_until(&mut self, next: Duration) -> Result<(), Failure> {
+        if next < self.quiet_until {
+            self.world.advance(next);
+            return Ok(());
         }
-    }
-    wire.writer
-        .finish()
-        .map_err(|e| unwritten(&options.to_pcap, &e))?;
-    eprint!("{}", summary.text(wire.written));
-    Ok(())
-}
-
-/// What became of one packet of the capture.
-enum Fate {
-    Skipped,
-    Judged(Verdict),
-}
-
-fn translate(translator: &Translator, packet: &[u8], clock: &mut Clock, wire: &mut Wire) -> Fate {
-    let mut buffer = vec![0; HEADROOM + packet.len() + BACK];
-    let end = HEADROOM + packet.len();
-    buffer[HEADROOM..end].copy_from_slice(packet);
-    let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
-    let verdict = translator.translate(&mut packet, clock, wire);
-    if verdict == Verdict::Forward {
-        wire.emit(packet.bytes(), packet.offload);
-    }
-    Fate::Judged(verdict)
-}
-
-/// The capture's time, and identifications that count up.
-struct Clock {
-    now: Duration,
-    next_id: u16,
-}
-
-impl Env for Clock {
-    fn now(&mut self) -> Duration {
-        self.now
+        while let Some(due) = self.engine.next_due().filter(|due| *due <= next) {
+            self.world.advance(due);
+            self.wire.stamp(due);
+            loop {
+                let Run {
+                    engine,
+                    world,
+                    wire,
+                    noted,
+                    ..
+                } = self;
+                let done = engine.expire(world, wire, noted);
+                self.tell(due, Fate::Expired, None)?;
+                if done {
+                    break;
+                }
+            }
+        }
+        self.world.advance(next);
+        let due = self.engine.next_due().unwrap_or(Duration::MAX);
+        self.quiet_until = due.min(next + SHORTEST_LIFE);
+        Ok(())
     }
 
-    fn ipv4_id(&mut self) -> u16 {
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1);
-        id
+    fn take(&mut self, number: u64, record: &Record) -> Result<(), Failure> {
+        let time = record.since_epoch;
+        self.wire.stamp(time);
+        let (fate, packet) = match link::network_layer(record.link, &record.bytes) {
+            Some(packet) => {
+                let Run {
+                    engine,
+                    world,
+                    wire,
+                    noted,
+                    ..
+                } = self;
+                let verdict = engine.translate(packet, world, wire, noted);
+                (Fate::Judged(verdict), packet)
+            }
+            None => (Fate::Skipped, &record.bytes[..]),
+        };
+        self.tell(time, fate, Some((number, packet)))
+    }
+
+    /// Counts, and writes the line about it if there is to be one.
+    fn tell(
+        &mut self,
+        time: Duration,
+        fate: Fate,
+        packet: Option<(u64, &[u8])>,
+    ) -> Result<(), Failure> {
+        if let Some(error) = self.wire.failed.take() {
+            return Err(unwritten(&self.path, &error));
+        }
+        self.summary.count(fate);
+        for reason in &self.noted.dropped {
+            self.summary.drop(*reason);
+        }
+        let shapes = &self.wire.shapes;
+        // A look at a session whose time has not come yet is no news.
+        let is_news = fate != Fate::Expired || !shapes.is_empty() || !self.noted.is_empty();
+        if let Some(lines) = self.lines.as_mut().filter(|_| is_news) {
+            lines.say(time, fate, packet, shapes, &self.noted)?;
+        }
+        self.wire.shapes.clear();
+        self.noted.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        if let Some(writer) = &mut self.wire.to {
+            writer.finish().map_err(|e| unwritten(&self.path, &e))?;
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.finish()?;
+        }
+        let text = self.summary.text(self.wire.written, self.engine.counts());
+        eprint!("{text}");
+        Ok(())
     }
 }
 
 /// Where everything that leaves goes, in its order.
 struct Wire {
-    writer: Writer<BufWriter<File>>,
+    to: Option<Output>,
+    /// Lines are written about it.
+    keeps: bool,
     written: u64,
-    failed: Option<std::io::Error>,
+    /// Since the last line.
+    shapes: Vec<Shape>,
+    failed: Option<io::Error>,
+}
+
+impl Wire {
+    fn stamp(&mut self, time: Duration) {
+        if let Some(writer) = &mut self.to {
+            writer.stamp(time);
+        }
+    }
 }
 
 impl Outbox for Wire {
     fn emit(&mut self, packet: &[u8], _: Offload) {
-        match self.writer.write(packet) {
-            Ok(()) => self.written += 1,
-            Err(error) => self.failed = Some(error),
+        if self.keeps {
+            self.shapes.push(Shape::of(packet));
         }
-    }
-}
-
-/// How many packets met which fate.
-#[derive(Default)]
-struct Summary {
-    read: u64,
-    skipped: u64,
-    forwarded: u64,
-    emitted: u64,
-    dropped: BTreeMap<Reason, u64>,
-}
-
-impl Summary {
-    fn count(&mut self, fate: Fate) {
-        self.read += 1;
-        match fate {
-            Fate::Skipped => self.skipped += 1,
-            Fate::Judged(Verdict::Forward) => self.forwarded += 1,
-            Fate::Judged(Verdict::Emitted) => self.emitted += 1,
-            Fate::Judged(Verdict::Held) => {}
-            Fate::Judged(Verdict::Drop(reason)) => *self.dropped.entry(reason).or_default() += 1,
+        match self.to.as_mut().map(|writer| writer.write(packet)) {
+            Some(Err(error)) => self.failed = Some(error),
+            Some(Ok(())) | None => self.written += 1,
         }
-    }
-
-    fn text(&self, written: u64) -> String {
-        let mut lines = vec![
-            ("read".to_owned(), self.read),
-            ("skipped (not IP)".to_owned(), self.skipped),
-            ("forward".to_owned(), self.forwarded),
-            ("emitted".to_owned(), self.emitted),
-        ];
-        let drops = self.dropped.iter();
-        lines.extend(drops.map(|(reason, count)| (format!("drop.{}", reason.name()), *count)));
-        lines.push(("written".to_owned(), written));
-        let shown = lines
-            .iter()
-            .filter(|(name, count)| *count > 0 || name == "read" || name == "written");
-        shown
-            .map(|(name, count)| format!("{name:32} {count:>12}\n"))
-            .collect()
     }
 }
 
@@ -213,7 +295,7 @@ fn unread(path: &Path, error: &pcap::ReadError) -> Failure {
     Failure::run_time(format!("the capture {}: {error}", path.display()))
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
     Failure::run_time(format!(
         "the capture {} cannot be written: {error}",
         path.display()

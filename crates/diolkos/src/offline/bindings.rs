@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bindings that a running NAT64 had, from the output of `diolkos show bindings --json`.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::{SocketAddrV4, SocketAddrV6};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::engine::Engine;
+use crate::config::nat64::{Protocol, Static};
+use crate::failure::Failure;
+
+/// Far more than an answer of all bindings that are shown, bytes.
+const LONGEST: u64 = 64 << 20;
+
+#[derive(Deserialize)]
+struct Shown {
+    entries: Vec<Row>,
+}
+
+/// What is shown besides does not matter here.
+#[derive(Deserialize)]
+struct Row {
+    protocol: Protocol,
+    v4: SocketAddrV4,
+    v6: SocketAddrV6,
+}
+
+/// Makes every binding of the file. Those of the configuration may be among them.
+pub fn make(engine: &mut Engine, path: &Path) -> Result<(), Failure> {
+    for row in read(path)? {
+        let Row { protocol, v4, v6 } = row;
+        let binding = Static { protocol, v4, v6 };
+        let protocol = diolkos_core::config::nat64::Protocol::from(protocol);
+        engine.bind(binding.into()).map_err(|why| {
+            Failure::usage(format!(
+                "--bindings {}: the binding {protocol} {v4} of {v6} cannot be made: {why}",
+                path.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<Row>, Failure> {
+    let failed =
+        |why: String| Failure::run_time(format!("--bindings {}: it {why}", path.display()));
+    let file = File::open(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
+    let mut text = Vec::new();
+    let read = file.take(LONGEST + 1).read_to_end(&mut text);
+    read.map_err(|e| failed(format!("cannot be read: {e}")))?;
+    if text.len() as u64 > LONGEST {
+        return Err(failed(format!("is longer than {} MiB", LONGEST >> 20)));
+    }
+    let shown: Result<Shown, _> = serde_json::from_slice(&text);
+    let shown = shown.map_err(|e| {
+        failed(format!(
+            "is no output of `diolkos show bindings --json`: {e}"
+        ))
+    })?;
+    Ok(shown.entries)
+}

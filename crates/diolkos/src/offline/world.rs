@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a translator asks of the world, where the world is a capture: its time, and numbers that repeat with the seed.
+
+use std::hash::Hasher;
+use std::time::Duration;
+
+use diolkos_core::nat64::Random;
+use diolkos_core::Env;
+use siphasher::sip::SipHasher24;
+
+/// The capture's time, identifications that count up, and random numbers of a seed.
+pub struct World {
+    now: Duration,
+    next_id: u16,
+    seed: u64,
+    drawn: u64,
+}
+
+impl World {
+    /// At the beginning of time.
+    pub fn new(seed: u64, first_id: u16) -> World {
+        World {
+            now: Duration::ZERO,
+            next_id: first_id,
+            seed,
+            drawn: 0,
+        }
+    }
+
+    /// The capture has come to this time. It stands still while the capture's time stamps go back.
+    pub fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// For tables whose places depend on a secret.
+    pub fn secret(&mut self) -> [u64; 4] {
+        [(); 4].map(|()| self.random())
+    }
+}
+
+impl Env for World {
+    fn now(&mut self) -> Duration {
+        self.now
+    }
+
+    fn ipv4_id(&mut self) -> u16 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        id
+    }
+}
+
+impl Random for World {
+    fn random(&mut self) -> u64 {
+        let mut hasher = SipHasher24::new_with_keys(self.seed, 0);
+        hasher.write(&self.drawn.to_le_bytes());
+        self.drawn += 1;
+        hasher.finish()
+    }
+}
