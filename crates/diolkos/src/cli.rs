@@ -49,6 +49,8 @@ pub enum Command {
     /// Make or end a binding of a running NAT64
     #[command(subcommand)]
     Bind(Bind),
+    /// Print how a running diolkos stands, and again at each change until it ends
+    Follow(Follow),
     /// Have a running diolkos read its configuration file again; it loses no packet
     Reload(Reload),
     /// End a translator for good, whether it runs or not: what one with `--state` has left in the kernel goes too
@@ -166,6 +168,17 @@ pub struct Translate {
     pub ipv4_id: u16,
 }
 
+/// Options of `follow`.
+#[derive(Args, Debug)]
+pub struct Follow {
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub json: bool,
+    /// TUN device of the diolkos to follow, or the name of a DNS64
+    #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+    pub device: String,
+}
+
 /// Options of `reload`.
 #[derive(Args, Debug)]
 pub struct Reload {
@@ -249,6 +262,10 @@ pub struct Show {
 /// What can be shown.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub enum What {
+    /// Whether packets can pass, and what keeps them from it; also while the program is busy
+    Status,
+    /// The path of the control socket, for other Varlink clients
+    Socket,
     /// What became of the packets
     Counters,
     /// The configuration in force

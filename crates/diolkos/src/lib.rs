@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos`: translation between IPv4 and IPv6 on Linux.
 //!
-//! cli → config → clat, router → (nat64, announce, net, slow path, fast path) → control
+//! cli → config → clat, router → (nat64, announce, net, slow path, fast path) → control → varlink
 //!
 //! cli → config → dns64 → control
 //!
@@ -38,6 +38,7 @@ mod signals;
 mod slowpath;
 mod stop;
 mod supervise;
+mod varlink;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -99,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Translate(options) => offline::run(&options),
         Command::Show(options) => show(&options).and_then(print),
         Command::Bind(options) => bind(options),
+        Command::Follow(options) => follow(&options),
         Command::Reload(options) => reload(&options),
         Command::Stop(options) => stop::stop(&options.device),
     };
@@ -316,6 +318,20 @@ fn start_log(level: Level) {
 
 fn show(options: &Show) -> Result<String, Failure> {
     let request = match options.what {
+        What::Status => {
+            let status = control::status(&options.device)?;
+            return Ok(match options.json {
+                true => json(&status),
+                false => status.table(),
+            });
+        }
+        What::Socket => {
+            let socket = control::socket(&options.device)?.display().to_string();
+            return Ok(match options.json {
+                true => json(&socket),
+                false => socket + "\n",
+            });
+        }
         What::Counters => Request::Counters,
         What::Config => Request::Config,
         What::Prefix => Request::Prefix,
@@ -352,6 +368,21 @@ fn show(options: &Show) -> Result<String, Failure> {
         Answer::Config(text) => Ok(text),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Until the program ends, or nobody reads any more.
+fn follow(options: &cli::Follow) -> Result<(), Failure> {
+    let mut done = Ok(());
+    control::follow(&options.device, |status| {
+        let text = match options.json {
+            true => json(&status),
+            false => status.table(),
+        };
+        let mut out = io::stdout();
+        done = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        done.is_ok()
+    })?;
+    written(done)
 }
 
 fn json(value: &impl serde::Serialize) -> String {
@@ -393,7 +424,11 @@ fn unexpected(answer: &Answer) -> Failure {
 
 /// Standard output may be a pipe that nobody reads any more; that is the reader's right.
 fn print(text: String) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
+    written(io::stdout().write_all(text.as_bytes()))
+}
+
+fn written(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::run_time(format!("cannot write: {error}")))
         }

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
-use crate::control::{Answer, Control, Request};
+use crate::control::{Answer, Condition, Control, Request};
 use crate::failure::Failure;
 use crate::net::{shown, Event, Net, News, Own, RouteNews};
 use crate::signals::Signals;
@@ -134,6 +134,9 @@ pub trait Service {
     /// Addresses have settled.
     async fn look_at_addresses(&mut self) -> Result<(), Failure>;
 
+    /// How it stands now. Asked after each event.
+    fn condition(&self) -> Condition;
+
     /// Answers whoever asks. This is the one place where that is done.
     async fn reply(&mut self, request: Request) -> Reply;
 }
@@ -149,6 +152,7 @@ pub async fn serve(
     let mut settings = Settling::default();
     let mut keeping = Keeping::default();
     loop {
+        control.tell(service.condition());
         tokio::select! {
             () = host.signals.any() => {
                 tracing::info!("stopped by a signal");

@@ -2,16 +2,14 @@
 //! What a running CLAT answers to whoever asks by its control socket.
 
 use super::Clat;
+use crate::accelerate;
 use crate::config::{Networks, Settings, V6Address};
-use crate::control::{Answer, Request};
+use crate::control::{Answer, Condition, Request, State};
 use crate::counters;
 
 impl Clat {
     pub(super) fn answer(&self, request: Request) -> Answer {
         match request {
-            Request::Hello => Answer::Hello {
-                pid: std::process::id(),
-            },
             Request::Counters => self.counters(),
             Request::Config => match self.settings_in_force().canonical() {
                 Ok(text) => Answer::Config(text),
@@ -21,12 +19,32 @@ impl Clat {
                 Answer::Prefix(self.finder.rows(self.in_force()))
             }
             Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
-                Answer::Failed("a CLAT has no bindings and sessions".to_owned())
+                Answer::NotSupported("a CLAT has no bindings and sessions".to_owned())
             }
-            Request::Stop => Answer::Failed("a CLAT leaves nothing behind: stop it with a signal".to_owned()),
-            Request::Reload => Answer::Failed(
+            Request::Stop => Answer::NotSupported("a CLAT leaves nothing behind: stop it with a signal".to_owned()),
+            Request::Reload => Answer::NotSupported(
                 "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),
             ),
+        }
+    }
+
+    /// How it stands, for those who follow it.
+    pub(super) fn present_condition(&self) -> Condition {
+        let is_ready = self.ready.is_some();
+        let obstacle = || match &self.obstacle {
+            Some(why) => why.clone(),
+            None if self.wanted.is_none() => "no translation prefix is known".to_owned(),
+            None => "the address in the translation prefix is not ready".to_owned(),
+        };
+        let device = self.device.as_ref();
+        Condition {
+            state: match is_ready {
+                true => State::Ready,
+                false => State::Waiting,
+            },
+            obstacles: Some(obstacle()).filter(|_| !is_ready).into_iter().collect(),
+            prefixes: self.in_force().iter().map(ToString::to_string).collect(),
+            datapath: device.map(|device| accelerate::datapath(device.fast.as_deref())),
         }
     }
 

@@ -57,7 +57,7 @@ pub async fn run(settings: Settings, supervision: (Watch, Alarm)) -> Result<(), 
             uplink.name, uplink.mtu6
         )));
     }
-    let mut control = control::listen(&settings.translator.device)?;
+    let mut control = control::listen("clat", &settings.translator.device)?;
 
     resident::clear(&net, &settings.translator.device).await?;
     check_v4(&net, &settings).await?;

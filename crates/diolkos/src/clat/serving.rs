@@ -10,7 +10,7 @@ use super::device::ClatDevice;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::config::V6Address;
-use crate::control::Request;
+use crate::control::{Condition, Request};
 use crate::failure::Failure;
 use crate::net::{Event, Own, RouteNews, Standing};
 use crate::service::{until, Heed, Reply, Service};
@@ -132,6 +132,10 @@ impl Service for Clat {
         }
         // With IPv6 on the uplink, or without, other things can pass.
         self.look_at_way().await
+    }
+
+    fn condition(&self) -> Condition {
+        self.present_condition()
     }
 
     async fn reply(&mut self, request: Request) -> Reply {

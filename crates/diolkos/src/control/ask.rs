@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The side that asks. Whatever the other side does, it has an end.
+//! The side that asks.
 
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::io;
+use std::path::PathBuf;
 
-use diolkos_sys::peer;
-use socket2::{Domain, SockAddr, Socket, Type};
+use serde_json::Value;
 
-use super::{is_trusted, Answer, Request, END, LONG_PATIENCE, PATIENCE};
+use super::{interface, Answer, Request, Status, LONG_PATIENCE};
 use crate::failure::Failure;
 use crate::instance::{self, Found, Running};
-
-/// At a time, bytes.
-const CHUNK: usize = 64 << 10;
+use crate::varlink::{Caller, Client, Unanswered, PATIENCE};
 
 /// Asks a running program.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
+    ask_this(&find(device)?, device, request)
+}
+
+/// Where a running program is asked.
+pub fn socket(device: &str) -> Result<PathBuf, Failure> {
+    Ok(find(device)?.socket)
+}
+
+fn find(device: &str) -> Result<Running, Failure> {
     let nobody = format!("no diolkos runs in this network namespace with the device {device}");
     match instance::find(device) {
-        Found::At(running) => ask_this(&running, device, request),
+        Found::At(running) => Ok(running),
         Found::Nowhere => Err(Failure::run_time(nobody)),
         Found::Ignored(why) => Err(Failure::run_time(format!(
             "{nobody}, of root or of this user; {why}"
@@ -40,70 +43,82 @@ pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Ans
         Request::Bind(_) | Request::Unbind { .. } => LONG_PATIENCE,
         _ => PATIENCE,
     };
-    match exchange(running, request, patience) {
-        Ok(Answer::Failed(why)) => Err(Failure::run_time(why)),
+    let mut first = Vec::new();
+    let call = interface::call(request);
+    let answered = connect(running)
+        .map_err(Unanswered::Failed)
+        .and_then(|mut client| {
+            client.call(&call, Some(patience), |part| {
+                first.push(part);
+                true
+            })
+        });
+    let answer = match answered {
+        Ok(last) => interface::answer(request, first, last).map_err(io::Error::from),
+        Err(Unanswered::Refused(refusal)) => Ok(interface::refusal(&refusal)),
+        Err(Unanswered::Failed(error)) => Err(error),
+    };
+    match answer {
+        Ok(Answer::Failed(why) | Answer::NotSupported(why)) => Err(Failure::run_time(why)),
         Ok(Answer::Misconfigured(why)) => Err(Failure::usage(why)),
         Ok(answer) => Ok(answer),
         Err(error) => Err(unanswered(device, &error)),
     }
 }
 
-fn exchange(running: &Running, request: Request, patience: Duration) -> io::Result<Answer> {
-    let mut stream = connect(&running.socket)?;
+/// How a running program stands.
+pub fn status(device: &str) -> Result<Status, Failure> {
+    let reply = watch(device, false, |_| true)?;
+    interface::status(reply).map_err(|error| unanswered(device, &error.into()))
+}
+
+/// How it stands, and again at each change until it ends.
+/// Until `each` is false, too.
+pub fn follow(device: &str, mut each: impl FnMut(Status) -> bool) -> Result<(), Failure> {
+    let told = |reply| interface::status(reply).is_ok_and(&mut each);
+    watch(device, true, told).map(|_| ())
+}
+
+fn watch(device: &str, follow: bool, each: impl FnMut(Value) -> bool) -> Result<Value, Failure> {
+    let running = find(device)?;
+    let call = interface::call_for_status(follow);
+    let patience = Some(PATIENCE).filter(|_| !follow);
+    let answered = connect(&running)
+        .map_err(Unanswered::Failed)
+        .and_then(|mut client| client.call(&call, patience, each));
+    match answered {
+        Ok(last) => Ok(last),
+        Err(Unanswered::Refused(refusal)) => Err(Failure::run_time(refusal.reason())),
+        // The program that was followed has ended.
+        Err(Unanswered::Failed(error))
+            if follow && error.kind() == io::ErrorKind::UnexpectedEof =>
+        {
+            Ok(Value::Null)
+        }
+        Err(Unanswered::Failed(error)) => Err(unanswered(device, &error)),
+    }
+}
+
+fn connect(running: &Running) -> io::Result<Client> {
+    let client = Client::connect(&running.socket)?;
     // While it has the lock, nobody else can listen there. What has ended may have a successor, who was not asked.
     if !running.lasts() {
         return Err(io::ErrorKind::ConnectionReset.into());
     }
-    let peer = peer::of(&stream)?;
-    if !is_trusted(peer.uid) {
+    let server = Caller::of(&client)?;
+    if !server.is_trusted() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
                 "process {} of user {} has the control socket {}, and is neither root nor you: run this as user {}",
-                peer.pid,
-                peer.uid,
+                server.pid(),
+                server.uid(),
                 running.socket.display(),
-                peer.uid
+                server.uid()
             ),
         ));
     }
-    let mut text = serde_json::to_vec(&request)?;
-    text.push(END);
-    stream.write_all(&text)?;
-    Ok(serde_json::from_slice(&read(&mut stream, patience)?)?)
-}
-
-/// The time limit for writing is the one for the queue of a program that does not accept, too (unix(7) has no other).
-fn connect(path: &Path) -> io::Result<UnixStream> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    socket.connect(&SockAddr::unix(path)?)?;
-    Ok(OwnedFd::from(socket).into())
-}
-
-/// A whole answer, in time, however it is cut.
-fn read(stream: &mut UnixStream, patience: Duration) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + patience;
-    let mut answer = Vec::new();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let n = match stream.read(&mut chunk) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => read?,
-        };
-        if n == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        answer.extend_from_slice(&chunk[..n]);
-        if answer.last() == Some(&END) {
-            return Ok(answer);
-        }
-    }
+    Ok(client)
 }
 
 fn unanswered(device: &str, error: &io::Error) -> Failure {
@@ -127,41 +142,15 @@ fn unanswered(device: &str, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
+    use std::time::Duration;
+
+    use socket2::{Domain, SockAddr, Socket, Type};
 
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(50);
-
-    #[test]
-    fn who_never_answers_holds_up_nobody() {
-        let (mut one, _other) = UnixStream::pair().expect("a pair of sockets");
-        let error = read(&mut one, SHORT).expect_err("there is no answer");
-        let failure = unanswered("x", &error).to_string();
-        assert!(failure.contains("busy"), "{failure}");
-    }
-
-    #[test]
-    fn an_answer_may_come_in_pieces() {
-        let (mut one, mut other) = UnixStream::pair().expect("a pair of sockets");
-        for piece in ["\"do", "ne", "\"", "\n"] {
-            other.write_all(piece.as_bytes()).expect("it is taken");
-        }
-        let answer = read(&mut one, LONG_PATIENCE).expect("it is whole");
-        assert_eq!(
-            serde_json::from_slice::<Answer>(&answer).ok(),
-            Some(Answer::Done)
-        );
-    }
-
-    #[test]
-    fn half_an_answer_is_none() {
-        let (mut one, mut other) = UnixStream::pair().expect("a pair of sockets");
-        other.write_all(b"\"do").expect("it is taken");
-        drop(other);
-        let error = read(&mut one, LONG_PATIENCE).expect_err("it is cut");
-        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-    }
 
     #[test]
     fn a_full_queue_holds_up_nobody() {
@@ -186,5 +175,13 @@ mod tests {
             unanswered("x", &full).to_string().contains("busy"),
             "{full}"
         );
+    }
+
+    #[test]
+    fn what_does_not_answer_is_busy_and_what_has_gone_starts_or_ends() {
+        let busy = unanswered("x", &io::ErrorKind::WouldBlock.into());
+        assert!(busy.to_string().contains("busy"), "{busy}");
+        let gone = unanswered("x", &io::ErrorKind::UnexpectedEof.into());
+        assert!(gone.to_string().contains("starts or ends"), "{gone}");
     }
 }

@@ -1,45 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Talking to a running program: one request, one answer, one line of JSON each.
+//! Talking to a running program: the Varlink interface `org.diolkos.Translator`.
 //!
-//! The socket is in a folder that only the program's user can open (see [`crate::instance`]), so that nobody else can take
-//! its place or fill its queue. Besides, each side asks the kernel who the other is, and speaks with root and its own user
-//! only. Everything has a bound: the length of a request, the number of connections, and the time for each step.
+//! ask (the command line) → interface (requests and answers as calls and replies) → serve → the program's loop
+//!
+//! A new request needs a method in `packaging/varlink/org.diolkos.Translator.varlink`, a [`Request`] and an [`Answer`], both
+//! directions in `interface.rs`, and an answer of each service. The socket is in a folder that only the program's user can
+//! change (see [`crate::instance`]), so that nobody else can take its place. Besides, each side asks the kernel who the other is.
 
 mod ask;
+mod interface;
 mod serve;
+mod status;
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
-
-use diolkos_sys::peer;
-use serde::{Deserialize, Serialize};
 
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
 use crate::nat64::{BindingRow, Entries, SessionRow};
 use crate::prefixes::PrefixRows;
 
-pub use ask::{ask, ask_this};
+pub use ask::{ask, ask_this, follow, socket, status};
 pub use serve::{listen, Control};
+pub use status::{Condition, State, Status};
 
-/// What ends a request and an answer. JSON has none within.
-const END: u8 = b'\n';
-/// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
 /// kernel, and there may be many sessions.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
-fn is_trusted(uid: u32) -> bool {
-    uid == 0 || uid == peer::own_uid()
-}
-
-/// What can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// What the program is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Who are you?
-    Hello,
     /// All counters.
     Counters,
     /// The configuration in force.
@@ -65,15 +56,28 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Something may be different afterwards: only root and the program's own user may ask for it.
+    fn changes(self) -> bool {
+        match self {
+            Request::Reload | Request::Stop | Request::Bind(_) | Request::Unbind { .. } => true,
+            Request::Counters
+            | Request::Config
+            | Request::Prefix
+            | Request::Sessions
+            | Request::Bindings => false,
+        }
+    }
+
+    /// The answer may take megabytes.
+    fn is_long(self) -> bool {
+        matches!(self, Request::Sessions | Request::Bindings)
+    }
+}
+
 /// What is answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Request::Hello`].
-    Hello {
-        /// Of the process.
-        pid: u32,
-    },
     /// To [`Request::Counters`].
     Counters(Vec<Counter>),
     /// To [`Request::Config`]: canonical TOML.
@@ -90,6 +94,8 @@ pub enum Answer {
     Done,
     /// The configuration file is wrong; the old configuration stays in force.
     Misconfigured(String),
+    /// This kind of translator has no such thing.
+    NotSupported(String),
     /// It could not be done.
     Failed(String),
 }

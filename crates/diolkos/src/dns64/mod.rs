@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Settings};
-use crate::control::{self, Answer, Control, Request};
+use crate::control::{self, Answer, Condition, Control, Request, State};
 use crate::failure::{Failure, Kind};
 use crate::instance;
 use crate::signals::Signals;
@@ -89,6 +89,12 @@ async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(),
         watch.local("a socket for TCP", work);
     }
     announce(&dns64, &served);
+    control.tell(Condition {
+        state: State::Ready,
+        obstacles: Vec::new(),
+        prefixes: dns64.pref64.iter().map(ToString::to_string).collect(),
+        datapath: None,
+    });
     loop {
         tokio::select! {
             () = signal(&mut signals) => {
@@ -144,7 +150,7 @@ fn listen_for_control(name: &str) -> Result<Control, Failure> {
              (--name, dns64.name)"
         )));
     }
-    match control::listen(name) {
+    match control::listen("dns64", name) {
         // A DNS64 needs no privileges, and so may run as a user who has no such folder.
         Err(failure) if failure.kind == Kind::Missing => {
             tracing::warn!(
@@ -171,26 +177,23 @@ fn announce(dns64: &Dns64, served: &[SocketAddr]) {
 
 fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answer {
     match request {
-        Request::Hello => Answer::Hello {
-            pid: std::process::id(),
-        },
         Request::Counters => Answer::Counters(handler.tally.counters()),
         Request::Config => match settings.canonical() {
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),
         },
-        Request::Prefix => Answer::Failed(
+        Request::Prefix => Answer::NotSupported(
             "a DNS64 does not discover prefixes; `show config` prints the configured ones"
                 .to_owned(),
         ),
         Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
-            Answer::Failed("a DNS64 has no bindings and sessions".to_owned())
+            Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
         }
         Request::Stop => {
-            Answer::Failed("a DNS64 leaves nothing behind: stop it with a signal".to_owned())
+            Answer::NotSupported("a DNS64 leaves nothing behind: stop it with a signal".to_owned())
         }
         Request::Reload => {
-            Answer::Failed("a DNS64 does not reload: stop it and start it again".to_owned())
+            Answer::NotSupported("a DNS64 does not reload: stop it and start it again".to_owned())
         }
     }
 }

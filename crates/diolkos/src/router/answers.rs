@@ -5,9 +5,10 @@ use diolkos_core::config::nat64::Endpoint4;
 
 use super::serving::Router;
 use super::{addresses, Gateway};
+use crate::accelerate;
 use crate::announce::Announcer;
 use crate::config::{Mtu, Settings, V6Address};
-use crate::control::{Answer, Request};
+use crate::control::{Answer, Condition, Request, State};
 use crate::counters;
 use crate::failure::{Failure, Kind};
 use crate::nat64::{self, Controller};
@@ -17,9 +18,6 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(super) async fn answer(&mut self, request: Request) -> Reply {
         let gateway = &mut *self.gateway;
         let answer = match request {
-            Request::Hello => Answer::Hello {
-                pid: std::process::id(),
-            },
             Request::Counters => gateway.counters(),
             Request::Sessions | Request::Bindings => {
                 return gateway.entries(request == Request::Sessions)
@@ -60,7 +58,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
             },
-            Request::Prefix => Answer::Failed(
+            Request::Prefix => Answer::NotSupported(
                 "a router does not discover prefixes; `show config` prints the configured ones"
                     .to_owned(),
             ),
@@ -106,6 +104,17 @@ impl Gateway {
         })
     }
 
+    /// How it stands, for those who follow it.
+    pub(super) fn condition(&self, obstacles: Vec<String>) -> Condition {
+        let prefixes = self.settings.translator.pref64.given();
+        Condition {
+            state: State::Ready,
+            obstacles,
+            prefixes: prefixes.iter().map(ToString::to_string).collect(),
+            datapath: Some(accelerate::datapath(self.translation.fast())),
+        }
+    }
+
     /// A change is done when it survives a restart; the loop does not wait for that. `otherwise`: what is so if it does not.
     fn once_it_lasts(&self, answer: Answer, otherwise: String) -> Reply {
         if answer != Answer::Done {
@@ -149,9 +158,9 @@ impl Gateway {
     fn of_state(&self, answer: impl FnOnce(&Controller) -> Answer) -> Answer {
         match self.translation.controller() {
             Some(controller) => answer(controller),
-            None => {
-                Answer::Failed("a stateless translator has no bindings and sessions".to_owned())
-            }
+            None => Answer::NotSupported(
+                "a stateless translator has no bindings and sessions".to_owned(),
+            ),
         }
     }
 

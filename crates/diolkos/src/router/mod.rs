@@ -58,7 +58,7 @@ pub async fn run(
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
-    let mut control = control::listen(&settings.translator.device)?;
+    let mut control = control::listen(mode(&settings), &settings.translator.device)?;
     let mut gateway = match stay::begin(&host, settings).await {
         // Half of a state is none: what there was is left for the next start.
         Err(failure) if host.signals.came().already() => {
@@ -334,6 +334,13 @@ impl Gateway {
                 );
             }
         }
+    }
+}
+
+fn mode(settings: &Settings) -> &'static str {
+    match settings.translator.mode {
+        Mode::Nat64 => "nat64",
+        Mode::Clat | Mode::Siit => "siit",
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{addresses, Gateway};
 use crate::config::Settings;
-use crate::control::Request;
+use crate::control::{Condition, Request};
 use crate::failure::Failure;
 use crate::net::{shown, Event, Link, Net, Own, RouteNews};
 use crate::service::{Heed, Reply, Service};
@@ -222,6 +222,12 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         // With the first or the last address of a family, its routes come and go.
         self.look_for_obstacles().await;
         Ok(())
+    }
+
+    fn condition(&self) -> Condition {
+        let obstacles = self.obstacles.iter().chain(&self.unforwarded);
+        self.gateway
+            .condition(obstacles.chain(&self.contradiction).cloned().collect())
     }
 
     async fn reply(&mut self, request: Request) -> Reply {

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests and answers as calls and replies of `org.diolkos.Translator`, in both directions.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+
+use super::{Answer, Request, Status};
+use crate::config::nat64::Static;
+use crate::nat64::Entries;
+use crate::varlink::{Call, Interface, Refusal};
+
+/// What `GetInterfaceDescription` answers.
+pub const INTERFACE: Interface = Interface {
+    name: "org.diolkos.Translator",
+    description: include_str!("../../../../packaging/varlink/org.diolkos.Translator.varlink"),
+};
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Asked {
+    /// The status.
+    Status,
+    /// The status at each change.
+    Follow,
+    /// An answer of the program.
+    Once(Request),
+}
+
+/// Reads a call.
+pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
+    let request = match call.target().1 {
+        "Status" => return call.done().map(|()| Asked::Status),
+        "Follow" => return call.done().map(|()| Asked::Follow),
+        "Counters" => Request::Counters,
+        "Config" => Request::Config,
+        "Prefixes" => Request::Prefix,
+        "Sessions" => Request::Sessions,
+        "Bindings" => Request::Bindings,
+        "Bind" => Request::Bind(Static {
+            protocol: call.take("protocol")?,
+            v4: call.take("v4")?,
+            v6: call.take("v6")?,
+        }),
+        "Unbind" => Request::Unbind {
+            protocol: call.take("protocol")?,
+            v4: call.take("v4")?,
+        },
+        "Reload" => Request::Reload,
+        "Stop" => Request::Stop,
+        _ => return Err(Refusal::method_not_found(&call.method)),
+    };
+    call.done()?;
+    Ok(Asked::Once(request))
+}
+
+/// Writes the call of a request.
+pub fn call(request: Request) -> Call {
+    let none = json!({});
+    let (method, parameters) = match request {
+        Request::Counters => ("Counters", none),
+        Request::Config => ("Config", none),
+        Request::Prefix => ("Prefixes", none),
+        Request::Sessions => ("Sessions", none),
+        Request::Bindings => ("Bindings", none),
+        Request::Bind(binding) => ("Bind", json!(binding)),
+        Request::Unbind { protocol, v4 } => ("Unbind", json!({ "protocol": protocol, "v4": v4 })),
+        Request::Reload => ("Reload", none),
+        Request::Stop => ("Stop", none),
+    };
+    let call = Call::new(format!("{}.{method}", INTERFACE.name), parameters);
+    match request.is_long() {
+        true => call.with_more(),
+        false => call,
+    }
+}
+
+/// The call for the status, or for the status at each change.
+pub fn call_for_status(follow: bool) -> Call {
+    let call = |method| Call::new(format!("{}.{method}", INTERFACE.name), json!({}));
+    match follow {
+        true => call("Follow").with_more(),
+        false => call("Status"),
+    }
+}
+
+/// Reads a reply to it.
+pub fn status(reply: Value) -> serde_json::Result<Status> {
+    field(reply, "status")
+}
+
+/// Writes an answer that fits into one reply: its parameters, or an error. Sessions and bindings come in parts (see
+/// [`Part`]).
+pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
+    let refuse = |error, reason: &String| Err(Refusal::because(INTERFACE.name, error, reason));
+    match answer {
+        Answer::Counters(counters) => Ok(json!({ "counters": counters })),
+        Answer::Config(toml) => Ok(json!({ "toml": toml })),
+        Answer::Prefix(prefixes) => Ok(json!(prefixes)),
+        Answer::Sessions(sessions) => Ok(json!(sessions)),
+        Answer::Bindings(bindings) => Ok(json!(bindings)),
+        Answer::Reloaded | Answer::Done => Ok(json!({})),
+        Answer::Misconfigured(reason) => refuse("Misconfigured", reason),
+        Answer::NotSupported(reason) => refuse("NotSupported", reason),
+        Answer::Failed(reason) => refuse("Failed", reason),
+    }
+}
+
+/// The error if there are too many of something.
+pub fn busy(reason: &str) -> Refusal {
+    Refusal::because(INTERFACE.name, "Busy", reason)
+}
+
+/// Some of the entries of an answer, as a reply has them.
+#[derive(Debug, Serialize)]
+pub struct Part<'a, T> {
+    /// As many as fit.
+    pub entries: &'a [T],
+    /// Of all that there are.
+    pub total: u32,
+}
+
+/// Reads the replies to a request: those but the last, and the last.
+pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::Result<Answer> {
+    Ok(match request {
+        Request::Counters => Answer::Counters(field(last, "counters")?),
+        Request::Config => Answer::Config(field(last, "toml")?),
+        Request::Prefix => Answer::Prefix(serde_json::from_value(last)?),
+        Request::Sessions => Answer::Sessions(joined(first, last)?),
+        Request::Bindings => Answer::Bindings(joined(first, last)?),
+        Request::Reload => Answer::Reloaded,
+        Request::Stop | Request::Bind(_) | Request::Unbind { .. } => Answer::Done,
+    })
+}
+
+/// Reads an error.
+pub fn refusal(refusal: &Refusal) -> Answer {
+    let reason = refusal.reason();
+    match refusal.target() {
+        (name, "Misconfigured") if name == INTERFACE.name => Answer::Misconfigured(reason),
+        (name, "NotSupported") if name == INTERFACE.name => Answer::NotSupported(reason),
+        (name, _) if name == INTERFACE.name => Answer::Failed(reason),
+        (_, "PermissionDenied") => Answer::Failed(
+            "only root and the user of the running diolkos may change something: run this as root"
+                .to_owned(),
+        ),
+        (_, "MethodNotFound" | "InterfaceNotFound" | "InvalidParameter") => Answer::Failed(format!(
+            "the running diolkos is another version, which does not know this request ({reason}): restart it"
+        )),
+        _ => Answer::Failed(reason),
+    }
+}
+
+fn field<T: DeserializeOwned>(mut reply: Value, name: &str) -> serde_json::Result<T> {
+    serde_json::from_value(reply.get_mut(name).map(Value::take).unwrap_or_default())
+}
+
+fn joined<T: for<'de> Deserialize<'de>>(
+    first: Vec<Value>,
+    last: Value,
+) -> serde_json::Result<Entries<T>> {
+    let mut all = Entries {
+        entries: Vec::new(),
+        total: 0,
+    };
+    for part in first.into_iter().chain([last]) {
+        let part: Entries<T> = serde_json::from_value(part)?;
+        all.entries.extend(part.entries);
+        all.total = part.total;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::nat64::Protocol;
+
+    const ALL: [Request; 7] = [
+        Request::Counters,
+        Request::Config,
+        Request::Prefix,
+        Request::Reload,
+        Request::Stop,
+        Request::Sessions,
+        Request::Bindings,
+    ];
+
+    fn unbind() -> Request {
+        Request::Unbind {
+            protocol: Protocol::Udp,
+            v4: "192.0.2.1:7".parse().expect("it is an endpoint"),
+        }
+    }
+
+    #[test]
+    fn a_call_says_what_was_asked_and_is_described() {
+        let bind = Request::Bind(Static {
+            protocol: Protocol::Tcp,
+            v4: "192.0.2.1:80".parse().expect("it is an endpoint"),
+            v6: "[2001:db8::1]:80".parse().expect("it is an endpoint"),
+        });
+        for request in ALL.into_iter().chain([bind, unbind()]) {
+            let call = call(request);
+            let described = format!("\nmethod {}(", call.target().1);
+            assert!(INTERFACE.description.contains(&described), "{described}");
+            assert_eq!(asked(call), Ok(Asked::Once(request)));
+        }
+        assert_eq!(asked(call_for_status(true)), Ok(Asked::Follow));
+        assert_eq!(asked(call_for_status(false)), Ok(Asked::Status));
+    }
+
+    #[test]
+    fn a_wrong_call_names_what_is_wrong() {
+        let asked_of = |method: &str, parameters| {
+            let method = format!("{}.{method}", INTERFACE.name);
+            asked(Call::new(method, parameters)).expect_err("it is wrong")
+        };
+        let unknown = asked_of("Frobnicate", json!({}));
+        assert_eq!(
+            unknown,
+            Refusal::method_not_found("org.diolkos.Translator.Frobnicate")
+        );
+        assert_eq!(
+            asked_of("Stop", json!({ "force": true })),
+            Refusal::invalid_parameter("force")
+        );
+        assert_eq!(
+            asked_of("Unbind", json!({ "protocol": "sctp", "v4": "192.0.2.1:7" })),
+            Refusal::invalid_parameter("protocol")
+        );
+        assert_eq!(
+            asked_of("Unbind", json!({ "protocol": "udp" })),
+            Refusal::invalid_parameter("v4")
+        );
+    }
+
+    #[test]
+    fn answers_come_back_as_they_were_given() {
+        let answers = [
+            (Request::Counters, Answer::Counters(Vec::new())),
+            (Request::Config, Answer::Config("a = 1\n".to_owned())),
+            (Request::Reload, Answer::Reloaded),
+            (unbind(), Answer::Done),
+        ];
+        for (request, given) in answers {
+            let reply = reply(&given).expect("it is no error");
+            assert_eq!(
+                answer(request, Vec::new(), reply).expect("it is one"),
+                given
+            );
+        }
+        for given in [
+            Answer::Misconfigured("a".to_owned()),
+            Answer::NotSupported("b".to_owned()),
+            Answer::Failed("c".to_owned()),
+        ] {
+            let error = reply(&given).expect_err("it is an error");
+            let described = format!("\nerror {} (reason: string)", error.target().1);
+            assert!(INTERFACE.description.contains(&described), "{described}");
+            assert_eq!(refusal(&error), given);
+        }
+    }
+
+    #[test]
+    fn entries_are_joined() {
+        let part = |entries: &[u32]| json!(Part { entries, total: 9 });
+        let all: Entries<u32> = joined(vec![part(&[1, 2])], part(&[3])).expect("they are entries");
+        assert_eq!((all.entries, all.total), (vec![1, 2, 3], 9));
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a program stands, as it tells whoever follows it.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether packets can pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is not built yet.
+    #[default]
+    Starting,
+    /// They can.
+    Ready,
+    /// They cannot; the obstacles say why.
+    Waiting,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Ready => "ready",
+            State::Waiting => "waiting",
+        }
+    }
+}
+
+/// What of it changes with the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Whether packets can pass.
+    pub state: State,
+    /// What keeps packets, or some of them, from passing.
+    pub obstacles: Vec<String>,
+    /// Translation prefixes in force.
+    pub prefixes: Vec<String>,
+    /// How packets pass; None until it is built.
+    pub datapath: Option<String>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the process.
+    pub pid: u32,
+    /// Of the program.
+    pub version: String,
+    /// `clat`, `siit`, `nat64` or `dns64`.
+    pub mode: String,
+    /// Name of the TUN device, or of a DNS64.
+    pub device: String,
+    /// Whether packets can pass.
+    pub state: State,
+    /// What keeps packets, or some of them, from passing.
+    pub obstacles: Vec<String>,
+    /// Translation prefixes in force.
+    pub prefixes: Vec<String>,
+    /// How packets pass; None until it is built.
+    pub datapath: Option<String>,
+    /// How often another configuration was taken.
+    pub reloads: u64,
+}
+
+impl Status {
+    /// Of this process, which starts.
+    pub fn starting(mode: &str, device: &str) -> Status {
+        Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: mode.to_owned(),
+            device: device.to_owned(),
+            ..Status::default()
+        }
+    }
+
+    /// Takes what is so now. False if it was so before.
+    pub fn take(&mut self, now: Condition) -> bool {
+        let before = Condition {
+            state: self.state,
+            obstacles: std::mem::take(&mut self.obstacles),
+            prefixes: std::mem::take(&mut self.prefixes),
+            datapath: self.datapath.take(),
+        };
+        let is_new = before != now;
+        self.state = now.state;
+        self.obstacles = now.obstacles;
+        self.prefixes = now.prefixes;
+        self.datapath = now.datapath;
+        is_new
+    }
+
+    /// Lines for people.
+    pub fn table(&self) -> String {
+        let list = |of: &[String]| match of.is_empty() {
+            true => "none".to_owned(),
+            false => of.join(", "),
+        };
+        let datapath = self.datapath.as_deref().unwrap_or("none");
+        let mut text = format!(
+            "{} is {} ({}, process {}, version {})\nprefixes  {}\ndatapath  {datapath}\nreloads   {}\n",
+            self.device,
+            self.state.name(),
+            self.mode,
+            self.pid,
+            self.version,
+            list(&self.prefixes),
+            self.reloads
+        );
+        for obstacle in &self.obstacles {
+            text += &format!("obstacle  {obstacle}\n");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_is_told() {
+        let mut status = Status::starting("clat", "diolkos0");
+        let waiting = Condition {
+            state: State::Waiting,
+            obstacles: vec!["eth0 has no carrier".to_owned()],
+            ..Condition::default()
+        };
+        assert!(status.take(waiting.clone()));
+        assert!(!status.take(waiting));
+        assert!(status.table().contains("obstacle  eth0 has no carrier\n"));
+        let ready = Condition {
+            state: State::Ready,
+            ..Condition::default()
+        };
+        assert!(status.take(ready));
+        assert_eq!(status.obstacles, [""; 0]);
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The Varlink protocol: a service at a Unix socket, and a client of one. It knows neither translators nor what they are
+//! asked.
+//!
+//! wire (messages) → buffer (bytes of a connection, bounded) → places (who may connect, and how often) → serve (service)
+//!
+//! wire → client
+//!
+//! A message is a JSON object that a NUL byte ends. Everything has a bound: the length of a call, the number of connections,
+//! that of each user, and the time for each step.
+
+mod buffer;
+mod client;
+mod places;
+mod serve;
+mod wire;
+
+use std::time::Duration;
+
+pub use client::{Client, Unanswered};
+pub use places::Caller;
+pub use serve::{bind, serve, Interface, Replies, Service, Serving};
+pub use wire::{Call, Refusal};
+
+/// How long either side waits for the other.
+pub const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who may connect at the same time. Root and the program's own user have places of their own; all others share a few, of
+//! which no user has more than half.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use diolkos_sys::peer;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Connections of root and the program's own user; others of them wait in the kernel's queue.
+pub const TRUSTED: usize = 32;
+/// Connections of all others.
+pub const OTHERS: usize = 8;
+/// Of these, those of one user.
+pub const OF_ONE: usize = 4;
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pid: u32,
+    uid: u32,
+}
+
+impl Caller {
+    /// As the kernel vouches for him.
+    pub fn of(socket: impl AsFd) -> io::Result<Caller> {
+        let peer::Peer { pid, uid } = peer::of(socket)?;
+        Ok(Caller { pid, uid })
+    }
+
+    /// Of the process; 0 if it has no number in our namespace of processes.
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+
+    /// Effective user.
+    pub fn uid(self) -> u32 {
+        self.uid
+    }
+
+    /// Root, or the user of this program.
+    pub fn is_trusted(self) -> bool {
+        self.uid == 0 || self.uid == peer::own_uid()
+    }
+}
+
+/// All places.
+#[derive(Clone, Debug)]
+pub struct Places {
+    trusted: Arc<Semaphore>,
+    others: Arc<Mutex<BTreeMap<u32, usize>>>,
+}
+
+/// A place that is taken. Dropped, it is free.
+#[derive(Debug)]
+pub enum Place {
+    /// Of root or the own user.
+    Trusted(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit),
+    /// Of this user.
+    Other(u32, Places),
+}
+
+impl Places {
+    /// All are free.
+    pub fn new() -> Places {
+        Places {
+            trusted: Arc::new(Semaphore::new(TRUSTED)),
+            others: Arc::default(),
+        }
+    }
+
+    /// A place for a caller. Root waits for one; nobody else does, for he would hold up all.
+    pub async fn take(&self, caller: Caller) -> Option<Place> {
+        if caller.is_trusted() {
+            let place = self.trusted.clone().acquire_owned().await;
+            return place.ok().map(Place::Trusted);
+        }
+        let mut others = self.others();
+        let own = others.get(&caller.uid).copied().unwrap_or(0);
+        if own >= OF_ONE || others.values().sum::<usize>() >= OTHERS {
+            return None;
+        }
+        others.insert(caller.uid, own + 1);
+        Some(Place::Other(caller.uid, self.clone()))
+    }
+
+    /// Waits until all are free.
+    pub async fn all_free(&self) {
+        let _ = self.trusted.acquire_many(TRUSTED as u32).await;
+    }
+
+    /// How many of root's are free.
+    #[cfg(test)]
+    pub fn free(&self) -> usize {
+        self.trusted.available_permits()
+    }
+
+    fn others(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Place::Other(uid, places) = self else {
+            return;
+        };
+        let mut others = places.others();
+        match others.get_mut(uid) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => {
+                others.remove(uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_but_root_has_more_than_a_share() {
+        let places = Places::new();
+        let user = |uid| Caller { pid: 1, uid };
+        let own = peer::own_uid();
+        let mut taken = Vec::new();
+        for uid in [own + 1, own + 2] {
+            for _ in 0..OF_ONE {
+                taken.push(places.take(user(uid)).await.expect("it is his share"));
+            }
+            assert!(places.take(user(uid)).await.is_none());
+        }
+        assert!(places.take(user(own + 3)).await.is_none(), "all are taken");
+        assert!(places.take(user(0)).await.is_some());
+        assert!(places.take(user(own)).await.is_some());
+        taken.pop();
+        assert!(places.take(user(own + 3)).await.is_some());
+        taken.clear();
+        assert!(places.others().is_empty());
+        assert_eq!(places.free(), TRUSTED);
+    }
+}
