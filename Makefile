@@ -16,9 +16,10 @@ RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
 RUFF_REST := --config lab/pyproject.toml .ci proofs vectors $(wildcard tests)
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
+UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop tests/services/boot.sh fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
@@ -34,7 +35,7 @@ LAW_CASES ?= 12000
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels build demo test kernels fuzz soak lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels build demo test services kernels fuzz soak lint format format-check licences tree install uninstall clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -75,6 +76,10 @@ test: root setup build ## run every test (as root)
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
 	@$(AS_ROOT) $(PYTHON) .ci/e2e.py --jobs $(E2E_JOBS)
+	@echo "== pytest tests/services"; $(PYTEST) -q -n $(shell nproc) tests/services
+
+services: root setup build ## test the units under a real systemd (as root, two minutes)
+	@$(PYTEST) -n $(shell nproc) tests/services
 
 kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests, and KERNEL_DIR=FOLDER; load, translate, measure there
 	@$(TOOLS) $(PYTHON) tests/kernels/run.py --law-cases $(LAW_CASES) $(KERNELS) $(addprefix --folder ,$(KERNEL_DIR))
@@ -124,14 +129,18 @@ install: ## install the translator and the packet generator, built before, below
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions target/manual/zsh/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/manual/fish/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
-		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause
+		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause docs/*.md
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/diolkos packaging/systemd/after-stop
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(addprefix packaging/systemd/,$(UNITS))
+	sed -i 's|/usr/\(bin/diolkos\|lib/diolkos\|share/doc\)|$(PREFIX)/\1|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
 
 uninstall: ## remove what `make install` installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos-pktgen
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1/diolkos.1 man/man1/diolkos-*.1 man/man5/diolkos.toml.5 \
 		bash-completion/completions/diolkos bash-completion/completions/diolkos-pktgen zsh/site-functions/_diolkos \
 		zsh/site-functions/_diolkos-pktgen fish/vendor_completions.d/diolkos.fish fish/vendor_completions.d/diolkos-pktgen.fish)
-	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos $(DESTDIR)$(PREFIX)/lib/diolkos
 
 clean: ## remove everything that was built; results/ stays
 	rm -rf target bin .venv

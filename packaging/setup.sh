@@ -62,6 +62,7 @@ wanted_to_build() {
 # What the lab builds networks from, loads them with and compares.
 wanted_to_run() {
 	want "ip and tc" "command -v ip && command -v tc" "iproute2"
+	want "systemd" "command -v systemctl && [ -e /lib/systemd/systemd ]" "systemd"
 	want "nft" "command -v nft" "nftables"
 	want "ping" "command -v ping" "iputils-ping"
 	want "ethtool" "command -v ethtool" "ethtool"

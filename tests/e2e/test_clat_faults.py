@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 import pytest
 from kernel import forwarding, remains
@@ -114,7 +116,7 @@ def test_the_uplink_vanishes(net: Network, datapath: str, how: str) -> None:
     assert remains(net) == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(net: Network, datapath: str, how: signal.Signals) -> None:
     """Exit code 0; device, programs, routes and settings are as before."""
     before = forwarding(net)
@@ -123,6 +125,24 @@ def test_a_signal_ends_it_cleanly(net: Network, datapath: str, how: signal.Signa
     assert clat.stop(how) == 0
     assert remains(net) == []
     assert forwarding(net) == before
+
+
+def test_a_hangup_is_no_end_but_the_end_of_its_terminal_is(net: Network) -> None:
+    """SIGHUP of an operator reads the configuration again; that of a terminal that goes away ends the program."""
+    main, side = os.openpty()
+    own_terminal = (
+        sys.executable,
+        "-c",
+        "import os, sys; os.setsid(); os.close(os.open(sys.argv[1], os.O_RDWR)); os.execvp(sys.argv[2], sys.argv[2:])",
+    )
+    clat = net.clat("tun", wrapper=(*own_terminal, os.ttyname(side)))
+    os.close(side)
+    clat.process.send_signal(signal.SIGHUP)
+    net.until(lambda: "SIGHUP: reading the configuration again" in clat.log())
+    assert net.ping("-c2").returncode == 0
+    os.close(main)
+    assert clat.wait() == 0
+    assert remains(net) == []
 
 
 def test_after_sigkill_nothing_disturbs(net: Network, datapath: str) -> None:

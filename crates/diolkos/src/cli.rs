@@ -182,9 +182,20 @@ pub struct Follow {
 /// Options of `reload`.
 #[derive(Args, Debug)]
 pub struct Reload {
+    /// Of which diolkos
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// Which translator is meant: that of a device, or that of a configuration file.
+#[derive(Args, Debug)]
+pub struct Which {
     /// TUN device of the diolkos to tell
     #[arg(long, value_name = "NAME", default_value = "diolkos0")]
     pub device: String,
+    /// Its configuration file, which names the device
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    pub config: Option<PathBuf>,
 }
 
 /// What to do with a binding.
@@ -226,9 +237,9 @@ pub enum Bind {
                         signal, for the next start to take over. This ends that; the file stays, and is up to date."
 )]
 pub struct Stop {
-    /// TUN device of the diolkos to end
-    #[arg(long, value_name = "NAME", default_value = "diolkos0")]
-    pub device: String,
+    /// Which diolkos
+    #[command(flatten)]
+    pub which: Which,
 }
 
 /// Options of every translator.

@@ -9,6 +9,9 @@
 //! `$XDG_RUNTIME_DIR`. That variable may come from somebody else's session, so nobody believes what stands in a folder
 //! that other users own or can change.
 
+mod find;
+mod given;
+
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -20,6 +23,8 @@ use diolkos_sys::lock::{Held, Lock};
 use diolkos_sys::{namespace, peer};
 
 use crate::failure::Failure;
+
+pub use find::{find, is_running, Found, Running};
 
 const RUN: &str = "/run/diolkos";
 /// Who removes leftovers of others has their locks for a moment: so often a lock is tried, so far apart.
@@ -91,129 +96,6 @@ impl Drop for Instance {
     }
 }
 
-/// Whether and where a program runs.
-#[derive(Debug)]
-pub enum Found {
-    /// It runs.
-    At(Running),
-    /// There is none.
-    Nowhere,
-    /// There is no saying: the folder is closed to this user.
-    Closed,
-    /// There is none but, perhaps, in a folder that others own or can change; which one, and why it is ignored.
-    Ignored(String),
-}
-
-/// A program that ran when this was made.
-#[derive(Debug)]
-pub struct Running {
-    /// Its control socket.
-    pub socket: PathBuf,
-    held: Held,
-}
-
-impl Running {
-    #[cfg(test)]
-    pub fn of(lock: &Path) -> Option<Running> {
-        let held = Held::find(lock).expect("a lock can be looked at")?;
-        let socket = lock.with_extension("sock");
-        Some(Running { socket, held })
-    }
-
-    /// Whether that same process still runs, whoever has its place by now.
-    pub fn lasts(&self) -> bool {
-        // A file that is open can always be asked.
-        self.held.lasts().unwrap_or(false)
-    }
-
-    /// Its number.
-    pub fn pid(&self) -> String {
-        self.held.pid().unwrap_or_default()
-    }
-
-    /// What it left to say after its end.
-    pub fn word(&self) -> Option<String> {
-        self.held.word().ok().flatten()
-    }
-}
-
-/// Looks for the instance of a device in this network namespace.
-pub fn find(name: &str) -> Found {
-    match namespace::cookie() {
-        Ok(namespace) => find_in(&places(), &namespace.to_string(), name),
-        Err(_) => Found::Nowhere,
-    }
-}
-
-fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
-    let mut found = Found::Nowhere;
-    for place in places {
-        let folder = place.join(namespace);
-        let held = believed(place, &folder).and_then(|why| match why {
-            None => Held::find(&folder.join(format!("{name}.lock"))),
-            Some(why) => Err(denied(why)),
-        });
-        match held {
-            Ok(Some(held)) => {
-                let socket = folder.join(format!("{name}.sock"));
-                return Found::At(Running { socket, held });
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                // The kernel's own error has a number.
-                if place == Path::new(RUN) && error.raw_os_error().is_some() {
-                    found = Found::Closed;
-                } else if !matches!(found, Found::Closed) {
-                    found = Found::Ignored(format!("{} is ignored: {error}", folder.display()));
-                }
-            }
-            Ok(None) | Err(_) => {}
-        }
-    }
-    found
-}
-
-/// Why what stands in the folder may be a trap; `None` if only root, this user, or whom root has given `/run/diolkos` can
-/// have made it. (Who answers there is asked for besides.) An error if the folder is not there.
-fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
-    let mut owners = vec![0, peer::own_uid()];
-    if place == Path::new(RUN) {
-        owners.push(fs::symlink_metadata(place)?.uid());
-    }
-    for folder in [folder, place] {
-        let objection = objection(folder, &owners)?;
-        if objection.is_some() {
-            return Ok(objection);
-        }
-    }
-    above(place)
-}
-
-/// Who owns the folder above could put another one in the place of ours.
-fn above(place: &Path) -> io::Result<Option<String>> {
-    let Some(above) = place.parent().filter(|_| place != Path::new(RUN)) else {
-        return Ok(None);
-    };
-    let link = fs::symlink_metadata(above)?;
-    let found = match link.is_symlink() && [0, peer::own_uid()].contains(&link.uid()) {
-        true => fs::metadata(above)?,
-        false => link,
-    };
-    let why = match found.uid() {
-        uid if uid != 0 && uid != peer::own_uid() => format!("belongs to user {uid}"),
-        // Where only owners remove what is theirs, others may add.
-        _ if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 => {
-            "can be changed by other users".to_owned()
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(format!("{} {why}", above.display())))
-}
-
-/// Whether a program runs for a device in this network namespace.
-pub fn is_running(name: &str) -> bool {
-    matches!(find(name), Found::At(_))
-}
-
 /// The folder of this network namespace's instances that this user runs. It is there then.
 pub fn folder() -> Result<PathBuf, Failure> {
     let namespace = namespace::cookie().map_err(|e| {
@@ -236,6 +118,27 @@ pub fn folder() -> Result<PathBuf, Failure> {
         Some((place, error)) => unusable(&place, &error),
         None => unusable(Path::new(RUN), &io::ErrorKind::NotFound.into()),
     })
+}
+
+/// Who owns the folder above could put another one in the place of ours.
+fn above(place: &Path) -> io::Result<Option<String>> {
+    let Some(above) = place.parent().filter(|_| place != Path::new(RUN)) else {
+        return Ok(None);
+    };
+    let link = fs::symlink_metadata(above)?;
+    let found = match link.is_symlink() && [0, peer::own_uid()].contains(&link.uid()) {
+        true => fs::metadata(above)?,
+        false => link,
+    };
+    let why = match found.uid() {
+        uid if uid != 0 && uid != peer::own_uid() => format!("belongs to user {uid}"),
+        // Where only owners remove what is theirs, others may add.
+        _ if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 => {
+            "can be changed by other users".to_owned()
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(format!("{} {why}", above.display())))
 }
 
 fn places() -> Vec<PathBuf> {
@@ -361,41 +264,5 @@ mod tests {
         std::os::unix::fs::symlink("/", &folder).expect("a link");
         assert!(make(&folder).is_err());
         fs::remove_file(&folder).expect("it is there");
-    }
-
-    #[test]
-    fn a_lock_in_a_folder_that_others_can_change_is_nobodys() {
-        use std::os::unix::fs::PermissionsExt;
-        let own = std::env::temp_dir().join(format!("diolkos-believed-{}", std::process::id()));
-        let (place, folder) = (own.join("diolkos"), own.join("diolkos/7"));
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&own)
-            .expect("it is new");
-        let look = || find_in(&[PathBuf::from("/nowhere"), place.clone()], "7", "x");
-        assert!(matches!(look(), Found::Nowhere));
-        make_both(&place, &folder).expect("it is made");
-        assert!(matches!(look(), Found::Nowhere));
-        let lock = Lock::take(&folder.join("x.lock"));
-        let lock = lock.expect("a file").expect("it is free");
-        assert!(matches!(look(), Found::At(running) if running.lasts()));
-        for open in [&folder, &place, &own] {
-            let set = |mode| fs::set_permissions(open, fs::Permissions::from_mode(mode));
-            set(0o777).expect("it is ours");
-            match look() {
-                Found::Ignored(why) => assert!(why.contains("other users"), "{why}"),
-                found => panic!("{found:?}"),
-            }
-            set(0o700).expect("it is ours");
-        }
-        let elsewhere = own.with_extension("link");
-        std::os::unix::fs::symlink(&place, &elsewhere).expect("a link");
-        let linked = find_in(std::slice::from_ref(&elsewhere), "7", "x");
-        assert!(matches!(linked, Found::Ignored(_)), "{linked:?}");
-        fs::remove_file(&elsewhere).expect("it is there");
-        assert!(matches!(look(), Found::At(_)));
-        drop(lock);
-        assert!(matches!(look(), Found::Nowhere));
-        fs::remove_dir_all(&own).expect("it is there");
     }
 }

@@ -24,12 +24,15 @@ mod files;
 mod forwarding;
 mod instance;
 mod logging;
+mod manager;
 mod nat64;
 mod net;
 mod offline;
 mod own_sources;
 mod prefixes;
 mod privilege;
+mod process;
+mod pulse;
 mod random;
 mod resident;
 mod router;
@@ -41,21 +44,18 @@ mod supervise;
 mod varlink;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
 
 use cli::{Cli, Command, Common, Show, What};
 use config::nat64::Static;
-use config::{Level, Mode, Settings};
+use config::{Mode, Settings};
 use control::{Answer, Request};
 use failure::Failure;
 use files::Files;
-use supervise::{Alarm, Watch};
+use process::{dns64_alone, translator};
 
 /// Readers of what others wrote: files and packets. Nothing else of this crate is for use from outside.
 pub mod readers {
@@ -101,8 +101,8 @@ pub fn main() -> ExitCode {
         Command::Show(options) => show(&options).and_then(print),
         Command::Bind(options) => bind(options),
         Command::Follow(options) => follow(&options),
-        Command::Reload(options) => reload(&options),
-        Command::Stop(options) => stop::stop(&options.device),
+        Command::Reload(options) => reload(options),
+        Command::Stop(options) => device(options.which).and_then(|device| stop::stop(&device)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -231,91 +231,6 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     }
 }
 
-fn dns64_alone(settings: Settings) -> Result<(), Failure> {
-    let files = Files::default().and_dns64(settings.dns64.as_ref());
-    foreground(files, settings.log.level, dns64::run(settings))
-}
-
-/// A translator, and a DNS64 beside it, until a signal ends both or one fails. The DNS64 has a thread of its own: it goes
-/// on while the translator restores its state or takes another configuration.
-fn translator<F: Future<Output = Result<(), Failure>>>(
-    files: Files,
-    level: Level,
-    dns64: Option<Settings>,
-    run: impl FnOnce((Watch, Alarm)) -> F,
-) -> Result<(), Failure> {
-    let its = dns64.as_ref().and_then(|beside| beside.dns64.as_ref());
-    files.and_dns64(its).check()?;
-    let (watch, alarm) = supervise::pair();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let beside = |settings| {
-        let serve = move || {
-            event_loop(&mut Builder::new_current_thread())?.block_on(async {
-                tokio::select! {
-                    done = dns64::run_beside(settings) => done,
-                    _ = stopped => Ok(()),
-                }
-            })
-        };
-        watch
-            .thread("dns64", serve)
-            .map_err(|e| Failure::run_time(format!("no thread for the DNS64: {e}")))
-    };
-    start_log(level);
-    let beside = dns64.map(beside).transpose()?;
-    let done = supervise::guarded("the translator", || {
-        event_loop(Builder::new_multi_thread().worker_threads(1))?.block_on(run((watch, alarm)))
-    });
-    drop(stop);
-    if let Some(thread) = beside {
-        // Whatever it ended by, the alarm has told.
-        let _ = thread.join();
-    }
-    done
-}
-
-fn foreground(
-    files: Files,
-    level: Level,
-    work: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
-    files.check()?;
-    start_log(level);
-    supervise::guarded("the program", || {
-        event_loop(&mut Builder::new_current_thread())?.block_on(work)
-    })
-}
-
-fn event_loop(builder: &mut Builder) -> Result<Runtime, Failure> {
-    builder
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::run_time(format!("no event loop: {e}")))
-}
-
-fn start_log(level: Level) {
-    let level = match level {
-        Level::Error => tracing::Level::ERROR,
-        Level::Warn => tracing::Level::WARN,
-        Level::Info => tracing::Level::INFO,
-        Level::Debug => tracing::Level::DEBUG,
-        Level::Trace => tracing::Level::TRACE,
-    };
-    // The libraries are only heard when something is wrong with them.
-    let filter = tracing_subscriber::EnvFilter::new(format!("warn,diolkos={level}"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false);
-    // The journal has its own clock.
-    if std::env::var_os("JOURNAL_STREAM").is_some() {
-        log.without_time().init();
-    } else {
-        log.init();
-    }
-}
-
 fn show(options: &Show) -> Result<String, Failure> {
     let request = match options.what {
         What::Status => {
@@ -409,8 +324,16 @@ fn bind(options: cli::Bind) -> Result<(), Failure> {
     }
 }
 
-fn reload(options: &cli::Reload) -> Result<(), Failure> {
-    match control::ask(&options.device, Request::Reload)? {
+/// The device of the translator that is meant.
+fn device(which: cli::Which) -> Result<String, Failure> {
+    match which.config {
+        Some(file) => config::device(&file),
+        None => Ok(which.device),
+    }
+}
+
+fn reload(options: cli::Reload) -> Result<(), Failure> {
+    match control::ask(&device(options.which)?, Request::Reload)? {
         Answer::Reloaded => Ok(()),
         other => Err(unexpected(&other)),
     }

@@ -2,30 +2,36 @@
 //! The loop of every translator, and what all of them share: signals, supervision, what is theirs on the TUN device, and
 //! whoever asks.
 //!
-//! news → settled → the service looks again; own routes and addresses → put back; request → answer; signal, alarm → end
+//! news → settled → the service looks again; own routes and addresses → put back; request → answer; signal, alarm → end.
+//! After each of them the service manager is told how the service stands, if that has changed.
 //!
 //! The loop may take its time for its own work (a new configuration, say). Whatever must not wait for it runs on the
 //! runtime's worker or on a thread: the DNS64, Neighbour Discovery, netlink, signals, large answers.
+
+mod settling;
+mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use ipnet::IpNet;
-use tokio::time::Instant;
 
 use crate::control::{Answer, Condition, Control, Request};
 use crate::failure::Failure;
-use crate::net::{shown, Event, Net, News, Own, RouteNews};
+use crate::manager::Manager;
+use crate::net::{Event, Net, News, Own, RouteNews};
+use crate::pulse::Beat;
 use crate::signals::Signals;
-use crate::supervise::{self, Alarm, Watch};
+use crate::supervise::{self, Alarm, Supervision, Task, Watch};
 
-/// Routes and addresses come and go in groups.
-const SETTLE: Duration = Duration::from_millis(200);
-/// But they may come and go without end.
-const SETTLE_AT_MOST: Duration = Duration::from_secs(2);
-/// When what is ours could not be put back.
-const RETRY: Duration = Duration::from_secs(5);
+use settling::{Keeping, Looks, Settling};
+use told::Told;
+
+pub use settling::until;
+
+/// The loop may take so long for one thing; each of a million routes is a request to the kernel. Beyond that it hangs.
+const LONGEST_WORK: Duration = Duration::from_secs(120);
 
 /// What a service runs on.
 pub struct Host {
@@ -35,19 +41,29 @@ pub struct Host {
     pub watch: Watch,
     /// Until one comes.
     pub signals: Signals,
+    /// Is told how it goes.
+    pub manager: Manager,
     alarm: Alarm,
     news: News,
+    _worker: Option<Task>,
 }
 
 impl Host {
     /// Signals first: whatever is built from now on is removed again.
-    pub async fn new((watch, alarm): (Watch, Alarm)) -> Result<Host, Failure> {
-        let signals = Signals::new()?;
+    pub async fn new(supervision: Supervision) -> Result<Host, Failure> {
+        let Supervision {
+            watch,
+            alarm,
+            manager,
+        } = supervision;
+        let signals = Signals::new(&watch)?;
         let (net, news) = Net::connect(&watch).await?;
         Ok(Host {
             net: Arc::new(net),
+            _worker: watch.worker(),
             watch,
             signals,
+            manager,
             alarm,
             news,
         })
@@ -77,6 +93,16 @@ pub enum Heed {
     Nothing,
     /// Look at routes and links when they have settled.
     Routes,
+}
+
+/// How a service stands, for the service manager.
+pub struct Account {
+    /// It does what it is for, or waits for what only the network can bring.
+    pub is_settled: bool,
+    /// What it is, and what it waits for.
+    pub text: String,
+    /// What is wrong.
+    pub wrong: Vec<String>,
 }
 
 /// A translator, as the loop sees it.
@@ -109,6 +135,9 @@ pub trait Service {
 
     /// The operator has said that it is to end.
     fn ends(&self) -> bool;
+
+    /// How it stands now, for the service manager.
+    fn account(&self) -> Account;
 
     /// Waits for what only this service waits for. May be dropped at any time and called again.
     async fn wait(&mut self) -> Self::Own;
@@ -147,13 +176,36 @@ pub async fn serve(
     host: &mut Host,
     control: &mut Control,
 ) -> Result<End, Failure> {
+    let manager = host.manager.clone();
+    let served = work(service, host, control).await;
+    manager.stopping();
+    served
+}
+
+async fn work(
+    service: &mut impl Service,
+    host: &mut Host,
+    control: &mut Control,
+) -> Result<End, Failure> {
     let net = host.net.clone();
+    let beat = host.watch.beat("the service");
+    let mut told = Told::default();
     let mut looks = Looks::default();
     let mut settings = Settling::default();
     let mut keeping = Keeping::default();
     loop {
         control.tell(service.condition());
+        beat.beat();
+        told.tell(&host.manager, service, &keeping);
         tokio::select! {
+            () = beat.due() => {}
+            () = host.signals.reload() => {
+                tracing::info!("SIGHUP: reading the configuration again");
+                let answer = reload(service, &host.manager, &beat, &mut told).await;
+                if answer == Answer::Reloaded {
+                    control.reloaded();
+                }
+            }
             () = host.signals.any() => {
                 tracing::info!("stopped by a signal");
                 return Ok(End::Signal);
@@ -168,7 +220,7 @@ pub async fn serve(
                         keeping.settling.touch();
                         Heed::Nothing
                     }
-                    Event::LinkGone(_) | Event::LinkChanged(_) => match service.link(event).await {
+                    Event::LinkGone(_) | Event::LinkChanged(_) => match beat.through(LONGEST_WORK, service.link(event)).await {
                         Ok(heed) => heed,
                         Err(failure) => looks.again_after(failure).map(|()| Heed::Nothing)?,
                     },
@@ -203,34 +255,40 @@ pub async fn serve(
                 }
             },
             own = service.wait() => {
-                let done = service.obey(own).await;
+                let done = beat.through(LONGEST_WORK, service.obey(own)).await;
                 done.or_else(|failure| looks.again_after(failure))?;
             }
             () = looks.addresses.settled() => {
                 looks.addresses.clear();
-                let done = service.look_at_addresses().await;
+                let done = beat.through(LONGEST_WORK, service.look_at_addresses()).await;
                 done.or_else(|failure| looks.again_after(failure))?;
             }
             () = looks.routes.settled() => {
                 looks.routes.clear();
-                let done = service.look_at_routes().await;
+                let done = beat.through(LONGEST_WORK, service.look_at_routes()).await;
                 done.or_else(|failure| looks.again_after(failure))?;
             }
             () = settings.settled() => {
                 settings.clear();
-                service.look_at_settings().await?;
+                beat.through(LONGEST_WORK, service.look_at_settings()).await?;
             }
             () = keeping.settling.settled() => {
                 keeping.settling.clear();
                 if let Some(own) = service.own() {
-                    keeping.keep(&net, service.device(), &own).await;
+                    let kept = keeping.keep(&net, service.device(), &own);
+                    beat.through(LONGEST_WORK, kept).await;
                 }
             }
             question = control.next() => {
-                match service.reply(question.request).await {
+                if question.request == Request::Reload {
+                    question.answer(reload(service, &host.manager, &beat, &mut told).await);
+                    continue;
+                }
+                match beat.through(LONGEST_WORK, service.reply(question.request)).await {
                     Reply::Now(answer) => question.answer(answer),
                     Reply::Later(answer) => {
-                        tokio::spawn(async move { question.answer(answer.await) });
+                        let tell = async move { question.answer(answer.await) };
+                        host.watch.short_task("an answer", tell);
                     }
                 }
                 if service.ends() {
@@ -242,6 +300,33 @@ pub async fn serve(
             }
         }
     }
+}
+
+/// Has the configuration read again, whoever wants it.
+async fn reload(
+    service: &mut impl Service,
+    manager: &Manager,
+    beat: &Beat,
+    told: &mut Told,
+) -> Answer {
+    manager.reloading();
+    let read = async {
+        match service.reply(Request::Reload).await {
+            Reply::Now(answer) => answer,
+            Reply::Later(answer) => answer.await,
+        }
+    };
+    let answer = beat.through(LONGEST_WORK, read).await;
+    told.refusal = None;
+    if let Answer::Failed(why) | Answer::Misconfigured(why) = &answer {
+        for line in why.lines() {
+            tracing::warn!("not reloaded, the old configuration stays in force: {line}");
+        }
+        let first = why.lines().next().unwrap_or_default();
+        told.refusal = Some(format!("not reloaded: {first}"));
+    }
+    manager.ready();
+    answer
 }
 
 /// Makes an answer on a thread of its own.
@@ -261,133 +346,9 @@ fn gone(device: &str) -> Failure {
     Failure::run_time(format!("the TUN device {device} is gone"))
 }
 
-/// When a service looks at the network again.
-#[derive(Default)]
-struct Looks {
-    routes: Settling,
-    addresses: Settling,
-}
-
-impl Looks {
-    /// What was not done because the kernel had no time or memory, another look makes up for.
-    fn again_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        if !failure.is_transient {
-            return Err(failure);
-        }
-        tracing::warn!("{failure}: retrying");
-        self.routes.touch_in(RETRY);
-        self.addresses.touch_in(RETRY);
-        Ok(())
-    }
-}
-
-/// Has what is ours put back, and says so.
-#[derive(Default)]
-struct Keeping {
-    settling: Settling,
-    is_down: bool,
-    /// What went wrong the last time, which is said once.
-    failed: String,
-}
-
-impl Keeping {
-    async fn keep(&mut self, net: &Net, device: &str, own: &Own) {
-        match net.put_back(own).await {
-            Ok(None) => {
-                if !std::mem::replace(&mut self.is_down, true) {
-                    tracing::warn!(
-                        "{device} is down: nothing can pass until it is up (`ip link set {device} up`)"
-                    );
-                }
-            }
-            Ok(Some(restored)) => {
-                self.is_down = false;
-                self.failed.clear();
-                if !restored.is_empty() {
-                    tracing::warn!("{device} had lost {}: restored", shown(&restored));
-                }
-            }
-            Err(failure) => {
-                let said = failure.to_string();
-                if self.failed != said {
-                    tracing::warn!(
-                        "{device} has lost parts that cannot be restored, so not everything can pass: {said}; retrying"
-                    );
-                }
-                self.failed = said;
-                self.settling.touch_in(RETRY);
-            }
-        }
-    }
-}
-
-/// Waits until nothing has changed for a while, but not for ever.
-#[derive(Default)]
-struct Settling {
-    first: Option<Instant>,
-    at: Option<Instant>,
-}
-
-impl Settling {
-    fn touch(&mut self) {
-        let now = Instant::now();
-        let first = *self.first.get_or_insert(now);
-        self.at = Some((now + SETTLE).min(first + SETTLE_AT_MOST));
-    }
-
-    fn touch_in(&mut self, pause: Duration) {
-        self.at = Some(Instant::now() + pause);
-    }
-
-    fn clear(&mut self) {
-        *self = Settling::default();
-    }
-
-    async fn settled(&self) {
-        until(self.at).await;
-    }
-}
-
-/// A moment, or never.
-pub async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn what_never_settles_is_looked_at_all_the_same() {
-        let mut settling = Settling::default();
-        let begin = Instant::now();
-        let mut looked = None;
-        while looked.is_none() && begin.elapsed() < 10 * SETTLE_AT_MOST {
-            settling.touch();
-            tokio::select! {
-                biased;
-                () = settling.settled() => looked = Some(begin.elapsed()),
-                () = tokio::time::sleep(SETTLE / 4) => {}
-            }
-        }
-        assert_eq!(looked, Some(SETTLE_AT_MOST));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_the_kernel_had_no_time_for_is_tried_again() {
-        let mut looks = Looks::default();
-        let begin = Instant::now();
-        let failure = Failure::transient("cannot list the routes: no memory");
-        assert!(looks.again_after(failure).is_ok());
-        looks.addresses.settled().await;
-        looks.routes.settled().await;
-        assert_eq!(begin.elapsed(), RETRY);
-        let for_good = Failure::run_time("the uplink eth0 is gone");
-        assert!(looks.again_after(for_good).is_err());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_panics_is_a_failure() {

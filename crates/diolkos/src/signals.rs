@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The signals that end the program. A task hears them, so that work which takes long can ask in between. Signals that
-//! tell a service nothing are ignored: by default they would kill it, and forwarding would stay switched on.
+//! The signals that end the program or have it read its configuration again. A task hears them, so that work which takes
+//! long can ask in between. Signals that tell a service nothing are ignored: by default they would kill it, and forwarding
+//! would stay switched on.
+//!
+//! SIGHUP has two meanings. Sent by a service manager or an operator, it means "read your configuration again" (daemon(7));
+//! sent by the kernel, the terminal is gone in whose foreground the program ran, and the program ends. The kernel takes the
+//! terminal away before it sends the signal, which tells the two apart.
+
+use std::fs::File;
+use std::sync::Arc;
 
 use diolkos_sys::signal::MEANINGLESS;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch::{channel, Receiver};
-use tokio::task::AbortHandle;
+use tokio::sync::Notify;
 
 use crate::failure::Failure;
+use crate::supervise::{Task, Watch};
 
 /// The signals that the program hears.
 pub struct Signals {
     came: Came,
-    hears: Vec<AbortHandle>,
+    reload: Arc<Notify>,
+    _hears: Vec<Task>,
 }
 
 /// Whether one came. For whoever works long.
@@ -28,7 +38,7 @@ impl Came {
 
 impl Signals {
     /// Catches them from now on.
-    pub fn new() -> Result<Signals, Failure> {
+    pub fn new(watch: &Watch) -> Result<Signals, Failure> {
         let on =
             |kind| signal(kind).map_err(|e| Failure::run_time(format!("no signal handler: {e}")));
         let mut interrupt = on(SignalKind::interrupt())?;
@@ -41,31 +51,47 @@ impl Signals {
                 while meaningless.recv().await.is_some() {
                     tracing::debug!("signal {number} is ignored");
                 }
+                Ok(())
             };
-            hears.push(tokio::spawn(ignore).abort_handle());
+            hears.push(watch.task("a signal that is ignored", ignore));
         }
         let (tell, came) = channel(false);
+        let reload = Arc::new(Notify::new());
+        let had_terminal = has_terminal();
+        let again = reload.clone();
         let hear = async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => break,
+                    _ = terminate.recv() => break,
+                    _ = hangup.recv() => {}
+                }
+                if had_terminal && !has_terminal() {
+                    break;
+                }
+                again.notify_one();
             }
             tracing::debug!("a signal has come");
             tell.send_replace(true);
             // Further ones change nothing, and the default action must not come back.
-            std::future::pending::<()>().await;
+            std::future::pending().await
         };
-        hears.push(tokio::spawn(hear).abort_handle());
+        hears.push(watch.task("signals", hear));
         Ok(Signals {
             came: Came(came),
-            hears,
+            reload,
+            _hears: hears,
         })
     }
 
-    /// Waits for one of them.
-    pub async fn any(&mut self) {
-        if self.came.0.wait_for(|came| *came).await.is_err() {
+    /// Waits until the configuration is to be read again. Several wishes at a time are one.
+    pub async fn reload(&self) {
+        self.reload.notified().await;
+    }
+
+    /// Waits for one that ends the program.
+    pub async fn any(&self) {
+        if self.came.0.clone().wait_for(|came| *came).await.is_err() {
             // The task ends with the runtime only.
             std::future::pending::<()>().await;
         }
@@ -77,10 +103,7 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
-    fn drop(&mut self) {
-        for task in &self.hears {
-            task.abort();
-        }
-    }
+/// Whether the process belongs to a terminal now.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }

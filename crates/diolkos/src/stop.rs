@@ -9,6 +9,7 @@ use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::instance::{self, Found, Running};
+use crate::process;
 use crate::router;
 
 /// How long a program may take to end. Millions of sessions are written in some seconds, on a slow disk in some more.
@@ -31,7 +32,7 @@ pub fn stop(device: &str) -> Result<(), Failure> {
                     config::say(&why);
                 }
                 let clear = router::clear(device.to_owned());
-                return crate::foreground(Files::default(), Level::Info, clear);
+                return process::foreground(Files::default(), Level::Info, clear);
             }
         };
         tries += 1;

@@ -15,15 +15,31 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
 use crate::failure::Failure;
+use crate::manager::Manager;
+use crate::pulse::{Beat, Pulse};
 
 /// Starts what is watched. Clones tell the same [`Alarm`].
 #[derive(Clone)]
-pub struct Watch(UnboundedSender<Failure>);
+pub struct Watch {
+    tell: UnboundedSender<Failure>,
+    pulse: Pulse,
+}
 
 /// Rings when something that is watched has panicked or failed.
 pub struct Alarm(UnboundedReceiver<Failure>);
 
+/// What a service is run under.
+pub struct Supervision {
+    /// Starts what is watched.
+    pub watch: Watch,
+    /// Rings when it fails.
+    pub alarm: Alarm,
+    /// Is told how it goes.
+    pub manager: Manager,
+}
+
 /// A watched task. Dropped, it ends.
+#[derive(Debug)]
 pub struct Task(AbortHandle);
 
 impl Drop for Task {
@@ -32,20 +48,35 @@ impl Drop for Task {
     }
 }
 
-/// A watch and its alarm.
+/// A watch and its alarm; nobody listens to heartbeats.
 pub fn pair() -> (Watch, Alarm) {
+    pair_with(Pulse::default())
+}
+
+/// A watch and its alarm, and where heartbeats are heard.
+pub fn pair_with(pulse: Pulse) -> (Watch, Alarm) {
     let (tell, hear) = unbounded_channel();
-    (Watch(tell), Alarm(hear))
+    (Watch { tell, pulse }, Alarm(hear))
 }
 
 impl Watch {
+    /// The heartbeat of a loop that begins.
+    pub fn beat(&self, name: impl Into<String>) -> Beat {
+        self.pulse.beat(name)
+    }
+
+    /// Of all its loops.
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
     /// Starts a thread. It may end with `Ok`; a panic or an error rings the alarm.
     pub fn thread(
         &self,
         name: impl Into<String>,
         work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
-        let (name, tell) = (name.into(), self.0.clone());
+        let (name, tell) = (name.into(), self.tell.clone());
         Builder::new().name(name.clone()).spawn(move || {
             let done = guarded(&format!("the thread `{name}`"), work);
             // Without a listener the program ends already.
@@ -59,15 +90,43 @@ impl Watch {
         name: &'static str,
         work: impl Future<Output = Result<(), Failure>> + Send + 'static,
     ) -> Task {
-        let tell = self.0.clone();
-        let watched = async move {
+        Task(tokio::spawn(self.watched(name, work)).abort_handle())
+    }
+
+    /// The same of a task that ends by itself, and that nobody ends before.
+    pub fn short_task(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let work = async move {
+            work.await;
+            Ok(())
+        };
+        tokio::spawn(self.watched(name, work));
+    }
+
+    /// The heartbeat of the runtime's worker, on which tasks run.
+    pub fn worker(&self) -> Option<Task> {
+        let beat = self.beat("the tasks' worker");
+        beat.every()?;
+        Some(self.task("heartbeat", async move {
+            loop {
+                beat.due().await;
+                beat.beat();
+            }
+        }))
+    }
+
+    fn watched(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let tell = self.tell.clone();
+        async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let done = done.unwrap_or_else(|payload| {
                 Err(panicked(&format!("the task `{name}`"), payload.as_ref()))
             });
             let _ = done.map_err(|failure| tell.send(failure));
-        };
-        Task(tokio::spawn(watched).abort_handle())
+        }
     }
 
     /// Starts a task of the present `LocalSet`, whose panic rings the alarm; `what` it is stands in the message. It goes on
@@ -77,7 +136,7 @@ impl Watch {
         what: &'static str,
         work: impl Future<Output = ()> + 'static,
     ) -> AbortHandle {
-        let tell = self.0.clone();
+        let tell = self.tell.clone();
         let watched = async move {
             if let Err(payload) = AssertUnwindSafe(work).catch_unwind().await {
                 let _ = tell.send(panicked(what, payload.as_ref()));

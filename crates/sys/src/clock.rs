@@ -12,6 +12,11 @@ pub fn monotonic() -> Duration {
     Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()).max(0) as u64)
 }
 
+/// CLOCK_MONOTONIC as other processes of this time namespace have it.
+pub fn shown_monotonic() -> Duration {
+    Duration::from_nanos(now_ns(libc::CLOCK_MONOTONIC).max(0) as u64)
+}
+
 /// CLOCK_BOOTTIME as this process is shown it: it is compared with its own earlier values only.
 pub fn boottime() -> Duration {
     Duration::from_nanos(now_ns(libc::CLOCK_BOOTTIME).max(0) as u64)

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Rung once, it stays rung (an eventfd that nobody reads).
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub enum Wake {
     Readable,
     /// The bell was rung.
     Bell,
+    /// Neither, for as long as was to be waited.
+    Nothing,
 }
 
 impl Bell {
@@ -36,8 +39,10 @@ impl Bell {
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Blocks until `fd` can be read or the bell rings; the bell goes first.
-    pub fn wait_readable(&self, fd: BorrowedFd<'_>) -> io::Result<Wake> {
+    /// Blocks until `fd` can be read or the bell rings; the bell goes first. `most`: not longer than this, in whole
+    /// milliseconds.
+    pub fn wait_readable(&self, fd: BorrowedFd<'_>, most: Option<Duration>) -> io::Result<Wake> {
+        let most = most.map_or(-1, |most| most.as_millis().clamp(1, 1 << 30) as libc::c_int);
         let mut fds = [self.0.as_raw_fd(), fd.as_raw_fd()].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
@@ -45,11 +50,12 @@ impl Bell {
         });
         loop {
             // SAFETY: `fds` is a valid array of its length, borrowed for the call.
-            if unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, -1) } >= 0 {
-                return Ok(if fds[0].revents != 0 {
-                    Wake::Bell
-                } else {
-                    Wake::Readable
+            let found = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, most) };
+            if found >= 0 {
+                return Ok(match (found, fds[0].revents) {
+                    (0, _) => Wake::Nothing,
+                    (_, 0) => Wake::Readable,
+                    (_, _) => Wake::Bell,
                 });
             }
             let error = io::Error::last_os_error();

@@ -29,7 +29,7 @@ use crate::net::{Link, Way};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::resident;
 use crate::service::{self, Host};
-use crate::supervise::{Alarm, Task, Watch};
+use crate::supervise::{Supervision, Task, Watch};
 
 use claim::{check_v4, claim, Claim};
 use device::{ClatDevice, Site};
@@ -45,7 +45,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const DOUBLINGS: u32 = 6;
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
-pub async fn run(settings: Settings, supervision: (Watch, Alarm)) -> Result<(), Failure> {
+pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN, NET_RAW])?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
@@ -354,15 +354,22 @@ impl Clat {
         if self.ready.replace(side6) == Some(side6) {
             return;
         }
-        let fast = self.device.as_ref().and_then(|i| i.fast.as_deref());
-        tracing::info!(
-            "ready: {} <-> {} on {}, prefix {}, datapath {}",
+        tracing::info!("ready: {}", self.description());
+    }
+
+    /// What is translated into what, and which way packets take, in one line.
+    fn description(&self) -> String {
+        let Some(device) = &self.device else {
+            return String::new();
+        };
+        format!(
+            "{} <-> {} on {}, prefix {}, datapath {}",
             self.site.settings.clat.v4,
-            side6.address,
+            device.side6.address,
             self.site.uplink.name,
-            side6.pref64,
-            accelerate::datapath(fast)
-        );
+            device.side6.pref64,
+            accelerate::datapath(device.fast.as_deref())
+        )
     }
 
     /// Takes the IPv4 routes away until there is something to open for.

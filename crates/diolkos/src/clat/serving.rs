@@ -13,7 +13,7 @@ use crate::config::V6Address;
 use crate::control::{Condition, Request};
 use crate::failure::Failure;
 use crate::net::{Event, Own, RouteNews, Standing};
-use crate::service::{until, Heed, Reply, Service};
+use crate::service::{until, Account, Heed, Reply, Service};
 
 /// What a CLAT waits for.
 pub(super) enum Step {
@@ -38,6 +38,37 @@ impl Service for Clat {
 
     fn ends(&self) -> bool {
         false
+    }
+
+    fn account(&self) -> Account {
+        let clat = &self.site.settings.clat;
+        let uplink = &self.site.uplink.name;
+        let waits = |text: String| (true, text, Vec::new());
+        let (is_settled, text, wrong) = match (&self.ready, &self.obstacle, self.wanted) {
+            (_, Some(why), _) => (
+                true,
+                format!("clat on {uplink}: waiting"),
+                vec![why.clone()],
+            ),
+            (Some(_), None, _) => (true, self.description(), Vec::new()),
+            (None, None, None) => waits(format!(
+                "clat on {uplink}: waiting for a translation prefix"
+            )),
+            (None, None, Some(prefix)) if self.stranded => waits(format!(
+                "clat on {uplink}: waiting for an address to translate {} into, prefix {prefix}",
+                clat.v4
+            )),
+            (None, None, Some(prefix)) => (
+                false,
+                format!("clat on {uplink}: trying an address out, prefix {prefix}"),
+                Vec::new(),
+            ),
+        };
+        Account {
+            is_settled,
+            text,
+            wrong,
+        }
     }
 
     async fn wait(&mut self) -> Step {

@@ -20,7 +20,18 @@ pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings,
     Ok(settings)
 }
 
-/// The same of the text of a file that is called `name`, without warnings.
+/// The device that a file names. What else it says may be wrong: to stop a translator, its file need not be right.
+pub fn device(path: &Path) -> Result<String, Failure> {
+    let text = text::read(path)?;
+    let name = path.display().to_string();
+    let sections: toml::Table = toml::from_str(&text).map_err(|e| wrong(&text, &name, &e))?;
+    let translator = sections.get("translator");
+    let device = translator.and_then(|section| section.get("device"));
+    let device = device.and_then(toml::Value::as_str);
+    Ok(device.map_or_else(|| Settings::default().translator.device, str::to_owned))
+}
+
+/// The same as [`load`] of the text of a file that is called `name`, without warnings.
 pub fn parse(
     text: &str,
     name: &str,
@@ -59,13 +70,15 @@ fn located(text: &str, name: &str, objections: &[Objection]) -> Vec<String> {
 }
 
 fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
-    toml::from_str(text).map_err(|e| {
-        let (line, column) = line_and_column(text, e.span().map_or(0, |span| span.start));
-        Failure::usage(format!(
-            "{name}:{line}:{column}: {}",
-            e.message().replace('\n', " ")
-        ))
-    })
+    toml::from_str(text).map_err(|e| wrong(text, name, &e))
+}
+
+fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
+    let (line, column) = line_and_column(text, error.span().map_or(0, |span| span.start));
+    Failure::usage(format!(
+        "{name}:{line}:{column}: {}",
+        error.message().replace('\n', " ")
+    ))
 }
 
 /// Sections that only a translator has a use for; `[log]` is everybody's.
@@ -83,6 +96,23 @@ mod tests {
         let failure = parse(text, "x.toml", |_| ()).expect_err("it is wrong");
         assert_eq!(failure.kind, Kind::Usage);
         failure.to_string()
+    }
+
+    #[test]
+    fn a_file_names_its_device_even_if_it_is_wrong_elsewhere() {
+        let path = std::env::temp_dir().join(format!("diolkos-device-{}", std::process::id()));
+        let named = |text: &str| {
+            std::fs::write(&path, text).expect("a file");
+            let device = device(&path);
+            std::fs::remove_file(&path).expect("it is there");
+            device
+        };
+        let wrong = "[translator]\ndevice = \"nat0\"\nmode = \"nat46\"\n";
+        assert_eq!(named(wrong).ok().as_deref(), Some("nat0"));
+        assert_eq!(named("").ok().as_deref(), Some("diolkos0"));
+        let failure = named("[translator\n").expect_err("it is no TOML");
+        assert!(failure.to_string().contains(":1:"), "{failure}");
+        assert_eq!(failure.kind, Kind::Usage);
     }
 
     #[test]

@@ -33,7 +33,7 @@ use network::{network, networks};
 pub use announce::Announce;
 pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::{Dns64, Resolver};
-pub use file::{load, parse};
+pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
 pub use nat64::Nat64;
 pub use schema::schema;

@@ -21,7 +21,7 @@ use crate::nat64::{BindingRow, Entries, SessionRow};
 use crate::prefixes::PrefixRows;
 
 pub use ask::{ask, ask_this, follow, socket, status};
-pub use serve::{listen, Control};
+pub use serve::{listen, Control, Question};
 pub use status::{Condition, State, Status};
 
 /// How long an answer may take for which there is much to do: each route of a new configuration is a request to the

@@ -66,6 +66,13 @@ impl Question {
     }
 }
 
+impl Control {
+    /// Another configuration is in force, which nobody asked for here.
+    pub fn reloaded(&self) {
+        self.status.send_modify(|status| status.reloads += 1);
+    }
+}
+
 /// Becomes the instance for a device. The error names the one that is it already.
 pub fn listen(mode: &str, device: &str) -> Result<Control, Failure> {
     let instance = Instance::claim(device)?;

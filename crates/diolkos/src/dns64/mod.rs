@@ -24,25 +24,42 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Settings};
-use crate::control::{self, Answer, Condition, Control, Request, State};
+use crate::control::{self, Answer, Condition, Control, Question, Request, State};
 use crate::failure::{Failure, Kind};
 use crate::instance;
+use crate::pulse::Beat;
 use crate::signals::Signals;
-use crate::supervise::{self, Watch};
+use crate::supervise::{self, Supervision, Watch};
 
 use datagrams::Datagrams;
 use queries::QueryHandler;
 use tcp::Connections;
 
 /// Runs until a signal comes, and then succeeds. Without its addresses it fails.
-pub async fn run(settings: Settings) -> Result<(), Failure> {
-    start(settings, false).await
+pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
+    let dns64 = section(&settings)?;
+    LocalSet::new()
+        .run_until(alone(settings, dns64, supervision))
+        .await
 }
 
 /// The same beside a translator, which a port that another program has does not end: it is tried again. It hears no
 /// signals: one that came before the translator hears them would end the DNS64 alone. The translator ends both.
-pub async fn run_beside(settings: Settings) -> Result<(), Failure> {
-    start(settings, true).await
+pub async fn run_beside(settings: Settings, beat: Beat) -> Result<(), Failure> {
+    let dns64 = section(&settings)?;
+    let beside = async {
+        let (watch, mut alarm) = supervise::pair();
+        let mut server = Server::start(settings, dns64, true, &watch)?;
+        loop {
+            beat.beat();
+            tokio::select! {
+                () = beat.due() => {}
+                failure = alarm.rung() => return Err(ended(&failure)),
+                question = server.control.next() => server.reply(question),
+            }
+        }
+    };
+    LocalSet::new().run_until(beside).await
 }
 
 /// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
@@ -50,73 +67,104 @@ pub fn files(dns64: &Dns64) -> usize {
     2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
 }
 
-async fn start(settings: Settings, is_patient: bool) -> Result<(), Failure> {
-    let Some(dns64) = settings.dns64.clone() else {
-        return Err(Failure::usage(
-            "dns64: the configuration has no section [dns64]",
-        ));
-    };
-    LocalSet::new()
-        .run_until(serve(settings, dns64, is_patient))
-        .await
+fn section(settings: &Settings) -> Result<Dns64, Failure> {
+    settings
+        .dns64
+        .clone()
+        .ok_or_else(|| Failure::usage("dns64: the configuration has no section [dns64]"))
 }
 
-async fn serve(settings: Settings, dns64: Dns64, is_patient: bool) -> Result<(), Failure> {
-    let mut signals = match is_patient {
-        true => None,
-        false => Some(Signals::new()?),
-    };
-    let mut control = listen_for_control(&dns64.name)?;
-    let (watch, mut alarm) = supervise::pair();
-    let handler = Rc::new(QueryHandler::new(&dns64, watch.clone())?);
-    let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
-    let mut served = Vec::new();
-    for &address in &dns64.listen {
-        let udp = listen::first(listen::datagrams(address), is_patient, &handler.tally)?;
-        let tcp = listen::first(listen::connections(address), is_patient, &handler.tally)?;
-        if udp.is_some() && tcp.is_some() {
-            served.push(address);
-        }
-        let work = serve_udp(address, udp, handler.clone());
-        watch.local("a socket for UDP", work);
-        let work = serve_tcp(
-            address,
-            tcp,
-            handler.clone(),
-            connections.clone(),
-            watch.clone(),
-        );
-        watch.local("a socket for TCP", work);
-    }
-    announce(&dns64, &served);
-    control.tell(Condition {
-        state: State::Ready,
-        obstacles: Vec::new(),
-        prefixes: dns64.pref64.iter().map(ToString::to_string).collect(),
-        datapath: None,
-    });
-    loop {
+fn ended(by: &Failure) -> Failure {
+    Failure::run_time(format!("the DNS64 ends: {by}"))
+}
+
+async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Result<(), Failure> {
+    let Supervision {
+        watch,
+        mut alarm,
+        manager,
+    } = supervision;
+    let signals = Signals::new(&watch)?;
+    let beat = watch.beat("the DNS64");
+    let mut server = Server::start(settings, dns64, false, &watch)?;
+    manager.status(&server.description);
+    manager.ready();
+    let done = loop {
+        beat.beat();
         tokio::select! {
-            () = signal(&mut signals) => {
+            () = beat.due() => {}
+            () = signals.any() => {
                 tracing::info!("dns64 stopped by a signal");
-                return Ok(());
+                break Ok(());
             }
-            failure = alarm.rung() => {
-                return Err(Failure::run_time(format!("the DNS64 ends: {failure}")));
+            () = signals.reload() => {
+                tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
             }
-            question = control.next() => {
-                let answer = reply(&settings, &handler, question.request);
-                question.answer(answer);
-            }
+            failure = alarm.rung() => break Err(ended(&failure)),
+            question = server.control.next() => server.reply(question),
         }
-    }
+    };
+    manager.stopping();
+    done
 }
 
-/// Waits for a signal, or for ever.
-async fn signal(signals: &mut Option<Signals>) {
-    match signals {
-        Some(signals) => signals.any().await,
-        None => std::future::pending().await,
+/// What answers clients, and whoever asks by the control socket.
+struct Server {
+    settings: Settings,
+    control: Control,
+    handler: Rc<QueryHandler>,
+    /// Addresses, resolvers and prefixes, in one line.
+    description: String,
+}
+
+impl Server {
+    /// Binds its addresses, and serves them on tasks of the present `LocalSet`.
+    fn start(
+        settings: Settings,
+        dns64: Dns64,
+        is_patient: bool,
+        watch: &Watch,
+    ) -> Result<Server, Failure> {
+        let control = listen_for_control(&dns64.name)?;
+        let handler = Rc::new(QueryHandler::new(&dns64, watch.clone())?);
+        let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
+        let mut served = Vec::new();
+        for &address in &dns64.listen {
+            let udp = listen::first(listen::datagrams(address), is_patient, &handler.tally)?;
+            let tcp = listen::first(listen::connections(address), is_patient, &handler.tally)?;
+            if udp.is_some() && tcp.is_some() {
+                served.push(address);
+            }
+            let work = serve_udp(address, udp, handler.clone());
+            watch.local("a socket for UDP", work);
+            let work = serve_tcp(
+                address,
+                tcp,
+                handler.clone(),
+                connections.clone(),
+                watch.clone(),
+            );
+            watch.local("a socket for TCP", work);
+        }
+        let description = description(&dns64, &served);
+        tracing::info!("ready: {description}");
+        control.tell(Condition {
+            state: State::Ready,
+            obstacles: Vec::new(),
+            prefixes: dns64.pref64.iter().map(ToString::to_string).collect(),
+            datapath: None,
+        });
+        Ok(Server {
+            settings,
+            control,
+            handler,
+            description,
+        })
+    }
+
+    fn reply(&self, question: Question) {
+        let answer = reply(&self.settings, &self.handler, question.request);
+        question.answer(answer);
     }
 }
 
@@ -162,17 +210,17 @@ fn listen_for_control(name: &str) -> Result<Control, Failure> {
     }
 }
 
-fn announce(dns64: &Dns64, served: &[SocketAddr]) {
+fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
     let list = |items: Vec<String>| match items.is_empty() {
         true => "no address yet".to_owned(),
         false => items.join(", "),
     };
-    tracing::info!(
-        "ready: dns64 on {}, upstream {}, prefixes {}",
+    format!(
+        "dns64 on {}, upstream {}, prefixes {}",
         list(served.iter().map(ToString::to_string).collect()),
         list(dns64.upstream.iter().map(ToString::to_string).collect()),
         list(dns64.pref64.iter().map(ToString::to_string).collect()),
-    );
+    )
 }
 
 fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answer {

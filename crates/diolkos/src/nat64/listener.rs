@@ -31,9 +31,12 @@ impl Listener {
         };
         let bell = Arc::new(Bell::new()?);
         let rung = bell.clone();
+        let beat = watch.beat("listener");
         let listen = move || loop {
-            match rung.wait_readable(openings.as_fd()) {
+            beat.beat();
+            match rung.wait_readable(openings.as_fd(), beat.every()) {
                 Ok(Wake::Readable) => controller.settle(),
+                Ok(Wake::Nothing) => continue,
                 Ok(Wake::Bell) => return Ok(()),
                 Err(error) => {
                     return Err(Failure::run_time(format!(

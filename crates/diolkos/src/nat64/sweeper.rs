@@ -27,11 +27,13 @@ impl Sweeper {
     /// Sends through `queue` what is to be said when a time is over.
     pub fn start(controller: Arc<Controller>, queue: Queue, watch: &Watch) -> io::Result<Sweeper> {
         let (stop, stopped) = channel();
+        let beat = watch.beat("sweeper");
         let sweep = move || {
             let (mut clock, mut events) = (Clock::new(), Events::default());
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
                 let mut out = Writer::new(&queue, &controller.tally, &mut events);
                 controller.sweep(&mut clock, &mut out);
+                beat.beat();
             }
             Ok(())
         };

@@ -81,9 +81,6 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             Err(failure) => Err(failure),
         };
         if let Err(failure) = done {
-            for line in failure.to_string().lines() {
-                tracing::warn!("not reloaded, the old configuration stays in force: {line}");
-            }
             return refused(&failure);
         }
         // What stood in the way of the old configuration may not stand in that of the new one.

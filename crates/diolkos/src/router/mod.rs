@@ -36,7 +36,7 @@ use crate::privilege::{self, NET_ADMIN};
 use crate::service::{self, Host};
 use crate::signals::Came;
 use crate::slowpath::{self, SlowPath};
-use crate::supervise::{Alarm, Watch};
+use crate::supervise::{Supervision, Watch};
 
 use routes::Routes;
 use serving::Router;
@@ -50,7 +50,7 @@ pub use stay::clear;
 pub async fn run(
     settings: Settings,
     read: impl Fn() -> Result<Settings, Failure>,
-    supervision: (Watch, Alarm),
+    supervision: Supervision,
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
     // What is changed is noted for each network namespace.
@@ -282,7 +282,8 @@ impl Gateway {
         own(self.index, &self.settings, self.found, &self.routes)
     }
 
-    fn announce(&self, event: &str) {
+    /// What it is and which way packets take, in one line.
+    fn description(&self) -> String {
         let t = &self.settings.translator;
         let list = |of: Vec<String>| match of.is_empty() {
             true => "none".to_owned(),
@@ -316,12 +317,17 @@ impl Gateway {
                 }
             }
         };
-        tracing::info!(
-            "{event}: {what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
+        format!(
+            "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
             accelerate::datapath(self.translation.fast()) + &inline,
-        );
+        )
+    }
+
+    fn announce(&self, event: &str) {
+        let t = &self.settings.translator;
+        tracing::info!("{event}: {}", self.description());
         let section = Routes::section(&self.settings);
         for (family, number, empty) in [
             (4, "routes4", self.routes.v4.is_empty()),

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::control::{Condition, Request};
 use crate::failure::Failure;
 use crate::net::{shown, Event, Link, Net, Own, RouteNews};
-use crate::service::{Heed, Reply, Service};
+use crate::service::{Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
 
@@ -132,6 +132,15 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     fn ends(&self) -> bool {
         self.gateway.ends
+    }
+
+    fn account(&self) -> Account {
+        let wrong = self.obstacles.iter().chain(&self.unforwarded);
+        Account {
+            is_settled: true,
+            text: self.gateway.description(),
+            wrong: wrong.chain(&self.contradiction).cloned().collect(),
+        }
     }
 
     async fn wait(&mut self) {

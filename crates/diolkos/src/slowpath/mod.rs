@@ -25,6 +25,7 @@ use diolkos_sys::vnet::LEN as VNET;
 use crate::counters::{Direction, Tally};
 use crate::events::Events;
 use crate::failure::Failure;
+use crate::pulse::Beat;
 use crate::supervise::Watch;
 
 pub use clock::Clock;
@@ -103,6 +104,7 @@ impl SlowPath {
                 env: Clock::new(),
                 slots: Slots::new(),
                 departures: Departures::default(),
+                beat: watch.beat(format!("tun-{i}")),
             };
             slow.tallies.push(tally);
             let device = device.to_owned();
@@ -148,11 +150,13 @@ struct Reader {
     env: Clock,
     slots: Slots,
     departures: Departures,
+    beat: Beat,
 }
 
 impl Reader {
     fn run(&mut self) -> io::Result<()> {
         loop {
+            self.beat.beat();
             if self.slots.are_full() {
                 self.depart();
             }
@@ -161,7 +165,8 @@ impl Reader {
                 Ok((place, _)) => self.slots.free(place),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.depart();
-                    if self.bell.wait_readable(self.queue.as_fd())? == Wake::Bell {
+                    let most = self.beat.every();
+                    if self.bell.wait_readable(self.queue.as_fd(), most)? == Wake::Bell {
                         return Ok(());
                     }
                 }

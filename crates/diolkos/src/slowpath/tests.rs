@@ -33,6 +33,7 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
         socket.set_nonblocking(true).expect("a socket of our own");
     }
     let reader = Reader {
+        beat: crate::supervise::pair().0.beat("a reader"),
         engine: Arc::new(RwLock::new(engine(&outside))),
         queue: Queue::from(OwnedFd::from(inside)),
         bell: Arc::new(Bell::new().expect("a descriptor")),

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Folders that a service manager has given to services without privileges: `/run/diolkos-NAME`, which only root can have
+//! made. Root looks there too; for others they are as closed as root's own folder.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use diolkos_sys::peer;
+
+/// Such a folder, and the user to whom it was given.
+pub(super) struct Given {
+    /// What a program of that user knows as `$XDG_RUNTIME_DIR/diolkos`.
+    pub place: PathBuf,
+    pub owner: u32,
+}
+
+/// All of them.
+pub(super) fn all() -> Vec<Given> {
+    match peer::own_uid() {
+        0 => below(Path::new("/run")),
+        _ => Vec::new(),
+    }
+}
+
+fn below(run: &Path) -> Vec<Given> {
+    let entries = fs::read_dir(run).into_iter().flatten().flatten();
+    let given = entries.filter_map(|entry| {
+        let is_ours = entry.file_name().to_str()?.starts_with("diolkos-");
+        let found = fs::symlink_metadata(entry.path()).ok()?;
+        let is_closed = found.is_dir() && found.mode() & 0o022 == 0;
+        (is_ours && is_closed).then(|| Given {
+            place: entry.path().join("diolkos"),
+            owner: found.uid(),
+        })
+    });
+    given.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_others_can_change_were_not_given() {
+        use std::os::unix::fs::{symlink, PermissionsExt};
+        let run = std::env::temp_dir().join(format!("diolkos-given-{}", std::process::id()));
+        for (name, mode) in [("diolkos-a", 0o700), ("diolkos-b", 0o777), ("other", 0o700)] {
+            let folder = run.join(name);
+            fs::create_dir_all(&folder).expect("a folder");
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(&folder, mode).expect("it is ours");
+        }
+        symlink(run.join("diolkos-a"), run.join("diolkos-c")).expect("a link");
+        let found: Vec<PathBuf> = below(&run).into_iter().map(|given| given.place).collect();
+        assert_eq!(found, [run.join("diolkos-a/diolkos")]);
+        fs::remove_dir_all(&run).expect("it is there");
+    }
+}

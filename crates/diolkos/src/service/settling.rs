@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When a service looks at the network again, and has put back what others took from its device.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::net::{shown, Net, Own};
+
+/// Routes and addresses come and go in groups.
+const SETTLE: Duration = Duration::from_millis(200);
+/// But they may come and go without end.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(2);
+/// When what is ours could not be put back.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// When a service looks at the network again.
+#[derive(Default)]
+pub(super) struct Looks {
+    pub(super) routes: Settling,
+    pub(super) addresses: Settling,
+}
+
+impl Looks {
+    /// What was not done because the kernel had no time or memory, another look makes up for.
+    pub(super) fn again_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        if !failure.is_transient {
+            return Err(failure);
+        }
+        tracing::warn!("{failure}: retrying");
+        self.routes.touch_in(RETRY);
+        self.addresses.touch_in(RETRY);
+        Ok(())
+    }
+}
+
+/// Has what is ours put back, and says so.
+#[derive(Default)]
+pub(super) struct Keeping {
+    pub(super) settling: Settling,
+    is_down: bool,
+    /// What went wrong the last time, which is said once.
+    failed: String,
+}
+
+impl Keeping {
+    /// What keeps packets from passing.
+    pub(super) fn trouble(&self, device: &str) -> Option<String> {
+        match (self.is_down, self.failed.as_str()) {
+            (true, _) => Some(format!("{device} is down")),
+            (false, "") => None,
+            (false, failed) => Some(format!(
+                "{device} has lost parts that cannot be restored: {failed}"
+            )),
+        }
+    }
+
+    pub(super) async fn keep(&mut self, net: &Net, device: &str, own: &Own) {
+        match net.put_back(own).await {
+            Ok(None) => {
+                if !std::mem::replace(&mut self.is_down, true) {
+                    tracing::warn!(
+                        "{device} is down: nothing can pass until it is up (`ip link set {device} up`)"
+                    );
+                }
+            }
+            Ok(Some(restored)) => {
+                self.is_down = false;
+                self.failed.clear();
+                if !restored.is_empty() {
+                    tracing::warn!("{device} had lost {}: restored", shown(&restored));
+                }
+            }
+            Err(failure) => {
+                let said = failure.to_string();
+                if self.failed != said {
+                    tracing::warn!(
+                        "{device} has lost parts that cannot be restored, so not everything can pass: {said}; retrying"
+                    );
+                }
+                self.failed = said;
+                self.settling.touch_in(RETRY);
+            }
+        }
+    }
+}
+
+/// Waits until nothing has changed for a while, but not for ever.
+#[derive(Default)]
+pub(super) struct Settling {
+    first: Option<Instant>,
+    at: Option<Instant>,
+}
+
+impl Settling {
+    pub(super) fn touch(&mut self) {
+        let now = Instant::now();
+        let first = *self.first.get_or_insert(now);
+        self.at = Some((now + SETTLE).min(first + SETTLE_AT_MOST));
+    }
+
+    pub(super) fn touch_in(&mut self, pause: Duration) {
+        self.at = Some(Instant::now() + pause);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Settling::default();
+    }
+
+    pub(super) async fn settled(&self) {
+        until(self.at).await;
+    }
+}
+
+/// A moment, or never.
+pub async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_settles_is_looked_at_all_the_same() {
+        let mut settling = Settling::default();
+        let begin = Instant::now();
+        let mut looked = None;
+        while looked.is_none() && begin.elapsed() < 10 * SETTLE_AT_MOST {
+            settling.touch();
+            tokio::select! {
+                biased;
+                () = settling.settled() => looked = Some(begin.elapsed()),
+                () = tokio::time::sleep(SETTLE / 4) => {}
+            }
+        }
+        assert_eq!(looked, Some(SETTLE_AT_MOST));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_kernel_had_no_time_for_is_tried_again() {
+        let mut looks = Looks::default();
+        let begin = Instant::now();
+        let failure = Failure::transient("cannot list the routes: no memory");
+        assert!(looks.again_after(failure).is_ok());
+        looks.addresses.settled().await;
+        looks.routes.settled().await;
+        assert_eq!(begin.elapsed(), RETRY);
+        let for_good = Failure::run_time("the uplink eth0 is gone");
+        assert!(looks.again_after(for_good).is_err());
+    }
+}

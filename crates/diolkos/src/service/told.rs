@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the service manager hears of a service.
+
+use super::settling::Keeping;
+use super::{Account, Service};
+use crate::manager::Manager;
+
+/// What the service manager has been told.
+#[derive(Default)]
+pub(super) struct Told {
+    is_ready: bool,
+    /// Why the configuration file is not the one in force.
+    pub(super) refusal: Option<String>,
+}
+
+impl Told {
+    pub(super) fn tell(&mut self, manager: &Manager, service: &impl Service, keeping: &Keeping) {
+        if !manager.listens() {
+            return;
+        }
+        let Account {
+            is_settled,
+            mut text,
+            mut wrong,
+        } = service.account();
+        wrong.extend(self.refusal.clone());
+        wrong.extend(keeping.trouble(service.device()));
+        if !wrong.is_empty() {
+            text = format!("{text}; wrong: {}", wrong.join("; "));
+        }
+        manager.status(&text);
+        if is_settled && !std::mem::replace(&mut self.is_ready, true) {
+            manager.ready();
+        }
+    }
+}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`diolkos-clat@INTERFACE.service` and `diolkos-dns64@NAME.service`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from dns64 import DNS64 as DNS64_ADDRESS
+from dns64 import PREF64, RESOLVER, Dns64Network
+from machine import Machine
+from network import Network
+
+CLAT = "diolkos-clat@wan0.service"
+DNS64 = "diolkos-dns64@names.service"
+CONFIG = f"""
+[dns64]
+listen = ["[{DNS64_ADDRESS}]:53"]
+upstream = ["{RESOLVER}"]
+pref64 = ["{PREF64}"]
+"""
+
+
+def test_a_clat(net: Network, machine: Callable[[Network, str], Machine]) -> None:
+    """It is ready when IPv4 passes, says so, goes on after SIGHUP, and leaves nothing."""
+    host = machine(net, net.client)
+    host.file("/etc/diolkos/clat-wan0.env", "CLAT_OPTIONS=--pref64 64:ff9b::/96\n")
+    host.boot()
+    host.systemctl("start", CLAT)
+    assert net.ping("-c2").returncode == 0
+    said = host.shown(CLAT, "StatusText")
+    for word in ("192.0.0.1 <-> ", "on wan0", "prefix 64:ff9b::/96", "datapath tc"):
+        assert word in said, said
+    pid = host.main(CLAT)
+    os.kill(pid, signal.SIGHUP)
+    host.until(lambda: "SIGHUP: reading the configuration again" in host.journal(CLAT), host.journal)
+    host.until(lambda: host.shown(CLAT, "SubState") == "running", host.journal)
+    assert host.main(CLAT) == pid
+    assert net.ping("-c2").returncode == 0
+    host.systemctl("stop", CLAT)
+    assert [link["ifname"] for link in net.ip_json(net.client, "link")] == ["lo", "wan0"]
+    assert host.run("find", "/run/diolkos", "-mindepth", "1").stdout == ""
+
+
+def test_a_clat_that_waits_for_its_prefix_is_ready(net: Network, machine: Callable[[Network, str], Machine]) -> None:
+    """Only the network can bring a prefix: the boot does not wait for it, and the status says what is missing."""
+    host = machine(net, net.client)
+    host.boot()
+    host.systemctl("start", CLAT)
+    assert "waiting for a translation prefix" in host.shown(CLAT, "StatusText")
+
+
+def test_a_dns64_without_privileges(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
+    """It answers on port 53 as a user of its own, with one capability; root sees its counters; its threads beat."""
+    network = dns64_network
+    host = machine(network, network.router)
+    host.file("/etc/diolkos/names.toml", CONFIG)
+    host.file(f"/etc/systemd/system/{DNS64}.d/watchful.conf", "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n")
+    host.boot()
+    host.systemctl("start", DNS64)
+    assert f"dns64 on [{DNS64_ADDRESS}]:53" in host.shown(DNS64, "StatusText")
+    asked = ("dig", "+short", "AAAA", "v4.example", f"@{DNS64_ADDRESS}")
+    assert "2001:db8:64::c000:201" in network.run(network.client, *asked).stdout.split()
+    pid = host.main(DNS64)
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    assert "0" not in status["Uid"].split()
+    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16)) == (1 << 10, 1 << 10)
+    assert status["NoNewPrivs"].strip() == "1"
+    counters = host.run("diolkos", "show", "counters", "--device", "dns64").stdout
+    assert "dns64.answer.synthesised" in counters
+    os.kill(pid, signal.SIGSTOP)
+    host.until(lambda: host.shown(DNS64, "NRestarts") == "1", host.journal)
+    host.until(lambda: host.shown(DNS64, "SubState") == "running", host.journal)
+    assert "2001:db8:64::c000:201" in network.run(network.client, *asked).stdout.split()
+    host.systemctl("stop", DNS64)
+    assert host.run("sh", "-c", "ls /run | grep diolkos", check=False).stdout == ""
