@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from network import CLIENT6, ROUTER6, SERVER6, Network, Running
+from pref64 import ROUTER, Option
 
 DNS64 = ROUTER6
 RESOLVER = SERVER6
@@ -78,6 +79,20 @@ auth-zone:
     zonefile: "{folder}/reverse"
     for-downstream: yes
     for-upstream: yes
+auth-zone:
+    name: "ipv4only.arpa."
+    zonefile: "{folder}/ipv4only"
+    for-downstream: yes
+    for-upstream: yes
+"""
+
+# As the public one, and the AAAA records of a network that says its prefix (RFC 7050 section 3).
+IPV4ONLY = """
+$TTL 600
+@ IN SOA ns.example. hostmaster.example. 1 3600 600 86400 120
+  IN NS ns.example.
+  IN A 192.0.0.170
+  IN A 192.0.0.171
 """
 
 # A second unbound, which asks the first one and validates. It believes that the zone is signed with a key that the zone
@@ -147,6 +162,8 @@ while True:
         good = reply(answers=[b"\\xc0\\x0c\\x00"])
     if how == "is_truncated":
         good = reply(flags=0x8380)
+    if how == "refuses_aaaa" and qtype == 28:
+        good = reply(flags=0x8185)
     if how == "refuses":
         good = reply(flags=0x8185)
     if how == "is_bogus":
@@ -177,12 +194,14 @@ class Reply:
 class Dns64Network(Network):
     """A client, a DNS64, and a resolver upstream."""
 
-    def unbound(self, bogus: bool = False) -> None:
-        """Start the resolver and wait until it answers; where it validates, example is bogus."""
+    def unbound(self, bogus: bool = False, reveals: tuple[str, ...] = ()) -> None:
+        """Start the resolver and wait until it answers; where it validates, example is bogus. It gives ipv4only.arpa these
+        addresses."""
         folder = self.scratch / "unbound"
         folder.mkdir()
         (folder / "zone").write_text(ZONE)
         (folder / "reverse").write_text(REVERSE)
+        (folder / "ipv4only").write_text(IPV4ONLY + "".join(f"  IN AAAA {address}\n" for address in reveals))
         (folder / "conf").write_text(UNBOUND.format(folder=folder, port=5399 if bogus else 53))
         (folder / "validator").write_text(VALIDATOR.format(folder=folder))
         # Under its own path AppArmor may keep it from files that are not below /etc/unbound.
@@ -191,6 +210,19 @@ class Dns64Network(Network):
             log = (self.scratch / f"unbound-{conf}.log").open("w")
             self.start(self.server, str(program), "-d", "-c", str(folder / conf), stdout=log, stderr=log)
         self.until(lambda: self.dig("v4.example", "A", "+cdflag", server=RESOLVER).status == "NOERROR")
+
+    def advertise(self, *options: Option) -> None:
+        """Send a router advertisement to the DNS64 from the side of the resolver."""
+        links = self.ip_json(self.server, "-6", "address", "show", "dev", "in0", "scope", "link")
+        (address,) = [a["local"] for link in links for a in link.get("addr_info", []) if "local" in a]
+        packet = f'IPv6(dst="ff02::1", src="{address}", hlim=255)/ICMPv6ND_RA(routerlifetime=0)'
+        packet += "".join(f"/{option}" for option in options)
+        self.run(self.server, sys.executable, "-c", ROUTER.replace("down0", "in0"), "now", packet)
+
+    def prefixes(self) -> list[dict]:
+        """What `show prefix` says."""
+        command = (str(self.program), "show", "prefix", "--json", "--device", "dns64")
+        return json.loads(self.run(self.router, *command).stdout)["prefixes"]
 
     def resolver_that(self, how: str) -> None:
         """Start a resolver that misbehaves."""

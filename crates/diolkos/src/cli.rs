@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::Ipv4Net;
 
 use crate::config::nat64::Protocol;
 use crate::config::network;
@@ -97,7 +97,7 @@ pub struct Clat {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example: diolkos dns64 --listen [::1]:5353 --upstream 192.0.2.53 --pref64 64:ff9b::/96\n\
-                        Ports below 1024 need CAP_NET_BIND_SERVICE; nothing else needs a privilege.\n\
+                        Ports below 1024 need CAP_NET_BIND_SERVICE, `--pref64 auto` needs CAP_NET_RAW; nothing else needs a privilege.\n\
                         Counters: diolkos show counters --device dns64"
 )]
 pub struct Dns64 {
@@ -111,9 +111,13 @@ pub struct Dns64 {
         required_unless_present = "config"
     )]
     pub upstream: Vec<Resolver>,
-    /// Translation prefix (RFC 6052); may be given several times [default: 64:ff9b::/96]
-    #[arg(long, value_name = "PREFIX")]
-    pub pref64: Vec<Ipv6Net>,
+    /// Translation prefix (RFC 6052); may be given several times; `auto` learns it from the network of the uplink
+    /// (RFC 8781, RFC 7050) and follows its changes [default: 64:ff9b::/96]
+    #[arg(long, value_name = "auto|PREFIX")]
+    pub pref64: Vec<Prefix>,
+    /// The interface whose network says the prefix, with `--pref64 auto`
+    #[arg(long, value_name = "INTERFACE")]
+    pub uplink: Option<String>,
     /// What `show --device` calls it [default: dns64]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

@@ -3,7 +3,7 @@
 //!
 //! cli → config → clat, router → (nat64, announce, net, slow path, fast path) → control → varlink
 //!
-//! cli → config → dns64 → control
+//! cli → config → dns64 → (pref64, net) → control
 //!
 //! cli → config → offline
 //!
@@ -18,6 +18,7 @@ mod config;
 mod control;
 mod counters;
 mod dns64;
+mod dns_over_tcp;
 mod events;
 mod failure;
 mod files;
@@ -29,6 +30,7 @@ mod nat64;
 mod net;
 mod offline;
 mod own_sources;
+mod pref64;
 mod prefixes;
 mod privilege;
 mod process;
@@ -51,7 +53,7 @@ use clap::Parser;
 
 use cli::{Cli, Command, Common, Show, What};
 use config::nat64::Static;
-use config::{Mode, Settings};
+use config::{Mode, Networks, Prefix, Settings};
 use control::{Answer, Request};
 use failure::Failure;
 use files::Files;
@@ -153,6 +155,17 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
 
 fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
     let cli = &options;
+    let pref64 = match cli.pref64.as_slice() {
+        [] => None,
+        [Prefix::Auto] => Some(Networks::Auto),
+        prefixes => {
+            let fixed: Option<_> = prefixes.iter().map(|prefix| prefix.fixed()).collect();
+            let fixed = fixed.ok_or_else(|| {
+                Failure::usage("--pref64: `auto` cannot stand beside other prefixes")
+            })?;
+            Some(Networks::These(fixed))
+        }
+    };
     let adjust = |settings: &mut Settings| {
         // Whatever else the file says is for `run`.
         settings.no_translator = true;
@@ -167,8 +180,11 @@ fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
         if !cli.upstream.is_empty() {
             dns64.upstream.clone_from(&cli.upstream);
         }
-        if !cli.pref64.is_empty() {
-            dns64.pref64.clone_from(&cli.pref64);
+        if let Some(pref64) = &pref64 {
+            dns64.pref64.clone_from(pref64);
+        }
+        if let Some(uplink) = &cli.uplink {
+            dns64.uplink.clone_from(uplink);
         }
     };
     if let Some(path) = &options.config {

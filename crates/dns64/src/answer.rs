@@ -31,6 +31,24 @@ pub enum Origin {
     Failed,
 }
 
+/// What has become of the TTLs of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    /// So long ago it was made, seconds.
+    pub seconds: u32,
+    /// Its records hold for so long from now at most, seconds.
+    pub most_ttl: u32,
+}
+
+impl From<u32> for Age {
+    fn from(seconds: u32) -> Age {
+        Age {
+            seconds,
+            most_ttl: u32::MAX,
+        }
+    }
+}
+
 /// An answer to a question, for every client that asks it.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -122,9 +140,17 @@ impl Answer {
         size_of::<Answer>() + self.sections.len() + size_of_val::<[u16]>(&self.ttls)
     }
 
-    /// Writes it for a client, `age` seconds after it was made. What is longer than `limit` bytes is cut off whole, and
-    /// TC tells the client to come by TCP (RFC 2181 section 9). `udp_size` is the longest datagram that we take.
-    pub fn write(&self, query: &Query, age: u32, limit: usize, udp_size: u16, out: &mut Vec<u8>) {
+    /// Writes it for a client. What is longer than `limit` bytes is cut off whole, and TC tells the client to come by TCP
+    /// (RFC 2181 section 9). `udp_size` is the longest datagram that we take.
+    pub fn write(
+        &self,
+        query: &Query,
+        age: impl Into<Age>,
+        limit: usize,
+        udp_size: u16,
+        out: &mut Vec<u8>,
+    ) {
+        let age = age.into();
         let opt = if query.edns.is_some() { OPT } else { 0 };
         let whole = HEADER + query.question_bytes().len() + self.sections.len() + opt;
         let fits = whole <= limit;
@@ -190,9 +216,10 @@ pub fn write_refusal(refusal: &Refusal, udp_size: u16, out: &mut Vec<u8>) -> boo
     }
 }
 
-fn age_ttl(bytes: &mut [u8], age: u32) {
+fn age_ttl(bytes: &mut [u8], age: Age) {
     if let Some(ttl) = bytes.first_chunk_mut::<4>() {
-        *ttl = u32::from_be_bytes(*ttl).saturating_sub(age).to_be_bytes();
+        let left = u32::from_be_bytes(*ttl).saturating_sub(age.seconds);
+        *ttl = left.min(age.most_ttl).to_be_bytes();
     }
 }
 
@@ -241,6 +268,17 @@ mod tests {
         let expected = "1234 8190 0001 0001 0000 0000 01 61 07 4578616d706c65 00 001c 0001 \
              c00c 001c 0001 000000c8 0010 0064ff9b0000000000000000c0000221";
         assert_eq!(out, bytes(expected));
+    }
+
+    #[test]
+    fn records_hold_no_longer_than_what_they_were_made_with() {
+        let ttl = |seconds, most_ttl| {
+            let age = Age { seconds, most_ttl };
+            let mut out = Vec::new();
+            one_record().write(&asked(0x0110, None), age, 512, 1232, &mut out);
+            u32::from_be_bytes(out[33..37].try_into().expect("four bytes"))
+        };
+        assert_eq!([ttl(100, 50), ttl(100, 250), ttl(0, 0)], [50, 200, 0]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use quick_cache::unsync;
 use quick_cache::Weighter;
 
 use crate::answer::Answer;
+use crate::query::rtype_of;
+use crate::wire::Rtype;
 
 /// What the map itself takes for an answer, bytes, about.
 const OVERHEAD: usize = 96;
@@ -65,6 +67,11 @@ impl Cache {
         }
     }
 
+    /// Forgets the answers to questions of these types.
+    pub fn forget(&mut self, types: &[Rtype]) {
+        self.0.retain(|key, _| !types.contains(&rtype_of(key)));
+    }
+
     /// How many answers are kept.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -85,6 +92,8 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::answer::Origin;
+    use crate::query::Query;
+    use crate::testing::query;
     use crate::wire::OptRcode;
 
     fn answer(lifetime: u32) -> Rc<Answer> {
@@ -106,6 +115,24 @@ mod tests {
         let mut cache = Cache::new(1 << 20);
         cache.put(b"a", answer(0), 100);
         assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn the_answers_of_a_type_can_be_forgotten() {
+        let mut cache = Cache::new(1 << 20);
+        let key = |rtype: u16| {
+            let query = query("AAAA.example", rtype, 0x0110, Some((1232, true)));
+            let mut key = Vec::new();
+            let query = Query::parse(&query).expect("a query");
+            query.key(&mut key);
+            key
+        };
+        for rtype in [1, 12, 28] {
+            cache.put(&key(rtype), answer(60), 0);
+        }
+        cache.forget(&[Rtype::AAAA, Rtype::PTR]);
+        let kept = [1, 12, 28].map(|rtype| cache.get(&key(rtype), 0).is_some());
+        assert_eq!(kept, [true, false, false]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ mod synthesis;
 mod testing;
 pub mod wire;
 
-pub use answer::{write_refusal, Answer, Origin};
+pub use answer::{write_refusal, Age, Answer, Origin};
 pub use cache::Cache;
 pub use limit::Limiter;
 pub use policy::{Policy, Range, Rules};

@@ -21,7 +21,7 @@ pub struct Range {
 /// What a policy is made of. Every prefix is one of RFC 6052 section 2.2; the caller has looked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The prefixes of all addresses that are in no range.
+    /// The prefixes of all addresses that are in no range; none as long as the network has not said any.
     pub pref64: Vec<Ipv6Net>,
     /// Ranges with prefixes of their own; the longest match decides.
     pub ranges: Vec<Range>,
@@ -31,6 +31,8 @@ pub struct Rules {
     pub exclude4: Vec<Ipv4Net>,
     /// Let 64:ff9b::/96 carry what is not global, against RFC 6052 section 3.1.
     pub allow_private_with_wkp: bool,
+    /// An AAAA question that upstream fails to answer fails, although RFC 6147 section 5.1.2 has it count as empty.
+    pub pass_errors: bool,
     /// What is denied may be kept for so long, seconds (RFC 2308 section 5).
     pub max_negative_ttl: u32,
     /// What is there may be kept for so long, seconds.
@@ -45,6 +47,7 @@ impl Default for Rules {
             exclude6: default_exclude6(),
             exclude4: default_exclude4(),
             allow_private_with_wkp: false,
+            pass_errors: false,
             max_negative_ttl: 10800,
             max_ttl: 86400,
         }
@@ -125,6 +128,22 @@ impl Policy {
             .iter()
             .filter(permitted)
             .map(move |prefix| prefix.embed(v4))
+    }
+
+    /// The prefixes of all addresses that are in no range.
+    pub fn pref64(&self) -> impl Iterator<Item = &Ipv6Net> {
+        self.rules.pref64.iter()
+    }
+
+    /// Is there a prefix at all? Without one, a DNS64 is a plain resolver.
+    pub fn has_prefixes(&self) -> bool {
+        let mut ranges = self.ranges.iter();
+        !self.pref64.is_empty() || ranges.any(|(_, prefixes)| !prefixes.is_empty())
+    }
+
+    /// What upstream's failure to answer an AAAA question comes to.
+    pub(crate) fn passes_errors(&self) -> bool {
+        self.rules.pass_errors
     }
 
     fn prefixes(&self, v4: Ipv4Addr) -> &[Pref64] {

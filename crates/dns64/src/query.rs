@@ -156,6 +156,14 @@ impl Query {
     }
 }
 
+/// QTYPE of a key.
+pub(crate) fn rtype_of(key: &[u8]) -> Rtype {
+    match key {
+        [.., high, low, _, _, _] => u16::from_be_bytes([*high, *low]).into(),
+        _ => u16::MAX.into(),
+    }
+}
+
 /// DO in the TTL of an OPT record (RFC 6891 section 6.1.4).
 pub(crate) const DO: u32 = 1 << 15;
 

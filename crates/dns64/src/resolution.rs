@@ -5,7 +5,7 @@
 //! AAAA ─► ask AAAA ─► usable ones? ─► answer
 //!                 └─► none: ask A ─► synthesise ─► answer
 //! PTR of a synthetic address ─► ask in in-addr.arpa ─► alias ─► answer
-//! everything else ─► ask ─► answer, as it came
+//! everything else ─► ask ─► answer, as it came; and everything, as long as there is no prefix
 //!
 //! Whoever drives it asks upstream and says what came back; it asks for nothing else and waits for nothing.
 
@@ -78,8 +78,6 @@ impl Resolution {
         dnssec_ok: bool,
         checking_disabled: bool,
     ) -> (Resolution, Step) {
-        // RFC 6147 section 5.5: a client that sets both validates, and synthesises, by itself.
-        let synthesis = !(dnssec_ok && checking_disabled);
         let mut resolution = Resolution {
             stage: Stage::Pass,
             question,
@@ -89,12 +87,25 @@ impl Resolution {
             front: None,
             front_ttl: u32::MAX,
         };
-        let step = resolution.first(policy, synthesis);
+        let step = resolution.first(policy);
         (resolution, step)
     }
 
-    fn first(&mut self, policy: &Policy, synthesis: bool) -> Step {
+    /// Begins anew, because the policy is another one.
+    pub fn restart(&mut self, policy: &Policy) -> Step {
+        (self.stage, self.taken) = (Stage::Pass, 0);
+        (self.front, self.front_ttl) = (None, u32::MAX);
+        self.first(policy)
+    }
+
+    fn first(&mut self, policy: &Policy) -> Step {
         let question = &self.question;
+        // RFC 6147 section 5.5: a client that sets both validates, and synthesises, by itself.
+        let synthesis = !(self.dnssec_ok && self.checking_disabled);
+        // Names are special to a DNS64 only (RFC 8880 section 7.1).
+        if !policy.has_prefixes() {
+            return self.ask(question.clone());
+        }
         if let Some(answer) = special::answer(policy, question, synthesis) {
             return Step::Done(answer);
         }
@@ -156,11 +167,16 @@ impl Resolution {
     ) -> Result<Step, Endless> {
         // No reply is a failure of the server (RFC 6147 section 5.1.3).
         let Some(message) = reply else {
-            return Ok(self.ask_a(None, None));
+            return Ok(match policy.passes_errors() {
+                true => Step::Done(Answer::failure()),
+                false => self.ask_a(None, None),
+            });
         };
         match message.rcode() {
-            OptRcode::NXDOMAIN => return Ok(Step::Done(self.pass(policy, message)?)),
             OptRcode::NOERROR => {}
+            code if code == OptRcode::NXDOMAIN || policy.passes_errors() => {
+                return Ok(Step::Done(self.pass(policy, message)?));
+            }
             OptRcode::SERVFAIL if !self.checking_disabled => {
                 self.stage = Stage::Validation(Some(self.pass(policy, message)?));
                 return Ok(Step::Ask(Ask {

@@ -8,9 +8,9 @@ mod address;
 mod answers;
 mod claim;
 mod device;
+mod finder;
 mod mtu;
 pub mod neighbour;
-mod pref64;
 mod rules;
 mod serving;
 
@@ -33,8 +33,8 @@ use crate::supervise::{Supervision, Task, Watch};
 
 use claim::{check_v4, claim, Claim};
 use device::{ClatDevice, Site};
+use finder::Finder;
 use neighbour::Responder;
-use pref64::Finder;
 use rules::Side6;
 
 /// RFC 8200 section 5, bytes.

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
 
 use diolkos_core::config::Problem;
 use diolkos_dns64::policy::{default_exclude4, default_exclude6};
@@ -14,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::network::{network, networks};
 use super::objections::Objection;
-use super::{Settings, WELL_KNOWN_PREFIX};
+use super::resolver::{Resolver, DNS};
+use super::{Networks, Settings, WELL_KNOWN_PREFIX};
 
 /// The DNS64 (RFC 6147).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,9 +26,13 @@ pub struct Dns64 {
     pub listen: Vec<SocketAddr>,
     /// Recursive resolvers that are asked, in order of preference: at least one.
     pub upstream: Vec<Resolver>,
-    /// Translation prefixes (RFC 6052); each gives every name an address.
-    #[serde(deserialize_with = "networks")]
-    pub pref64: Vec<Ipv6Net>,
+    /// Translation prefixes (RFC 6052); each gives every name an address. With `"auto"` the DNS64 learns the prefix from
+    /// the network of `uplink` (RFC 8781, RFC 7050) and follows its changes.
+    pub pref64: Networks<Ipv6Net>,
+    /// The interface that leads to the NAT64, with `pref64 = "auto"`.
+    pub uplink: String,
+    /// What an error of upstream means for a question about AAAA records, unless it is NXDOMAIN. Silence counts as an error.
+    pub on_error: OnError,
     /// AAAA records in these count as absent (RFC 6147 section 5.1.4).
     #[serde(deserialize_with = "networks")]
     pub exclude6: Vec<Ipv6Net>,
@@ -68,6 +72,17 @@ pub struct Dns64 {
     pub range: Vec<PrefixRange>,
 }
 
+/// What an error of upstream means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// There are no AAAA records: they are synthesised from A records, if there are any (RFC 6147 section 5.1.2).
+    #[default]
+    Synthesize,
+    /// The client gets the error.
+    Pass,
+}
+
 /// IPv4 addresses with prefixes of their own (RFC 6147 section 5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +105,9 @@ impl Default for Dns64 {
                 SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DNS),
             ],
             upstream: Vec::new(),
-            pref64: vec![WELL_KNOWN_PREFIX],
+            pref64: Networks::These(vec![WELL_KNOWN_PREFIX]),
+            uplink: String::new(),
+            on_error: OnError::default(),
             exclude6: default_exclude6(),
             exclude4: default_exclude4(),
             allow_private_with_wkp: false,
@@ -112,50 +129,8 @@ impl Default for Dns64 {
     }
 }
 
-/// The port of DNS.
-const DNS: u16 = 53;
 /// A datagram of this size is fragmented nowhere where IPv6 works, bytes (RFC 9715 section 3).
 const SAFE_UDP: u16 = 1232;
-
-/// A resolver: an address, and a port where it is not 53.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Resolver(pub SocketAddr);
-
-impl FromStr for Resolver {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Resolver, String> {
-        let with_port = text.parse::<SocketAddr>().ok();
-        let without = || text.parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, DNS));
-        with_port.or_else(without).map(Resolver).ok_or_else(|| {
-            format!("`{text}` is no address of a resolver: an IP address, with a port as 192.0.2.1:53 or [2001:db8::1]:53")
-        })
-    }
-}
-
-impl TryFrom<String> for Resolver {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Resolver, String> {
-        text.parse()
-    }
-}
-
-impl From<Resolver> for String {
-    fn from(resolver: Resolver) -> String {
-        resolver.to_string()
-    }
-}
-
-impl fmt::Display for Resolver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.port() {
-            DNS => self.0.ip().fmt(f),
-            _ => self.0.fmt(f),
-        }
-    }
-}
 
 impl Dns64 {
     /// What the answers depend on.
@@ -165,11 +140,12 @@ impl Dns64 {
             pref64: range.pref64.clone(),
         };
         Rules {
-            pref64: self.pref64.clone(),
+            pref64: self.pref64.given().to_vec(),
             ranges: self.range.iter().map(range).collect(),
             exclude6: self.exclude6.clone(),
             exclude4: self.exclude4.clone(),
             allow_private_with_wkp: self.allow_private_with_wkp,
+            pass_errors: self.on_error == OnError::Pass,
             max_negative_ttl: self.max_negative_ttl_s,
             max_ttl: self.max_ttl_s,
         }
@@ -213,10 +189,17 @@ impl Dns64 {
                 object(&key, format!("{resolver} is this server itself"));
             }
         }
-        if self.pref64.is_empty() {
+        if self.pref64 == Networks::These(Vec::new()) {
             object("pref64", "nothing could be synthesised".to_owned());
         }
-        for (key, message) in wrong_prefixes("pref64", &self.pref64) {
+        if self.pref64 == Networks::Auto && self.uplink.is_empty() {
+            object(
+                "uplink",
+                "pref64 = \"auto\" needs the interface whose network says the prefix; write uplink = \"eth0\""
+                    .to_owned(),
+            );
+        }
+        for (key, message) in wrong_prefixes("pref64", self.pref64.given()) {
             object(&key, message);
         }
         for (at, range) in self.range.iter().enumerate() {
@@ -273,10 +256,16 @@ impl Dns64 {
     /// What is in force and is probably a mistake.
     pub(super) fn warnings(&self) -> Vec<Objection> {
         let lists = self.range.iter().enumerate();
-        let lists = lists.map(|(at, range)| (format!("range[{at}].pref64"), &range.pref64));
-        std::iter::once(("pref64".to_owned(), &self.pref64))
+        let lists =
+            lists.map(|(at, range)| (format!("range[{at}].pref64"), range.pref64.as_slice()));
+        let unused = (!self.uplink.is_empty() && self.pref64 != Networks::Auto).then(|| {
+            let message = format!("{:?} has no effect unless pref64 = \"auto\"", self.uplink);
+            ("uplink".to_owned(), message)
+        });
+        std::iter::once(("pref64".to_owned(), self.pref64.given()))
             .chain(lists)
             .flat_map(|(key, prefixes)| of_prefixes(&key, alone(prefixes).warnings()))
+            .chain(unused)
             .map(|(key, message)| Objection {
                 key: format!("dns64.{key}"),
                 message,

@@ -10,8 +10,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
 use super::auto::{Address, Limit, Mtu, Networks, OrAuto};
-use super::dns64::Resolver;
 use super::nat64::{Addresses, Ports};
+use super::resolver::Resolver;
 use super::Settings;
 
 /// JSON Schema of a configuration file, without references.

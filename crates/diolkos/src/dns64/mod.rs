@@ -2,18 +2,19 @@
 //! The DNS64 (RFC 6147) on the network; what it answers is `diolkos-dns64`'s to say.
 //!
 //! udp, tcp (a client's bytes) → handler (limit, cache) → waiting (who waits for the same, who has too much) → upstream
-//! (exchange) → handler → waiter (how the answer gets to the client)
+//! (exchange) → handler → waiter (how the answer gets to the client); beside it, follow (the network's prefix) → handler
 //!
-//! One thread does it all, so nothing is locked; it needs no privileges but that for its port.
+//! One thread does it all, so nothing is locked; it needs no privileges but those for its port and for hearing routers.
 
 mod datagrams;
-mod frame;
+mod follow;
 mod listen;
+mod prefix;
 mod queries;
 mod tally;
 mod tcp;
 mod udp;
-pub mod upstream;
+mod upstream;
 mod waiter;
 mod waiting;
 
@@ -23,7 +24,7 @@ use std::rc::Rc;
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
-use crate::config::{Dns64, Settings};
+use crate::config::{Dns64, Networks, Settings};
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
 use crate::failure::{Failure, Kind};
 use crate::instance;
@@ -32,6 +33,7 @@ use crate::signals::Signals;
 use crate::supervise::{self, Supervision, Watch};
 
 use datagrams::Datagrams;
+use follow::Follower;
 use queries::QueryHandler;
 use tcp::Connections;
 
@@ -49,12 +51,13 @@ pub async fn run_beside(settings: Settings, beat: Beat) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
     let beside = async {
         let (watch, mut alarm) = supervise::pair();
-        let mut server = Server::start(settings, dns64, true, &watch)?;
+        let mut server = Server::start(settings, dns64, true, &watch).await?;
         loop {
             beat.beat();
             tokio::select! {
                 () = beat.due() => {}
                 failure = alarm.rung() => return Err(ended(&failure)),
+                () = server.handler.rules().changed() => server.tell(),
                 question = server.control.next() => server.reply(question),
             }
         }
@@ -86,7 +89,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     } = supervision;
     let signals = Signals::new(&watch)?;
     let beat = watch.beat("the DNS64");
-    let mut server = Server::start(settings, dns64, false, &watch)?;
+    let mut server = Server::start(settings, dns64, false, &watch).await?;
     manager.status(&server.description);
     manager.ready();
     let done = loop {
@@ -101,6 +104,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
                 tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
             }
             failure = alarm.rung() => break Err(ended(&failure)),
+            () = server.handler.rules().changed() => server.tell(),
             question = server.control.next() => server.reply(question),
         }
     };
@@ -119,7 +123,7 @@ struct Server {
 
 impl Server {
     /// Binds its addresses, and serves them on tasks of the present `LocalSet`.
-    fn start(
+    async fn start(
         settings: Settings,
         dns64: Dns64,
         is_patient: bool,
@@ -127,6 +131,7 @@ impl Server {
     ) -> Result<Server, Failure> {
         let control = listen_for_control(&dns64.name)?;
         let handler = Rc::new(QueryHandler::new(&dns64, watch.clone())?);
+        let follower = Follower::begin(&settings, &dns64, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
         let mut served = Vec::new();
         for &address in &dns64.listen {
@@ -148,18 +153,32 @@ impl Server {
         }
         let description = description(&dns64, &served);
         tracing::info!("ready: {description}");
-        control.tell(Condition {
-            state: State::Ready,
-            obstacles: Vec::new(),
-            prefixes: dns64.pref64.iter().map(ToString::to_string).collect(),
-            datapath: None,
-        });
-        Ok(Server {
+        if let Some(follower) = follower {
+            watch.local("the search for the prefix", follower.run(handler.clone()));
+        }
+        let server = Server {
             settings,
             control,
             handler,
             description,
-        })
+        };
+        server.tell();
+        Ok(server)
+    }
+
+    /// Tells whoever follows the DNS64 which prefixes are in force.
+    fn tell(&self) {
+        let policy = self.handler.rules().policy();
+        let unknown = "no translation prefix is known: answers pass as they are";
+        self.control.tell(Condition {
+            state: State::Ready,
+            obstacles: match policy.has_prefixes() {
+                true => Vec::new(),
+                false => vec![unknown.to_owned()],
+            },
+            prefixes: policy.pref64().map(ToString::to_string).collect(),
+            datapath: None,
+        });
     }
 
     fn reply(&self, question: Question) {
@@ -219,21 +238,25 @@ fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
         "dns64 on {}, upstream {}, prefixes {}",
         list(served.iter().map(ToString::to_string).collect()),
         list(dns64.upstream.iter().map(ToString::to_string).collect()),
-        list(dns64.pref64.iter().map(ToString::to_string).collect()),
+        match &dns64.pref64 {
+            Networks::Auto => format!("as the network of {} says", dns64.uplink),
+            Networks::These(prefixes) => list(prefixes.iter().map(ToString::to_string).collect()),
+        }
     )
 }
 
 fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answer {
     match request {
-        Request::Counters => Answer::Counters(handler.tally.counters()),
+        Request::Counters => {
+            let mut counters = handler.tally.counters();
+            counters.extend(handler.rules().counters());
+            Answer::Counters(counters)
+        }
         Request::Config => match settings.canonical() {
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),
         },
-        Request::Prefix => Answer::NotSupported(
-            "a DNS64 does not discover prefixes; `show config` prints the configured ones"
-                .to_owned(),
-        ),
+        Request::Prefix => Answer::Prefix(handler.rules().rows()),
         Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
             Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
         }

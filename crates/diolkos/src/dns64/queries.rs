@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use diolkos_dns64::answer::LONGEST;
 use diolkos_dns64::wire::{OptRcode, Rtype};
-use diolkos_dns64::{write_refusal, Answer, Cache, Limiter, Message, Origin, Policy, Query};
+use diolkos_dns64::{write_refusal, Age, Answer, Cache, Limiter, Message, Origin, Query};
 use diolkos_dns64::{Resolution, Step};
 use ipnet::IpNet;
 
@@ -18,6 +18,7 @@ use crate::config::Dns64;
 use crate::failure::Failure;
 use crate::supervise::Watch;
 
+use super::prefix::{Findings, InForce, DEPENDENT};
 use super::tally::{Fate, Tally};
 use super::upstream::Upstream;
 use super::waiter::{Transport, Waiter};
@@ -32,7 +33,7 @@ pub struct Scratch {
 
 /// The handler.
 pub struct QueryHandler {
-    policy: Policy,
+    rules: InForce,
     upstream: Upstream,
     cache: RefCell<Cache>,
     limiter: RefCell<Limiter>,
@@ -60,7 +61,7 @@ impl QueryHandler {
         let tally = Rc::new(Tally::default());
         let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
         Ok(QueryHandler {
-            policy: Policy::new(dns64.rules()),
+            rules: InForce::new(dns64),
             cache: RefCell::new(Cache::new(dns64.cache_bytes)),
             limiter: RefCell::new(Limiter::new(dns64.rate, dns64.burst)),
             tcp_limiter: RefCell::new(Limiter::new(dns64.rate, dns64.burst)),
@@ -80,6 +81,18 @@ impl QueryHandler {
             started: Instant::now(),
             tally,
         })
+    }
+
+    /// Takes what the network says of its prefix. With another one, answers that may depend on it are not given any more.
+    pub fn take_prefix(&self, findings: Findings) {
+        if self.rules.take(findings) {
+            self.cache.borrow_mut().forget(&DEPENDENT);
+        }
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> &InForce {
+        &self.rules
     }
 
     /// Takes a message of a client's. The answer goes to `waiter`, now or later, if there is one.
@@ -186,7 +199,7 @@ impl QueryHandler {
             return;
         }
         let (resolution, step) = Resolution::begin(
-            &self.policy,
+            &self.rules.policy(),
             query.question(),
             query.dnssec_ok(),
             query.checking_disabled,
@@ -214,8 +227,8 @@ impl QueryHandler {
     }
 
     /// Asks upstream until the question is answered, and tells all who wait.
-    async fn run(self: Rc<QueryHandler>, key: Box<[u8]>, resolution: Resolution, step: Step) {
-        let asking = self.ask(resolution, step);
+    async fn run(self: Rc<QueryHandler>, key: Box<[u8]>, mut resolution: Resolution, step: Step) {
+        let asking = self.ask(&mut resolution, step);
         let answer = tokio::time::timeout(self.patience, asking).await;
         let answer = self.keep(&key, answer.unwrap_or_else(|_| Answer::failure()));
         let waiting = self.waiting.borrow_mut().end(&key);
@@ -225,15 +238,23 @@ impl QueryHandler {
         }
     }
 
-    async fn ask(&self, mut resolution: Resolution, mut step: Step) -> Answer {
+    async fn ask(&self, resolution: &mut Resolution, mut step: Step) -> Answer {
+        let mut changes = self.rules.changes();
         loop {
             let ask = match step {
                 Step::Done(answer) => return answer,
                 Step::Ask(ask) => ask,
             };
             let bytes = self.upstream.ask(&ask).await;
+            let policy = self.rules.policy();
+            // What was begun with another prefix, or without one, begins anew.
+            if changes != self.rules.changes() {
+                changes = self.rules.changes();
+                step = resolution.restart(&policy);
+                continue;
+            }
             let message = bytes.as_ref().and_then(|bytes| Message::parse(bytes).ok());
-            step = resolution.reply(&self.policy, message.as_ref());
+            step = resolution.reply(&policy, message.as_ref());
         }
     }
 
@@ -250,6 +271,10 @@ impl QueryHandler {
         let limit = match to.transport() {
             Transport::Udp => query.udp_limit(self.udp_size),
             Transport::Tcp => LONGEST,
+        };
+        let age = Age {
+            seconds: age,
+            most_ttl: self.rules.most_ttl(query.rtype(), answer.origin),
         };
         answer.write(query, age, limit, self.udp_size, out);
         const TC: u8 = 0x02;

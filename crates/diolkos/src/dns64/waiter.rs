@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::datagrams::{Datagrams, Return};
-use super::frame::framed;
+use crate::dns_over_tcp::framed;
 
 /// An answer on its way to a connection. Its question counts as under way until the client has read it.
 pub struct Reply {

@@ -78,6 +78,52 @@ fn server_failure_counts_as_empty_if_it_is_none_of_validation() {
     assert_eq!(outcome.answers(), [H1]);
 }
 
+/// What an operator may choose instead: an error is an error, and silence a failure of the server.
+#[test]
+fn errors_are_passed_on_where_the_operator_wants_it() {
+    let case = Case {
+        policy: Policy::new(Rules {
+            pref64: vec!["2001:db8:64::/96".parse().expect("a prefix")],
+            pass_errors: true,
+            ..Rules::default()
+        }),
+        ..aaaa("h1.example")
+    };
+    for rcode in [1, 2, 4, 5] {
+        let outcome = case.resolve(&[code("h1.example", AAAA, rcode)]);
+        assert_eq!(outcome.asked, ["h1.example. AAAA"]);
+        assert_eq!(outcome.code().to_int(), u16::from(rcode));
+        assert!(outcome.answers().is_empty());
+    }
+    let outcome = case.resolve(&[None]);
+    assert_eq!(outcome.code(), OptRcode::SERVFAIL);
+    let outcome = case.resolve(&[none("h1.example", AAAA), h1_a()]);
+    assert_eq!(outcome.answers(), [H1], "empty is no error");
+    let outcome = case.resolve(&[code("h1.example", AAAA, 3)]);
+    assert_eq!(outcome.code(), OptRcode::NXDOMAIN);
+}
+
+/// As long as a network has not said its prefix, a DNS64 is a resolver like any other, for which ipv4only.arpa is not
+/// special (RFC 8880 section 7.1).
+#[test]
+fn without_a_prefix_answers_pass() {
+    let case = |qname, qtype| Case {
+        policy: Policy::new(Rules {
+            pref64: Vec::new(),
+            ..Rules::default()
+        }),
+        qtype,
+        ..aaaa(qname)
+    };
+    let outcome = case("h1.example", AAAA).resolve(&[none("h1.example", AAAA)]);
+    assert_eq!(outcome.asked, ["h1.example. AAAA"]);
+    assert!(outcome.answers().is_empty());
+    for (qname, qtype) in [("ipv4only.arpa", AAAA), (H1_REVERSE, PTR)] {
+        let outcome = case(qname, qtype).resolve(&[code(qname, qtype, 3)]);
+        assert_eq!(outcome.code(), OptRcode::NXDOMAIN, "{qname}");
+    }
+}
+
 // --- 5.1.3: no answer
 
 #[test]

@@ -3,7 +3,6 @@
 //! for that, by TCP.
 
 mod ids;
-pub mod tcp;
 mod udp;
 
 use std::cell::Cell;
@@ -19,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::config::Dns64;
+use crate::dns_over_tcp;
 use crate::failure::Failure;
 use crate::supervise::Watch;
 
@@ -157,7 +157,7 @@ impl Upstream {
         let _place = self.connections.acquire().await;
         self.tally.count(Fate::UpstreamTcp);
         let stream = TcpStream::connect(resolver.address).await?;
-        tcp::exchange(stream, ask, self.udp_size, self.ids.next()).await
+        dns_over_tcp::exchange(stream, ask, self.udp_size, self.ids.next()).await
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A question that needs TCP: a connection of its own, for it is rare.
+//! DNS messages as TCP carries them (RFC 1035 section 4.2.2).
 
 use std::io;
 
@@ -8,9 +8,16 @@ use diolkos_dns64::{Ask, Message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::dns64::frame::framed;
+/// The message with its length in front; none is longer than 65535 bytes.
+pub fn framed(message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + 2);
+    out.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    out.extend_from_slice(message);
+    out
+}
 
-/// Asks, and reads the one answer. Whoever calls sets the time that it may take.
+/// Asks over a connection of its own, for such questions are rare, and reads the one answer. The caller limits the time
+/// that it takes.
 pub async fn exchange(
     mut stream: TcpStream,
     ask: &Ask,

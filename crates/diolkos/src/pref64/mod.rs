@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The translation prefix: what the operator says, or what the network says (`diolkos_pref64`).
+//! The translation prefix that the network says (`diolkos_pref64`), for a CLAT and for a DNS64.
 //!
 //! advertisements, replies → discovery → choice; solicitations and questions as it wants them.
 
@@ -7,21 +7,19 @@ mod ask;
 mod resolvers;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use diolkos_pref64::advertisement::{self, ALL_ROUTERS_MAC};
-use diolkos_pref64::{Action, Discovery, Known, Moment, Reply, Unusable};
+use diolkos_pref64::{Action, Discovery, Known, Moment, Reply};
 use diolkos_sys::packet::{DiscoverySocket, Hears};
 use futures_util::future::LocalBoxFuture;
-use ipnet::Ipv6Net;
 use tokio::time::Instant;
 
-use crate::config::{Networks, Resolver, Settings};
+use crate::config::Resolver;
 use crate::counters::Counter;
 use crate::failure::Failure;
 use crate::net::{Link, Medium};
-use crate::prefixes::{self, PrefixRow, PrefixRows};
 use crate::random::random;
 
 use ask::Way;
@@ -29,17 +27,10 @@ use ask::Way;
 /// After a socket has failed, because its link is down, it is left alone for so long.
 const REST: Duration = Duration::from_secs(1);
 
-/// Says which prefix is to be used.
-pub enum Finder {
-    /// The operator has said it.
-    Fixed(Ipv6Net),
-    /// It is looked for.
-    Search(Box<Search>),
-}
-
 /// A search over an uplink.
 pub struct Search {
-    discovery: Discovery,
+    /// What was found.
+    pub discovery: Discovery,
     /// When the choice was looked at last: whatever changes after that is waited for.
     looked: Moment,
     /// Prefixes come and go too often, which was said.
@@ -68,172 +59,42 @@ const COUNTED: [&str; 7] = [
     "unanswered",
 ];
 
-impl Finder {
-    /// Begins to look, if it is to be looked for.
-    pub fn new(settings: &Settings, uplink: &Link) -> Result<Finder, Failure> {
-        let prefix = match &settings.translator.pref64 {
-            Networks::Auto => None,
-            // Others have no configuration without objections.
-            Networks::These(prefixes) => prefixes.first().copied(),
-        };
-        if let Some(prefix) = prefix {
-            return Ok(Finder::Fixed(prefix));
-        }
+impl Search {
+    /// Begins to look. Who is asked: `given`, or without any the resolvers of the host. `own` is the IPv4 address of a CLAT
+    /// on this host: nobody is asked through it.
+    pub fn new(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
         let socket = DiscoverySocket::open(uplink.index, Hears::Routers).map_err(|e| {
             Failure::missing(format!(
                 "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
                 uplink.name
             ))
         })?;
-        Ok(Finder::Search(Box::new(Search {
+        Ok(Search {
             discovery: Discovery::new(Moment::ZERO, random()),
             looked: Moment::ZERO,
             is_restless: false,
             begin: Instant::now(),
             uplink: uplink.clone(),
-            given: settings.clat.resolvers.clone(),
+            given,
             way: Way {
                 uplink: uplink.name.clone(),
-                own: settings.clat.v4,
+                own,
             },
             socket,
             rests: None,
             asking: None,
             tally: COUNTED.iter().map(|name| (*name, 0)).collect(),
             last: "",
-        })))
+        })
     }
 
-    /// The prefix that is to be used now, and in words who says so.
-    pub fn choice(&mut self) -> Option<(Ipv6Net, String)> {
-        match self {
-            Finder::Fixed(prefix) => Some((*prefix, "the configuration".to_owned())),
-            Finder::Search(search) => {
-                let known = search.choice()?;
-                let left = prefixes::left(&known, search.looked);
-                let from = prefixes::from(known.source);
-                Some((known.prefix, format!("{from}, for {left} s")))
-            }
-        }
-    }
-
-    /// A prefix cannot be used now; then the choice is another.
-    pub fn pass_over(&mut self, prefix: Ipv6Net, how: Unusable) {
-        if let Finder::Search(search) = self {
-            let now = search.now();
-            search.discovery.pass_over(now, prefix, how);
-        }
-    }
-
-    /// There is an address for a prefix.
-    pub fn worked(&mut self, prefix: Ipv6Net) {
-        if let Finder::Search(search) = self {
-            search.discovery.worked(prefix);
-        }
-    }
-
-    /// For prefixes that could not be used there may be addresses now.
-    pub fn reconsider(&mut self) {
-        if let Finder::Search(search) = self {
-            search.discovery.reconsider();
-        }
-    }
-
-    /// Does anybody offer a prefix that cannot be used?
-    pub fn is_any_unusable(&self) -> bool {
-        match self {
-            Finder::Fixed(_) => false,
-            Finder::Search(search) => {
-                let now = search.now();
-                let mut known = search.discovery.known();
-                known.any(|known| !search.discovery.admits(now, known.prefix))
-            }
-        }
-    }
-
-    /// Whether somebody still says so of a prefix.
-    pub fn knows(&self, prefix: Ipv6Net) -> bool {
-        match self {
-            Finder::Fixed(fixed) => *fixed == prefix,
-            Finder::Search(search) => {
-                let now = search.now();
-                let mut known = search.discovery.known();
-                known.any(|known| known.prefix == prefix && known.until > now)
-            }
-        }
-    }
-
-    /// Does it change by itself?
-    pub fn is_search(&self) -> bool {
-        matches!(self, Finder::Search(_))
-    }
-
-    /// The node may have come to another network.
-    pub fn attached(&mut self) {
-        if let Finder::Search(search) = self {
-            let now = search.now();
-            search.discovery.attached(now);
-        }
-    }
-
-    /// The node has other addresses beside those it had.
-    pub fn look_again(&mut self) {
-        if let Finder::Search(search) = self {
-            let now = search.now();
-            search.discovery.look_again(now);
-        }
-    }
-
-    /// Does what is to be done and takes in one piece of news; then the choice may be another. May be dropped at any
-    /// time and called again.
-    pub async fn step(&mut self) {
-        match self {
-            Finder::Fixed(_) => std::future::pending().await,
-            Finder::Search(search) => search.step().await,
-        }
-    }
-
-    /// What is known.
-    pub fn rows(&self, in_force: Option<Ipv6Net>) -> PrefixRows {
-        let prefixes = match self {
-            Finder::Fixed(prefix) => {
-                vec![PrefixRow::configured(*prefix, in_force == Some(*prefix))]
-            }
-            Finder::Search(search) => {
-                let now = search.now();
-                let known = search.discovery.known().filter(|known| known.until > now);
-                let row =
-                    |known: &Known| PrefixRow::learnt(known, now, in_force == Some(known.prefix));
-                known.map(row).collect()
-            }
-        };
-        PrefixRows { prefixes }
-    }
-
-    /// What happened, by name.
-    pub fn counters(&self) -> Vec<Counter> {
-        let Finder::Search(search) = self else {
-            return Vec::new();
-        };
-        let counter = |name: &&'static str| Counter {
-            name: format!("pref64.{name}"),
-            packets: search.tally[name],
-            bytes: None,
-        };
-        COUNTED.iter().map(counter).collect()
-    }
-}
-
-impl Search {
-    fn now(&self) -> Moment {
+    /// The present, as [`Discovery`] counts time.
+    pub fn now(&self) -> Moment {
         self.begin.elapsed()
     }
 
-    fn count(&mut self, name: &'static str) {
-        *self.tally.entry(name).or_default() += 1;
-    }
-
-    fn choice(&mut self) -> Option<Known> {
+    /// The prefix in force now.
+    pub fn choice(&mut self) -> Option<Known> {
         self.looked = self.now();
         let choice = self.discovery.choice(self.looked);
         let wait = self.discovery.wait();
@@ -249,7 +110,37 @@ impl Search {
         choice
     }
 
-    async fn step(&mut self) {
+    /// Everything that is known now.
+    pub fn known(&self) -> impl Iterator<Item = &Known> {
+        let now = self.now();
+        self.discovery
+            .known()
+            .filter(move |known| known.until > now)
+    }
+
+    /// The node may have come to another network.
+    pub fn attached(&mut self) {
+        self.discovery.attached(self.now());
+    }
+
+    /// The node has other addresses beside those it had.
+    pub fn look_again(&mut self) {
+        self.discovery.look_again(self.now());
+    }
+
+    /// What happened, by name.
+    pub fn counters(&self) -> Vec<Counter> {
+        let counter = |name: &&'static str| Counter {
+            name: format!("pref64.{name}"),
+            packets: self.tally[name],
+            bytes: None,
+        };
+        COUNTED.iter().map(counter).collect()
+    }
+
+    /// Does what is to be done and takes in one piece of news; then the choice may be another. May be dropped at any
+    /// time and called again.
+    pub async fn step(&mut self) {
         while let Some(action) = self.discovery.next(self.now()) {
             match action {
                 Action::Solicit => self.solicit(),
@@ -274,6 +165,10 @@ impl Search {
             () = crate::service::until(wake) => {}
             () = crate::service::until(rests) => {}
         }
+    }
+
+    fn count(&mut self, name: &'static str) {
+        *self.tally.entry(name).or_default() += 1;
     }
 
     fn solicit(&mut self) {

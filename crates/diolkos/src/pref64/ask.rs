@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::dns64::upstream::tcp;
+use crate::dns_over_tcp;
 use crate::random::random;
 
 /// How long each try waits.
@@ -29,7 +29,7 @@ const LONGEST: usize = 4096;
 pub struct Way {
     /// Name of the uplink.
     pub uplink: String,
-    /// The translator's own IPv4 address: what has it as source would lead through the translator.
+    /// The own IPv4 address of a CLAT on this host: what has it as source would lead through the CLAT.
     pub own: Ipv4Addr,
 }
 
@@ -88,7 +88,7 @@ async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Repl
     }
     // The way of the datagrams, or another network would answer.
     let stream = reach(resolver, way, over).await?;
-    let reply = tcp::exchange(stream, &ask, UDP_SIZE, random() as u16).await?;
+    let reply = dns_over_tcp::exchange(stream, &ask, UDP_SIZE, random() as u16).await?;
     synthesis::read(&reply).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 

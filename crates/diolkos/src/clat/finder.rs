@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The translation prefix of a CLAT: what the operator says, or what the network says.
+
+use diolkos_pref64::{Known, Unusable};
+use ipnet::Ipv6Net;
+
+use crate::config::{Networks, Settings};
+use crate::counters::Counter;
+use crate::failure::Failure;
+use crate::net::Link;
+use crate::pref64::Search;
+use crate::prefixes::{self, PrefixRow, PrefixRows};
+
+/// Says which prefix is to be used.
+pub enum Finder {
+    /// The operator has said it.
+    Fixed(Ipv6Net),
+    /// It is looked for.
+    Search(Box<Search>),
+}
+
+impl Finder {
+    /// Begins to look, if it is to be looked for.
+    pub fn new(settings: &Settings, uplink: &Link) -> Result<Finder, Failure> {
+        let prefix = match &settings.translator.pref64 {
+            Networks::Auto => None,
+            // Others have no configuration without objections.
+            Networks::These(prefixes) => prefixes.first().copied(),
+        };
+        if let Some(prefix) = prefix {
+            return Ok(Finder::Fixed(prefix));
+        }
+        let resolvers = settings.clat.resolvers.clone();
+        let search = Search::new(uplink, resolvers, settings.clat.v4)?;
+        Ok(Finder::Search(Box::new(search)))
+    }
+
+    /// The prefix that is to be used now, and in words who says so.
+    pub fn choice(&mut self) -> Option<(Ipv6Net, String)> {
+        match self {
+            Finder::Fixed(prefix) => Some((*prefix, "the configuration".to_owned())),
+            Finder::Search(search) => {
+                let known = search.choice()?;
+                let left = prefixes::left(&known, search.now());
+                let from = prefixes::from(known.source);
+                Some((known.prefix, format!("{from}, for {left} s")))
+            }
+        }
+    }
+
+    /// A prefix cannot be used now; then the choice is another.
+    pub fn pass_over(&mut self, prefix: Ipv6Net, how: Unusable) {
+        if let Finder::Search(search) = self {
+            let now = search.now();
+            search.discovery.pass_over(now, prefix, how);
+        }
+    }
+
+    /// There is an address for a prefix.
+    pub fn worked(&mut self, prefix: Ipv6Net) {
+        if let Finder::Search(search) = self {
+            search.discovery.worked(prefix);
+        }
+    }
+
+    /// For prefixes that could not be used there may be addresses now.
+    pub fn reconsider(&mut self) {
+        if let Finder::Search(search) = self {
+            search.discovery.reconsider();
+        }
+    }
+
+    /// Does anybody offer a prefix that cannot be used?
+    pub fn is_any_unusable(&self) -> bool {
+        match self {
+            Finder::Fixed(_) => false,
+            Finder::Search(search) => {
+                let now = search.now();
+                let mut known = search.discovery.known();
+                known.any(|known| !search.discovery.admits(now, known.prefix))
+            }
+        }
+    }
+
+    /// Whether somebody still says so of a prefix.
+    pub fn knows(&self, prefix: Ipv6Net) -> bool {
+        match self {
+            Finder::Fixed(fixed) => *fixed == prefix,
+            Finder::Search(search) => {
+                let mut known = search.known();
+                known.any(|known| known.prefix == prefix)
+            }
+        }
+    }
+
+    /// Does it change by itself?
+    pub fn is_search(&self) -> bool {
+        matches!(self, Finder::Search(_))
+    }
+
+    /// The node may have come to another network.
+    pub fn attached(&mut self) {
+        if let Finder::Search(search) = self {
+            search.attached();
+        }
+    }
+
+    /// The node has other addresses beside those it had.
+    pub fn look_again(&mut self) {
+        if let Finder::Search(search) = self {
+            search.look_again();
+        }
+    }
+
+    /// Does what is to be done and takes in one piece of news; then the choice may be another. May be dropped at any
+    /// time and called again.
+    pub async fn step(&mut self) {
+        match self {
+            Finder::Fixed(_) => std::future::pending().await,
+            Finder::Search(search) => search.step().await,
+        }
+    }
+
+    /// What is known.
+    pub fn rows(&self, in_force: Option<Ipv6Net>) -> PrefixRows {
+        let prefixes = match self {
+            Finder::Fixed(prefix) => {
+                vec![PrefixRow::configured(*prefix, in_force == Some(*prefix))]
+            }
+            Finder::Search(search) => {
+                let now = search.now();
+                let row =
+                    |known: &Known| PrefixRow::learnt(known, now, in_force == Some(known.prefix));
+                search.known().map(row).collect()
+            }
+        };
+        PrefixRows { prefixes }
+    }
+
+    /// What happened, by name.
+    pub fn counters(&self) -> Vec<Counter> {
+        match self {
+            Finder::Fixed(_) => Vec::new(),
+            Finder::Search(search) => search.counters(),
+        }
+    }
+}
