@@ -77,6 +77,7 @@ wanted_to_run() {
 	want "nginx" "command -v nginx" "nginx-light"
 	want "curl" "command -v curl" "curl"
 	want "dnsperf" "command -v dnsperf" "dnsperf"
+	want "Prometheus" "command -v prometheus && command -v promtool" "prometheus"
 	want "traceroute" "command -v traceroute" "traceroute"
 	want "chromium, for tests of the page" "command -v chromium && command -v chromedriver" "chromium chromium-driver"
 	want "tcpdump" "command -v tcpdump" "tcpdump"
@@ -178,7 +179,7 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound nginx coturn; do
+	for service in tayga iperf3 unbound nginx coturn prometheus; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 	# Ubuntu starts this one by a socket.

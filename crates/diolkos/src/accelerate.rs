@@ -5,7 +5,7 @@ use diolkos_sys::ethtool;
 use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::kernel::{self, Correction};
 
-use crate::config::{Datapath, Hook, Placement, Translator};
+use crate::config::{Datapath, Hook, Mode, Placement, Settings, Translator};
 use crate::failure::Failure;
 use crate::files;
 use crate::privilege::{self, PERFMON, SYS_ADMIN};
@@ -135,4 +135,28 @@ pub fn datapath(fast: Option<&FastPath>) -> String {
         Some(fast) => format!("tc ({})", fast.hook_name()),
         None => "tun".to_owned(),
     }
+}
+
+/// What the program is, for those who watch it.
+pub fn about(settings: &Settings, fast: Option<&FastPath>) -> Vec<(String, String)> {
+    let t = &settings.translator;
+    let mode = match t.mode {
+        Mode::Clat => "clat",
+        Mode::Siit => "siit",
+        Mode::Nat64 => "nat64",
+    };
+    let placement = match t.placement {
+        Placement::Device => "device",
+        Placement::Inline => "inline",
+        Placement::Direct => "direct",
+        Placement::Xdp => "xdp",
+        Placement::Auto => "auto",
+    };
+    let about = [
+        ("mode", mode.to_owned()),
+        ("device", t.device.clone()),
+        ("datapath", datapath(fast)),
+        ("placement", placement.to_owned()),
+    ];
+    about.map(|(name, value)| (name.to_owned(), value)).into()
 }

@@ -22,6 +22,11 @@ pub fn boottime() -> Duration {
     Duration::from_nanos(now_ns(libc::CLOCK_BOOTTIME).max(0) as u64)
 }
 
+/// CPU time that all threads of this process have used.
+pub fn process_cpu() -> Duration {
+    Duration::from_nanos(now_ns(libc::CLOCK_PROCESS_CPUTIME_ID).max(0) as u64)
+}
+
 const NS: i64 = 1_000_000_000;
 
 fn now_ns(clock: libc::clockid_t) -> i64 {

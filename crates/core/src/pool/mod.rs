@@ -244,6 +244,22 @@ impl Pool {
         self.ports[protocol.index()]
     }
 
+    /// Addresses with a free port of a protocol. It takes a step for each 64 addresses.
+    pub fn addresses_with_free(&self, protocol: Protocol) -> u32 {
+        let words = &self.with_free[protocol.index()];
+        words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// How many addresses there are.
+    pub fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Whether it has no address.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
     fn begin(&self, source: Ipv6Addr) -> Option<usize> {
         let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
         hasher.write(&source.octets());

@@ -54,6 +54,8 @@ pub struct Bib {
     by_v6: Table,
     by_v4: Table,
     keys: Keys,
+    /// Entries of each protocol.
+    of_protocol: [u32; 3],
 }
 
 impl Bib {
@@ -63,11 +65,16 @@ impl Bib {
             by_v6: Table::new(),
             by_v4: Table::new(),
             keys,
+            of_protocol: [0; 3],
         }
     }
 
     pub fn len(&self) -> u32 {
         self.entries.len()
+    }
+
+    pub fn of_protocol(&self) -> [u32; 3] {
+        self.of_protocol
     }
 
     #[inline]
@@ -104,6 +111,7 @@ impl Bib {
         });
         self.by_v6.insert(self.keys.v6(protocol, v6), at);
         self.by_v4.insert(self.keys.v4(protocol, v4), at);
+        self.of_protocol[protocol.index()] += 1;
         at
     }
 
@@ -114,6 +122,7 @@ impl Bib {
         } = entry;
         self.by_v6.remove(self.keys.v6(protocol, v6), at);
         self.by_v4.remove(self.keys.v4(protocol, v4), at);
+        self.of_protocol[protocol.index()] -= 1;
         entry
     }
 

@@ -96,6 +96,10 @@ pub struct Counts {
     pub bindings: u32,
     /// Sessions.
     pub sessions: u32,
+    /// Bindings of each protocol, by [`Protocol::index`].
+    pub bindings_of: [u32; 3],
+    /// Sessions of each protocol.
+    pub sessions_of: [u32; 3],
     /// IPv6 prefixes that have any of these.
     pub sources: u32,
     /// SYNs from the IPv4 side that are kept.
@@ -282,6 +286,8 @@ impl State {
         Counts {
             bindings: self.bib.len(),
             sessions: self.sessions.len(),
+            bindings_of: self.bib.of_protocol(),
+            sessions_of: self.sessions.of_protocol(),
             sources: self.sources.len(),
             held_syns: self.syns.len(),
             permissions: self.permissions.as_ref().map_or(0, Permissions::len),

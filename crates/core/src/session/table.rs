@@ -50,6 +50,8 @@ pub struct Sessions {
     by_peer: Table,
     wheel: Wheel,
     keys: Keys,
+    /// Sessions of each protocol.
+    of_protocol: [u32; 3],
 }
 
 impl Sessions {
@@ -59,11 +61,16 @@ impl Sessions {
             by_peer: Table::new(),
             wheel: Wheel::new(),
             keys,
+            of_protocol: [0; 3],
         }
     }
 
     pub fn len(&self) -> u32 {
         self.sessions.len()
+    }
+
+    pub fn of_protocol(&self) -> [u32; 3] {
+        self.of_protocol
     }
 
     /// The session of a binding with a peer.
@@ -102,6 +109,7 @@ impl Sessions {
         });
         binding.first = at;
         binding.sessions += 1;
+        self.of_protocol[binding.protocol.index()] += 1;
         binding.outside += u32::from(outside);
         if first != NONE {
             self.sessions[first].siblings.previous = at;
@@ -123,6 +131,7 @@ impl Sessions {
         let Links { previous, next } = session.siblings;
         let binding = &mut bindings[session.bib];
         binding.sessions -= 1;
+        self.of_protocol[binding.protocol.index()] -= 1;
         binding.outside -= u32::from(session.outside);
         if previous == NONE {
             binding.first = next;

@@ -6,11 +6,13 @@ use crate::accelerate;
 use crate::config::{Networks, Settings, V6Address};
 use crate::control::{Answer, Condition, Request, State};
 use crate::counters;
+use crate::figures::Figures;
 
 impl Clat {
     pub(super) fn answer(&self, request: Request) -> Answer {
         match request {
             Request::Counters => self.counters(),
+            Request::Figures => self.figures(),
             Request::Config => match self.settings_in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(error) => Answer::Failed(error.to_string()),
@@ -45,6 +47,19 @@ impl Clat {
             obstacles: Some(obstacle()).filter(|_| !is_ready).into_iter().collect(),
             prefixes: self.in_force().iter().map(ToString::to_string).collect(),
             datapath: device.map(|device| accelerate::datapath(device.fast.as_deref())),
+        }
+    }
+
+    fn figures(&self) -> Answer {
+        let fast = self.device.as_ref();
+        let fast = fast.and_then(|device| device.fast.as_deref());
+        match self.counters() {
+            Answer::Counters(counters) => Answer::Figures(Box::new(Figures {
+                about: accelerate::about(&self.site.settings, fast),
+                counters,
+                state: None,
+            })),
+            other => other,
         }
     }
 

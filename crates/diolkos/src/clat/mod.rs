@@ -25,6 +25,7 @@ use crate::accelerate;
 use crate::config::{Settings, V6Address};
 use crate::control;
 use crate::failure::{Failure, Kind};
+use crate::metrics::Metrics;
 use crate::net::{Link, Way};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::resident;
@@ -70,6 +71,7 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
     let mut clat = Clat::new(site, finder, host.watch.clone());
     let served = async {
         clat.begin().await?;
+        let _metrics = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
         service::serve(&mut clat, &mut host, &mut control).await
     }
     .await;

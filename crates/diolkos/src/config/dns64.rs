@@ -307,6 +307,8 @@ fn bits_after(given: impl fmt::Display, meant: impl fmt::Display) -> String {
 #[derive(Serialize)]
 pub(super) struct Print<'a> {
     pub dns64: &'a Dns64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<&'a super::Metrics>,
     pub log: &'a super::Log,
 }
 

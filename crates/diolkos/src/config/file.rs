@@ -81,10 +81,11 @@ fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
     ))
 }
 
-/// Sections that only a translator has a use for; `[log]` is everybody's.
+/// Sections that only a translator has a use for; `[log]` and `[metrics]` are everybody's.
 fn has_translator(text: &str) -> bool {
     let sections = text.parse::<toml::Table>().unwrap_or_default();
-    sections.keys().any(|key| key != "dns64" && key != "log")
+    let shared = ["dns64", "log", "metrics"];
+    sections.keys().any(|key| !shared.contains(&key.as_str()))
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ mod auto;
 mod dns64;
 mod file;
 mod log;
+mod metrics;
 pub mod nat64;
 pub mod network;
 mod objections;
 mod pieces;
 mod position;
+mod print;
 mod resolver;
 mod schema;
 mod text;
@@ -28,7 +30,6 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
 use network::{network, networks};
 
 pub use announce::Announce;
@@ -36,6 +37,7 @@ pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
 pub use dns64::Dns64;
 pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
+pub use metrics::{Metrics, Place};
 pub use nat64::Nat64;
 pub use resolver::Resolver;
 pub use schema::schema;
@@ -62,6 +64,8 @@ pub struct Settings {
     pub announce: Vec<Announce>,
     /// The DNS64 (RFC 6147), which may also be alone.
     pub dns64: Option<Dns64>,
+    /// Figures for a monitoring system.
+    pub metrics: Metrics,
     /// What is logged.
     pub log: Log,
     /// The file has a section `[dns64]` and none of a translator.
@@ -327,50 +331,5 @@ impl Default for Siit {
             routes6: Networks::Auto,
             metric: 1024,
         }
-    }
-}
-
-/// What is printed: all sections but those of other modes.
-#[derive(Serialize)]
-struct Print<'a> {
-    translator: &'a Translator,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    eam: Option<&'a [Eam]>,
-    icmp: &'a Icmp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clat: Option<&'a Clat>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    siit: Option<&'a Siit>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nat64: Option<&'a Nat64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    announce: Option<&'a [Announce]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns64: Option<&'a Dns64>,
-    log: &'a Log,
-}
-
-impl Settings {
-    /// TOML with every key that means something in this mode.
-    pub fn canonical(&self) -> Result<String, Failure> {
-        let mode = self.translator.mode;
-        let text = match self.dns64_alone() {
-            Some(dns64) => toml::to_string(&dns64::Print {
-                dns64,
-                log: &self.log,
-            }),
-            None => toml::to_string(&Print {
-                translator: &self.translator,
-                eam: (mode == Mode::Siit).then_some(&self.eam),
-                icmp: &self.icmp,
-                clat: (mode == Mode::Clat).then_some(&self.clat),
-                siit: (mode == Mode::Siit).then_some(&self.siit),
-                nat64: (mode == Mode::Nat64).then_some(&self.nat64),
-                announce: Some(&self.announce[..]).filter(|list| !list.is_empty()),
-                dns64: self.dns64.as_ref(),
-                log: &self.log,
-            }),
-        };
-        text.map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
     }
 }

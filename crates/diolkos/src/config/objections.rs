@@ -36,6 +36,7 @@ impl Settings {
             Some(dns64) => dns64.objections(),
             None => Vec::new(),
         };
+        found.extend(self.metrics.objections());
         if self.dns64_alone().is_some() {
             return found;
         }

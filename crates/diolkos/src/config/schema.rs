@@ -10,6 +10,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
 use super::auto::{Address, Limit, Mtu, Networks, OrAuto};
+use super::metrics::Place;
 use super::nat64::{Addresses, Ports};
 use super::resolver::Resolver;
 use super::Settings;
@@ -72,6 +73,7 @@ told! {
     Mtu: or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
     Limit: or_auto(&json_schema!({ "type": "integer", "title": "number" }));
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
+    Place: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
     Addresses: json_schema!({ "type": "string", "title": "IPv4 address or network" });
     Ports: json_schema!({ "type": "string", "title": "port, or range of ports" });
 }

@@ -33,6 +33,7 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
         "Status" => return call.done().map(|()| Asked::Status),
         "Follow" => return call.done().map(|()| Asked::Follow),
         "Counters" => Request::Counters,
+        "Figures" => Request::Figures,
         "Config" => Request::Config,
         "Prefixes" => Request::Prefix,
         "Sessions" => Request::Sessions,
@@ -59,6 +60,7 @@ pub fn call(request: Request) -> Call {
     let none = json!({});
     let (method, parameters) = match request {
         Request::Counters => ("Counters", none),
+        Request::Figures => ("Figures", none),
         Request::Config => ("Config", none),
         Request::Prefix => ("Prefixes", none),
         Request::Sessions => ("Sessions", none),
@@ -95,6 +97,7 @@ pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
     let refuse = |error, reason: &String| Err(Refusal::because(INTERFACE.name, error, reason));
     match answer {
         Answer::Counters(counters) => Ok(json!({ "counters": counters })),
+        Answer::Figures(figures) => Ok(json!({ "figures": figures })),
         Answer::Config(toml) => Ok(json!({ "toml": toml })),
         Answer::Prefix(prefixes) => Ok(json!(prefixes)),
         Answer::Sessions(sessions) => Ok(json!(sessions)),
@@ -124,6 +127,7 @@ pub struct Part<'a, T> {
 pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::Result<Answer> {
     Ok(match request {
         Request::Counters => Answer::Counters(field(last, "counters")?),
+        Request::Figures => Answer::Figures(field(last, "figures")?),
         Request::Config => Answer::Config(field(last, "toml")?),
         Request::Prefix => Answer::Prefix(serde_json::from_value(last)?),
         Request::Sessions => Answer::Sessions(joined(first, last)?),
@@ -176,8 +180,9 @@ mod tests {
     use super::*;
     use crate::config::nat64::Protocol;
 
-    const ALL: [Request; 7] = [
+    const ALL: [Request; 8] = [
         Request::Counters,
+        Request::Figures,
         Request::Config,
         Request::Prefix,
         Request::Reload,
@@ -239,6 +244,7 @@ mod tests {
     fn answers_come_back_as_they_were_given() {
         let answers = [
             (Request::Counters, Answer::Counters(Vec::new())),
+            (Request::Figures, Answer::Figures(Box::default())),
             (Request::Config, Answer::Config("a = 1\n".to_owned())),
             (Request::Reload, Answer::Reloaded),
             (unbind(), Answer::Done),

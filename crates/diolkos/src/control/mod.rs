@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
+use crate::figures::Figures;
 use crate::nat64::{BindingRow, Entries, SessionRow};
 use crate::prefixes::PrefixRows;
 
 pub use ask::{ask, ask_this, follow, socket, status};
-pub use serve::{listen, Control, Question};
+pub use serve::{listen, Asker, Control, Question};
 pub use status::{Condition, State, Status};
 
 /// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
@@ -33,6 +34,8 @@ const LONG_PATIENCE: Duration = Duration::from_secs(60);
 pub enum Request {
     /// All counters.
     Counters,
+    /// All figures for a monitoring system.
+    Figures,
     /// The configuration in force.
     Config,
     /// The translation prefixes that are known.
@@ -62,6 +65,7 @@ impl Request {
         match self {
             Request::Reload | Request::Stop | Request::Bind(_) | Request::Unbind { .. } => true,
             Request::Counters
+            | Request::Figures
             | Request::Config
             | Request::Prefix
             | Request::Sessions
@@ -80,6 +84,8 @@ impl Request {
 pub enum Answer {
     /// To [`Request::Counters`].
     Counters(Vec<Counter>),
+    /// To [`Request::Figures`].
+    Figures(Box<Figures>),
     /// To [`Request::Config`]: canonical TOML.
     Config(String),
     /// To [`Request::Prefix`].

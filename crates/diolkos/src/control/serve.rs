@@ -39,6 +39,7 @@ const LONG: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Control {
     questions: mpsc::Receiver<Question>,
+    asker: Asker,
     status: Arc<watch::Sender<Status>>,
     serving: Option<Serving>,
     instance: Option<Instance>,
@@ -53,6 +54,28 @@ pub struct Question {
     /// None: nobody waits, and it is carried out all the same.
     asker: Option<OwnedFd>,
     status: Arc<watch::Sender<Status>>,
+}
+
+/// Asks the program from within, as clients do from outside.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    ask: mpsc::Sender<Question>,
+    status: Arc<watch::Sender<Status>>,
+}
+
+impl Asker {
+    /// The answer; none if the program ends.
+    pub async fn ask(&self, request: Request) -> Option<Answer> {
+        let (to, answer) = oneshot::channel();
+        let question = Question {
+            request,
+            to,
+            asker: None,
+            status: self.status.clone(),
+        };
+        self.ask.send(question).await.ok()?;
+        answer.await.ok()
+    }
 }
 
 impl Question {
@@ -90,14 +113,19 @@ impl Control {
     fn start(listener: UnixListener, status: Status, instance: Option<Instance>) -> Control {
         let (ask, questions) = mpsc::channel(QUESTIONS);
         let status = Arc::new(watch::Sender::new(status));
-        let translator = Translator {
+        let asker = Asker {
             ask,
+            status: status.clone(),
+        };
+        let translator = Translator {
+            asker: asker.clone(),
             status: status.clone(),
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
             long: Arc::new(Semaphore::new(1)),
         };
         Control {
             questions,
+            asker,
             status,
             serving: Some(varlink::serve(listener, translator)),
             instance,
@@ -106,13 +134,23 @@ impl Control {
 
     /// One that nobody asks, for a program that can do without.
     pub fn none() -> Control {
-        let (_, questions) = mpsc::channel(1);
+        let (ask, questions) = mpsc::channel(1);
+        let status = Arc::new(watch::Sender::new(Status::default()));
         Control {
             questions,
-            status: Arc::new(watch::Sender::new(Status::default())),
+            asker: Asker {
+                ask,
+                status: status.clone(),
+            },
+            status,
             serving: None,
             instance: None,
         }
+    }
+
+    /// For those within the program who ask.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Tells followers how the program stands, if that is new.
@@ -155,7 +193,7 @@ impl Control {
 /// What answers a connection.
 #[derive(Clone)]
 struct Translator {
-    ask: mpsc::Sender<Question>,
+    asker: Asker,
     status: Arc<watch::Sender<Status>>,
     followers: Arc<Semaphore>,
     /// One long answer for others than root is held at a time.
@@ -226,7 +264,7 @@ impl Translator {
             status: self.status.clone(),
         };
         let ends = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
-        self.ask.send(question).await.map_err(|_| ends(()))?;
+        self.asker.ask.send(question).await.map_err(|_| ends(()))?;
         let answer = tokio::select! {
             biased;
             answer = answer => answer.map_err(|_| ends(()))?,

@@ -26,8 +26,11 @@ use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Networks, Settings};
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
+use crate::counters::Counter;
 use crate::failure::{Failure, Kind};
+use crate::figures::Figures;
 use crate::instance;
+use crate::metrics::Metrics;
 use crate::pulse::Beat;
 use crate::signals::Signals;
 use crate::supervise::{self, Supervision, Watch};
@@ -90,6 +93,8 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     let signals = Signals::new(&watch)?;
     let beat = watch.beat("the DNS64");
     let mut server = Server::start(settings, dns64, false, &watch).await?;
+    // Beside a translator, that one tells the figures of both.
+    let _metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
     manager.status(&server.description);
     manager.ready();
     let done = loop {
@@ -245,13 +250,20 @@ fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
     )
 }
 
+fn counters(handler: &QueryHandler) -> Vec<Counter> {
+    let mut counters = handler.tally.counters();
+    counters.extend(handler.rules().counters());
+    counters
+}
+
 fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answer {
     match request {
-        Request::Counters => {
-            let mut counters = handler.tally.counters();
-            counters.extend(handler.rules().counters());
-            Answer::Counters(counters)
-        }
+        Request::Counters => Answer::Counters(counters(handler)),
+        Request::Figures => Answer::Figures(Box::new(Figures {
+            about: vec![("mode".to_owned(), "dns64".to_owned())],
+            counters: counters(handler),
+            state: None,
+        })),
         Request::Config => match settings.canonical() {
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
@@ -18,7 +18,9 @@ use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
 use super::mirror::{Mirror, Restoring};
 use super::records::Records;
+use super::terms::at_of;
 use crate::counters::Tally;
+use crate::figures::{PoolFigures, Spread, StateFigures};
 use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
 
@@ -42,6 +44,8 @@ struct Inner {
     mirror: Mirror,
     leases: Leases,
     stock: Stock,
+    /// How long packets waited for the lock, and how long they held it.
+    times: [Spread; 2],
 }
 
 impl Controller {
@@ -63,6 +67,7 @@ impl Controller {
                 mirror,
                 leases: Leases::new(config, fast),
                 stock: Stock::default(),
+                times: Default::default(),
             }),
             kernel,
             tally: Arc::new(Tally::default()),
@@ -232,6 +237,36 @@ impl Controller {
         self.lock().nat64.state().counts()
     }
 
+    /// Figures of the tables. It takes the same time however full they are.
+    pub fn figures(&self) -> StateFigures {
+        let inner = &*self.lock();
+        let (state, nat64) = (inner.nat64.state(), &inner.nat64);
+        let (counts, pool, limits) = (state.counts(), state.pool(), &nat64.config().limits);
+        let (leases, lent) = inner.leases.lent_out();
+        let of_pool = |protocol: Protocol| PoolFigures {
+            ports: pool.ports(protocol),
+            free: pool.free_ports(protocol),
+            lent: at_of(protocol).map_or(0, |at| u64::from(lent.ports[at])),
+            exhausted_addresses: (pool.len() as u64)
+                .saturating_sub(u64::from(pool.addresses_with_free(protocol))),
+        };
+        StateFigures {
+            sessions: counts.sessions_of,
+            bindings: counts.bindings_of,
+            max_sessions: limits.sessions,
+            max_bindings: limits.bindings,
+            sources: counts.sources,
+            held_syns: counts.held_syns as u64,
+            held_fragments: nat64.held_fragments() as u64,
+            pool_addresses: pool.len() as u64,
+            pool: Protocol::ALL.map(of_pool),
+            leases,
+            lent_sessions: lent.sessions,
+            lock_wait: inner.times[0],
+            lock_held: inner.times[1],
+        }
+    }
+
     /// Sessions that did not fit into the fast path's maps.
     pub fn refused(&self) -> u64 {
         self.lock().mirror.refused
@@ -275,10 +310,14 @@ impl Inner {
 
 impl Engine for Controller {
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict {
+        let asked = Instant::now();
         let inner = &mut *self.lock();
+        let locked = Instant::now();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
         inner.consider_leases();
         inner.count_dropped(&self.tally);
+        inner.times[0].note(locked - asked);
+        inner.times[1].note(locked.elapsed());
         verdict
     }
 }

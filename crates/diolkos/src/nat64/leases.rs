@@ -235,6 +235,15 @@ impl Leases {
         self.terms = Terms::of(config);
     }
 
+    /// How many leases there are, and what is lent and not used up.
+    #[allow(
+        dead_code,
+        reason = "`tests/lending`, which compiles this file too, does not call it"
+    )]
+    pub fn lent_out(&self) -> (u32, Lent) {
+        (self.held.iter().flatten().count() as u32, self.lent)
+    }
+
     /// Sessions and ports that are lent and not used up.
     #[cfg(test)]
     #[allow(

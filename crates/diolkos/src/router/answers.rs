@@ -11,6 +11,7 @@ use crate::config::{Mtu, Settings, V6Address};
 use crate::control::{Answer, Condition, Request, State};
 use crate::counters;
 use crate::failure::{Failure, Kind};
+use crate::figures::Figures;
 use crate::nat64::{self, Controller};
 use crate::service::{later, Reply};
 
@@ -19,6 +20,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let gateway = &mut *self.gateway;
         let answer = match request {
             Request::Counters => gateway.counters(),
+            Request::Figures => gateway.figures(),
             Request::Sessions | Request::Bindings => {
                 return gateway.entries(request == Request::Sessions)
             }
@@ -83,6 +85,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         if let Err(failure) = done {
             return refused(&failure);
         }
+        self.metrics.follow(&self.gateway.settings);
         // What stood in the way of the old configuration may not stand in that of the new one.
         self.look_for_obstacles().await;
         Answer::Reloaded
@@ -149,6 +152,20 @@ impl Gateway {
                 Answer::Counters(counters)
             }
             Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
+        }
+    }
+
+    fn figures(&self) -> Answer {
+        match self.counters() {
+            Answer::Counters(counters) => {
+                let controller = self.translation.controller();
+                Answer::Figures(Box::new(Figures {
+                    about: accelerate::about(&self.settings, self.translation.fast()),
+                    counters,
+                    state: controller.map(Controller::figures),
+                }))
+            }
+            other => other,
         }
     }
 

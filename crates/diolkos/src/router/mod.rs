@@ -79,6 +79,7 @@ pub async fn run(
             &mut gateway,
             &read,
             (host.signals.came(), host.watch.clone()),
+            control.asker(),
         );
         router.look_for_obstacles().await;
         router.gateway.announce("ready");

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::{addresses, Gateway};
 use crate::config::Settings;
-use crate::control::{Condition, Request};
+use crate::control::{Asker, Condition, Request};
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 use crate::net::{shown, Event, Link, Net, Own, RouteNews};
 use crate::service::{Account, Heed, Reply, Service};
 use crate::signals::Came;
@@ -29,6 +30,8 @@ pub(super) struct Router<'a, R> {
     pub(super) came: Came,
     /// Starts what is supervised.
     pub(super) watch: Watch,
+    /// Where figures are served.
+    pub(super) metrics: Metrics,
     /// What stands in the way of packets, as it was said last.
     obstacles: BTreeSet<String>,
     /// Where somebody has switched forwarding off, as it was said last.
@@ -45,13 +48,16 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         gateway: &'a mut Gateway,
         read: &'a R,
         (came, watch): (Came, Watch),
+        asker: Asker,
     ) -> Self {
+        let metrics = Metrics::start(&gateway.settings, asker, &watch);
         Router {
             gateway,
             net,
             read,
             came,
             watch,
+            metrics,
             obstacles: BTreeSet::new(),
             unforwarded: BTreeSet::new(),
             contradiction: None,

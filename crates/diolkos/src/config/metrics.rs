@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The section `[metrics]`: where a monitoring system finds the figures.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::objections::Objection;
+
+/// The longest path of a Unix socket (unix(7)), bytes.
+const LONGEST_PATH: usize = 107;
+/// Each place has a socket and connections of its own.
+const MOST_PLACES: usize = 8;
+
+/// Figures for a monitoring system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// Where they are served by HTTP; empty: nowhere.
+    pub listen: Vec<Place>,
+}
+
+/// An address and port, or the path of a Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Place {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket at an absolute path.
+    Unix(PathBuf),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        if text.starts_with('/') {
+            return Ok(Place::Unix(PathBuf::from(text)));
+        }
+        text.parse().map(Place::Tcp).map_err(|_| {
+            format!(
+                "`{text}` is neither an address with a port, as [::1]:9464 or 127.0.0.1:9464, nor the absolute path of a \
+                 Unix socket"
+            )
+        })
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Place, String> {
+        text.parse()
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> String {
+        place.to_string()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp(address) => address.fmt(f),
+            Place::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Metrics {
+    /// Every rule that the section breaks.
+    pub(super) fn objections(&self) -> Vec<Objection> {
+        let mut found = Vec::new();
+        let listen = &self.listen;
+        if listen.len() > MOST_PLACES {
+            let message = format!("{} places; {MOST_PLACES} are supported", listen.len());
+            found.push(Objection::new("metrics.listen", message));
+        }
+        for (at, place) in listen.iter().enumerate() {
+            let mut object = |message: String| {
+                found.push(Objection::new(&format!("metrics.listen[{at}]"), message));
+            };
+            if listen[..at].contains(place) {
+                object(format!("{place} is there twice"));
+            }
+            match place {
+                Place::Tcp(address) if address.port() == 0 => {
+                    object(format!(
+                        "{address} has port 0, which nobody would find: say a port, as 9464"
+                    ));
+                }
+                Place::Unix(path) if path.as_os_str().len() > LONGEST_PATH => object(format!(
+                    "the path has {} bytes, and that of a socket has {LONGEST_PATH} at most",
+                    path.as_os_str().len()
+                )),
+                Place::Unix(path) if path.file_name().is_none() => {
+                    object(format!("{place} names no file"));
+                }
+                Place::Tcp(_) | Place::Unix(_) => {}
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_addresses_or_paths() {
+        for text in ["[::1]:9464", "127.0.0.1:9464", "/run/diolkos/metrics"] {
+            let place: Place = text.parse().expect("it is one");
+            assert_eq!(place.to_string(), text);
+        }
+        for text in ["", "9464", "localhost:9464", "::1", "run/metrics"] {
+            let refused = text.parse::<Place>().expect_err("it is none");
+            assert!(
+                refused.contains(&format!("`{text}` is neither")),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_nobody_could_use_is_objected_to() {
+        let long = format!("/{}", "x".repeat(LONGEST_PATH));
+        let texts = ["[::1]:0", "[::1]:1", "[::1]:1", &long, "/", "/run/.."];
+        let listen = texts.iter().map(|text| text.parse().expect("a place"));
+        let metrics = Metrics {
+            listen: listen.collect(),
+        };
+        let keys: Vec<String> = metrics.objections().into_iter().map(|o| o.key).collect();
+        assert_eq!(
+            keys,
+            [0, 2, 3, 4, 5].map(|at| format!("metrics.listen[{at}]"))
+        );
+    }
+}

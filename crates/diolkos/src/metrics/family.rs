@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Metrics of one name, and how they are written: OpenMetrics 1.0.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::figures::Spread;
+
+/// What a reader has to be told of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Samples of one name.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// Without unit and suffix.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    pub unit: Option<Unit>,
+    pub samples: Vec<Sample>,
+}
+
+/// A value and its labels.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub labels: Vec<(&'static str, String)>,
+    pub value: Value,
+}
+
+/// A value. All of a family are of one kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Value {
+    /// Only grows while the program runs.
+    Counter(u64),
+    /// The same in seconds.
+    Seconds(f64),
+    /// Grows and falls.
+    Gauge(u64),
+    /// A moment: seconds since 1970.
+    Moment(f64),
+    /// Is one: the labels say all.
+    Info,
+    Histogram(Spread),
+}
+
+impl Family {
+    /// Without samples yet.
+    pub fn new(name: &'static str, help: &'static str) -> Family {
+        Family {
+            name,
+            help,
+            unit: None,
+            samples: Vec::new(),
+        }
+    }
+
+    pub fn unit(mut self, unit: Unit) -> Family {
+        self.unit = Some(unit);
+        self
+    }
+
+    /// One sample more.
+    pub fn with(mut self, labels: &[(&'static str, &str)], value: Value) -> Family {
+        self.add(labels, value);
+        self
+    }
+
+    /// The same.
+    pub fn add(&mut self, labels: &[(&'static str, &str)], value: Value) {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| (*key, (*value).to_owned()));
+        self.samples.push(Sample {
+            labels: labels.collect(),
+            value,
+        });
+    }
+
+    fn kind(&self) -> MetricType {
+        match self.samples.first().map(|sample| sample.value) {
+            Some(Value::Counter(_) | Value::Seconds(_)) => MetricType::Counter,
+            Some(Value::Gauge(_) | Value::Moment(_)) => MetricType::Gauge,
+            Some(Value::Info) => MetricType::Info,
+            Some(Value::Histogram(_)) => MetricType::Histogram,
+            None => MetricType::Unknown,
+        }
+    }
+}
+
+impl Sample {
+    fn encode(&self, family: &mut MetricEncoder<'_>) -> fmt::Result {
+        match self.value {
+            Value::Info => family.encode_info(&self.labels),
+            value if self.labels.is_empty() => value.encode(family),
+            value => value.encode(&mut family.encode_family(&self.labels)?),
+        }
+    }
+}
+
+impl Value {
+    fn encode(self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        match self {
+            Value::Counter(n) => encoder.encode_counter(&n, NO_EXEMPLAR),
+            Value::Seconds(s) => encoder.encode_counter(&s, NO_EXEMPLAR),
+            Value::Gauge(n) => encoder.encode_gauge(&n),
+            Value::Moment(s) => encoder.encode_gauge(&s),
+            Value::Info => encoder.encode_info(&NO_LABELS),
+            Value::Histogram(spread) => {
+                let buckets = spread.buckets.iter().enumerate();
+                let buckets: Vec<(f64, u64)> = buckets
+                    .map(|(at, n)| (Spread::bound(at).unwrap_or(f64::INFINITY), *n))
+                    .collect();
+                let sum = spread.sum_ns as f64 * 1e-9;
+                let count = spread.buckets.iter().sum();
+                encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+            }
+        }
+    }
+}
+
+const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, u64>> = None;
+const NO_LABELS: [(&str, &str); 0] = [];
+
+#[derive(Debug)]
+struct Page(Vec<Family>);
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        // Of a family without samples, nobody could say the kind.
+        for family in self.0.iter().filter(|family| !family.samples.is_empty()) {
+            let (name, unit) = (family.name, family.unit.as_ref());
+            let mut metric = encoder.encode_descriptor(name, family.help, unit, family.kind())?;
+            for sample in &family.samples {
+                sample.encode(&mut metric)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of all.
+pub fn text(families: Vec<Family>) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Page(families)));
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("a string takes everything");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_as_openmetrics_wants_it() {
+        let mut spread = Spread::default();
+        spread.buckets[0] = 2;
+        spread.buckets[16] = 1;
+        spread.sum_ns = 1_500_000_000;
+        let page = text(vec![
+            Family::new("a", "Bytes of it.")
+                .unit(Unit::Bytes)
+                .with(&[("path", "fast"), ("say", "\"so\"\n")], Value::Counter(7)),
+            Family::new("empty", "Nothing."),
+            Family::new("b", "Now.").with(&[], Value::Gauge(3)),
+            Family::new("c", "What.").with(&[("version", "1")], Value::Info),
+            Family::new("d", "How long.")
+                .unit(Unit::Seconds)
+                .with(&[], Value::Histogram(spread)),
+        ]);
+        let lines: Vec<&str> = page.lines().collect();
+        assert_eq!(
+            lines[..9],
+            [
+                "# HELP a_bytes Bytes of it.",
+                "# TYPE a_bytes counter",
+                "# UNIT a_bytes bytes",
+                "a_bytes_total{path=\"fast\",say=\"\\\"so\\\"\\n\"} 7",
+                "# HELP b Now.",
+                "# TYPE b gauge",
+                "b 3",
+                "# HELP c What.",
+                "# TYPE c info",
+            ]
+        );
+        assert_eq!(lines[9], "c_info{version=\"1\"} 1");
+        assert!(
+            page.contains("\nd_seconds_sum 1.5\nd_seconds_count 3\n"),
+            "{page}"
+        );
+        assert!(
+            page.contains("\nd_seconds_bucket{le=\"+Inf\"} 3\n"),
+            "{page}"
+        );
+        assert!(page.ends_with("# EOF\n"));
+    }
+}

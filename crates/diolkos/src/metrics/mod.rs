@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figures for a monitoring system (Prometheus and whatever reads OpenMetrics 1.0), by HTTP.
+//!
+//! question to the program → [`crate::figures`] → families (what each figure is called) → text → http → socket
+//!
+//! Whoever reaches the socket may read. What a reader costs is bounded: connections, their time, the size of a request,
+//! and how often the program is asked ([`latest`]).
+
+mod family;
+mod http;
+mod latest;
+mod names;
+mod process;
+mod socket;
+mod state;
+
+use std::sync::Arc;
+
+use crate::config::{Place, Settings};
+use crate::control::Asker;
+use crate::supervise::{Task, Watch};
+
+use latest::Latest;
+
+/// The places where figures are served. Dropped, nobody is served any more.
+pub struct Metrics {
+    watch: Watch,
+    latest: Arc<Latest>,
+    served: Vec<(Place, Task)>,
+}
+
+impl Metrics {
+    /// Begins to serve. A place that cannot be had is tried again, and said once.
+    pub fn start(settings: &Settings, asker: Asker, watch: &Watch) -> Metrics {
+        process::note_start();
+        let beside = settings.dns64_alone().is_none();
+        let dns64 = settings.dns64.as_ref().filter(|_| beside);
+        let dns64 = dns64.map(|dns64| dns64.name.clone());
+        let mut metrics = Metrics {
+            watch: watch.clone(),
+            latest: Arc::new(Latest::new(asker, dns64)),
+            served: Vec::new(),
+        };
+        metrics.follow(settings);
+        metrics
+    }
+
+    /// Follows another configuration: connections at places that stay are not disturbed.
+    pub fn follow(&mut self, settings: &Settings) {
+        let listen = &settings.metrics.listen;
+        self.served.retain(|(place, _)| listen.contains(place));
+        let missing = |place: &&Place| !self.served.iter().any(|(served, _)| served == *place);
+        let new: Vec<Place> = listen.iter().filter(missing).cloned().collect();
+        for place in new {
+            let work = socket::serve(place.clone(), self.latest.clone());
+            let task = self.watch.task("a place for metrics", work);
+            self.served.push((place, task));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a monitoring system wants to know of every process, under the names that all have.
+
+use std::fs;
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use diolkos_sys::clock;
+use prometheus_client::registry::Unit;
+
+use super::family::{Family, Value};
+
+/// When the process began, as nearly as matters: it is asked for at its start.
+static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+
+/// To be called when the program starts.
+pub fn note_start() {
+    LazyLock::force(&STARTED);
+}
+
+/// Start, CPU time and memory.
+pub fn families() -> Vec<Family> {
+    let started = STARTED.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut families = vec![
+        Family::new(
+            "process_start_time",
+            "When the process began, in seconds since 1970.",
+        )
+        .unit(Unit::Seconds)
+        .with(&[], Value::Moment(started.as_secs_f64())),
+        Family::new(
+            "process_cpu",
+            "CPU time of all threads; the kernel's programs are not in it.",
+        )
+        .unit(Unit::Seconds)
+        .with(&[], Value::Seconds(clock::process_cpu().as_secs_f64())),
+    ];
+    if let Some(bytes) = resident() {
+        let family = Family::new("process_resident_memory", "Memory in use.");
+        let family = family.unit(Unit::Bytes);
+        families.push(family.with(&[], Value::Gauge(bytes)));
+    }
+    families
+}
+
+/// As `/proc/self/status` says it, in units of 1024 bytes.
+fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_has_worked() {
+        assert!(resident().is_some_and(|bytes| bytes > 100_000));
+        assert!(!clock::process_cpu().is_zero());
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What figures of a NAT64's tables are called.
+
+use prometheus_client::registry::Unit;
+
+use super::family::{Family, Value};
+use crate::figures::{StateFigures, PROTOCOLS};
+
+/// All of them.
+pub fn families(state: &StateFigures) -> Vec<Family> {
+    let gauge = |name, help, value: u64| Family::new(name, help).with(&[], Value::Gauge(value));
+    let mut families = vec![
+        by_protocol(
+            "diolkos_sessions",
+            "Sessions that are open.",
+            state.sessions.map(u64::from),
+        ),
+        gauge(
+            "diolkos_sessions_limit",
+            "Sessions that may be open: nat64.max_sessions.",
+            state.max_sessions.into(),
+        ),
+        by_protocol(
+            "diolkos_bindings",
+            "Bindings of a node's port to one of the IPv4 side.",
+            state.bindings.map(u64::from),
+        ),
+        gauge(
+            "diolkos_bindings_limit",
+            "Bindings that may be there: nat64.max_bindings.",
+            state.max_bindings.into(),
+        ),
+        gauge(
+            "diolkos_sources",
+            "IPv6 prefixes of nat64.source_prefix_len that have bindings.",
+            state.sources.into(),
+        ),
+        gauge(
+            "diolkos_held_syns",
+            "SYNs of the IPv4 side that wait for one of the node.",
+            state.held_syns,
+        ),
+        gauge(
+            "diolkos_held_fragments",
+            "Fragments that wait for the first of their packet.",
+            state.held_fragments,
+        ),
+        gauge(
+            "diolkos_pool_addresses",
+            "IPv4 addresses of the pool.",
+            state.pool_addresses,
+        ),
+        by_protocol(
+            "diolkos_pool_exhausted_addresses",
+            "IPv4 addresses of the pool without a free port.",
+            state.pool.map(|pool| pool.exhausted_addresses),
+        ),
+        gauge(
+            "diolkos_leases",
+            "Nodes whose sessions the fast path may open by itself.",
+            state.leases.into(),
+        ),
+        gauge(
+            "diolkos_lent_sessions",
+            "Sessions that the fast path may still open by itself.",
+            state.lent_sessions.into(),
+        ),
+    ];
+    families.push(pool(state));
+    for (name, help, spread) in [
+        (
+            "diolkos_controller_wait",
+            "How long packets of the slow path waited for the tables.",
+            state.lock_wait,
+        ),
+        (
+            "diolkos_controller_packet",
+            "How long a packet of the slow path took in the tables.",
+            state.lock_held,
+        ),
+    ] {
+        let family = Family::new(name, help).unit(Unit::Seconds);
+        families.push(family.with(&[], Value::Histogram(spread)));
+    }
+    families
+}
+
+fn by_protocol(name: &'static str, help: &'static str, values: [u64; 3]) -> Family {
+    let mut family = Family::new(name, help);
+    for (protocol, value) in PROTOCOLS.iter().zip(values) {
+        family.add(&[("protocol", protocol)], Value::Gauge(value));
+    }
+    family
+}
+
+/// The states of a port exclude each other, so that their sum is the size of the pool.
+fn pool(state: &StateFigures) -> Family {
+    let help = "Ports of the pool, on all addresses, by what they are.";
+    let mut family = Family::new("diolkos_pool_ports", help);
+    for (protocol, pool) in PROTOCOLS.iter().zip(&state.pool) {
+        let bound = pool.ports.saturating_sub(pool.free + pool.lent);
+        for (is, ports) in [("free", pool.free), ("lent", pool.lent), ("bound", bound)] {
+            family.add(
+                &[("protocol", protocol), ("state", is)],
+                Value::Gauge(ports),
+            );
+        }
+    }
+    family
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::family::text;
+    use super::*;
+    use crate::figures::PoolFigures;
+
+    #[test]
+    fn ports_are_free_or_lent_or_bound() {
+        let udp = PoolFigures {
+            ports: 100,
+            free: 60,
+            lent: 30,
+            exhausted_addresses: 0,
+        };
+        let state = StateFigures {
+            pool: [PoolFigures::default(), udp, PoolFigures::default()],
+            sessions: [1, 2, 3],
+            ..StateFigures::default()
+        };
+        let page = text(families(&state));
+        for line in [
+            "diolkos_pool_ports{protocol=\"udp\",state=\"free\"} 60",
+            "diolkos_pool_ports{protocol=\"udp\",state=\"lent\"} 30",
+            "diolkos_pool_ports{protocol=\"udp\",state=\"bound\"} 10",
+            "diolkos_sessions{protocol=\"tcp\"} 1",
+            "diolkos_sessions{protocol=\"icmp\"} 3",
+            "# TYPE diolkos_controller_wait_seconds histogram",
+        ] {
+            assert!(page.contains(&format!("\n{line}\n")), "{line} in {page}");
+        }
+    }
+}

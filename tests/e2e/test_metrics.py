@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Figures for a monitoring system: what a real Prometheus makes of them, and what hostile readers can do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from nat64 import CONFIG, Nat64Network, ask, in_ipv6
+from network import Network
+from pyroute2.netns import create_socket
+from siit import V4, V6
+
+AT = "[::1]:9464"
+METRICS = f'\n[metrics]\nlisten = ["{AT}"]\n'
+DNS64 = '\n[dns64]\nlisten = ["[::1]:53"]\nupstream = ["127.0.0.1:5353"]\n'
+PROMETHEUS = ROOT / "packaging" / "prometheus"
+DASHBOARD = ROOT / "packaging" / "grafana" / "diolkos.json"
+# What the page of Prometheus' documentation calls a metric name.
+NAME = re.compile(r"\b(?:diolkos|process)_\w+|\bup\b")
+
+
+def curl(net: Network, name: str, *arguments: str) -> subprocess.CompletedProcess:
+    return net.run(name, "curl", "--silent", "--show-error", "--max-time", "10", *arguments, check=False)
+
+
+def scraped(net: Network, name: str, at: str = AT) -> dict[str, float]:
+    """Every sample by its name and labels."""
+    page = curl(net, name, f"http://{at}/metrics").stdout
+    assert page.endswith("# EOF\n"), page
+    lines = [line.rpartition(" ") for line in page.splitlines() if not line.startswith("#")]
+    return {series: float(value) for series, _, value in lines}
+
+
+class Prometheus:
+    """A Prometheus that runs in the translator's namespace and asks each second."""
+
+    def __init__(self, net: Nat64Network) -> None:
+        self.net = net
+        folder = net.scratch / "prometheus"
+        shutil.copytree(PROMETHEUS, folder)
+        config = folder / "prometheus.yml"
+        config.write_text(config.read_text().replace("scrape_interval: 15s", "scrape_interval: 1s"))
+        with (folder / "log").open("w") as log:
+            options = (
+                f"--config.file={config}",
+                f"--storage.tsdb.path={folder}/data",
+                "--web.listen-address=127.0.0.1:9090",
+            )
+            net.start(net.translator, "prometheus", *options, stdout=log, stderr=log)
+        net.until(lambda: self.get("query", query="up")["status"] == "success", patience=60)
+
+    def get(self, what: str, **parameters: str) -> dict:
+        given = [word for key, value in parameters.items() for word in ("--data-urlencode", f"{key}={value}")]
+        done = curl(self.net, self.net.translator, "--get", *given, f"http://127.0.0.1:9090/api/v1/{what}")
+        return json.loads(done.stdout or '{"status": "no answer"}')
+
+    def query(self, expression: str) -> list[dict]:
+        """The series that an expression has now."""
+        answer = self.get("query", query=expression)
+        assert answer["status"] == "success", (expression, answer)
+        return answer["data"]["result"]
+
+
+def test_the_alerts_are_right() -> None:
+    """They parse, and come when they should."""
+    for what in (["check", "rules", "diolkos.rules.yml"], ["test", "rules", "diolkos.rules.test.yml"]):
+        done = subprocess.run(["promtool", *what], cwd=PROMETHEUS, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_prometheus_understands_it_all(nat64: Nat64Network) -> None:
+    """Every panel of the dashboard and every alert asks for series that are there."""
+    nat64.configure(CONFIG + METRICS + DNS64)
+    running = nat64.siit(command="run")
+    nat64.until(lambda: " ready: nat64" in running.log())
+    question = nat64.socket(V6)
+    answerer = nat64.socket(V4, 4711)
+    ask(question, (in_ipv6(V4), 4711), answerer)
+    prometheus = Prometheus(nat64)
+    # A rate needs two samples.
+    nat64.until(lambda: prometheus.query("rate(diolkos_translated_packets_total[1m])"), patience=60)
+    [target] = prometheus.get("targets", state="active")["data"]["activeTargets"]
+    assert (target["health"], target["lastError"]) == ("up", "")
+
+    dashboard = json.loads(DASHBOARD.read_text())
+    panels = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(panels) > 20
+    for title, expression in panels:
+        assert prometheus.query(expression.replace("$instance", ".*").replace("$__rate_interval", "1m")), (title, expression)
+    variable = dashboard["templating"]["list"][1]["definition"]
+    assert variable == "label_values(diolkos_build_info, instance)"
+    assert all("instance" in series["metric"] for series in prometheus.query("diolkos_build_info"))
+
+    [group] = prometheus.get("rules")["data"]["groups"]
+    for rule in group["rules"]:
+        assert rule["health"] in ("ok", "unknown") and "lastError" not in rule, rule
+        names = set(NAME.findall(rule["query"]))
+        assert names
+        for name in names:
+            assert prometheus.query(name), (rule["name"], name)
+        # Its left side, which is a figure where the alert is none.
+        for side in re.split(r" and |\bunless\b", rule["query"]):
+            figure = re.sub(r"(?: >| ==) [\d.]+$", "", side.strip())
+            assert figure != side.strip(), side
+            assert prometheus.query(figure.replace("[5m]", "[1m]")), (rule["name"], figure)
+
+
+@pytest.mark.parametrize("nat64", ["tun", "tc"], indirect=True)
+def test_figures_are_those_that_are_shown(nat64: Nat64Network) -> None:
+    """Sessions, ports and packets: what happened is what is told, by its name."""
+    nat64.configure(CONFIG + METRICS)
+    nat64.siit(command="nat64")
+    before = scraped(nat64, nat64.translator)
+    answerer = nat64.socket(V4, 4711)
+    for _ in range(3):
+        ask(nat64.socket(V6), (in_ipv6(V4), 4711), answerer)
+    wanted = {
+        'diolkos_sessions{protocol="udp"}': 3,
+        'diolkos_bindings{protocol="udp"}': 3,
+        'diolkos_sessions{protocol="tcp"}': 0,
+        "diolkos_sessions_limit": 4_000_000,
+        # A /29 has 8 addresses of 64512 ports.
+        "diolkos_pool_addresses": 8,
+        "diolkos_sources": 1,
+        'diolkos_pool_exhausted_addresses{protocol="udp"}': 0,
+    }
+    nat64.until(lambda: wanted.items() <= scraped(nat64, nat64.translator).items())
+    after = scraped(nat64, nat64.translator)
+    ports = [after[f'diolkos_pool_ports{{protocol="udp",state="{state}"}}'] for state in ("free", "lent", "bound")]
+    assert (sum(ports), ports[2]) == (8 * 64512, 3)
+    shown = nat64.counters()
+    moved = dict.fromkeys(("4to6", "6to4"), 0.0)
+    for path in ("fast", "slow"):
+        for direction in moved:
+            series = f'diolkos_translated_packets_total{{path="{path}",direction="{direction}"}}'
+            if series in after:
+                assert after[series] == shown[f"{path}.translated_{direction}"]
+                moved[direction] += after[series] - before[series]
+    assert moved == {"4to6": 3, "6to4": 3}
+    # The first packet of each, at least, asked the tables.
+    assert after["diolkos_controller_packet_seconds_count"] >= 3
+
+
+def test_a_reader_costs_little_and_locks_nobody_out(nat64: Nat64Network) -> None:
+    """Who sends nonsense, keeps connections or wants to change something is refused, and others are served."""
+    nat64.configure(CONFIG + METRICS)
+    nat64.siit(command="nat64")
+    for arguments, code in (
+        (("--request", "POST"), "405"),
+        (("--request", "DELETE"), "405"),
+        (("--data", "x"), "405"),
+        (("--header", "X: " + "x" * 20_000), "431"),
+    ):
+        done = curl(
+            nat64, nat64.translator, "--output", "/dev/null", "--write-out", "%{http_code}", *arguments, f"http://{AT}/metrics"
+        )
+        assert done.stdout == code, (arguments, done)
+    assert "/metrics" in curl(nat64, nat64.translator, f"http://{AT}/").stdout
+    # More than are served at a time, and none of them ever ends its request.
+    silent = []
+    for _ in range(40):
+        sock = create_socket(nat64.translator, socket.AF_INET6, socket.SOCK_STREAM)
+        sock.connect(("::1", 9464))
+        sock.send(b"GET /metrics HTTP/1.1\r\nX: ")
+        silent.append(sock)
+        nat64.sockets.append(sock)
+    assert scraped(nat64, nat64.translator)["diolkos_sessions_limit"] > 0
+    # The oldest ones had to go.
+    silent[0].settimeout(10)
+    assert silent[0].recv(100) == b""
+
+
+def test_places_follow_a_reload(nat64: Nat64Network) -> None:
+    """A Unix socket in place of a port, without a restart; a port that is taken is not the end."""
+    path = nat64.scratch / "metrics.sock"
+    unix = CONFIG + f'\n[metrics]\nlisten = ["{path}"]\n'
+    taken = create_socket(nat64.translator, socket.AF_INET6, socket.SOCK_STREAM)
+    nat64.sockets.append(taken)
+    taken.bind(("::1", 9464))
+    taken.listen(1)
+    nat64.configure(CONFIG + METRICS)
+    running = nat64.siit(command="nat64")
+    nat64.until(lambda: "metrics cannot be served at [::1]:9464" in running.log())
+    assert nat64.reload(unix) == (0, "")
+    nat64.until(path.exists)
+    nat64.until(lambda: "metrics are served at" in running.log())
+    page = curl(nat64, nat64.translator, "--unix-socket", str(path), "http://localhost/metrics").stdout
+    assert "\ndiolkos_sessions_limit 4000000\n" in page
+    assert path.stat().st_mode & 0o777 == 0o660
+    assert nat64.reload(CONFIG) == (0, "")
+    nat64.until(lambda: not path.exists())
+    assert nat64.reload(unix) == (0, "")
+    nat64.until(path.exists)
+    assert running.stop() == 0
+    assert not path.exists()
+
+
+def test_a_clat_and_a_dns64_tell_too(net: Network, tmp_path: Path) -> None:
+    """Each has the figures that it has."""
+    config = tmp_path / "clat.toml"
+    config.write_text(METRICS)
+    net.clat("auto", "--config", str(config))
+    net.ping("-c1")
+    series = scraped(net, net.client)
+    assert any(name.startswith('diolkos_instance_info{mode="clat"') for name in series)
+    assert not any(name.startswith("diolkos_sessions") for name in series)
+    assert any(name.startswith("diolkos_translated_packets_total") and value for name, value in series.items())
+
+    config.write_text(METRICS + DNS64)
+    log = (tmp_path / "log").open("w")
+    net.start(net.router, str(net.program), "dns64", "--config", str(config), stdout=log, stderr=log)
+    net.until(lambda: curl(net, net.router, f"http://{AT}/metrics").returncode == 0)
+    series = scraped(net, net.router)
+    assert series['diolkos_dns64_events_total{event="query_udp"}'] == 0
+    assert series['diolkos_instance_info{mode="dns64"}'] == 1
