@@ -14,12 +14,12 @@ STEP      := $(TOOLS) packaging/step.sh
 LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
-RUFF_REST := --config lab/pyproject.toml .ci proofs vectors $(wildcard tests)
+RUFF_REST := --config lab/pyproject.toml .ci packaging proofs vectors $(wildcard tests)
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop tests/services/boot.sh fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
@@ -32,10 +32,12 @@ SOAK_DATAPATH ?= tc
 KERNELS   ?= 6.1 6.12
 KERNEL_DIR ?=
 LAW_CASES ?= 12000
+# Debian's releases in which `make test-deb` installs the packages.
+RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels build demo test services kernels fuzz soak lint format format-check licences tree install uninstall clean
+.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz soak lint format format-check licences tree install uninstall deb test-deb clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -55,6 +57,9 @@ setup-fuzz:
 
 setup-kernels:
 	@$(SETUP) kernels
+
+setup-deb:
+	@$(SETUP) deb
 
 root: # said at once, not after the build
 	@$(AS_ROOT) true
@@ -141,6 +146,14 @@ uninstall: ## remove what `make install` installed
 		zsh/site-functions/_diolkos-pktgen fish/vendor_completions.d/diolkos.fish fish/vendor_completions.d/diolkos-pktgen.fish)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos $(DESTDIR)$(PREFIX)/lib/diolkos
+
+deb: setup-deb ## build Debian packages of what git knows here, target/deb/*.deb, and look for mistakes in them
+	@$(STEP) "Building the Debian packages" $(LOG)/deb.log packaging/deb.sh
+	@$(STEP) "lintian" $(LOG)/lintian.log sh -c 'lintian --fail-on error,warning target/deb/*.changes'
+	@ls target/deb/*.deb
+
+test-deb: root deb ## install, upgrade and purge the packages in bare installations of RELEASES (as root)
+	@$(AS_ROOT) env DIOLKOS_RELEASES="$(RELEASES)" $(PYTHON) -m pytest -q --strict-markers tests/packages
 
 clean: ## remove everything that was built; results/ stays
 	rm -rf target bin .venv

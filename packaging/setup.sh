@@ -7,6 +7,7 @@
 #   packaging/setup.sh lint    or what `make lint` and `make format` need
 #   packaging/setup.sh fuzz    or what `make fuzz` needs
 #   packaging/setup.sh kernels or what `make kernels` needs: guests
+#   packaging/setup.sh deb     or what `make deb` needs: tools of Debian's packages
 #
 #   wanted ─► look ─► install from the distribution ─► look again ─► Python environment
 #
@@ -43,6 +44,7 @@ look() {
 	[ "$purpose" != lint ] || wanted_to_lint
 	[ "$purpose" != fuzz ] || wanted_to_fuzz
 	[ "$purpose" != kernels ] || wanted_for_guests
+	[ "$purpose" != deb ] || wanted_for_packages
 }
 
 # Rust, and a C compiler for libbpf, which is compiled with it. The lab needs Python only.
@@ -105,6 +107,13 @@ wanted_for_guests() {
 	want "QEMU for x86" "command -v qemu-system-x86_64" "qemu-system-x86"
 	want "depmod and modprobe" "command -v depmod && command -v modprobe" "kmod"
 	want "zstd" "command -v zstd" "zstd"
+}
+
+wanted_for_packages() {
+	want "debhelper" "command -v dh" "debhelper"
+	want "dpkg-buildpackage" "command -v dpkg-buildpackage" "dpkg-dev build-essential"
+	want "lintian" "command -v lintian" "lintian"
+	want "mmdebstrap" "command -v mmdebstrap" "mmdebstrap"
 }
 
 oldest_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
@@ -235,7 +244,7 @@ environment() {
 }
 
 case $purpose in
-build | run | lint | fuzz | kernels)
+build | run | lint | fuzz | kernels | deb)
 	look
 	[ ${#missing[@]} -eq 0 ] || distribution
 	environment
@@ -244,7 +253,7 @@ install-packages) # from `distribution`, as a step
 	install_packages "${@:2}"
 	;;
 *)
-	sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
