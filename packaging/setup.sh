@@ -67,6 +67,7 @@ wanted_to_run() {
 	want "systemd" "command -v systemctl && [ -e /lib/systemd/systemd ]" "systemd"
 	want "nft" "command -v nft" "nftables"
 	want "ping" "command -v ping" "iputils-ping"
+	want "ufw, which stays disabled" "command -v ufw" "ufw"
 	want "ethtool" "command -v ethtool" "ethtool"
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
 	want "iperf3" "command -v iperf3" "iperf3"

@@ -44,6 +44,8 @@ pub enum Command {
     },
     /// Translate a capture file, without a network and without privileges
     Translate(Translate),
+    /// Bring CLATs up and down for a network manager, in the foreground; or order a running manager to do so
+    ClatManager(ClatManager),
     /// Ask a running diolkos in this network namespace
     Show(Show),
     /// Make or end a binding of a running NAT64
@@ -88,9 +90,62 @@ pub struct Clat {
     /// A configuration file for everything else
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The process that has started this one: it ends when that one ends
+    #[arg(long, value_name = "PROCESS", hide = true)]
+    pub end_with: Option<u32>,
     /// Options of every translator
     #[command(flatten)]
     pub common: Common,
+}
+
+/// Options of `clat-manager`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ClatManager {
+    /// What a running manager is to do; without it, be the manager
+    #[command(subcommand)]
+    pub order: Option<ClatOrder>,
+    /// What to log [default: info]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub log: Option<Level>,
+}
+
+/// What a running manager of CLATs is to do.
+#[derive(Subcommand, Debug)]
+pub enum ClatOrder {
+    /// Start a CLAT for an uplink, unless it runs with the same options; this does not wait until IPv4 can pass
+    Up {
+        /// The interface that leads to the IPv6 network
+        interface: String,
+        /// Translation prefix of the PLAT; `auto` learns it from the network
+        #[arg(long, value_name = "auto|PREFIX", default_value = "auto", value_parser = prefix)]
+        pref64: String,
+        /// Who is asked for the prefix; may be given several times [default: those of /etc/resolv.conf]
+        #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
+        resolvers: Vec<Resolver>,
+        /// Metric of the IPv4 default route [default: 2048, and one more for each CLAT before this one]
+        #[arg(long, value_name = "NUMBER")]
+        metric: Option<u32>,
+    },
+    /// End the CLAT of an uplink; without one, nothing is done
+    Down {
+        /// The interface
+        interface: String,
+    },
+    /// List all CLATs
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Again at each change, until the manager ends
+        #[arg(long)]
+        follow: bool,
+    },
+}
+
+/// The text of a prefix, or `auto`.
+fn prefix(text: &str) -> Result<String, String> {
+    text.parse::<Prefix>().map(|_| text.to_owned())
 }
 
 /// Options of `dns64`; each goes before the same key of a configuration file.

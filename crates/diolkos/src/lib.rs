@@ -13,6 +13,7 @@
 mod accelerate;
 mod announce;
 mod clat;
+mod clats;
 mod cli;
 mod config;
 mod control;
@@ -55,7 +56,7 @@ use clap::Parser;
 
 use cli::{Cli, Command, Common, Show, What};
 use config::nat64::Static;
-use config::{Mode, Networks, Prefix, Settings};
+use config::{Level, Mode, Networks, Prefix, Settings};
 use control::{Answer, Request};
 use failure::Failure;
 use files::Files;
@@ -102,6 +103,7 @@ pub fn main() -> ExitCode {
             .and_then(|settings| settings.canonical())
             .and_then(print),
         Command::Translate(options) => offline::run(&options),
+        Command::ClatManager(options) => clat_manager(options),
         Command::Show(options) => show(&options).and_then(print),
         Command::Bind(options) => bind(options),
         Command::Follow(options) => follow(&options),
@@ -121,6 +123,7 @@ pub fn main() -> ExitCode {
 }
 
 fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
+    options.end_with.map_or(Ok(()), clats::end_with)?;
     let mut settings = match &options.config {
         // Without an interface a file is not complete; with --uplink it is.
         Some(path) => config::load(path, |file| {
@@ -311,11 +314,48 @@ fn follow(options: &cli::Follow) -> Result<(), Failure> {
             true => json(&status),
             false => status.table(),
         };
-        let mut out = io::stdout();
-        done = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        done = say(&text);
         done.is_ok()
     })?;
     written(done)
+}
+
+fn clat_manager(options: cli::ClatManager) -> Result<(), Failure> {
+    match options.order {
+        None => {
+            let level = options.log.unwrap_or(Level::Info);
+            process::foreground(Files::default(), level, clats::run())
+        }
+        Some(cli::ClatOrder::Up {
+            interface,
+            pref64,
+            resolvers,
+            metric,
+        }) => clats::up(clats::Spec {
+            interface,
+            pref64,
+            resolvers: resolvers.iter().map(ToString::to_string).collect(),
+            metric,
+        })
+        .map(|_| ()),
+        Some(cli::ClatOrder::Down { interface }) => clats::down(&interface).map(|_| ()),
+        Some(cli::ClatOrder::List { json, follow }) if !follow => {
+            print(clats::shown(&clats::list()?, json))
+        }
+        Some(cli::ClatOrder::List { json, .. }) => {
+            let mut done = Ok(());
+            clats::follow(|clats| {
+                done = say(&clats::shown(&clats, json));
+                done.is_ok()
+            })?;
+            written(done)
+        }
+    }
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 fn json(value: &impl serde::Serialize) -> String {

@@ -3,13 +3,14 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{interface, Answer, Request, Status, LONG_PATIENCE};
 use crate::failure::Failure;
 use crate::instance::{self, Found, Running};
-use crate::varlink::{Caller, Client, Unanswered, PATIENCE};
+use crate::varlink::{Call, Caller, Client, Refusal, Unanswered, PATIENCE};
 
 /// Asks a running program.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
@@ -80,20 +81,31 @@ pub fn follow(device: &str, mut each: impl FnMut(Status) -> bool) -> Result<(), 
 }
 
 fn watch(device: &str, follow: bool, each: impl FnMut(Value) -> bool) -> Result<Value, Failure> {
-    let running = find(device)?;
     let call = interface::call_for_status(follow);
     let patience = Some(PATIENCE).filter(|_| !follow);
+    call_at(device, &call, patience, each)?.map_err(|e| Failure::run_time(e.reason()))
+}
+
+/// Calls a method of the program with this name. `patience`: for each reply; None: the call follows the program until it
+/// ends, and the last reply is null.
+pub fn call_at(
+    device: &str,
+    call: &Call,
+    patience: Option<Duration>,
+    each: impl FnMut(Value) -> bool,
+) -> Result<Result<Value, Refusal>, Failure> {
+    let running = find(device)?;
     let answered = connect(&running)
         .map_err(Unanswered::Failed)
-        .and_then(|mut client| client.call(&call, patience, each));
+        .and_then(|mut client| client.call(call, patience, each));
     match answered {
-        Ok(last) => Ok(last),
-        Err(Unanswered::Refused(refusal)) => Err(Failure::run_time(refusal.reason())),
+        Ok(last) => Ok(Ok(last)),
+        Err(Unanswered::Refused(refusal)) => Ok(Err(refusal)),
         // The program that was followed has ended.
         Err(Unanswered::Failed(error))
-            if follow && error.kind() == io::ErrorKind::UnexpectedEof =>
+            if patience.is_none() && error.kind() == io::ErrorKind::UnexpectedEof =>
         {
-            Ok(Value::Null)
+            Ok(Ok(Value::Null))
         }
         Err(Unanswered::Failed(error)) => Err(unanswered(device, &error)),
     }
@@ -144,7 +156,6 @@ fn unanswered(device: &str, error: &io::Error) -> Failure {
 mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
-    use std::time::Duration;
 
     use socket2::{Domain, SockAddr, Socket, Type};
 

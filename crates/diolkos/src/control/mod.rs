@@ -21,7 +21,7 @@ use crate::figures::Figures;
 use crate::nat64::{BindingRow, Entries, SessionRow};
 use crate::prefixes::PrefixRows;
 
-pub use ask::{ask, ask_this, follow, socket, status};
+pub use ask::{ask, ask_this, call_at, follow, socket, status};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Condition, State, Status};
 

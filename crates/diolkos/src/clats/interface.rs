@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Orders and CLATs as calls and replies of `org.diolkos.Clat`.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::config::{Prefix, Resolver};
+use crate::varlink::{Call, Interface, Refusal};
+
+/// What `GetInterfaceDescription` answers.
+pub const INTERFACE: Interface = Interface {
+    name: "org.diolkos.Clat",
+    description: include_str!("../../../../packaging/varlink/org.diolkos.Clat.varlink"),
+};
+/// Resolvers of one CLAT.
+const RESOLVERS: usize = 16;
+/// The longest name of an interface, bytes (IFNAMSIZ and its end).
+const NAME: usize = 15;
+
+/// Of translation prefixes (RFC 6052 section 2.2).
+const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
+
+/// What a CLAT is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Its uplink.
+    pub interface: String,
+    /// `auto` or a prefix.
+    pub pref64: String,
+    /// Who is asked for the prefix; empty: those of /etc/resolv.conf.
+    pub resolvers: Vec<String>,
+    /// Of its IPv4 route; None: one that no other CLAT has.
+    pub metric: Option<u32>,
+}
+
+/// How a CLAT stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is not built yet.
+    Starting,
+    /// IPv4 can pass.
+    Ready,
+    /// It cannot.
+    Waiting,
+    /// The process has ended.
+    Failed,
+}
+
+/// A CLAT, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clat {
+    /// Its uplink.
+    pub interface: String,
+    /// Its TUN device.
+    pub device: String,
+    /// The address of this host on it.
+    pub v4: Ipv4Addr,
+    /// Whether IPv4 can pass.
+    pub state: State,
+    /// Why not.
+    pub obstacles: Vec<String>,
+    /// In force.
+    pub prefixes: Vec<String>,
+}
+
+/// What a call asks for.
+#[derive(Debug, PartialEq)]
+pub enum Asked {
+    /// Start one.
+    Up(Spec),
+    /// End one.
+    Down(String),
+    /// All.
+    List,
+    /// All, at each change.
+    Follow,
+}
+
+/// Reads a call.
+pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
+    let asked = match call.target().1 {
+        "Up" => {
+            let resolvers: Option<Vec<Resolver>> = call.take("resolvers")?;
+            let resolvers = resolvers.unwrap_or_default();
+            if resolvers.len() > RESOLVERS {
+                return Err(Refusal::invalid_parameter("resolvers"));
+            }
+            Asked::Up(Spec {
+                interface: interface(&mut call)?,
+                pref64: pref64(&mut call)?,
+                resolvers: resolvers.into_iter().map(String::from).collect(),
+                metric: call.take("metric")?,
+            })
+        }
+        "Down" => Asked::Down(interface(&mut call)?),
+        "List" => Asked::List,
+        "Follow" => Asked::Follow,
+        _ => return Err(Refusal::method_not_found(&call.method)),
+    };
+    call.done()?;
+    Ok(asked)
+}
+
+/// A name that the kernel could give an interface.
+fn interface(call: &mut Call) -> Result<String, Refusal> {
+    let name: String = call.take("interface")?;
+    let is_plain = |b: u8| b.is_ascii_graphic() && b != b'/' && b != b':';
+    let fits = !name.is_empty() && name.len() <= NAME && name != "." && name != "..";
+    match fits && name.bytes().all(is_plain) {
+        true => Ok(name),
+        false => Err(Refusal::invalid_parameter("interface")),
+    }
+}
+
+fn pref64(call: &mut Call) -> Result<String, Refusal> {
+    let text: Option<String> = call.take("pref64")?;
+    let text = text.unwrap_or_else(|| "auto".to_owned());
+    match text.parse::<Prefix>() {
+        Ok(Prefix::Auto) => Ok(text),
+        Ok(Prefix::Fixed(prefix)) if LENGTHS.contains(&prefix.prefix_len()) => Ok(text),
+        _ => Err(Refusal::invalid_parameter("pref64")),
+    }
+}
+
+/// Writes a call.
+pub fn call(asked: &Asked) -> Call {
+    let method = |method| format!("{}.{method}", INTERFACE.name);
+    match asked {
+        Asked::Up(spec) => {
+            let resolvers = Some(&spec.resolvers).filter(|list| !list.is_empty());
+            let parameters = json!({
+                "interface": spec.interface,
+                "pref64": spec.pref64,
+                "resolvers": resolvers,
+                "metric": spec.metric,
+            });
+            Call::new(method("Up"), parameters)
+        }
+        Asked::Down(interface) => Call::new(method("Down"), json!({ "interface": interface })),
+        Asked::List => Call::new(method("List"), json!({})),
+        Asked::Follow => Call::new(method("Follow"), json!({})).with_more(),
+    }
+}
+
+/// CLATs for people, or for scripts.
+pub fn shown(clats: &[Clat], as_json: bool) -> String {
+    if as_json {
+        return format!("{}\n", json!({ "clats": clats }));
+    }
+    let mut text = format!(
+        "{:15}  {:9}  {:9}  {:8}  prefix\n",
+        "interface", "device", "v4", "state"
+    );
+    for clat in clats {
+        let state = json!(clat.state);
+        let state = state.as_str().unwrap_or_default();
+        let v4 = clat.v4.to_string();
+        let prefixes = clat.prefixes.join(", ");
+        let Clat {
+            interface, device, ..
+        } = clat;
+        text += format!("{interface:15}  {device:9}  {v4:9}  {state:8}  {prefixes}").trim_end();
+        text.push('\n');
+        for obstacle in &clat.obstacles {
+            text += &format!("  {obstacle}\n");
+        }
+    }
+    text
+}
+
+/// An error of this interface for people.
+pub fn refuse(error: &str, reason: &str) -> Refusal {
+    Refusal::because(INTERFACE.name, error, reason)
+}
+
+/// There is no CLAT for this uplink.
+pub fn not_up(interface: &str) -> Refusal {
+    Refusal {
+        error: format!("{}.NotUp", INTERFACE.name),
+        parameters: json!({ "interface": interface }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up(parameters: serde_json::Value) -> Result<Asked, Refusal> {
+        asked(Call::new("org.diolkos.Clat.Up".to_owned(), parameters))
+    }
+
+    #[test]
+    fn a_call_says_what_was_asked() {
+        let spec = Spec {
+            interface: "eth0".to_owned(),
+            pref64: "auto".to_owned(),
+            resolvers: Vec::new(),
+            metric: None,
+        };
+        for asks in [
+            Asked::Up(spec.clone()),
+            Asked::Down("eth0".to_owned()),
+            Asked::List,
+            Asked::Follow,
+        ] {
+            let call = call(&asks);
+            let described = format!("\nmethod {}(", call.target().1);
+            assert!(INTERFACE.description.contains(&described), "{described}");
+            assert_eq!(asked(call), Ok(asks));
+        }
+        assert_eq!(up(json!({ "interface": "eth0" })), Ok(Asked::Up(spec)));
+    }
+
+    #[test]
+    fn nothing_but_names_and_addresses_reaches_a_command_line() {
+        for name in ["", "..", "a/b", "a b", "a\u{0}", "sixteen-letters0", "é"] {
+            let refusal = up(json!({ "interface": name })).expect_err("it is no name");
+            assert_eq!(refusal, Refusal::invalid_parameter("interface"));
+        }
+        for (key, value) in [
+            ("pref64", json!("--help")),
+            ("pref64", json!("2001:db8::/95")),
+            ("resolvers", json!(["--config=x"])),
+            ("resolvers", json!(vec!["::1"; 17])),
+            ("metric", json!(-1)),
+            ("metric", json!("1")),
+            ("config", json!("x")),
+        ] {
+            let refusal = up(json!({ "interface": "eth0", key: value })).expect_err("it is wrong");
+            assert_eq!(refusal, Refusal::invalid_parameter(key));
+        }
+    }
+}
