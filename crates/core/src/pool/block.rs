@@ -112,6 +112,11 @@ impl Ports {
     }
 }
 
+fn words(first: u16, size: u16) -> Range<usize> {
+    let word = usize::from(first) / 64;
+    word..word + usize::from(size) / 64
+}
+
 /// Counts ports of one word, even ones and odd ones.
 fn add([even, odd]: &mut [u16; 2], ports: u64) {
     *even += (ports & EVEN).count_ones() as u16;
@@ -255,6 +260,40 @@ impl Block {
             n -= free;
         }
         None
+    }
+
+    /// Of `size` ports from `first` on (a multiple of 64 of them), one that is free.
+    pub fn draw_in(
+        &self,
+        first: u16,
+        size: u16,
+        parity: Parity,
+        mut random: impl FnMut() -> u64,
+    ) -> Option<u16> {
+        let free = self.free_in(first, size, parity);
+        let mut n = random().checked_rem(u64::from(free))? as u32;
+        for word in words(first, size) {
+            let mut ports = self.word(word) & parity.mask();
+            let here = ports.count_ones();
+            if n < here {
+                (0..n).for_each(|_| ports &= ports - 1);
+                return Some((word * 64) as u16 + ports.trailing_zeros() as u16);
+            }
+            n -= here;
+        }
+        None
+    }
+
+    /// How many of them are free.
+    pub fn free_in(&self, first: u16, size: u16, parity: Parity) -> u32 {
+        let of = |word| (self.word(word) & parity.mask()).count_ones();
+        words(first, size).map(of).sum()
+    }
+
+    /// How many of them are taken.
+    pub fn taken_in(&self, first: u16, size: u16) -> u32 {
+        let of = |word: usize| (self.pooled.words[word] & !self.word(word)).count_ones();
+        words(first, size).map(of).sum()
     }
 
     fn in_group(&self, group: usize, parity: Parity) -> u32 {

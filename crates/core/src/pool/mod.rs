@@ -8,15 +8,18 @@
 //! 2. `allocate`: a port of it.
 //! 3. `block`: the port is taken, until it is released.
 //!
-//! All of it takes the same time however full the pool is. `lease` lends ports to others.
+//! All of it takes the same time however full the pool is. `lease` lends ports to others; `divide` has blocks of ports that
+//! are given to sources.
 
 mod allocate;
 mod block;
+mod divide;
 mod lease;
 
 use crate::config::nat64::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;
 use block::{Block, Ports};
+pub use divide::Place;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -83,6 +86,8 @@ pub struct Pool {
     ports: [u64; 3],
     preserve_ports: bool,
     key: [u64; 2],
+    /// If sources get blocks of ports.
+    division: Option<divide::Division>,
 }
 
 impl Pool {
@@ -104,6 +109,7 @@ impl Pool {
             ports: [0; 3],
             preserve_ports,
             key,
+            division: None,
         };
         let mut kinds: HashMap<Ranges, u32> = HashMap::new();
         for its_parts in given.chunk_by(|(a, _), (b, _)| a == b) {
@@ -271,17 +277,7 @@ impl Pool {
 
     /// The first address from `start` on, around, that has a free port.
     fn next_with_free(&self, protocol: Protocol, start: usize) -> Option<u32> {
-        let words = &self.with_free[protocol.index()];
-        let first = words[start / 64] & (!0 << (start % 64));
-        let found = |word: usize, bits: u64| {
-            (bits != 0).then(|| (word * 64) as u32 + bits.trailing_zeros())
-        };
-        found(start / 64, first).or_else(|| {
-            let after = start / 64 + 1..words.len();
-            after
-                .chain(0..=start / 64)
-                .find_map(|word| found(word, words[word]))
-        })
+        next_in(&self.with_free[protocol.index()], start)
     }
 
     fn position(&self, addr: Ipv4Addr) -> Option<u32> {
@@ -322,6 +318,19 @@ impl Pool {
             *word &= !bit;
         }
     }
+}
+
+/// The first set bit from `start` on, around.
+fn next_in(words: &[u64], start: usize) -> Option<u32> {
+    let first = words[start / 64] & (!0 << (start % 64));
+    let found =
+        |word: usize, bits: u64| (bits != 0).then(|| (word * 64) as u32 + bits.trailing_zeros());
+    found(start / 64, first).or_else(|| {
+        let after = start / 64 + 1..words.len();
+        after
+            .chain(0..=start / 64)
+            .find_map(|word| found(word, words[word]))
+    })
 }
 
 /// The ports of a protocol that its parts of the configuration give to an address. They may overlap.

@@ -36,19 +36,33 @@ impl State {
         if free_ports == 0 {
             return Err(Reason::PoolExhausted);
         }
-        let of = |of| match of {
-            Of::Host => Reason::HostBindingLimit,
-            Of::Source => Reason::SourceBindingLimit,
-            Of::Site => Reason::SiteBindingLimit,
-        };
         let limit = self.config.limits.bindings;
         let free = u64::from(limit.saturating_sub(self.bib.len()));
         self.within_shares(node, Has::all_bindings, free)
-            .map_err(of)?;
+            .map_err(of_binding)?;
         let ports = |has: &Has| has.bindings[protocol.index()];
         self.within_shares(node, ports, free_ports)
-            .map_err(of)
+            .map_err(of_binding)
             .map(|_| ())
+    }
+
+    /// The same where ports come from blocks, which have limits and shares of their own.
+    pub(super) fn admit_binding_in_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
+        self.admit_binding_within_limits(node)?;
+        let limit = self.config.limits.bindings;
+        let free = u64::from(limit.saturating_sub(self.bib.len()));
+        let shared = self.within_shares(node, Has::all_bindings, free);
+        shared.map_err(of_binding).map(|_| ())
+    }
+
+    /// Another block of ports for a source.
+    pub(super) fn admit_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
+        let (free, _) = self.pool.blocks();
+        if free == 0 {
+            return Err(Reason::PoolExhausted);
+        }
+        let shared = self.within_shares(node, |has| has.blocks, free);
+        shared.map_err(of_binding).map(|_| ())
     }
 
     /// A session that this side opens, of a node of whose prefixes this is known, by the absolute limits.
@@ -153,5 +167,13 @@ impl State {
             free = free.min(limit - used);
         }
         Ok(free)
+    }
+}
+
+fn of_binding(of: Of) -> Reason {
+    match of {
+        Of::Host => Reason::HostBindingLimit,
+        Of::Source => Reason::SourceBindingLimit,
+        Of::Site => Reason::SiteBindingLimit,
     }
 }

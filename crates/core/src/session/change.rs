@@ -22,12 +22,19 @@ impl State {
     ) -> Result<u32, Reason> {
         let node = self.sources.of_node(packet.v6.addr);
         self.admit_session(Side::V6, &node)?;
-        let free_ports = self.pool.free_ports(packet.protocol);
-        self.admit_binding(packet.protocol, free_ports, &node)?;
-        let allocated = self.pool.allocate(self.applicant(packet), random);
+        let applicant = self.applicant(packet);
+        let v4 = if self.blocks.is_some() {
+            self.admit_binding_in_block(&node)?;
+            self.allocate_in_blocks(applicant, random, watcher)?
+        } else {
+            let free_ports = self.pool.free_ports(packet.protocol);
+            self.admit_binding(packet.protocol, free_ports, &node)?;
+            let allocated = self.pool.allocate(applicant, random);
+            allocated.ok_or(Reason::PoolExhausted)?
+        };
         let binding = Binding {
             protocol: packet.protocol,
-            v4: allocated.ok_or(Reason::PoolExhausted)?,
+            v4,
             v6: packet.v6,
         };
         Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))

@@ -5,6 +5,7 @@ use super::bib::Origin;
 use super::tcp::SessionState;
 use crate::config::nat64::{Binding, Endpoint4};
 use crate::verdict::Reason;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 /// A binding, for output and for stored state.
@@ -40,6 +41,21 @@ impl SessionView {
     }
 }
 
+/// A block of ports that a source has, for every protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockView {
+    /// The source's prefix.
+    pub source: Ipv6Addr,
+    /// And its length, bits.
+    pub source_prefix_len: u8,
+    /// The address.
+    pub addr: Ipv4Addr,
+    /// The first port.
+    pub first: u16,
+    /// The last one.
+    pub last: u16,
+}
+
 /// A change of the tables. A session's events come after its binding's beginning and before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -53,6 +69,10 @@ pub enum Event {
     SessionChanged(SessionView, (SessionState, u8)),
     /// A session has ended.
     SessionClosed(SessionView),
+    /// A source got a block of ports.
+    BlockAllocated(BlockView),
+    /// A block is nobody's any more.
+    BlockReleased(BlockView),
 }
 
 /// Hears of changes, and knows of packets that the tables did not see.

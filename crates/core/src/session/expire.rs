@@ -37,6 +37,7 @@ impl State {
             } else if let Some(at) = self.sessions.pop(now) {
                 self.look_at(at, watcher, &mut due);
             } else {
+                self.release_blocks(watcher);
                 return true;
             }
         }

@@ -21,6 +21,8 @@ pub struct Has {
     pub outside: u32,
     /// Of each protocol.
     pub bindings: [u32; 3],
+    /// Blocks of ports.
+    pub blocks: u32,
 }
 
 impl Has {
@@ -114,6 +116,27 @@ impl Sources {
         }
         self.each(parent, |has| has.bindings[protocol.index()] += 1);
         parent
+    }
+
+    /// A source, by its prefix, has one block of ports more. Returns the number by which it is known.
+    pub fn hold(&mut self, source: Ipv6Addr) -> u32 {
+        let mut parent = NONE;
+        let wide = self
+            .levels
+            .iter()
+            .filter(|level| level.kind != LevelKind::Host);
+        for at in 0..wide.count() {
+            let prefix = self.levels[at].prefix_of(source);
+            parent = self.enter(at as u8, prefix, parent);
+        }
+        self.each(parent, |has| has.blocks += 1);
+        parent
+    }
+
+    /// One block less.
+    pub fn let_go(&mut self, at: u32) {
+        self.each(at, |has| has.blocks -= 1);
+        self.leave(at);
     }
 
     /// One binding less.

@@ -18,6 +18,7 @@
 
 mod admit;
 mod bib;
+mod blocks;
 mod change;
 mod event;
 mod expire;
@@ -33,7 +34,7 @@ mod tcp;
 pub(crate) mod timer;
 
 pub use bib::Origin;
-pub use event::{BindingView, Event, SessionView, Watcher};
+pub use event::{BindingView, BlockView, Event, SessionView, Watcher};
 pub use expire::Due;
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
@@ -42,6 +43,7 @@ use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Nat64Config, Protoco
 use crate::pool::Pool;
 use crate::verdict::Reason;
 use bib::Bib;
+use blocks::Blocks;
 use filter::Permissions;
 use key::Keys;
 use limit::Sources;
@@ -113,6 +115,7 @@ pub struct Counts {
 pub struct State {
     config: Nat64Config,
     pool: Pool,
+    blocks: Option<Blocks>,
     bib: Bib,
     sessions: Sessions,
     sources: Sources,
@@ -132,7 +135,8 @@ impl State {
         let dependent = config.filtering == Filtering::AddressDependent;
         let mut state = State {
             config: config.clone(),
-            pool: Pool::new(&config.pool4, config.port_preservation, [pool0, pool1]),
+            pool: pool(config, [pool0, pool1]),
+            blocks: config.blocks.map(|rules| Blocks::new(rules, keys)),
             bib: Bib::new(keys),
             sessions: Sessions::new(keys),
             sources: Sources::new(keys, &config.limits),
@@ -319,4 +323,13 @@ impl State {
             Err(Reason::SynLimit)
         }
     }
+}
+
+/// That of a configuration, with nothing but free ports.
+fn pool(config: &Nat64Config, key: [u64; 2]) -> Pool {
+    let mut pool = Pool::new(&config.pool4, config.port_preservation, key);
+    if let Some(blocks) = config.blocks {
+        pool.divide(blocks.ports);
+    }
+    pool
 }

@@ -324,6 +324,7 @@ impl State {
     ) -> Result<u32, Reason> {
         match self.pool.claim(binding.protocol, binding.v4) {
             crate::pool::Claim::Taken => {
+                self.adopt_block(&binding, watcher);
                 Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
             }
             _ => Err(Reason::PoolExhausted),
@@ -347,6 +348,7 @@ impl State {
         match coming {
             Coming::Back => self.admit_binding_within_limits(&node),
             // Its port was free when it was lent.
+            Coming::Leased if self.blocks.is_some() => self.admit_binding_in_block(&node),
             Coming::Leased => {
                 let free_ports = self.pool.free_ports(binding.protocol) + 1;
                 self.admit_binding(binding.protocol, free_ports, &node)

@@ -7,7 +7,7 @@ use super::filter::Permissions;
 use super::limit::Sources;
 use super::State;
 use crate::config::nat64::{Filtering, Nat64Config};
-use crate::pool::{Claim, Pool};
+use crate::pool::Claim;
 use std::collections::HashSet;
 
 impl State {
@@ -23,7 +23,7 @@ impl State {
         self.config = config.clone();
         self.close_sessions_of_lost_prefixes(&old_prefixes, watcher);
         self.close_bindings_in_the_way(watcher);
-        self.pool = Pool::new(&config.pool4, config.port_preservation, pool_key);
+        self.pool = super::pool(config, pool_key);
         self.claim_again(watcher);
         for &binding in &config.bindings {
             match self.bib.find_v4(binding.protocol, binding.v4) {
@@ -34,6 +34,7 @@ impl State {
             }
         }
         self.count_sources_again();
+        self.divide_again(watcher);
         self.count_permissions_again();
         self.syns.set_limit(config.limits.held_syns);
     }

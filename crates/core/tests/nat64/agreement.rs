@@ -192,6 +192,9 @@ fn check_events(tables: &Tables) {
                 let before = sessions.remove(&(view.binding, view.peer));
                 assert_eq!(before, Some(view.state));
             }
+            Event::BlockAllocated(_) | Event::BlockReleased(_) => {
+                unreachable!("there are no blocks")
+            }
         }
     }
     let real: HashMap<_, _> = tables

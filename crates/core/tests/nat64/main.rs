@@ -12,6 +12,7 @@ mod common;
 
 mod agreement;
 mod bindings;
+mod blocks;
 mod due;
 mod errors;
 mod fragment_floods;

@@ -29,6 +29,10 @@ pub struct Nat64 {
     pub filtering: Filtering,
     /// Give a node the port that it uses itself, if it is free.
     pub port_preservation: bool,
+    /// Give a source ports in blocks of so many, 64 to 4096, so that a log needs a line for each block only; 0: port by port.
+    pub ports_per_block: u16,
+    /// Blocks of ports that one source can have.
+    pub max_blocks_per_source: u16,
     /// Sessions in total.
     pub max_sessions: u32,
     /// Bindings in total.
@@ -71,6 +75,8 @@ impl Default for Nat64 {
             metric: 1024,
             filtering: Filtering::default(),
             port_preservation: false,
+            ports_per_block: 0,
+            max_blocks_per_source: 8,
             max_sessions: limits.sessions,
             max_bindings: limits.bindings,
             max_sessions_per_source: Limit::Auto,
@@ -130,6 +136,8 @@ pub struct Timeouts {
     pub icmp: u64,
     /// The fragments of one packet.
     pub fragments: u64,
+    /// A block of ports of which none is used any more, with its source.
+    pub port_block: u64,
 }
 
 impl Default for Timeouts {
@@ -142,6 +150,7 @@ impl Default for Timeouts {
             tcp_incoming_syn: core.tcp_incoming_syn.as_secs(),
             icmp: core.icmp.as_secs(),
             fragments: core.fragments.as_secs(),
+            port_block: 120,
         }
     }
 }
@@ -297,6 +306,12 @@ impl Settings {
             translator: self.translation(found),
             pool4: pool4.collect(),
             bindings: n.bindings.iter().map(|&binding| binding.into()).collect(),
+            blocks: (n.ports_per_block > 0).then(|| core::PortBlocks {
+                ports: n.ports_per_block,
+                per_source: n.max_blocks_per_source,
+                source_prefix_len: n.source_prefix_len,
+                idle: Duration::from_secs(t.port_block),
+            }),
             filtering: match n.filtering {
                 Filtering::EndpointIndependent => core::Filtering::EndpointIndependent,
                 Filtering::AddressDependent => core::Filtering::AddressDependent,

@@ -22,6 +22,7 @@ const SOURCE_PORT: Element = (7, 2);
 const DESTINATION_PORT: Element = (11, 2);
 const SOURCE6: Element = (27, 16);
 const DESTINATION6: Element = (28, 16);
+const SOURCE6_PREFIX_LENGTH: Element = (29, 1);
 const EXPORTING_PROCESS: Element = (144, 4);
 const NOT_SENT: Element = (166, 8);
 const POST_NAT_SOURCE4: Element = (225, 4);
@@ -30,6 +31,8 @@ const POST_NAPT_SOURCE_PORT: Element = (227, 2);
 const POST_NAPT_DESTINATION_PORT: Element = (228, 2);
 const NAT_EVENT: Element = (230, 1);
 const OBSERVATION_TIME: Element = (323, 8);
+const PORT_RANGE_START: Element = (361, 2);
+const PORT_RANGE_END: Element = (362, 2);
 
 /// Number and bytes.
 type Element = (u16, u16);
@@ -76,6 +79,21 @@ const SESSION: Template = Template {
     scopes: 0,
 };
 
+/// RFC 8158: allocation and release of a block of ports.
+const BLOCK: Template = Template {
+    id: 258,
+    elements: &[
+        OBSERVATION_TIME,
+        NAT_EVENT,
+        SOURCE6,
+        SOURCE6_PREFIX_LENGTH,
+        POST_NAT_SOURCE4,
+        PORT_RANGE_START,
+        PORT_RANGE_END,
+    ],
+    scopes: 0,
+};
+
 /// RFC 7011 section 4.3, reliability of the exporting process: the records that were not sent, in all, and when the first
 /// and the last of a gap would have been.
 const RELIABILITY: Template = Template {
@@ -117,7 +135,7 @@ impl Exporter {
     /// The message that says how records are laid out.
     pub fn templates(&self, now: u64) -> Vec<u8> {
         let mut message = self.header();
-        for template in [BINDING, SESSION] {
+        for template in [BINDING, SESSION, BLOCK] {
             let body = 4 + 4 * template.elements.len();
             put(&mut message, TEMPLATE_SET);
             put(&mut message, (SET_HEADER + body) as u16);
@@ -188,6 +206,17 @@ impl Exporter {
                 address(message, peer.addr);
                 put(message, peer.port);
             }
+            What::Block(change, block) => {
+                // Blocks have events of their own (RFC 8158).
+                let event = if *change == Change::Deleted { 17 } else { 16 };
+                message.extend(record.at.to_be_bytes());
+                message.push(event);
+                address(message, block.source);
+                message.push(block.source_prefix_len);
+                address(message, block.addr);
+                put(message, block.first);
+                put(message, block.last);
+            }
             What::Lost(count, since) => {
                 self.not_sent += count;
                 message.extend(std::process::id().to_be_bytes());
@@ -230,6 +259,7 @@ fn template_of(record: &Record) -> Option<&'static Template> {
     match record.what {
         What::Binding(..) => Some(&BINDING),
         What::Session(..) => Some(&SESSION),
+        What::Block(..) => Some(&BLOCK),
         What::Lost(..) => Some(&RELIABILITY),
         What::Started | What::Stopped | What::Listed(_) => None,
     }
@@ -286,6 +316,7 @@ fn finish(mut message: Vec<u8>, now: u64) -> Vec<u8> {
 mod tests {
     use super::*;
     use diolkos_core::config::nat64::{Endpoint4, Endpoint6};
+    use diolkos_core::session::BlockView;
     use std::net::Ipv4Addr;
 
     fn created(port: u16) -> Record {
@@ -329,8 +360,34 @@ mod tests {
         assert_eq!(next[8..12], [0, 0, 0, 2], "the records before it");
     }
 
+    /// By hand from RFC 8158: event 16, and first and last port of the range.
+    #[test]
+    fn a_block_is_laid_out_as_the_rfcs_say() {
+        let view = BlockView {
+            source: "2001:db8:0:5::".parse().expect("an address"),
+            source_prefix_len: 64,
+            addr: Ipv4Addr::new(192, 0, 2, 1),
+            first: 0x1200,
+            last: 0x12ff,
+        };
+        let told = |change| {
+            let record = Record {
+                at: 0x0102_0304_0506_0708,
+                what: What::Block(change, view),
+            };
+            Exporter::new(1).message(&[record], 0).0
+        };
+        let mut expected = vec![1, 2, 0, 38, 1, 2, 3, 4, 5, 6, 7, 8, 16];
+        expected.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 64]);
+        expected.extend([192, 0, 2, 1, 0x12, 0, 0x12, 0xff]);
+        assert_eq!(told(Change::Created)[16..], expected);
+        expected[12] = 17;
+        assert_eq!(told(Change::Deleted)[16..], expected);
+    }
+
     #[test]
     fn templates_say_the_length_of_each_record() {
+        assert_eq!(BLOCK.length(), 34);
         let message = Exporter::new(1).templates(0);
         assert_eq!(
             usize::from(u16::from_be_bytes([message[2], message[3]])),

@@ -66,6 +66,8 @@ impl Recorders {
 pub struct Logs {
     running: Vec<Running>,
     instance: String,
+    /// How sources get ports: with another division, what is in force has other records.
+    division: (u16, u8),
 }
 
 struct Running {
@@ -112,8 +114,10 @@ impl Logs {
         record: impl FnOnce(Recorders),
     ) -> Result<(), Failure> {
         let instance = settings.log_instance();
-        let is_same = self.instance == instance;
-        self.instance = instance;
+        let n = &settings.nat64;
+        let division = (n.ports_per_block, n.source_prefix_len);
+        let is_same = (&self.instance, self.division) == (&instance, division);
+        (self.instance, self.division) = (instance, division);
         let wanted = &settings.log.bindings;
         let (stay, gone) = std::mem::take(&mut self.running)
             .into_iter()

@@ -6,6 +6,7 @@ use std::net::Ipv6Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_core::session::BlockView;
 
 /// Something that a log of bindings tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +31,8 @@ pub enum What {
     Lost(u64, u64),
     /// A binding (RFC 6146 section 3.1).
     Binding(Change, Binding),
+    /// A block of ports that a source has (RFC 6888 REQ-14).
+    Block(Change, BlockView),
     /// A session of a binding with a peer, which the node knows as this IPv6 address.
     Session(Change, Binding, Endpoint4, Ipv6Addr),
 }
@@ -87,6 +90,9 @@ impl Record {
             What::Binding(Created, _) => "binding-created",
             What::Binding(InForce, _) => "binding-in-force",
             What::Binding(Deleted, _) => "binding-deleted",
+            What::Block(Created, _) => "block-allocated",
+            What::Block(InForce, _) => "block-in-force",
+            What::Block(Deleted, _) => "block-released",
             What::Session(Created, ..) => "session-created",
             What::Session(InForce, ..) => "session-in-force",
             What::Session(Deleted, ..) => "session-deleted",
@@ -113,6 +119,16 @@ impl Record {
                 each("since", Field::Text(Word::Time(*since)));
             }
             What::Binding(_, of) => binding(of),
+            What::Block(_, of) => {
+                each("source", Field::Text(Word::V6(of.source)));
+                each(
+                    "source_prefix_len",
+                    Field::Number(of.source_prefix_len.into()),
+                );
+                each("address", Field::Text(Word::V4(of.addr)));
+                each("first_port", Field::Number(of.first.into()));
+                each("last_port", Field::Number(of.last.into()));
+            }
             What::Session(_, of, peer, peer6) => {
                 binding(of);
                 each("destination", Field::Text(Word::V4(peer.addr)));
@@ -124,7 +140,10 @@ impl Record {
 
     /// Is it one of those that tell whose a port is? The others are about the log itself.
     pub fn is_of_entry(&self) -> bool {
-        matches!(self.what, What::Binding(..) | What::Session(..))
+        matches!(
+            self.what,
+            What::Binding(..) | What::Block(..) | What::Session(..)
+        )
     }
 }
 
@@ -148,6 +167,16 @@ impl fmt::Display for Record {
                 )
             }
             What::Binding(_, of) => seen(f, of),
+            What::Block(_, of) => {
+                let BlockView {
+                    source,
+                    source_prefix_len: len,
+                    addr,
+                    first,
+                    last,
+                } = of;
+                write!(f, " {source}/{len} as {addr}:{first}-{last}")
+            }
             What::Session(_, of, peer, _) => {
                 seen(f, of)?;
                 write!(f, " to {peer}")

@@ -80,9 +80,10 @@ impl Controller {
         fill(&mut inner.nat64, inner.mirror.restore())
     }
 
-    /// Has every change of the tables recorded from now on; None: by nobody.
-    pub fn record(&self, records: Option<Box<dyn Records>>) {
-        self.lock().mirror.records = records;
+    /// Has every change of the tables recorded from now on, as `records` makes it of what there is; None: by nobody.
+    pub fn record(&self, records: impl FnOnce(&Nat64) -> Option<Box<dyn Records>>) {
+        let inner = &mut *self.lock();
+        inner.mirror.records = records(&inner.nat64);
     }
 
     /// Lets somebody look at the tables, which nobody changes meanwhile.
@@ -295,9 +296,9 @@ impl Inner {
     /// Sessions have been opened by packets: leases begin, and may have to end.
     fn consider_leases(&mut self) {
         while let Some((protocol, node)) = self.mirror.take_opened() {
-            let (phase, state) = (self.mirror.phase(), self.nat64.state_mut());
+            let (mirror, state) = (&mut self.mirror, self.nat64.state_mut());
             let random = || self.stock.take();
-            self.leases.consider(node, protocol, state, phase, random);
+            self.leases.consider(node, protocol, state, mirror, random);
         }
     }
 

@@ -24,7 +24,6 @@ use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 use super::conversion::{opened, protocol_of, told_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
-use super::phase::Phase;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 
 /// Sessions that a node opens the long way before it gets a lease.
@@ -130,7 +129,7 @@ impl Leases {
         places.sort_unstable();
         places.dedup();
         for place in places {
-            self.fill(place, state, &mut random);
+            self.fill(place, state, mirror, &mut random);
         }
     }
 
@@ -141,9 +140,10 @@ impl Leases {
         node: Ipv6Addr,
         protocol: Protocol,
         state: &mut State,
-        phase: Phase,
+        mirror: &mut Mirror,
         mut random: impl FnMut() -> u64,
     ) {
+        let phase = mirror.phase();
         let Some(fast) = &self.fast else { return };
         let place = fast.place(node);
         let is_lent = self.lent.sessions + self.lent.all_ports() > 0;
@@ -171,7 +171,7 @@ impl Leases {
             held.filling[at] = held.filling[at].max(FIRST);
             held.sessions = held.sessions.max(sessions_of(held.filling));
         }
-        self.fill(place, state, &mut random);
+        self.fill(place, state, mirror, &mut random);
     }
 
     /// Has the node opened enough for a lease, with no other at its place in between?
@@ -190,7 +190,7 @@ impl Leases {
     /// An empty lease, if anything can be put into it.
     fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
         let room = self.room(node, state);
-        let (Some(fast), Some(address)) = (&self.fast, state.pool().address_of(node)) else {
+        let (Some(fast), Some(address)) = (&self.fast, state.address_of(node)) else {
             return false;
         };
         if self.terms.nothing || room.sessions == 0 {
@@ -320,7 +320,7 @@ impl Leases {
                 break;
             }
         }
-        let Some(address) = state.pool().address_of(node) else {
+        let Some(address) = state.address_of(node) else {
             return;
         };
         let pool = state.pool();
@@ -333,12 +333,19 @@ impl Leases {
     }
 
     /// Gives a lease what it lacks, and more than before if it is used up fast.
-    fn fill(&mut self, place: usize, state: &mut State, random: &mut impl FnMut() -> u64) {
+    fn fill(
+        &mut self,
+        place: usize,
+        state: &mut State,
+        mirror: &mut Mirror,
+        random: &mut impl FnMut() -> u64,
+    ) {
         let (Some(fast), Some(held)) = (&self.fast, &self.held[place]) else {
             return;
         };
         let mut room = self.room(held.node, state);
-        let (mut filling, mut sessions, address) = (held.filling, held.sessions, held.address);
+        let (mut filling, mut sessions) = (held.filling, held.sessions);
+        let whose = (held.node, held.address);
         let mut more = Lent::default();
         let left = fast.sessions(place);
         let is_short = left * 2 <= sessions;
@@ -360,8 +367,8 @@ impl Leases {
                     && room.ports[at] > 0
                     && fast.ports(place, queue) < filling[at]
                 {
-                    let pool = state.pool_mut();
-                    let Some(port) = pool.lend(LENT[at], address, like, &mut *random) else {
+                    let lent = state.lend(LENT[at], whose, like, &mut *random, mirror);
+                    let Some(port) = lent else {
                         break;
                     };
                     fast.add_port(place, queue, port);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the tables tell, as the log of bindings has it.
 
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
 use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::config::nat64::Nat64Config;
-use diolkos_core::session::{Event, SessionView};
+use diolkos_core::config::nat64::{Binding, Nat64Config};
+use diolkos_core::session::{BlockView, Event, SessionView};
+use diolkos_core::Nat64;
 
 use super::controller::Controller;
 use super::records::Records;
@@ -19,17 +22,38 @@ const BUDGET: usize = 512;
 pub struct Log {
     recorders: Recorders,
     prefixes: Vec<Pref64>,
+    /// Blocks that sources have: of the bindings in them nothing need be told.
+    blocks: HashMap<(Ipv4Addr, u16), BlockView>,
+    /// Ports of a block; 0: there are none.
+    ports_per_block: u16,
 }
 
 impl Log {
     /// None if nobody wants to hear.
-    pub fn to(recorders: Recorders, config: &Nat64Config) -> Option<Box<dyn Records>> {
+    pub fn to(recorders: Recorders, nat64: &Nat64) -> Option<Box<dyn Records>> {
         recorders.any().then(|| {
+            let blocks = nat64.state().blocks_from(0, usize::MAX).into_iter();
             Box::new(Log {
                 recorders,
-                prefixes: prefixes(config),
+                prefixes: prefixes(nat64.config()),
+                blocks: blocks.map(|view| ((view.addr, view.first), view)).collect(),
+                ports_per_block: ports_per_block(nat64.config()),
             }) as Box<dyn Records>
         })
+    }
+
+    /// Is it in a block of its own source?
+    fn is_in_block(&self, binding: &Binding) -> bool {
+        let Some(last) = self.ports_per_block.checked_sub(1) else {
+            return false;
+        };
+        let of_source = |view: &BlockView| {
+            let bits = u32::from(view.source_prefix_len.clamp(1, 128));
+            let source = binding.v6.addr.to_bits() & u128::MAX << (128 - bits);
+            view.source == Ipv6Addr::from_bits(source)
+        };
+        let place = (binding.v4.addr, binding.v4.port & !last);
+        self.blocks.get(&place).is_some_and(of_source)
     }
 }
 
@@ -41,6 +65,8 @@ impl Records for Log {
             }
         };
         match event {
+            Event::BindingOpened(binding) | Event::BindingClosed(binding)
+                if self.is_in_block(binding) => {}
             Event::BindingOpened(binding) => {
                 self.recorders
                     .tell(What::Binding(Change::Created, *binding));
@@ -52,12 +78,25 @@ impl Records for Log {
             Event::SessionOpened(view) => session(Change::Created, view),
             Event::SessionClosed(view) => session(Change::Deleted, view),
             Event::SessionChanged(..) => {}
+            Event::BlockAllocated(view) => {
+                self.blocks.insert((view.addr, view.first), *view);
+                self.recorders.tell(What::Block(Change::Created, *view));
+            }
+            Event::BlockReleased(view) => {
+                self.blocks.remove(&(view.addr, view.first));
+                self.recorders.tell(What::Block(Change::Deleted, *view));
+            }
         }
     }
 
     fn follow(&mut self, config: &Nat64Config) {
         self.prefixes = prefixes(config);
+        self.ports_per_block = ports_per_block(config);
     }
+}
+
+fn ports_per_block(config: &Nat64Config) -> u16 {
+    config.blocks.map_or(0, |blocks| blocks.ports)
 }
 
 fn prefixes(config: &Nat64Config) -> Vec<Pref64> {
@@ -87,9 +126,19 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
     controller.look(|nat64| {
         let state = nat64.state();
         match place {
+            Place::Blocks(first) => {
+                let views = state.blocks_from(first, BUDGET);
+                for view in &views {
+                    queue.push(Record::now(What::Block(Change::InForce, *view)));
+                }
+                match views.len() < BUDGET {
+                    true => Place::Bindings(0, 0),
+                    false => Place::Blocks(first + BUDGET as u32),
+                }
+            }
             Place::Bindings(first, before) => {
                 let (views, next) = state.bindings_from(first, BUDGET);
-                for view in &views {
+                for view in views.iter().filter(|v| !state.is_in_block(&v.binding)) {
                     queue.push(Record::now(What::Binding(Change::InForce, view.binding)));
                 }
                 let count = before + views.len() as u64;

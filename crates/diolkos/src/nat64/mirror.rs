@@ -297,6 +297,8 @@ impl Watcher for Mirror {
             }
             Event::BindingOpened(binding) => self.bind(&binding),
             Event::BindingClosed(binding) => self.unbind(&binding),
+            // Programs have ports, and need not know of blocks.
+            Event::BlockAllocated(_) | Event::BlockReleased(_) => {}
         }
     }
 

@@ -90,14 +90,16 @@ struct Change {
 }
 
 impl Change {
-    fn of(event: &Event) -> Change {
-        match event {
+    fn of(event: &Event) -> Option<Change> {
+        Some(match event {
             Event::BindingOpened(binding) => Change::binding("binding-opened", binding),
             Event::BindingClosed(binding) => Change::binding("binding-closed", binding),
             Event::SessionOpened(session) => Change::session("session-opened", session),
             Event::SessionChanged(session, _) => Change::session("session-changed", session),
             Event::SessionClosed(session) => Change::session("session-closed", session),
-        }
+            // A block changes no packet: the bindings in it say the ports.
+            Event::BlockAllocated(_) | Event::BlockReleased(_) => return None,
+        })
     }
 
     fn binding(event: &'static str, binding: &Binding) -> Change {
@@ -155,7 +157,7 @@ impl<W: Write> Lines<W> {
             came: came.map(|(_, bytes)| Shape::of(bytes)),
             out,
             held_drops: noted.dropped.iter().map(|reason| reason.name()).collect(),
-            state: noted.events.iter().map(Change::of).collect(),
+            state: noted.events.iter().filter_map(Change::of).collect(),
         };
         let text = match self.form {
             Form::Json => serde_json::json!(line).to_string(),

@@ -90,7 +90,7 @@ impl Stateful {
             fast.take_over().map_err(accelerate::failure)?;
         }
         let mut logs = Logs::new();
-        log(&mut logs, &controller, settings, config, watch)?;
+        log(&mut logs, &controller, settings, watch)?;
         let [pool0, pool1, ..] = secret;
         let interval = Duration::from_secs(settings.nat64.state_interval);
         let keep = |file| {
@@ -216,14 +216,7 @@ impl Stateful {
             .reconfigure(&next.config, swap)
             .map_err(|e| misconfigured(settings, e))?
             .map_err(accelerate::failure)?;
-        let config = &next.config;
-        log(
-            &mut self.logs,
-            &self.controller,
-            settings,
-            config,
-            &self.watch,
-        )
+        log(&mut self.logs, &self.controller, settings, &self.watch)
     }
 
     /// What became of records of bindings.
@@ -237,14 +230,13 @@ fn log(
     logs: &mut Logs,
     controller: &Arc<Controller>,
     settings: &Settings,
-    config: &Nat64Config,
     watch: &Watch,
 ) -> Result<(), Failure> {
     logs.follow(
         settings,
         watch,
         |sessions| lister(controller, sessions),
-        |recorders| controller.record(Log::to(recorders, config)),
+        |recorders| controller.record(|nat64| Log::to(recorders, nat64)),
     )
 }
 

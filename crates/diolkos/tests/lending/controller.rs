@@ -171,9 +171,9 @@ impl Controller {
     fn consider(&mut self) {
         while let Some((protocol, node)) = self.mirror.take_opened() {
             let drawn = &mut self.drawn;
-            let phase = self.mirror.phase();
+            let (state, mirror) = (&mut self.state, &mut self.mirror);
             self.leases
-                .consider(node, protocol, &mut self.state, phase, || draw(drawn));
+                .consider(node, protocol, state, mirror, || draw(drawn));
         }
     }
 

@@ -135,6 +135,28 @@ impl Nat64Config {
 
     fn check_limits(&self, add: &mut impl FnMut(String, String)) {
         let limits = &self.limits;
+        if let Some(blocks) = &self.blocks {
+            let ports = blocks.ports;
+            if !(64..=4096).contains(&ports) || !ports.is_power_of_two() {
+                add(
+                    "nat64.ports_per_block".into(),
+                    format!("{ports} is neither 0 nor a power of two between 64 and 4096"),
+                );
+            }
+            if blocks.per_source == 0 {
+                add(
+                    "nat64.max_blocks_per_source".into(),
+                    "0 lets nothing through".into(),
+                );
+            }
+            if blocks.idle > MAX_TIMEOUT {
+                let (idle, most) = (in_seconds(blocks.idle), in_seconds(MAX_TIMEOUT));
+                add(
+                    "nat64.timeouts.port_block".into(),
+                    format!("{idle} is above {most}"),
+                );
+            }
+        }
         for (name, limit) in [
             ("max_sessions", limits.sessions),
             ("max_bindings", limits.bindings),

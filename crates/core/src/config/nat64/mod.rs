@@ -102,6 +102,19 @@ pub struct Binding {
     pub v6: Endpoint6,
 }
 
+/// Blocks of ports that sources get, so that a log needs a line for each block only (RFC 6888 REQ-14).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortBlocks {
+    /// Ports of a block, for each protocol: a power of two between 64 and 4096.
+    pub ports: u16,
+    /// Blocks that one source can have.
+    pub per_source: u16,
+    /// Bits of the prefix that is one source, as in [`Limits`].
+    pub source_prefix_len: u8,
+    /// For so long after its last use a block stays with its source.
+    pub idle: Duration,
+}
+
 /// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Filtering {
@@ -154,6 +167,8 @@ pub struct Nat64Config {
     pub pool4: Vec<Pool4>,
     /// Bindings of the operator.
     pub bindings: Vec<Binding>,
+    /// Whether sources get blocks of ports.
+    pub blocks: Option<PortBlocks>,
     /// Who may send to a binding.
     pub filtering: Filtering,
     /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). What

@@ -251,9 +251,9 @@ impl State {
                 Protocol::Tcp => self.opened[1][0] += 1,
                 Protocol::Icmp => {}
             }
-            let (phase, state) = (self.mirror.phase(), self.nat64.state_mut());
+            let (mirror, state) = (&mut self.mirror, self.nat64.state_mut());
             self.leases
-                .consider(node, protocol, state, phase, || world.random());
+                .consider(node, protocol, state, mirror, || world.random());
         }
         verdict
     }

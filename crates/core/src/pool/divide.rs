@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The pool in blocks of ports, each of which is given to one source as a whole (RFC 6888 REQ-14, RFC 7422 section 2): a
+//! block is the same ports of one address for every protocol.
+//!
+//! One bit for each block of an address that nobody has. Of the free ports in a block, each is as likely as any other.
+
+use super::block::Parity;
+use super::Pool;
+use crate::config::nat64::{Endpoint4, Protocol};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+
+/// Blocks begin behind the well-known ports.
+const FIRST_USER_PORT: u32 = 1024;
+/// Words of bits for the smallest blocks: 1024 of 64 ports.
+const WORDS: usize = 65536 / 64 / 64;
+
+type Bits = [u64; WORDS];
+
+/// Which block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// Of which address.
+    pub addr: Ipv4Addr,
+    /// Its first port.
+    pub first: u16,
+}
+
+/// The blocks of the pool.
+#[derive(Debug)]
+pub struct Division {
+    /// Ports of a block.
+    size: u16,
+    /// Those that an address has, by its kind.
+    of_kind: Vec<Bits>,
+    /// Those of each address that nobody has; None: all that it has.
+    free: Vec<Option<Box<Bits>>>,
+    /// One bit for each address that has a free block.
+    with_free: Vec<u64>,
+    free_blocks: u64,
+    blocks: u64,
+}
+
+impl Pool {
+    /// Divides it into blocks of so many ports, a power of two between 64 and 4096.
+    pub fn divide(&mut self, size: u16) {
+        let of_kind: Vec<Bits> = self
+            .kinds
+            .iter()
+            .map(|kind| {
+                let mut bits = [0; WORDS];
+                for index in 0..65536 / u32::from(size) {
+                    let (first, last) =
+                        (index * u32::from(size), (index + 1) * u32::from(size) - 1);
+                    let has = |ports: &RangeInclusive<u16>| {
+                        u32::from(*ports.start()) <= last && u32::from(*ports.end()) >= first
+                    };
+                    let is_any = kind.ranges.iter().flatten().any(has);
+                    if first >= FIRST_USER_PORT && is_any {
+                        bits[index as usize / 64] |= 1 << (index % 64);
+                    }
+                }
+                bits
+            })
+            .collect();
+        let count = |bits: &Bits| {
+            bits.iter()
+                .map(|word| u64::from(word.count_ones()))
+                .sum::<u64>()
+        };
+        let mut with_free = vec![0; self.addresses.len().div_ceil(64)];
+        let mut blocks = 0;
+        for (at, address) in self.addresses.iter().enumerate() {
+            let its = count(&of_kind[address.kind as usize]);
+            blocks += its;
+            with_free[at / 64] |= u64::from(its > 0) << (at % 64);
+        }
+        self.division = Some(Division {
+            size,
+            of_kind,
+            free: self.addresses.iter().map(|_| None).collect(),
+            with_free,
+            free_blocks: blocks,
+            blocks,
+        });
+    }
+
+    /// Blocks that nobody has, and all.
+    pub fn blocks(&self) -> (u64, u64) {
+        let division = self.division.as_ref();
+        division.map_or((0, 0), |division| (division.free_blocks, division.blocks))
+    }
+
+    /// The block in which a port is, whosever it is.
+    pub fn place_of(&self, v4: Endpoint4) -> Option<Place> {
+        let size = self.division.as_ref()?.size;
+        let first = v4.port & !(size - 1);
+        Some(Place {
+            addr: v4.addr,
+            first,
+        })
+    }
+
+    /// A block that nobody has, which is now the caller's: of the address at which this source begins, or of the next one
+    /// that has any; or of the one that is named, alone.
+    pub fn take_block(
+        &mut self,
+        source: Ipv6Addr,
+        only: Option<Ipv4Addr>,
+        mut random: impl FnMut() -> u64,
+    ) -> Option<Place> {
+        let at = match only {
+            Some(addr) => self.position(addr)? as usize,
+            None => {
+                let start = self.begin(source)?;
+                super::next_in(&self.division.as_ref()?.with_free, start)? as usize
+            }
+        };
+        let kind = self.addresses[at].kind as usize;
+        let division = self.division.as_ref()?;
+        let bits = division.free[at]
+            .as_deref()
+            .unwrap_or(&division.of_kind[kind]);
+        let free: u32 = bits.iter().map(|word| word.count_ones()).sum();
+        let mut n = random().checked_rem(u64::from(free))? as u32;
+        for (word, &bits) in bits.iter().enumerate() {
+            let here = bits.count_ones();
+            if n < here {
+                let mut bits = bits;
+                (0..n).for_each(|_| bits &= bits - 1);
+                let index = word as u32 * 64 + bits.trailing_zeros();
+                let first = (index * u32::from(division.size)) as u16;
+                let place = Place {
+                    addr: self.addresses[at].addr,
+                    first,
+                };
+                return self.mark(place, false).then_some(place);
+            }
+            n -= here;
+        }
+        None
+    }
+
+    /// Takes a certain block. False if the pool does not have it, or somebody has it.
+    pub fn claim_block(&mut self, place: Place) -> bool {
+        self.mark(place, false)
+    }
+
+    /// Gives a block back.
+    pub fn put_back_block(&mut self, place: Place) {
+        self.mark(place, true);
+    }
+
+    /// Makes a block free, or somebody's. False if it is so already, or is none.
+    fn mark(&mut self, place: Place, is_free: bool) -> bool {
+        let Some(at) = self.position(place.addr) else {
+            return false;
+        };
+        let at = at as usize;
+        let kind = self.addresses[at].kind as usize;
+        let Some(division) = &mut self.division else {
+            return false;
+        };
+        let index = usize::from(place.first / division.size);
+        let (word, bit) = (index / 64, 1u64 << (index % 64));
+        let all = &division.of_kind[kind];
+        let bits = division.free[at].get_or_insert_with(|| Box::new(*all));
+        if all[word] & bit == 0 || (bits[word] & bit != 0) == is_free {
+            return false;
+        }
+        bits[word] ^= bit;
+        let has_free = bits.iter().any(|word| *word != 0);
+        if **bits == *all {
+            division.free[at] = None;
+        }
+        let bit = 1 << (at % 64);
+        match has_free {
+            true => division.with_free[at / 64] |= bit,
+            false => division.with_free[at / 64] &= !bit,
+        }
+        match is_free {
+            true => division.free_blocks += 1,
+            false => division.free_blocks -= 1,
+        }
+        true
+    }
+
+    /// A free port of a block, which is now the caller's: the best one, or one of the parity of `like`, or with `any` one of
+    /// the other parity, too.
+    pub fn take_in(
+        &mut self,
+        protocol: Protocol,
+        place: Place,
+        (best, like, any): (Option<u16>, u16, bool),
+        random: impl FnMut() -> u64,
+    ) -> Option<u16> {
+        let at = self.position(place.addr)?;
+        let size = self.division.as_ref()?.size;
+        let block = self.block(protocol, at);
+        let is_there = |port: &u16| port & !(size - 1) == place.first && block.is_free(*port);
+        let parity = if any { Parity::Any } else { Parity::of(like) };
+        let port = match best.filter(is_there) {
+            Some(best) => best,
+            None => block.draw_in(place.first, size, parity, random)?,
+        };
+        block.take(port);
+        self.note_taken(protocol, at);
+        Some(port)
+    }
+
+    /// Lends a port of a block, even or odd as the port `like`.
+    pub fn lend_in(
+        &mut self,
+        protocol: Protocol,
+        place: Place,
+        like: u16,
+        random: impl FnMut() -> u64,
+    ) -> Option<u16> {
+        let at = self.position(place.addr)?;
+        let size = self.division.as_ref()?.size;
+        let block = self.block(protocol, at);
+        let port = block.draw_in(place.first, size, Parity::of(like), random)?;
+        block.lend(port);
+        self.note_taken(protocol, at);
+        Some(port)
+    }
+
+    /// Free ports of a protocol in a block.
+    pub fn free_in(&self, protocol: Protocol, place: Place) -> u32 {
+        let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
+            return 0;
+        };
+        match &self.addresses[at as usize].blocks[protocol.index()] {
+            Some(block) => block.free_in(place.first, division.size, Parity::Any),
+            None => u32::from(division.size),
+        }
+    }
+
+    /// Is any port of a block bound or lent?
+    pub fn is_used(&self, place: Place) -> bool {
+        let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
+            return false;
+        };
+        let blocks = self.addresses[at as usize].blocks.iter().flatten();
+        blocks
+            .map(|block| block.taken_in(place.first, division.size))
+            .sum::<u32>()
+            > 0
+    }
+}

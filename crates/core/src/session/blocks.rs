@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which source has which blocks of ports, if sources get blocks at all ([`crate::config::nat64::PortBlocks`]).
+//!
+//! A source keeps a block while any of its ports is bound or lent, and for a while after that. Nobody counts these: a look
+//! at a block finds out, and blocks are looked at in turn.
+
+use super::event::{BlockView, Event, Watcher};
+use super::key::Keys;
+use super::timer::Millis;
+use super::State;
+use crate::config::nat64::{Binding, Endpoint4, LevelKind, PortBlocks, Protocol};
+use crate::pool::{Applicant, Place};
+use crate::verdict::Reason;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Blocks that are looked at when time passes.
+const LOOKS: usize = 1024;
+
+/// All blocks that somebody has.
+#[derive(Debug)]
+pub struct Blocks {
+    rules: PortBlocks,
+    /// In no order.
+    owned: Vec<Owned>,
+    by_place: HashMap<Place, u32, Keys>,
+    /// The oldest first.
+    by_source: HashMap<u128, Vec<Place>, Keys>,
+    next_look: usize,
+}
+
+#[derive(Debug)]
+struct Owned {
+    place: Place,
+    source: u128,
+    /// In [`super::limit::Sources`].
+    part: u32,
+    /// Since when no port of it is bound or lent, as far as anybody has looked.
+    idle_since: Option<Millis>,
+}
+
+impl Blocks {
+    pub fn new(rules: PortBlocks, keys: Keys) -> Blocks {
+        Blocks {
+            rules,
+            owned: Vec::new(),
+            by_place: HashMap::with_hasher(keys),
+            by_source: HashMap::with_hasher(keys),
+            next_look: 0,
+        }
+    }
+
+    fn of(&self, source: u128) -> &[Place] {
+        self.by_source.get(&source).map_or(&[], Vec::as_slice)
+    }
+
+    fn add(&mut self, place: Place, source: u128, part: u32) {
+        self.by_place.insert(place, self.owned.len() as u32);
+        self.by_source.entry(source).or_default().push(place);
+        self.owned.push(Owned {
+            place,
+            source,
+            part,
+            idle_since: None,
+        });
+    }
+
+    fn remove(&mut self, at: usize) -> Owned {
+        let gone = self.owned.swap_remove(at);
+        self.by_place.remove(&gone.place);
+        if let Some(moved) = self.owned.get(at) {
+            self.by_place.insert(moved.place, at as u32);
+        }
+        if let Some(its) = self.by_source.get_mut(&gone.source) {
+            its.retain(|place| *place != gone.place);
+            if its.is_empty() {
+                self.by_source.remove(&gone.source);
+            }
+        }
+        gone
+    }
+
+    fn note_used(&mut self, place: Place) {
+        if let Some(&at) = self.by_place.get(&place) {
+            self.owned[at as usize].idle_since = None;
+        }
+    }
+}
+
+impl State {
+    /// Every block that a source has, in no order; from a place of their list on, at most so many.
+    pub fn blocks_from(&self, first: u32, places: usize) -> Vec<BlockView> {
+        let Some(blocks) = &self.blocks else {
+            return Vec::new();
+        };
+        let owned = blocks.owned.iter().skip(first as usize).take(places);
+        owned
+            .map(|owned| self.block_view(owned.place, owned.source))
+            .collect()
+    }
+
+    /// Is the port of a binding in a block of the node's source? Then whoever knows the blocks knows whose it is.
+    pub fn is_in_block(&self, binding: &Binding) -> bool {
+        let place = self.pool.place_of(binding.v4);
+        let source = self.source_of(binding.v6.addr);
+        place.is_some_and(|place| self.owns(source, place))
+    }
+
+    /// The address of the pool of which a node gets new ports.
+    pub fn address_of(&self, node: Ipv6Addr) -> Option<Ipv4Addr> {
+        let Some(blocks) = &self.blocks else {
+            return self.pool.address_of(node);
+        };
+        let source = self.source_of(node);
+        match blocks.of(source).last() {
+            Some(place) => Some(place.addr),
+            None => self.pool.address_of(Ipv6Addr::from_bits(source)),
+        }
+    }
+
+    /// Lends a port of an address to the fast path for a node: one above 1023, even or odd as the port `like`.
+    pub fn lend(
+        &mut self,
+        protocol: Protocol,
+        (node, address): (Ipv6Addr, Ipv4Addr),
+        like: u16,
+        mut random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Option<u16> {
+        let Some(blocks) = &self.blocks else {
+            return self.pool.lend(protocol, address, like, random);
+        };
+        let source = self.source_of(node);
+        let its = blocks
+            .of(source)
+            .iter()
+            .filter(|place| place.addr == address);
+        let its: Vec<Place> = its.copied().collect();
+        // What a lease has, others of the source cannot have: a quarter of all is left to them.
+        let most = u64::from(blocks.rules.per_source) * u64::from(blocks.rules.ports);
+        if self.free_of_source(protocol, source) * 4 <= most {
+            return None;
+        }
+        self.admit_port_of_source(protocol, node, source).ok()?;
+        for place in its {
+            if let Some(port) = self.pool.lend_in(protocol, place, like, &mut random) {
+                self.note_used(place);
+                return Some(port);
+            }
+        }
+        let place = self
+            .open_block(node, Some(address), &mut random, watcher)
+            .ok()?;
+        self.pool.lend_in(protocol, place, like, random)
+    }
+
+    /// A port of a block of the node's source, of a new one if need be.
+    pub(super) fn allocate_in_blocks(
+        &mut self,
+        applicant: Applicant,
+        mut random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<Endpoint4, Reason> {
+        let Applicant {
+            protocol,
+            source: node,
+            port: own,
+            neighbour,
+        } = applicant;
+        let source = self.source_of(node);
+        let its = self
+            .blocks
+            .as_ref()
+            .map_or(Vec::new(), |blocks| blocks.of(source).to_vec());
+        self.admit_port_of_source(protocol, node, source)?;
+        let best = match neighbour.and_then(|neighbour| neighbour.port.checked_add(1)) {
+            Some(beside) => Some(beside),
+            None => self.config.port_preservation.then_some(own),
+        };
+        for any in [false, true] {
+            for &place in &its {
+                let wish = (best, own, any);
+                if let Some(port) = self.pool.take_in(protocol, place, wish, &mut random) {
+                    self.note_used(place);
+                    return Ok(Endpoint4 {
+                        addr: place.addr,
+                        port,
+                    });
+                }
+            }
+        }
+        let place = self.open_block(node, None, &mut random, watcher)?;
+        let port = self
+            .pool
+            .take_in(protocol, place, (best, own, true), random);
+        let addr = place.addr;
+        port.map(|port| Endpoint4 { addr, port })
+            .ok_or(Reason::PoolExhausted)
+    }
+
+    /// One host of a source leaves some ports to the others.
+    fn admit_port_of_source(
+        &self,
+        protocol: Protocol,
+        node: Ipv6Addr,
+        source: u128,
+    ) -> Result<(), Reason> {
+        let has = self.sources.of_node(node);
+        let mut levels = self.sources.levels();
+        let Some((at, host)) = levels.find(|(_, level)| level.kind == LevelKind::Host) else {
+            return Ok(());
+        };
+        let used = u64::from(has[at].bindings[protocol.index()]);
+        match used < host.limit(used, self.free_of_source(protocol, source)) {
+            true => Ok(()),
+            // Nothing is left at all: the reason is that of the source.
+            false if self.free_of_source(protocol, source) == 0 => Err(Reason::SourceBindingLimit),
+            false => Err(Reason::HostBindingLimit),
+        }
+    }
+
+    /// Ports of a protocol that a source can still have.
+    fn free_of_source(&self, protocol: Protocol, source: u128) -> u64 {
+        let Some(blocks) = &self.blocks else { return 0 };
+        let its = blocks.of(source);
+        let free = its
+            .iter()
+            .map(|place| u64::from(self.pool.free_in(protocol, *place)));
+        let more = usize::from(blocks.rules.per_source).saturating_sub(its.len()) as u64;
+        let more = more.min(self.pool.blocks().0);
+        free.sum::<u64>() + more * u64::from(blocks.rules.ports)
+    }
+
+    /// A block more for a node's source, if limits and shares allow it.
+    fn open_block(
+        &mut self,
+        node: Ipv6Addr,
+        only: Option<Ipv4Addr>,
+        random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<Place, Reason> {
+        let source = self.source_of(node);
+        let Some(blocks) = &self.blocks else {
+            return Err(Reason::PoolExhausted);
+        };
+        if blocks.of(source).len() >= usize::from(blocks.rules.per_source) {
+            return Err(Reason::SourceBindingLimit);
+        }
+        self.admit_block(&self.sources.of_node(node))?;
+        let begin = Ipv6Addr::from_bits(source);
+        let place = self
+            .pool
+            .take_block(begin, only, random)
+            .ok_or(Reason::PoolExhausted)?;
+        self.own(place, source);
+        watcher.event(Event::BlockAllocated(self.block_view(place, source)));
+        Ok(place)
+    }
+
+    /// A binding that packets have made in another run, or before another configuration: its block is that of its source,
+    /// unless somebody else has it.
+    pub(super) fn adopt_block(&mut self, binding: &Binding, watcher: &mut impl Watcher) {
+        let Some(place) = self.pool.place_of(binding.v4) else {
+            return;
+        };
+        let source = self.source_of(binding.v6.addr);
+        if self.pool.claim_block(place) {
+            self.own(place, source);
+            watcher.event(Event::BlockAllocated(self.block_view(place, source)));
+        }
+        self.note_used(place);
+    }
+
+    fn own(&mut self, place: Place, source: u128) {
+        let part = self.sources.hold(Ipv6Addr::from_bits(source));
+        if let Some(blocks) = &mut self.blocks {
+            blocks.add(place, source, part);
+        }
+    }
+
+    /// Releases blocks of which no port has been used for long enough; looks at some.
+    pub(super) fn release_blocks(&mut self, watcher: &mut impl Watcher) {
+        let now = self.clock.now();
+        let looks = self
+            .blocks
+            .as_ref()
+            .map_or(0, |blocks| blocks.owned.len().min(LOOKS));
+        for _ in 0..looks {
+            let Some(blocks) = &mut self.blocks else {
+                return;
+            };
+            if blocks.next_look >= blocks.owned.len() {
+                blocks.next_look = 0;
+            }
+            let at = blocks.next_look;
+            let Some(owned) = blocks.owned.get_mut(at) else {
+                return;
+            };
+            if self.pool.is_used(owned.place) {
+                owned.idle_since = None;
+            } else {
+                let since = *owned.idle_since.get_or_insert(now);
+                if since + blocks.rules.idle.as_millis() as Millis <= now {
+                    let gone = blocks.remove(at);
+                    self.let_go(&gone, watcher);
+                    continue;
+                }
+            }
+            blocks.next_look += 1;
+        }
+    }
+
+    fn let_go(&mut self, gone: &Owned, watcher: &mut impl Watcher) {
+        self.pool.put_back_block(gone.place);
+        self.sources.let_go(gone.part);
+        watcher.event(Event::BlockReleased(
+            self.block_view(gone.place, gone.source),
+        ));
+    }
+
+    /// Sources and pool are new, and have no blocks yet: those with bindings stay with their sources.
+    pub(super) fn divide_again(&mut self, watcher: &mut impl Watcher) {
+        let before = self.blocks.take();
+        let all = before.iter().flat_map(|blocks| &blocks.owned);
+        let all = all.map(|owned| view(before.as_ref(), owned.place, owned.source));
+        let old: Vec<BlockView> = all.collect();
+        self.blocks = self
+            .config
+            .blocks
+            .map(|rules| Blocks::new(rules, self.keys));
+        let bindings: Vec<Binding> = self
+            .bib
+            .iter()
+            .filter(|(_, entry)| entry.pooled && entry.origin == super::Origin::Dynamic)
+            .map(|(_, entry)| entry.binding())
+            .collect();
+        for binding in &bindings {
+            self.adopt_block(binding, &mut ());
+        }
+        let new = self.blocks_from(0, usize::MAX);
+        let is_in = |all: &[BlockView]| -> std::collections::HashSet<BlockView> {
+            all.iter().copied().collect()
+        };
+        let (had, has) = (is_in(&old), is_in(&new));
+        for gone in old.iter().filter(|view| !has.contains(view)) {
+            watcher.event(Event::BlockReleased(*gone));
+        }
+        for come in new.iter().filter(|view| !had.contains(view)) {
+            watcher.event(Event::BlockAllocated(*come));
+        }
+    }
+
+    fn note_used(&mut self, place: Place) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.note_used(place);
+        }
+    }
+
+    fn owns(&self, source: u128, place: Place) -> bool {
+        let Some(blocks) = &self.blocks else {
+            return false;
+        };
+        let at = blocks.by_place.get(&place);
+        at.is_some_and(|&at| blocks.owned[at as usize].source == source)
+    }
+
+    /// The prefix that is a node's source.
+    fn source_of(&self, node: Ipv6Addr) -> u128 {
+        let len = self
+            .blocks
+            .as_ref()
+            .map_or(128, |blocks| blocks.rules.source_prefix_len);
+        node.to_bits() & u128::MAX << (128 - u32::from(len.clamp(1, 128)))
+    }
+
+    fn block_view(&self, place: Place, source: u128) -> BlockView {
+        view(self.blocks.as_ref(), place, source)
+    }
+}
+
+fn view(blocks: Option<&Blocks>, place: Place, source: u128) -> BlockView {
+    let (ports, len) = blocks.map_or((1, 128), |b| (b.rules.ports, b.rules.source_prefix_len));
+    BlockView {
+        source: Ipv6Addr::from_bits(source),
+        source_prefix_len: len,
+        addr: place.addr,
+        first: place.first,
+        last: place.first + (ports - 1),
+    }
+}
