@@ -7,14 +7,16 @@ use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc;
 
+use rustix::thread::CapabilitySet;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::config::{Level, Settings};
+use crate::config::{Level, Networks, Settings};
 use crate::dns64;
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::manager::Manager;
+use crate::privilege;
 use crate::pulse::Pulse;
 use crate::supervise::{self, Supervision, Watch};
 
@@ -22,6 +24,7 @@ use crate::supervise::{self, Supervision, Watch};
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
+    privilege::keep(rights_of_dns64(&settings))?;
     start_log(settings.log.level);
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Pulse::of(&manager));
@@ -36,6 +39,14 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
                 .block_on(dns64::run(settings, supervision))
         })
     })
+}
+
+fn rights_of_dns64(settings: &Settings) -> CapabilitySet {
+    let dns64 = settings.dns64.as_ref();
+    match dns64.is_some_and(|dns64| dns64.pref64 == Networks::Auto) {
+        true => privilege::PORTS | privilege::HEARING,
+        false => privilege::PORTS,
+    }
 }
 
 /// Does some work, and meanwhile lets the service manager's watchdog hear that all its loops move.
@@ -54,7 +65,7 @@ fn with_pulse<T>(
         None => None,
         Some(_) => Some(
             watch
-                .thread("pulse", keep)
+                .thread_with(CapabilitySet::empty(), "pulse", keep)
                 .map_err(|e| Failure::run_time(format!("no thread for the pulse: {e}")))?,
         ),
     };
@@ -77,11 +88,13 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
 ) -> Result<(), Failure> {
     let its = dns64.as_ref().and_then(|beside| beside.dns64.as_ref());
     files.and_dns64(its).check()?;
+    privilege::keep(privilege::TRANSLATOR)?;
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Pulse::of(&manager));
     let (stop, stopped) = oneshot::channel::<()>();
-    let beside = |settings, watch: &Watch| {
+    let beside = |settings: Settings, watch: &Watch| {
         let beat = watch.beat("the DNS64");
+        let rights = rights_of_dns64(&settings);
         let serve = move || {
             event_loop(&mut Builder::new_current_thread())?.block_on(async {
                 tokio::select! {
@@ -91,7 +104,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
             })
         };
         watch
-            .thread("dns64", serve)
+            .thread_with(rights, "dns64", serve)
             .map_err(|e| Failure::run_time(format!("no thread for the DNS64: {e}")))
     };
     start_log(level);

@@ -11,11 +11,13 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::thread::{Builder, JoinHandle};
 
 use futures_util::FutureExt;
+use rustix::thread::CapabilitySet;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
 use crate::failure::Failure;
 use crate::manager::Manager;
+use crate::privilege;
 use crate::pulse::{Beat, Pulse};
 
 /// Starts what is watched. Clones tell the same [`Alarm`].
@@ -81,6 +83,19 @@ impl Watch {
             let done = guarded(&format!("the thread `{name}`"), work);
             // Without a listener the program ends already.
             let _ = done.map_err(|failure| tell.send(failure));
+        })
+    }
+
+    /// The same of a thread that has no other capabilities than these.
+    pub fn thread_with(
+        &self,
+        rights: CapabilitySet,
+        name: impl Into<String>,
+        work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        self.thread(name, move || {
+            privilege::keep(rights)?;
+            work()
         })
     }
 

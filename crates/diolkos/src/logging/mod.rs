@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use crate::config::{Collector, Destination, Settings};
 use crate::counters::Counter;
 use crate::failure::Failure;
+use crate::privilege;
 use crate::supervise::Watch;
 
 pub use queue::Queue;
@@ -143,7 +144,7 @@ impl Logs {
                 Ok(())
             };
             let thread = watch
-                .thread(format!("log {name}"), work)
+                .thread_with(privilege::FILES, format!("log {name}"), work)
                 .map_err(|e| Failure::run_time(format!("no thread for a log of bindings: {e}")))?;
             let mut running = self.running.iter_mut();
             if let Some(running) = running.find(|r| r.collector.name() == name) {

@@ -12,6 +12,7 @@ use diolkos_sys::event::{Bell, Wake};
 
 use super::controller::Controller;
 use crate::failure::Failure;
+use crate::privilege;
 use crate::supervise::Watch;
 
 /// Between two rounds: long enough that one wakes it for many openings, short enough that the ring has room for all.
@@ -46,7 +47,7 @@ impl Listener {
             }
             std::thread::sleep(PAUSE);
         };
-        let thread = watch.thread("listener", listen)?;
+        let thread = watch.thread_with(privilege::MAPS, "listener", listen)?;
         Ok(Some(Listener {
             bell,
             thread: Some(thread),

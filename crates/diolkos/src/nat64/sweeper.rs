@@ -11,6 +11,7 @@ use diolkos_sys::tun::Queue;
 
 use super::controller::Controller;
 use crate::events::Events;
+use crate::privilege;
 use crate::slowpath::{Clock, Writer};
 use crate::supervise::Watch;
 
@@ -39,7 +40,7 @@ impl Sweeper {
         };
         Ok(Sweeper {
             stop: Some(stop),
-            thread: Some(watch.thread("sweeper", sweep)?),
+            thread: Some(watch.thread_with(privilege::MAPS, "sweeper", sweep)?),
         })
     }
 }

@@ -25,6 +25,7 @@ use diolkos_sys::vnet::LEN as VNET;
 use crate::counters::{Direction, Tally};
 use crate::events::Events;
 use crate::failure::Failure;
+use crate::privilege;
 use crate::pulse::Beat;
 use crate::supervise::Watch;
 
@@ -114,7 +115,9 @@ impl SlowPath {
                     Failure::run_time(format!("the TUN device {device} is gone"))
                 })
             };
-            slow.threads.push(watch.thread(format!("tun-{i}"), read)?);
+            let name = format!("tun-{i}");
+            slow.threads
+                .push(watch.thread_with(privilege::MAPS, name, read)?);
         }
         Ok(slow)
     }

@@ -22,6 +22,7 @@ use super::file::StateFile;
 use super::format::{Head, Writer};
 use super::moment::Moment;
 use crate::failure::Failure;
+use crate::privilege;
 use crate::supervise::Watch;
 
 /// Between two times if the file cannot be written, at most.
@@ -114,7 +115,8 @@ impl StateSaver {
         }
         let (requests, asked) = channel();
         let (tell, done) = channel();
-        let thread = watch.thread("saver", move || {
+        let rights = privilege::MAPS | privilege::FILES;
+        let thread = watch.thread_with(rights, "saver", move || {
             if let Some(written) = writing.keep(&asked) {
                 let _ = tell.send(written);
             }
