@@ -8,8 +8,8 @@
 #
 #   programs and pages ─► tree of the sources ─► debhelper ─► .deb
 #
-# Two builds of one commit give the same bytes: paths of this machine do not get into the programs, and all times are the
-# commit's (SOURCE_DATE_EPOCH). DEB_MAINTAINER="Name <address>" says who answers for the packages.
+# All times are the commit's (SOURCE_DATE_EPOCH), and paths of this machine do not get into compiled Rust and C. They are still
+# in the line information of eBPF programs. DEB_MAINTAINER="Name <address>" says who answers for the packages.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,7 +24,7 @@ maintainer=${DEB_MAINTAINER:-The Diolkos authors <maintainers@diolkos.invalid>}
 triple() { case $1 in amd64) echo x86_64 ;; arm64) echo aarch64 ;; esac }
 target=$(triple "$arch")-unknown-linux-gnu
 
-# One set of flags and one folder for each platform: no path of this machine gets into a program.
+# One set of flags and one folder for each platform.
 compile() { # TRIPLE, PACKAGES
 	local home=${CARGO_HOME:-$HOME/.cargo} target=$1
 	shift
