@@ -5,37 +5,34 @@ use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use rustix::time::{clock_gettime, ClockId};
+
 /// CLOCK_MONOTONIC as BPF programs have it. It stands still while the machine sleeps. To a process in a time namespace
 /// (time_namespaces(7)) the kernel shows another one, which begins earlier or later.
 pub fn monotonic() -> Duration {
-    let shown_ns = now_ns(libc::CLOCK_MONOTONIC);
+    let shown_ns = now_ns(ClockId::Monotonic);
     Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()).max(0) as u64)
 }
 
 /// CLOCK_MONOTONIC as other processes of this time namespace have it.
 pub fn shown_monotonic() -> Duration {
-    Duration::from_nanos(now_ns(libc::CLOCK_MONOTONIC).max(0) as u64)
+    Duration::from_nanos(now_ns(ClockId::Monotonic).max(0) as u64)
 }
 
 /// CLOCK_BOOTTIME as this process is shown it: it is compared with its own earlier values only.
 pub fn boottime() -> Duration {
-    Duration::from_nanos(now_ns(libc::CLOCK_BOOTTIME).max(0) as u64)
+    Duration::from_nanos(now_ns(ClockId::Boottime).max(0) as u64)
 }
 
 /// CPU time that all threads of this process have used.
 pub fn process_cpu() -> Duration {
-    Duration::from_nanos(now_ns(libc::CLOCK_PROCESS_CPUTIME_ID).max(0) as u64)
+    Duration::from_nanos(now_ns(ClockId::ProcessCPUTime).max(0) as u64)
 }
 
 const NS: i64 = 1_000_000_000;
 
-fn now_ns(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is valid for writing; these clocks always exist.
-    unsafe { libc::clock_gettime(clock, &mut time) };
+fn now_ns(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
     time.tv_sec * NS + time.tv_nsec
 }
 

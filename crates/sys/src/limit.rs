@@ -3,35 +3,23 @@
 
 use std::io;
 
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+
 /// Raises the limit as far as this process may, and says where it is then.
 pub fn open_files() -> io::Result<u64> {
-    let mut limit = now()?;
-    let raised = libc::rlimit {
-        rlim_cur: limit.rlim_max,
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
         ..limit
     };
-    // SAFETY: the kernel reads one rlimit, which outlives the call.
-    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0 {
-        limit = raised;
-    }
-    Ok(limit.rlim_cur)
+    // Whoever may not raise it goes on with what there is.
+    let _ = setrlimit(Resource::Nofile, raised);
+    open_files_now()
 }
 
 /// Says where it is, and leaves it there.
 pub fn open_files_now() -> io::Result<u64> {
-    Ok(now()?.rlim_cur)
-}
-
-fn now() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes one rlimit, which outlives the call.
-    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
-        0 => Ok(limit),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
 /// A process, as the kernel vouches for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
@@ -21,6 +23,7 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
         gid: 0,
     };
     let mut len = size_of_val(&found) as libc::socklen_t;
+    // Not by rustix, which takes no process for one that has no number here.
     // SAFETY: the kernel writes at most `len` bytes to `found`; both outlive the call.
     let done = unsafe {
         libc::getsockopt(
@@ -42,20 +45,15 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
 
 /// Whether the other side of a connection has closed it, or will send nothing more.
 pub fn has_gone(socket: impl AsFd) -> bool {
-    let mut poll = libc::pollfd {
-        fd: socket.as_fd().as_raw_fd(),
-        events: libc::POLLRDHUP,
-        revents: 0,
-    };
-    // SAFETY: the kernel reads and writes one pollfd, which outlives the call; it does not wait.
-    let found = unsafe { libc::poll(&mut poll, 1, 0) };
-    found == 1 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+    let mut fds = [PollFd::new(&socket, PollFlags::RDHUP)];
+    let at_once = Timespec::default();
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    poll(&mut fds, Some(&at_once)) == Ok(1) && fds[0].revents().intersects(gone)
 }
 
 /// The user who runs this process, as others see it.
 pub fn own_uid() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

@@ -4,60 +4,56 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::thread::{
+    clock_nanosleep_absolute, gettid, move_into_link_name_space, sched_setaffinity,
+    set_current_timer_slack, ClockId, CpuSet, LinkNameSpaceType, Timespec,
+};
+
 /// The thread's number, which no other thread of the machine has.
 pub fn id() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::gettid() as u32 }
+    gettid().as_raw_nonzero().get() as u32
 }
 
 /// Lets this thread run on one CPU only.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
     }
-    // SAFETY: all zeros is an empty set; `cpu` is one that it has room for.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        set
-    };
-    // SAFETY: the set is valid for its size.
-    done(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Moves this thread, and those that it will start, into another network namespace.
 pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
-    // SAFETY: the descriptor is open.
-    done(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) })
+    Ok(move_into_link_name_space(
+        file.as_fd(),
+        Some(LinkNameSpaceType::Network),
+    )?)
 }
 
 /// Sleeps until a moment of CLOCK_MONOTONIC, or until a signal arrives.
 pub fn sleep_until(moment: Duration) {
-    let until = libc::timespec {
-        tv_sec: moment.as_secs() as libc::time_t,
-        tv_nsec: moment.subsec_nanos() as libc::c_long,
+    let until = Timespec {
+        tv_sec: moment.as_secs() as i64,
+        tv_nsec: moment.subsec_nanos().into(),
     };
-    // SAFETY: `until` is valid for reading; no remainder is asked for.
-    unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &raw const until,
-            std::ptr::null_mut(),
-        )
-    };
+    // A signal ends it early.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }
 
 /// Lets this thread's sleep end when it should. By default the kernel may add 50 µs.
 pub fn wake_promptly() {
-    // SAFETY: takes no pointers.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    // Without it, sleep is only less punctual.
+    let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
 /// A thread that another one can call back from a system call that it is in.
