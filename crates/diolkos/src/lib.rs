@@ -24,6 +24,7 @@ mod events;
 mod failure;
 mod figures;
 mod files;
+mod fixed_keys;
 mod forwarding;
 mod instance;
 mod logging;
@@ -90,11 +91,7 @@ pub mod manual {
 /// The program, from its command line to its exit code.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Clat(options) => clat_settings(options).and_then(|s| {
-            translator(Files::of_translator(&s), s.log.level, None, |with| {
-                clat::run(s, with)
-            })
-        }),
+        Command::Clat(options) => clat_alone(options),
         Command::Siit(options) => from_file(options, Some(Mode::Siit)),
         Command::Nat64(options) => from_file(options, Some(Mode::Nat64)),
         Command::Dns64(options) => dns64_settings(options).and_then(dns64_alone),
@@ -122,8 +119,20 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
+fn clat_alone(options: cli::Clat) -> Result<(), Failure> {
     options.end_with.map_or(Ok(()), clats::end_with)?;
+    let settings = clat_settings(&options)?;
+    let read = move || match &options.config {
+        Some(_) => clat_settings(&options),
+        None => Err(Failure::usage(
+            "there is no configuration file to read again: start with `--config FILE`",
+        )),
+    };
+    let (files, level) = (Files::of_translator(&settings), settings.log.level);
+    translator(files, level, None, |with| clat::run(settings, read, with))
+}
+
+fn clat_settings(options: &cli::Clat) -> Result<Settings, Failure> {
     let mut settings = match &options.config {
         // Without an interface a file is not complete; with --uplink it is.
         Some(path) => config::load(path, |file| {
@@ -143,17 +152,17 @@ fn clat_settings(options: cli::Clat) -> Result<Settings, Failure> {
     if let Some(pref64) = options.pref64 {
         settings.translator.pref64 = pref64.into();
     }
-    if let Some(device) = options.device {
-        settings.translator.device = device;
+    if let Some(device) = &options.device {
+        settings.translator.device.clone_from(device);
     }
     settings.clat.v4 = options.v4.unwrap_or(settings.clat.v4);
     settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
     settings.clat.metric = options.metric.unwrap_or(settings.clat.metric);
     if !options.routes.is_empty() {
-        settings.clat.routes = options.routes;
+        settings.clat.routes.clone_from(&options.routes);
     }
     if !options.resolvers.is_empty() {
-        settings.clat.resolvers = options.resolvers;
+        settings.clat.resolvers.clone_from(&options.resolvers);
     }
     first_objection(settings, is_new)
 }
@@ -245,7 +254,7 @@ fn from_file(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let beside = settings.dns64.is_some() && mode.is_none();
     let beside = beside.then(|| settings.clone());
     match settings.translator.mode {
-        Mode::Clat => translator(files, level, beside, |with| clat::run(settings, with)),
+        Mode::Clat => translator(files, level, beside, |with| clat::run(settings, read, with)),
         Mode::Siit | Mode::Nat64 => translator(files, level, beside, |with| {
             router::run(settings, read, with)
         }),

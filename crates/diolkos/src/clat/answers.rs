@@ -17,16 +17,15 @@ impl Clat {
                 Ok(text) => Answer::Config(text),
                 Err(error) => Answer::Failed(error.to_string()),
             },
-            Request::Prefix => {
-                Answer::Prefix(self.finder.rows(self.in_force()))
-            }
+            Request::Prefix => Answer::Prefix(self.finder.rows(self.in_force())),
             Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
                 Answer::NotSupported("a CLAT has no bindings and sessions".to_owned())
             }
-            Request::Stop => Answer::NotSupported("a CLAT leaves nothing behind: stop it with a signal".to_owned()),
-            Request::Reload => Answer::NotSupported(
-                "a CLAT does not reload: its addresses are part of its eBPF programs; stop it and start it again".to_owned(),
+            Request::Stop => Answer::NotSupported(
+                "a CLAT leaves nothing behind: stop it with a signal".to_owned(),
             ),
+            // It changes the CLAT, and is not answered here.
+            Request::Reload => Answer::NotSupported("reload".to_owned()),
         }
     }
 

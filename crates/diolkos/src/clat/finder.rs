@@ -98,6 +98,13 @@ impl Finder {
         matches!(self, Finder::Search(_))
     }
 
+    /// The operator says otherwise who is asked. What is known stays.
+    pub fn ask_others(&mut self, settings: &Settings) {
+        if let Finder::Search(search) = self {
+            search.ask_others(&settings.clat.resolvers, settings.clat.v4);
+        }
+    }
+
     /// The node may have come to another network.
     pub fn attached(&mut self) {
         if let Finder::Search(search) = self {

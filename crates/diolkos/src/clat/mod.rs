@@ -11,6 +11,7 @@ mod device;
 mod finder;
 mod mtu;
 pub mod neighbour;
+mod reload;
 mod rules;
 mod serving;
 
@@ -20,9 +21,10 @@ use std::time::Duration;
 use diolkos_pref64::Unusable;
 use futures_util::future::{BoxFuture, FutureExt};
 use ipnet::Ipv6Net;
+use tokio::time::Instant;
 
 use crate::accelerate;
-use crate::config::{Settings, V6Address};
+use crate::config::Settings;
 use crate::control;
 use crate::failure::{Failure, Kind};
 use crate::metrics::Metrics;
@@ -46,7 +48,12 @@ const RETRY: Duration = Duration::from_secs(1);
 const DOUBLINGS: u32 = 6;
 
 /// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
-pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
+/// `read`: reads the configuration again.
+pub async fn run(
+    settings: Settings,
+    read: impl Fn() -> Result<Settings, Failure> + 'static,
+    supervision: Supervision,
+) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN, NET_RAW])?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
@@ -68,7 +75,7 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
         settings: Arc::new(settings),
         uplink,
     };
-    let mut clat = Clat::new(site, finder, host.watch.clone());
+    let mut clat = Clat::new(site, finder, host.watch.clone(), Box::new(read));
     let served = async {
         clat.begin().await?;
         let _metrics = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
@@ -84,8 +91,15 @@ fn as_configured(mut uplink: Link, settings: &Settings) -> Link {
     uplink
 }
 
+/// What reads the configuration.
+type Read = Box<dyn Fn() -> Result<Settings, Failure>>;
+
 /// A CLAT on its way from a prefix to translation, and from that to the next.
 struct Clat {
+    /// Reads the configuration again.
+    read: Read,
+    /// Until then the prefix in force stays, although none is known: the search has only just begun.
+    holds: Option<Instant>,
     site: Site,
     finder: Finder,
     watch: Watch,
@@ -112,8 +126,10 @@ struct Clat {
 }
 
 impl Clat {
-    fn new(site: Site, finder: Finder, watch: Watch) -> Clat {
+    fn new(site: Site, finder: Finder, watch: Watch, read: Read) -> Clat {
         Clat {
+            read,
+            holds: None,
             site,
             finder,
             watch,
@@ -153,6 +169,10 @@ impl Clat {
     async fn follow(&mut self) {
         let choice = self.finder.choice();
         let wanted = choice.as_ref().map(|(prefix, _)| *prefix);
+        if wanted.is_none() && self.holds.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.holds = None;
         if wanted == self.wanted {
             return;
         }
@@ -184,8 +204,14 @@ impl Clat {
             }
             return;
         }
-        let is_given = self.site.settings.clat.v6 != V6Address::Auto;
-        let fits = |side6: &Side6| keeps && (side6.pref64 == prefix || is_given);
+        let given = self.site.settings.clat.v6.fixed();
+        let fits = |side6: &Side6| {
+            let is_it = match given {
+                Some(address) => side6.address == address,
+                None => side6.pref64 == prefix,
+            };
+            keeps && is_it
+        };
         let ours = self.device.as_ref().map(|device| device.side6);
         self.claiming = Some(match ours.filter(fits) {
             // It is answered for all the time.

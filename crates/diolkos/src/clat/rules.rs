@@ -7,7 +7,7 @@ use diolkos_core::Config;
 use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
 use ipnet::Ipv6Net;
 
-use crate::config::{Found, Settings, TrafficClass, WELL_KNOWN_PREFIX};
+use crate::config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
 use crate::net::{Link, Medium};
 
 /// The kernel gives a program no room for a link-layer header in front of a longer packet that is not a super-packet.
@@ -44,11 +44,14 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
         mtu6: mtu6(uplink),
         address6: Some(side6.address),
     };
+    // The address in force counts, whatever the operator wants next.
+    let mut settings = settings.clone();
+    settings.clat.v6 = V6Address::Auto;
     Config {
         pref64: vec![side6.pref64],
         // The uplink's heeds `translator.mtu6` already, and its bound is that of the fast path too.
         mtu6: found.mtu6,
-        lowest_ipv6_mtu: lowest_ipv6_mtu(settings, uplink),
+        lowest_ipv6_mtu: lowest_ipv6_mtu(&settings, uplink),
         ..settings.translation(found)
     }
 }

@@ -79,6 +79,7 @@ impl Service for Clat {
                 Step::Claimed(claimed)
             }
             () = until(self.mtus.waits()) => Step::Mtu,
+            () = until(self.holds) => Step::Prefixes,
         }
     }
 
@@ -170,7 +171,10 @@ impl Service for Clat {
     }
 
     async fn reply(&mut self, request: Request) -> Reply {
-        Reply::Now(self.answer(request))
+        Reply::Now(match request {
+            Request::Reload => self.reload().await,
+            request => self.answer(request),
+        })
     }
 }
 

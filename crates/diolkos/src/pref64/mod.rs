@@ -88,6 +88,17 @@ impl Search {
         })
     }
 
+    /// Others are asked from now on, and by a CLAT with this address; as [`Search::new`] has them. What is known stays.
+    pub fn ask_others(&mut self, given: &[Resolver], own: Ipv4Addr) {
+        self.way.own = own;
+        if self.given != given {
+            self.given = given.to_vec();
+            self.asking = None;
+            let now = self.now();
+            self.discovery.look_again(now);
+        }
+    }
+
     /// The present, as [`Discovery`] counts time.
     pub fn now(&self) -> Moment {
         self.begin.elapsed()

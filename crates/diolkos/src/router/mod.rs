@@ -8,7 +8,6 @@ mod answers;
 mod drivers;
 mod interfaces;
 mod refresh;
-mod reload;
 mod routes;
 mod rules;
 mod serving;
@@ -29,6 +28,7 @@ use crate::announce::{self, Announcer};
 use crate::config::{Found, Mode, Placement, Settings};
 use crate::control;
 use crate::failure::Failure;
+use crate::fixed_keys;
 use crate::forwarding::Forwarding;
 use crate::net::{shown, Net, Own};
 use crate::own_sources;
@@ -212,7 +212,7 @@ impl Gateway {
         came: &Came,
         watch: &Watch,
     ) -> Result<(), Failure> {
-        if let Some(refusal) = reload::refusal(&self.settings, &new) {
+        if let Some(refusal) = fixed_keys::refusal(&self.settings, &new) {
             return Err(Failure::run_time(refusal));
         }
         let found = look_around(net, &new).await?;

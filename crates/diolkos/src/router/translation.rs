@@ -96,7 +96,7 @@ impl Translation {
             (Translation::Stateful(stateful), Next::Stateful(next)) => {
                 stateful.commit(settings, *next)
             }
-            // `reload::refusal` has seen to it.
+            // `fixed_keys::refusal` has seen to it.
             _ => Err(Failure::run_time("the mode cannot change")),
         }
     }
