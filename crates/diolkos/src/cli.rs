@@ -10,6 +10,7 @@ use ipnet::Ipv4Net;
 use crate::config::nat64::Protocol;
 use crate::config::network;
 use crate::config::{Datapath, Level, Prefix, Resolver, V6Address};
+use crate::nat64::Order;
 
 /// Translates between IPv4 and IPv6.
 #[derive(Parser, Debug)]
@@ -324,6 +325,12 @@ pub struct Show {
     /// Also show counters that are zero
     #[arg(long)]
     pub all: bool,
+    /// Of `top`: what prefixes are ordered by
+    #[arg(long, value_enum, default_value_t)]
+    pub by: Order,
+    /// Of `top`: prefixes of each size
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub lines: u32,
     /// TUN device of the diolkos to ask, or the name of a DNS64
     #[arg(long, value_name = "NAME", default_value = "diolkos0")]
     pub device: String,
@@ -346,4 +353,6 @@ pub enum What {
     Sessions,
     /// The bindings of a NAT64
     Bindings,
+    /// The prefixes that have most of a NAT64's sessions and bindings, and what they have of their share
+    Top,
 }

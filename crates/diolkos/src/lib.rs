@@ -282,6 +282,10 @@ fn show(options: &Show) -> Result<String, Failure> {
         What::Prefix => Request::Prefix,
         What::Sessions => Request::Sessions,
         What::Bindings => Request::Bindings,
+        What::Top => Request::Top {
+            order: options.by,
+            lines: options.lines,
+        },
     };
     match control::ask(&options.device, request)? {
         Answer::Counters(counters) if options.json => {
@@ -302,6 +306,8 @@ fn show(options: &Show) -> Result<String, Failure> {
         Answer::Sessions(sessions) => Ok(sessions.table()),
         Answer::Bindings(bindings) if options.json => Ok(json(&bindings)),
         Answer::Bindings(bindings) => Ok(bindings.table()),
+        Answer::Top(prefixes) if options.json => Ok(json(&prefixes)),
+        Answer::Top(prefixes) => Ok(prefixes.table()),
         Answer::Config(text) if options.json => {
             let value: toml::Table = text.parse().map_err(|e| {
                 Failure::run_time(format!(

@@ -101,6 +101,18 @@ impl Sources {
         all
     }
 
+    /// Every place from this one on, with its number, and the level and prefix of what is there.
+    pub fn prefixes_from(
+        &self,
+        first: u32,
+    ) -> impl Iterator<Item = (u32, Option<(usize, u128)>)> + '_ {
+        self.parts.iter_from(first).map(|(at, part)| {
+            let part = part.filter(|part| part.level != PEER);
+            let told = |part: &Part| (part.level.into(), u128::from_be_bytes(part.prefix));
+            (at, part.map(told))
+        })
+    }
+
     /// What an IPv4 address has opened.
     pub fn of_peer(&self, peer: Ipv4Addr) -> u32 {
         let found = self.find(PEER, mapped(peer));

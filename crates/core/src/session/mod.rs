@@ -23,6 +23,7 @@ mod change;
 mod event;
 mod expire;
 mod filter;
+mod holding;
 pub(crate) mod key;
 mod limit;
 mod operate;
@@ -36,6 +37,7 @@ pub(crate) mod timer;
 pub use bib::Origin;
 pub use event::{BindingView, BlockView, Event, SessionView, Watcher};
 pub use expire::Due;
+pub use holding::{Held, Holding};
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 

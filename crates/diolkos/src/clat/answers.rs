@@ -18,7 +18,11 @@ impl Clat {
                 Err(error) => Answer::Failed(error.to_string()),
             },
             Request::Prefix => Answer::Prefix(self.finder.rows(self.in_force())),
-            Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
+            Request::Sessions
+            | Request::Bindings
+            | Request::Top { .. }
+            | Request::Bind(_)
+            | Request::Unbind { .. } => {
                 Answer::NotSupported("a CLAT has no bindings and sessions".to_owned())
             }
             Request::Stop => Answer::NotSupported(

@@ -38,6 +38,10 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
         "Prefixes" => Request::Prefix,
         "Sessions" => Request::Sessions,
         "Bindings" => Request::Bindings,
+        "Top" => Request::Top {
+            order: call.take("by")?,
+            lines: call.take("lines")?,
+        },
         "Bind" => Request::Bind(Static {
             protocol: call.take("protocol")?,
             v4: call.take("v4")?,
@@ -65,6 +69,7 @@ pub fn call(request: Request) -> Call {
         Request::Prefix => ("Prefixes", none),
         Request::Sessions => ("Sessions", none),
         Request::Bindings => ("Bindings", none),
+        Request::Top { order, lines } => ("Top", json!({ "by": order, "lines": lines })),
         Request::Bind(binding) => ("Bind", json!(binding)),
         Request::Unbind { protocol, v4 } => ("Unbind", json!({ "protocol": protocol, "v4": v4 })),
         Request::Reload => ("Reload", none),
@@ -102,6 +107,7 @@ pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
         Answer::Prefix(prefixes) => Ok(json!(prefixes)),
         Answer::Sessions(sessions) => Ok(json!(sessions)),
         Answer::Bindings(bindings) => Ok(json!(bindings)),
+        Answer::Top(prefixes) => Ok(json!(prefixes)),
         Answer::Reloaded | Answer::Done => Ok(json!({})),
         Answer::Misconfigured(reason) => refuse("Misconfigured", reason),
         Answer::NotSupported(reason) => refuse("NotSupported", reason),
@@ -132,6 +138,7 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Prefix => Answer::Prefix(serde_json::from_value(last)?),
         Request::Sessions => Answer::Sessions(joined(first, last)?),
         Request::Bindings => Answer::Bindings(joined(first, last)?),
+        Request::Top { .. } => Answer::Top(joined(first, last)?),
         Request::Reload => Answer::Reloaded,
         Request::Stop | Request::Bind(_) | Request::Unbind { .. } => Answer::Done,
     })
@@ -179,8 +186,9 @@ fn joined<T: for<'de> Deserialize<'de>>(
 mod tests {
     use super::*;
     use crate::config::nat64::Protocol;
+    use crate::nat64::Order;
 
-    const ALL: [Request; 8] = [
+    const ALL: [Request; 9] = [
         Request::Counters,
         Request::Figures,
         Request::Config,
@@ -189,6 +197,10 @@ mod tests {
         Request::Stop,
         Request::Sessions,
         Request::Bindings,
+        Request::Top {
+            order: Order::Share,
+            lines: 7,
+        },
     ];
 
     fn unbind() -> Request {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
 use crate::figures::Figures;
-use crate::nat64::{BindingRow, Entries, SessionRow};
+use crate::nat64::{BindingRow, Entries, Order, SessionRow, TopRow};
 use crate::prefixes::PrefixRows;
 
 pub use ask::{ask, ask_this, call_at, follow, socket, status};
@@ -48,6 +48,13 @@ pub enum Request {
     Sessions,
     /// Its bindings.
     Bindings,
+    /// The prefixes that have most.
+    Top {
+        /// By what they are put in order.
+        order: Order,
+        /// How many of each size.
+        lines: u32,
+    },
     /// Make a binding.
     Bind(Static),
     /// End one.
@@ -69,7 +76,8 @@ impl Request {
             | Request::Config
             | Request::Prefix
             | Request::Sessions
-            | Request::Bindings => false,
+            | Request::Bindings
+            | Request::Top { .. } => false,
         }
     }
 
@@ -96,6 +104,8 @@ pub enum Answer {
     Sessions(Entries<SessionRow>),
     /// To [`Request::Bindings`].
     Bindings(Entries<BindingRow>),
+    /// To [`Request::Top`].
+    Top(Entries<TopRow>),
     /// To [`Request::Bind`], [`Request::Unbind`] and [`Request::Stop`].
     Done,
     /// The configuration file is wrong; the old configuration stays in force.

@@ -269,7 +269,11 @@ fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answe
             Err(failure) => Answer::Failed(failure.to_string()),
         },
         Request::Prefix => Answer::Prefix(handler.rules().rows()),
-        Request::Sessions | Request::Bindings | Request::Bind(_) | Request::Unbind { .. } => {
+        Request::Sessions
+        | Request::Bindings
+        | Request::Top { .. }
+        | Request::Bind(_)
+        | Request::Unbind { .. } => {
             Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
         }
         Request::Stop => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
-use diolkos_core::session::{BindError, BindingView, Counts, SessionView};
+use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
 use diolkos_core::{Nat64, Packet, Verdict};
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Lending, Sessions};
@@ -221,6 +221,11 @@ impl Controller {
     /// The same of bindings.
     pub fn bindings_from(&self, first: u32) -> (Vec<BindingView>, Option<u32>) {
         self.lock().nat64.state().bindings_from(first, BUDGET)
+    }
+
+    /// The same of prefixes that have something.
+    pub fn holdings_from(&self, first: u32) -> (Vec<Holding>, Option<u32>) {
+        self.lock().nat64.state().holdings_from(first, BUDGET)
     }
 
     /// The translation prefixes, by whose places sessions know them.

@@ -23,6 +23,7 @@ mod show;
 pub mod store;
 mod sweeper;
 mod terms;
+mod top;
 
 pub use controller::Controller;
 pub use listener::Listener;
@@ -30,3 +31,4 @@ pub use log::{lister, Log};
 pub use mirror::own_networks;
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;
+pub use top::{top, Order, TopRow};

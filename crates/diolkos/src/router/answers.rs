@@ -12,7 +12,7 @@ use crate::control::{Answer, Condition, Request, State};
 use crate::counters;
 use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
-use crate::nat64::{self, Controller};
+use crate::nat64::{self, Controller, Order};
 use crate::service::{later, Reply};
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
@@ -24,6 +24,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             Request::Sessions | Request::Bindings => {
                 return gateway.entries(request == Request::Sessions)
             }
+            Request::Top { order, lines } => return gateway.top(order, lines),
             Request::Bind(binding) => {
                 let device = &gateway.settings.translator.device;
                 let address = *binding.v4.ip();
@@ -93,6 +94,14 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
 }
 
 impl Gateway {
+    /// There may be as many prefixes as bindings.
+    fn top(&self, order: Order, lines: u32) -> Reply {
+        let Some(state) = self.translation.shared_controller() else {
+            return Reply::Now(self.of_state(|_| Answer::Done));
+        };
+        later(move || Answer::Top(nat64::top(&state, order, lines as usize)))
+    }
+
     /// Of a hundred thousand: neither signals nor the network wait for them.
     fn entries(&self, are_sessions: bool) -> Reply {
         let Some(state) = self.translation.shared_controller() else {
