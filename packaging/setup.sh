@@ -189,7 +189,7 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound nginx coturn prometheus; do
+	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 	# Ubuntu starts this one by a socket.

@@ -65,7 +65,7 @@ pub async fn run(
             uplink.name, uplink.mtu6
         )));
     }
-    let mut control = control::listen("clat", &settings.translator.device)?;
+    let mut control = control::listen("clat", &settings.translator.device, &host.watch)?;
 
     resident::clear(&net, &settings.translator.device).await?;
     check_v4(&net, &settings).await?;

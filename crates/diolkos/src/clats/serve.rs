@@ -41,7 +41,7 @@ pub async fn run() -> Result<(), Failure> {
         orders: orders.clone(),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     };
-    let mut serving = varlink::serve(listener, manager);
+    let mut serving = varlink::serve(listener, manager, &watch);
     tracing::info!("ready: takes orders at {}", socket.display());
     let done = tokio::select! {
         () = signals.any() => {

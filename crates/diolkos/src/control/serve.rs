@@ -20,6 +20,7 @@ use super::{Answer, Condition, Request, Status};
 use crate::failure::Failure;
 use crate::instance::Instance;
 use crate::nat64::Entries;
+use crate::supervise::Watch;
 use crate::varlink::{self, Call, Caller, Interface, Refusal, Replies, Service, Serving};
 
 /// Questions that wait in line.
@@ -97,7 +98,7 @@ impl Control {
 }
 
 /// Becomes the instance for a device. The error names the one that is it already.
-pub fn listen(mode: &str, device: &str) -> Result<Control, Failure> {
+pub fn listen(mode: &str, device: &str, watch: &Watch) -> Result<Control, Failure> {
     let instance = Instance::claim(device)?;
     let listener = varlink::bind(&instance.socket()).map_err(|e| {
         Failure::run_time(format!(
@@ -106,11 +107,16 @@ pub fn listen(mode: &str, device: &str) -> Result<Control, Failure> {
         ))
     })?;
     let status = Status::starting(mode, device);
-    Ok(Control::start(listener, status, Some(instance)))
+    Ok(Control::start(listener, status, Some(instance), watch))
 }
 
 impl Control {
-    fn start(listener: UnixListener, status: Status, instance: Option<Instance>) -> Control {
+    fn start(
+        listener: UnixListener,
+        status: Status,
+        instance: Option<Instance>,
+        watch: &Watch,
+    ) -> Control {
         let (ask, questions) = mpsc::channel(QUESTIONS);
         let status = Arc::new(watch::Sender::new(status));
         let asker = Asker {
@@ -127,7 +133,7 @@ impl Control {
             questions,
             asker,
             status,
-            serving: Some(varlink::serve(listener, translator)),
+            serving: Some(varlink::serve(listener, translator, watch)),
             instance,
         }
     }

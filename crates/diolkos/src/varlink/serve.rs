@@ -16,8 +16,10 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout, Instant};
+
+use crate::failure::Failure;
+use crate::supervise::{Task, Watch};
 
 use super::buffer::Buffer;
 use super::places::{Caller, Places};
@@ -59,7 +61,7 @@ pub trait Service: Clone + Send + Sync + 'static {
 /// A service that accepts. Dropped, it does not.
 #[derive(Debug)]
 pub struct Serving {
-    accepting: JoinHandle<()>,
+    accepting: Option<Task>,
     ending: watch::Sender<bool>,
     places: Places,
 }
@@ -76,12 +78,15 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
-/// Serves whoever connects.
-pub fn serve(listener: UnixListener, service: impl Service) -> Serving {
+/// Serves whoever connects. `supervised`: a panic in a task of it ends the program.
+pub fn serve(listener: UnixListener, service: impl Service, supervised: &Watch) -> Serving {
     let places = Places::new();
     let (ending, ends) = watch::channel(false);
     Serving {
-        accepting: tokio::spawn(accept(listener, service, places.clone(), ends)),
+        accepting: Some(supervised.task(
+            "control",
+            accept(listener, service, places.clone(), ends, supervised.clone()),
+        )),
         ending,
         places,
     }
@@ -90,7 +95,7 @@ pub fn serve(listener: UnixListener, service: impl Service) -> Serving {
 impl Serving {
     /// Accepts nobody any more, and waits for a while until replies have been read that are under way.
     pub async fn finish(&mut self) {
-        self.accepting.abort();
+        self.accepting = None;
         self.ending.send_replace(true);
         let _ = timeout(PATIENCE, self.places.all_free()).await;
     }
@@ -104,7 +109,6 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.accepting.abort();
         self.ending.send_replace(true);
     }
 }
@@ -114,7 +118,8 @@ async fn accept<S: Service>(
     service: S,
     places: Places,
     ends: watch::Receiver<bool>,
-) {
+    supervised: Watch,
+) -> Result<(), Failure> {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -140,7 +145,7 @@ async fn accept<S: Service>(
             ends: ends.clone(),
         };
         let service = service.clone();
-        tokio::spawn(async move {
+        supervised.short_task("a control connection", async move {
             if let Err(error) = converse(connection, caller, service).await {
                 tracing::debug!("a connection of a caller failed: {error}");
             }

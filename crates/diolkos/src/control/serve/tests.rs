@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 
 use super::*;
 use crate::control::State;
+use crate::supervise;
 
 /// As many connections of root as there can be, and the longest call in bytes: promises of docs/control.md.
 const CONNECTIONS: usize = 32;
@@ -28,7 +29,12 @@ impl Stand {
         // Something is left over.
         drop(StdListener::bind(&path).expect("it is free"));
         let listener = varlink::bind(&path).expect("it is replaced");
-        let control = Control::start(listener, Status::starting("nat64", "x"), None);
+        let control = Control::start(
+            listener,
+            Status::starting("nat64", "x"),
+            None,
+            &supervise::pair().0,
+        );
         Stand { path, control }
     }
 
