@@ -84,7 +84,7 @@ static __always_inline int pass_on(void)
  * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
  */
 static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
-					  int checks_source)
+					    int checks_source)
 {
 	__u32 len;
 	struct bpf_fib_lookup way;

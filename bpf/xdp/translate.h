@@ -58,7 +58,7 @@ static __always_inline int finds_way(struct xdp_md *ctx, const struct question *
  * it came from.
  */
 static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
-				       int has_tables)
+					 int has_tables)
 {
 	struct bpf_fib_lookup way = { .ifindex = ctx->ingress_ifindex };
 	__be16 type_be = frame_type(ctx);
