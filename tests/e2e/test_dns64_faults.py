@@ -347,6 +347,6 @@ sys.stdin.read()
     net.until(lambda: net.counters()["listen_failed"] >= 2)
     assert running.log().count("another program has UDP port 53") == 1, "it is said once"
     holder.stdin.close()
-    net.until(lambda: "by UDP is served now" in running.log())
+    net.until(lambda: "by UDP again" in running.log())
     assert len(net.dig("v4.example").data()) == 2
     assert running.stop() == 0

@@ -109,7 +109,7 @@ def nat64_keys(line: str) -> str:
         (nat64_keys("state_interval = 86401"), "5:18: nat64.state_interval: 86401 s is not between 1 and 86400 s"),
         (nat64_keys("max_session = 1"), "5:1: unknown field `max_session`"),
         # What other modes have.
-        (GOOD_POOL + '[[eam]]\nv4 = "192.0.2.9"\nv6 = "2001:db8::9"\n', "6:1: eam: a NAT64 has bindings"),
+        (GOOD_POOL + '[[eam]]\nv4 = "192.0.2.9"\nv6 = "2001:db8::9"\n', "6:1: eam: a NAT64 has static bindings"),
         (GOOD_POOL + "[siit]\nmetric = 7\n", '6:1: siit: the mode is "nat64"'),
         (GOOD_POOL + '[clat]\nv4 = "192.0.0.2"\n', '6:1: clat: the mode is "nat64"'),
     ],

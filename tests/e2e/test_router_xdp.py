@@ -411,7 +411,7 @@ def test_an_interface_goes_and_comes(siit: SiitNetwork, probe) -> None:
     siit.ip(siit.translator, "link", "del", "b4")
     siit.host("ip", "link", "add", "a0", "netns", siit.v4, "type", "veth", "peer", "b4", "netns", siit.translator)
     siit.run(siit.v4, "ethtool", "-K", "a0", "gro", "on", "tx", "off")
-    siit.until(lambda: "b4 is there again" in running.log())
+    siit.until(lambda: "b4 is back" in running.log())
     for name, address in ((siit.v4, V4), (siit.translator, TRANSLATOR4)):
         link = "a0" if name == siit.v4 else "b4"
         siit.run(name, "ip", "address", "add", f"{address}/24", "dev", link)

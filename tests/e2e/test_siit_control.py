@@ -42,7 +42,7 @@ def eam(v4: str, v6: str) -> str:
         ("lowest_ipv6_mtu = 1400\nmtu6 = 1300\n", "3:19: translator.lowest_ipv6_mtu: 1400 is above mtu6"),
         ('mtu4 = "big"\n', "3:8: `big` is neither a number of bytes nor `auto`"),
         ('placement = "direct"\n', "3:13: translator.placement: direct needs translator.interfaces"),
-        ('placement = "direct"\ndatapath = "tun"\ninterfaces = ["a"]\n', "3:13: translator.placement: direct is a place of"),
+        ('placement = "direct"\ndatapath = "tun"\ninterfaces = ["a"]\n', "3:13: translator.placement: direct needs the fast path"),
         ("mtu4 = 67\n", "3:8: translator.mtu4: 67 is below 68"),
         (eam("192.0.2.0/24", "2001:db8::/121"), "5:6: eam[0].v6: 2001:db8::/121 has room for fewer nodes"),
         (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has bits set"),
@@ -352,7 +352,7 @@ def test_an_inline_interface_vanishes(siit: SiitNetwork, hook: str) -> None:
     code, message = siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING)
     assert (code, "there is no network interface `other0`" in message) == (RUN_TIME, True)
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
-    siit.until(lambda: "other0 is there again" in running.log())
+    siit.until(lambda: "other0 is back" in running.log())
     assert siit.reload(CONFIG.replace("pref64", inline) + ANOTHER_MAPPING) == (0, "")
     assert "1 received" in siit.run(siit.v4, "ping", "-c1", "-W2", V6_MAPPED).stdout
     running.stop(signal.SIGKILL)
@@ -377,10 +377,10 @@ def test_an_inline_interface_that_cannot_be_taken_up(siit: SiitNetwork) -> None:
     filters = ("u32", "match", "u32", "0", "0", "flowid", "1:1")
     siit.run(*tc, "filter", "add", "dev", "other2", "ingress", "prio", "0xd101", "protocol", "all", *filters)
     siit.ip(siit.translator, "link", "set", "other2", "name", "other0")
-    siit.until(lambda: "packets of other0 are not translated there" in running.log())
+    siit.until(lambda: "packets that arrive at other0 are not translated there" in running.log())
     siit.run(*tc, "qdisc", "del", "dev", "other0", "clsact")
     siit.ip(siit.translator, "link", "set", "other0", "up")
-    siit.until(lambda: "other0 is there again" in running.log())
+    siit.until(lambda: "other0 is back" in running.log())
     assert "bpf" in siit.run(*tc, "filter", "show", "dev", "other0", "ingress").stdout
     assert running.stop() == 0
 

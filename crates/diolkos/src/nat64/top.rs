@@ -59,10 +59,13 @@ pub struct TopRow {
     icmp_ids_may: u64,
 }
 
+/// Those that have most so far; the least of them comes out first.
+type Largest = BinaryHeap<Reverse<(u64, Rank)>>;
+
 /// The first `lines` prefixes of each size, the widest size first. Packets pass in between.
 pub fn top(controller: &Controller, order: Order, lines: usize) -> Entries<TopRow> {
     let lines = lines.min(LINES);
-    let mut sizes: Vec<(u8, BinaryHeap<Reverse<(u64, Rank)>>)> = Vec::new();
+    let mut sizes: Vec<(u8, Largest)> = Vec::new();
     let mut total = 0;
     let mut next = Some(0);
     while let Some(first) = next {
