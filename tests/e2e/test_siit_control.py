@@ -324,7 +324,7 @@ def test_reload_that_fails_late(siit: SiitNetwork) -> None:
 
 
 def test_reload_of_others(siit: SiitNetwork) -> None:
-    """Nobody there, or a CLAT: one sentence."""
+    """Nobody there, or a CLAT without a file: one sentence."""
     code, message = siit.diolkos("reload")
     assert code == RUN_TIME
     assert "no diolkos runs in this network namespace" in one_sentence(message)
@@ -335,8 +335,8 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
         siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--datapath", "tun", stderr=sink)
     siit.until(lambda: " ready: " in log.read_text())
     code, message = siit.diolkos("reload")
-    assert code == RUN_TIME
-    assert "a CLAT does not reload" in one_sentence(message)
+    assert code == USAGE
+    assert "start with `--config FILE`" in one_sentence(message)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
