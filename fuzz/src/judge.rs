@@ -172,7 +172,7 @@ fn pieces(config: &Config, before: &Seen<'_>, offered: Offload, sent: &[(Vec<u8>
             more || !continues,
             "what was not the end of a datagram is none now"
         );
-        assert!(!more || piece.transport().len() % 8 == 0);
+        assert!(!more || piece.transport().len().is_multiple_of(8));
         let (_, transport) = datagrams.last_mut().expect("one was pushed");
         transport.extend(piece.transport());
         at += piece.transport().len();
