@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What programs read: one JSON document on standard output and nothing else there, with the keys that README.md lists."""
+"""What programs read: one JSON document on standard output and nothing else there, with the keys that docs/results.md lists."""
 
 import json
 import math
