@@ -14,7 +14,7 @@ pub struct Row {
 }
 
 const MARKS: [&str; 4] = ["✓", "◐", "✗", "–"];
-/// Section, demand, mark, sentence, vectors.
+/// Section, requirement, mark, sentence, tests.
 const DEMAND_CELLS: usize = 5;
 
 /// Every row of every table.
@@ -63,12 +63,24 @@ pub fn is_test(name: &str) -> bool {
     name.contains("::")
 }
 
+/// Where the tests' modules are, below `crates/`.
+const TESTS: [&str; 8] = [
+    "core/tests/nat64",
+    "core/tests",
+    "core/src",
+    "dns64/src",
+    "pref64/src",
+    "pref64/tests",
+    "diolkos/src",
+    "diolkos/tests",
+];
+
 /// Is there a test of this name: a function of an integration test, or of a module?
 pub fn test_exists(name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").expect("`is_test` says so");
     let file = format!("{}.rs", module.replace("::", "/"));
-    ["tests/nat64", "tests", "src"].iter().any(|folder| {
-        let path = root().join("crates/core").join(folder).join(&file);
+    TESTS.iter().any(|folder| {
+        let path = root().join("crates").join(folder).join(&file);
         std::fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("fn {function}(")))
     })
 }
