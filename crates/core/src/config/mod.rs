@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the operator says, and whether it contradicts itself.
 
+#[cfg(feature = "file")]
+pub mod auto;
 mod check;
 pub mod nat64;
+#[cfg(feature = "file")]
+pub mod network;
 mod overlap;
 
 use crate::addr::rfc6052::U_OCTET;
@@ -41,18 +45,30 @@ pub struct Config {
     pub icmp: Icmp,
 }
 
-/// One explicit address mapping: both networks, host bits zero, the IPv6 suffix at least as long as
-/// the IPv4 suffix.
+/// One explicit address mapping (RFC 7757): a node's address keeps its place in the network. Both networks have host bits
+/// zero, and the IPv6 suffix is at least as long as the IPv4 suffix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
 pub struct Eam {
-    /// The nodes' IPv4 network.
+    /// The nodes' IPv4 network; without a length, one node (RFC 7757 section 3.2).
+    #[cfg_attr(feature = "file", serde(deserialize_with = "network::network"))]
     pub v4: Ipv4Net,
-    /// The nodes' IPv6 network.
+    /// The nodes' IPv6 network, or one node.
+    #[cfg_attr(feature = "file", serde(deserialize_with = "network::network"))]
     pub v6: Ipv6Net,
 }
 
-/// What becomes of an IPv4 UDP datagram without checksum (RFC 7915 section 4.5).
+/// What becomes of an IPv4 UDP datagram without checksum, which IPv6 does not allow (RFC 7915 section 4.5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "lowercase")
+)]
 pub enum UdpZeroChecksum {
     /// It is dropped.
     #[default]
@@ -62,8 +78,13 @@ pub enum UdpZeroChecksum {
     Compute,
 }
 
-/// Type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
+/// What becomes of TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "lowercase")
+)]
 pub enum TrafficClass {
     /// All 8 bits are copied.
     #[default]
@@ -72,27 +93,38 @@ pub enum TrafficClass {
     Zero,
 }
 
-/// ICMP errors: those we originate, and those of routers whose address has no counterpart.
+/// ICMP errors: those originated here, and those of routers whose address has no counterpart.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Icmp {
-    /// Source of the ICMPv4 errors we originate. Default: the first of `source_pool4`, else
-    /// 192.0.0.8 (RFC 7600).
+    /// Source of the ICMPv4 errors originated here; auto: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
+    #[cfg_attr(
+        feature = "file",
+        serde(with = "auto"),
+        schemars(with = "auto::OrAuto<Ipv4Addr>")
+    )]
     pub address4: Option<Ipv4Addr>,
-    /// Source of the ICMPv6 errors we originate. Default: the first of `source_pool6`, else
-    /// `address4` (or its default) in the first `pref64` if it may stand there; else no ICMPv6
-    /// error is sent.
+    /// Source of the ICMPv6 errors originated here; auto: the first of `source_pool6`, else the CLAT's own address or a
+    /// global one of the router's, else `address4` in the first prefix.
+    #[cfg_attr(
+        feature = "file",
+        serde(with = "auto"),
+        schemars(with = "auto::OrAuto<Ipv6Addr>")
+    )]
     pub address6: Option<Ipv6Addr>,
-    /// Sources for translated ICMPv4 errors of IPv6 routers whose address has no counterpart (RFC
-    /// 6791). Default: 192.0.0.8.
+    /// Sources for errors of IPv6 routers without an IPv4 address (RFC 6791); empty: 192.0.0.8.
+    #[cfg_attr(feature = "file", serde(deserialize_with = "network::networks"))]
     pub source_pool4: Vec<Ipv4Net>,
-    /// Sources for translated ICMPv6 errors of IPv4 routers whose address has no counterpart.
-    /// Default: `address6`.
+    /// Sources for errors of IPv4 routers without an IPv6 address; empty: `address6`.
+    #[cfg_attr(feature = "file", serde(deserialize_with = "network::networks"))]
     pub source_pool6: Vec<Ipv6Net>,
-    /// Name an IPv6 router whose address has no counterpart in an extension of its translated error (RFC 6791 section 4,
-    /// RFC 5837).
+    /// Name such an IPv6 router in an extension of its error (RFC 6791 section 4, RFC 5837).
     pub name_routers: bool,
-    /// Errors originated per second, in each family, in the long run (RFC 4443 section 2.4(f)). 0:
-    /// none are sent.
+    /// Errors originated per second in each family, in the long run (RFC 4443 section 2.4(f)); 0: none.
     pub rate: u32,
     /// Errors that may be originated at once after a quiet time.
     pub burst: u32,

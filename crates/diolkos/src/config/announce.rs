@@ -104,11 +104,9 @@ impl Settings {
         let v4 = led4.into_iter().map(IpNet::V4);
         let own4 = icmp
             .address4
-            .fixed()
             .map(|address| IpNet::from(IpAddr::V4(address)));
         let own6 = icmp
             .address6
-            .fixed()
             .map(|address| IpNet::from(IpAddr::V6(address)));
         v4.chain(led6.into_iter().map(IpNet::V6))
             .chain(own4)

@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
+use std::net::Ipv6Addr;
 
+use diolkos_core::config::auto::OrAuto;
 use ipnet::Ipv6Net;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -13,83 +13,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::network::{networks, Network};
 
-/// An address, or `auto`; what that means, the key says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-#[serde(bound = "T: Address")]
-pub enum OrAuto<T: Address> {
-    /// The program chooses.
-    #[default]
-    Auto,
-    /// This one.
-    Fixed(T),
-}
-
 /// An IPv6 address, or `auto`.
 pub type V6Address = OrAuto<Ipv6Addr>;
-/// An IPv4 address, or `auto`.
-pub type V4Address = OrAuto<Ipv4Addr>;
 
 /// A translation prefix, or `auto`.
 pub type Prefix = OrAuto<Ipv6Net>;
-
-/// An address of either family, or a prefix.
-pub trait Address: Copy + FromStr + ToString {
-    /// For messages.
-    const WHAT: &'static str;
-}
-
-impl Address for Ipv4Addr {
-    const WHAT: &'static str = "an IPv4 address";
-}
-
-impl Address for Ipv6Addr {
-    const WHAT: &'static str = "an IPv6 address";
-}
-
-impl Address for Ipv6Net {
-    const WHAT: &'static str = "an IPv6 prefix";
-}
-
-impl<T: Address> OrAuto<T> {
-    /// The address, if it is fixed.
-    pub fn fixed(self) -> Option<T> {
-        match self {
-            OrAuto::Auto => None,
-            OrAuto::Fixed(address) => Some(address),
-        }
-    }
-}
-
-impl<T: Address> FromStr for OrAuto<T> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<OrAuto<T>, String> {
-        if text == "auto" {
-            return Ok(OrAuto::Auto);
-        }
-        text.parse()
-            .map(OrAuto::Fixed)
-            .map_err(|_| format!("`{text}` is neither {} nor `auto`", T::WHAT))
-    }
-}
-
-impl<T: Address> TryFrom<String> for OrAuto<T> {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<OrAuto<T>, String> {
-        text.parse()
-    }
-}
-
-impl<T: Address> From<OrAuto<T>> for String {
-    fn from(value: OrAuto<T>) -> String {
-        match value {
-            OrAuto::Auto => "auto".to_owned(),
-            OrAuto::Fixed(address) => address.to_string(),
-        }
-    }
-}
 
 /// The MTU of a side's next hop, bytes, or `"auto"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

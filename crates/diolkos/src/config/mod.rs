@@ -13,7 +13,6 @@ mod file;
 mod log;
 mod metrics;
 pub mod nat64;
-pub mod network;
 mod objections;
 mod pieces;
 mod position;
@@ -30,10 +29,11 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use network::{network, networks};
+use network::networks;
 
 pub use announce::Announce;
-pub use auto::{Limit, Mtu, Networks, Prefix, V4Address, V6Address};
+pub use auto::{Limit, Mtu, Networks, Prefix, V6Address};
+pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use dns64::Dns64;
 pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
@@ -146,28 +146,6 @@ pub enum Hook {
     Clsact,
 }
 
-/// What to do with an IPv4 UDP datagram without a checksum, which IPv6 does not allow (RFC 7915 section 4.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum UdpZeroChecksum {
-    /// Drop it.
-    #[default]
-    Drop,
-    /// Compute the checksum.
-    Compute,
-}
-
-/// What becomes of TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TrafficClass {
-    /// All eight bits are copied.
-    #[default]
-    Copy,
-    /// They are sent as zero.
-    Zero,
-}
-
 /// How packets are translated, and where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -258,56 +236,6 @@ impl Default for Clat {
             routes: vec![Ipv4Net::default()],
             metric: 2048,
             resolvers: Vec::new(),
-        }
-    }
-}
-
-/// One explicit address mapping (RFC 7757): a node's address keeps its place in the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Eam {
-    /// The nodes' IPv4 network; without a length, one node (RFC 7757 section 3.2).
-    #[serde(deserialize_with = "network")]
-    pub v4: Ipv4Net,
-    /// The nodes' IPv6 network, or one node.
-    #[serde(deserialize_with = "network")]
-    pub v6: Ipv6Net,
-}
-
-/// ICMP errors: those originated here, and those of routers whose address has no counterpart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Icmp {
-    /// Source of the ICMPv4 errors originated here; auto: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
-    pub address4: V4Address,
-    /// Source of the ICMPv6 errors originated here; auto: the first of `source_pool6`, else the CLAT's own address or a
-    /// global one of the router's, else `address4` in the first prefix.
-    pub address6: V6Address,
-    /// Sources for errors of IPv6 routers without an IPv4 address (RFC 6791); empty: 192.0.0.8.
-    #[serde(deserialize_with = "networks")]
-    pub source_pool4: Vec<Ipv4Net>,
-    /// Sources for errors of IPv4 routers without an IPv6 address; empty: `address6`.
-    #[serde(deserialize_with = "networks")]
-    pub source_pool6: Vec<Ipv6Net>,
-    /// Name such an IPv6 router in an extension of its error (RFC 6791 section 4, RFC 5837).
-    pub name_routers: bool,
-    /// Errors originated per second in each family, in the long run (RFC 4443 section 2.4(f)); 0: none.
-    pub rate: u32,
-    /// Errors that may be originated at once after a quiet time.
-    pub burst: u32,
-}
-
-impl Default for Icmp {
-    fn default() -> Icmp {
-        let core = diolkos_core::Icmp::default();
-        Icmp {
-            address4: V4Address::Auto,
-            address6: V6Address::Auto,
-            source_pool4: Vec::new(),
-            source_pool6: Vec::new(),
-            name_routers: core.name_routers,
-            rate: core.rate,
-            burst: core.burst,
         }
     }
 }

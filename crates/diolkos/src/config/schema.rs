@@ -6,10 +6,11 @@
 
 use std::borrow::Cow;
 
+use diolkos_core::config::auto::schema_or_auto;
 use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
-use super::auto::{Address, Limit, Mtu, Networks, OrAuto};
+use super::auto::{Limit, Mtu, Networks};
 use super::metrics::Place;
 use super::nat64::{Addresses, Ports};
 use super::resolver::Resolver;
@@ -19,20 +20,6 @@ use super::Settings;
 pub fn schema() -> Schema {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<Settings>()
-}
-
-impl<T: Address> JsonSchema for OrAuto<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::WHAT.into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        or_auto(&json_schema!({ "type": "string", "title": bare(T::WHAT) }))
-    }
 }
 
 impl<N: JsonSchema> JsonSchema for Networks<N> {
@@ -46,7 +33,7 @@ impl<N: JsonSchema> JsonSchema for Networks<N> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        or_auto(&Vec::<N>::json_schema(generator))
+        schema_or_auto(&Vec::<N>::json_schema(generator))
     }
 }
 
@@ -70,19 +57,10 @@ macro_rules! told {
 }
 
 told! {
-    Mtu: or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
-    Limit: or_auto(&json_schema!({ "type": "integer", "title": "number" }));
+    Mtu: schema_or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
+    Limit: schema_or_auto(&json_schema!({ "type": "integer", "title": "number" }));
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
     Place: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
     Addresses: json_schema!({ "type": "string", "title": "IPv4 address or network" });
     Ports: json_schema!({ "type": "string", "title": "port, or range of ports" });
-}
-
-fn or_auto(schema: &Schema) -> Schema {
-    json_schema!({ "anyOf": [{ "const": "auto" }, schema] })
-}
-
-/// Without its article.
-fn bare(what: &str) -> &str {
-    what.split_once(' ').map_or(what, |(_, name)| name)
 }

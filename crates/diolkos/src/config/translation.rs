@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use diolkos_core::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Mode, Settings, TrafficClass, UdpZeroChecksum};
+use super::{Eam, Icmp, Mode, Settings};
 
 /// What stands where the settings say `auto`; only the machine can tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,41 +46,23 @@ impl Settings {
         Config {
             pref64: t.pref64.given().to_vec(),
             eam: match t.mode {
-                Mode::Clat => vec![diolkos_core::Eam {
+                Mode::Clat => vec![Eam {
                     v4: Ipv4Net::from(self.clat.v4),
                     v6: Ipv6Net::from(own6.unwrap_or(Found::UNKNOWN)),
                 }],
                 Mode::Nat64 => Vec::new(),
-                Mode::Siit => self
-                    .eam
-                    .iter()
-                    .map(|eam| diolkos_core::Eam {
-                        v4: eam.v4,
-                        v6: eam.v6,
-                    })
-                    .collect(),
+                Mode::Siit => self.eam.clone(),
             },
             clat: t.mode == Mode::Clat,
             lowest_ipv6_mtu: t.lowest_ipv6_mtu,
             mtu4: t.mtu4.or(found.mtu4),
             mtu6: t.mtu6.or(found.mtu6),
-            udp_zero_checksum: match t.udp_zero_checksum {
-                UdpZeroChecksum::Drop => diolkos_core::UdpZeroChecksum::Drop,
-                UdpZeroChecksum::Compute => diolkos_core::UdpZeroChecksum::Compute,
-            },
-            traffic_class: match t.traffic_class {
-                TrafficClass::Copy => diolkos_core::TrafficClass::Copy,
-                TrafficClass::Zero => diolkos_core::TrafficClass::Zero,
-            },
+            udp_zero_checksum: t.udp_zero_checksum,
+            traffic_class: t.traffic_class,
             allow_private_with_wkp: t.allow_private_with_wkp,
-            icmp: diolkos_core::Icmp {
-                address4: self.icmp.address4.fixed(),
-                address6: self.icmp.address6.fixed().or(own6_for_errors),
-                source_pool4: self.icmp.source_pool4.clone(),
-                source_pool6: self.icmp.source_pool6.clone(),
-                name_routers: self.icmp.name_routers,
-                rate: self.icmp.rate,
-                burst: self.icmp.burst,
+            icmp: Icmp {
+                address6: self.icmp.address6.or(own6_for_errors),
+                ..self.icmp.clone()
             },
         }
     }

@@ -7,7 +7,7 @@ use super::serving::Router;
 use super::{addresses, Gateway};
 use crate::accelerate;
 use crate::announce::Announcer;
-use crate::config::{Mtu, Settings, V6Address};
+use crate::config::{Mtu, Settings};
 use crate::control::{Answer, Condition, Request, State};
 use crate::counters;
 use crate::failure::{Failure, Kind};
@@ -193,9 +193,7 @@ impl Gateway {
         let translation = settings.translation(self.found);
         settings.translator.mtu4 = Mtu::Bytes(translation.mtu4);
         settings.translator.mtu6 = Mtu::Bytes(translation.mtu6);
-        if let Some(address) = translation.icmp.address6 {
-            settings.icmp.address6 = V6Address::Fixed(address);
-        }
+        settings.icmp.address6 = translation.icmp.address6;
         settings
     }
 }
