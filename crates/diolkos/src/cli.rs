@@ -79,6 +79,10 @@ pub struct Clat {
     /// IPv6 address it is translated into; `auto` makes one from the uplink's /64 [default: auto]
     #[arg(long, value_name = "auto|ADDRESS")]
     pub v6: Option<V6Address>,
+    /// A prefix that the network routes to this node, as by DHCPv6-PD (/16 to /96): the address is made from it, and no
+    /// neighbour on the uplink is answered for it; `auto`: the uplink's /64 [default: auto]
+    #[arg(long, value_name = "auto|PREFIX")]
+    pub v6_prefix: Option<Prefix>,
     /// What to reach through the translator; may be given several times [default: 0.0.0.0/0]
     #[arg(long = "route", value_name = "PREFIX", value_parser = network::parse::<Ipv4Net>)]
     pub routes: Vec<Ipv4Net>,
@@ -121,6 +125,9 @@ pub enum ClatOrder {
         /// Translation prefix of the PLAT; `auto` learns it from the network
         #[arg(long, value_name = "auto|PREFIX", default_value = "auto", value_parser = prefix)]
         pref64: String,
+        /// A prefix that the network routes to this node [default: auto, the uplink's /64]
+        #[arg(long, value_name = "auto|PREFIX", value_parser = prefix)]
+        v6_prefix: Option<String>,
         /// Who is asked for the prefix; may be given several times [default: those of /etc/resolv.conf]
         #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
         resolvers: Vec<Resolver>,

@@ -157,6 +157,7 @@ fn clat_settings(options: &cli::Clat) -> Result<Settings, Failure> {
     }
     settings.clat.v4 = options.v4.unwrap_or(settings.clat.v4);
     settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
+    settings.clat.v6_prefix = options.v6_prefix.unwrap_or(settings.clat.v6_prefix);
     settings.clat.metric = options.metric.unwrap_or(settings.clat.metric);
     if !options.routes.is_empty() {
         settings.clat.routes.clone_from(&options.routes);
@@ -344,11 +345,13 @@ fn clat_manager(options: cli::ClatManager) -> Result<(), Failure> {
         Some(cli::ClatOrder::Up {
             interface,
             pref64,
+            v6_prefix,
             resolvers,
             metric,
         }) => clats::up(clats::Spec {
             interface,
             pref64,
+            v6_prefix,
             resolvers: resolvers.iter().map(ToString::to_string).collect(),
             metric,
         })

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CLAT's IPv6 address, where the operator leaves the choice to us.
 //!
-//! It lies in the uplink's own /64 (RFC 6877 section 6.3, without a prefix to
-//! spare), is the same at every start (RFC 7217), and is checksum-neutral
-//! with the CLAT's IPv4 address (RFC 6052 section 4.1): the fast path then
-//! never touches a TCP or UDP checksum.
+//! It lies in a prefix that the network routes to this node, or else in the
+//! uplink's own /64 (RFC 6877 section 6.3). It is the same at every start
+//! (RFC 7217), and checksum-neutral with the CLAT's IPv4 address (RFC 6052
+//! section 4.1): the fast path then never touches a TCP or UDP checksum.
 
 use std::fs;
 use std::hash::Hasher;
@@ -17,7 +17,7 @@ use siphasher::sip::SipHasher24;
 /// What an address is derived from (RFC 7217 section 5).
 #[derive(Clone, Debug)]
 pub struct Recipe<'a> {
-    /// The uplink's prefix, a /64.
+    /// In which the address lies: of 96 bits at most. Bits behind a shorter prefix than a /64 are chosen like the rest.
     pub prefix: Ipv6Net,
     /// The translation prefix.
     pub pref64: Ipv6Net,
@@ -42,17 +42,19 @@ impl Recipe<'_> {
     pub fn address(&self, collisions: u8) -> Ipv6Addr {
         let mut attempt = 0u32;
         loop {
-            let address = self.neutral(self.hash(collisions, attempt));
-            if !is_reserved(address) {
+            let subnet = self.hash(b"diolkos clat subnet", collisions, attempt);
+            let id = self.hash(b"diolkos clat", collisions, attempt);
+            let address = self.neutral(u128::from(subnet) << 64 | u128::from(id));
+            if !is_reserved(address) && address != self.prefix.network() {
                 return address;
             }
             attempt += 1;
         }
     }
 
-    fn hash(&self, collisions: u8, attempt: u32) -> u64 {
+    fn hash(&self, purpose: &[u8], collisions: u8, attempt: u32) -> u64 {
         let mut hasher = SipHasher24::new();
-        hasher.write(b"diolkos clat");
+        hasher.write(purpose);
         hasher.write(&self.prefix.network().octets()[..8]);
         hasher.write(self.uplink.as_bytes());
         hasher.write(&self.v4.octets());
@@ -65,11 +67,10 @@ impl Recipe<'_> {
     /// Puts the hash behind the prefix and sets the last word so that addresses and prefixes of both families sum up
     /// alike. With a prefix that moves the embedded address to odd bytes no word can do that for every address; then
     /// the address is as good as any other.
-    fn neutral(&self, hash: u64) -> Ipv6Addr {
-        let mut segments = self.prefix.network().segments();
-        segments[4] = (hash >> 48) as u16;
-        segments[5] = (hash >> 32) as u16;
-        segments[6] = (hash >> 16) as u16;
+    fn neutral(&self, hash: u128) -> Ipv6Addr {
+        let network = u128::from(self.prefix.network());
+        let behind = u128::from(self.prefix.hostmask());
+        let mut segments = Ipv6Addr::from(network | hash & behind).segments();
         segments[7] = 0;
         let rest = Sum::default()
             .ipv6(segments.into())
@@ -89,6 +90,8 @@ fn is_reserved(address: Ipv6Addr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn recipe<'a>(prefix: &str, pref64: &str, secret: &'a [u8]) -> Recipe<'a> {
@@ -112,8 +115,15 @@ mod tests {
 
     #[test]
     fn the_address_is_checksum_neutral() {
-        for pref64 in ["64:ff9b::/96", "2001:db8:64::/96"] {
-            let recipe = recipe("2001:db8:1:2::/64", pref64, b"secret");
+        let prefixes = [
+            "2001:db8:1:2::/64",
+            "2001:db8:1:2::/96",
+            "2001:db8:1::/48",
+            "2001:db8:1:fe00::/56",
+        ];
+        let pref64s = ["64:ff9b::/96", "2001:db8:64::/96"];
+        for (prefix, pref64) in prefixes.iter().flat_map(|p| pref64s.map(|q| (p, q))) {
+            let recipe = recipe(prefix, pref64, b"secret");
             for collisions in 0..50 {
                 let v6 = recipe.address(collisions);
                 let both = [v6.octets(), recipe.pref64.network().octets()].concat();
@@ -141,6 +151,16 @@ mod tests {
             ..base.clone()
         };
         assert_ne!(base.address(0), elsewhere.address(0));
+    }
+
+    #[test]
+    fn all_bits_behind_a_prefix_are_chosen() {
+        let short = recipe("2001:db8:1::/48", "64:ff9b::/96", b"secret");
+        let subnets: HashSet<u16> = (0..20).map(|n| short.address(n).segments()[3]).collect();
+        assert!(subnets.len() > 15, "{subnets:?}");
+        let long = recipe("2001:db8:1:2:3:4::/96", "64:ff9b::/96", b"secret");
+        let addresses: HashSet<Ipv6Addr> = (0..20).map(|n| long.address(n)).collect();
+        assert!(addresses.len() > 15, "{addresses:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::Clat;
 use crate::accelerate;
 use crate::config::{Networks, Settings, V6Address};
-use crate::control::{Answer, Condition, Request, State};
+use crate::control::{Address6, Answer, Condition, Request, State};
 use crate::counters;
 use crate::figures::Figures;
 
@@ -49,6 +49,10 @@ impl Clat {
             },
             obstacles: Some(obstacle()).filter(|_| !is_ready).into_iter().collect(),
             prefixes: self.in_force().iter().map(ToString::to_string).collect(),
+            address6: device.filter(|_| !self.stranded).map(|device| Address6 {
+                address: device.side6.address,
+                origin: self.origin.clone(),
+            }),
             datapath: device.map(|device| accelerate::datapath(device.fast.as_deref())),
         }
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
 
-use crate::config::{Settings, V6Address};
+use crate::config::{Prefix, Settings, V6Address};
 use crate::failure::Failure;
 use crate::net::{Link, Medium, Net};
 
@@ -16,10 +16,19 @@ use super::neighbour::Responder;
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
 const ADDRESS_RETRIES: u8 = 3;
 
+/// An address that is the CLAT's.
+pub struct Made {
+    pub address: Ipv6Addr,
+    /// Answers for it, where neighbours ask.
+    pub responder: Option<Responder>,
+    /// Where it is from and whether neighbours are answered, for people.
+    pub origin: String,
+}
+
 /// What came of it.
 pub enum Claim {
-    /// An address that is answered for, where the link has neighbours.
-    Made(Ipv6Addr, Option<Responder>),
+    /// There is an address.
+    Made(Made),
     /// The one that there is.
     Kept(Ipv6Addr),
     /// The uplink has no prefix from which one could be made; it may get one.
@@ -48,24 +57,9 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
         settings,
         uplink,
     } = site;
-    let candidates: Vec<Ipv6Addr> = match settings.clat.v6 {
-        V6Address::Fixed(address) => vec![address],
-        V6Address::Auto => {
-            let prefix = match uplink_prefix(net, uplink).await? {
-                Ok(prefix) => prefix,
-                Err(not_yet) => return Ok(Claim::NotYet(not_yet)),
-            };
-            let recipe = Recipe {
-                prefix,
-                pref64,
-                v4: settings.clat.v4,
-                uplink: &uplink.name,
-                secret: &address::host_secret(&uplink.address),
-            };
-            (0..=ADDRESS_RETRIES)
-                .map(|collisions| recipe.address(collisions))
-                .collect()
-        }
+    let (candidates, from) = match candidates(site, pref64).await? {
+        Ok(found) => found,
+        Err(not_yet) => return Ok(Claim::NotYet(not_yet)),
     };
     let mut taken = String::new();
     for address in candidates {
@@ -76,8 +70,26 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
             );
             continue;
         }
+        let made = |responder, neighbours: &str| {
+            Ok(Claim::Made(Made {
+                address,
+                responder,
+                origin: format!("{from}; {neighbours}"),
+            }))
+        };
+        let name = &uplink.name;
         if uplink.medium != Medium::Ethernet {
-            return Ok(Claim::Made(address, None));
+            return made(
+                None,
+                &format!("{name} has no neighbours that could ask for it"),
+            );
+        }
+        let is_routed = settings.clat.v6_prefix.fixed().is_some();
+        if is_routed && !net.is_on_link(address, uplink.index).await? {
+            return made(
+                None,
+                "the network routes it here, so no neighbour is answered",
+            );
         }
         let unheard = |e| {
             Failure::missing(format!(
@@ -93,7 +105,8 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
             ))
         };
         if !asks_for_duplicates(&uplink.name) || responder.is_unique().await.map_err(unanswered)? {
-            return Ok(Claim::Made(address, Some(responder)));
+            let answered = format!("diolkos answers neighbours on {name} for it");
+            return made(Some(responder), &answered);
         }
         taken = format!(
             "{address} is already the address of another host on {}",
@@ -112,20 +125,63 @@ fn asks_for_duplicates(uplink: &str) -> bool {
     setting.map_or(true, |text| text.trim() != "0")
 }
 
-/// A /64 of the uplink's, or why there is none.
-async fn uplink_prefix(net: &Net, uplink: &Link) -> Result<Result<Ipv6Net, Failure>, Failure> {
-    let prefixes = net.global_prefixes(uplink.index).await?;
-    let fit = prefixes.iter().find(|prefix| prefix.prefix_len() == 64);
-    Ok(fit.copied().ok_or_else(|| {
-        let what = match prefixes.first() {
-            None => "no global IPv6 address".to_owned(),
-            Some(prefix) => format!("only a /{} and no /64", prefix.prefix_len()),
+/// The addresses that are to be tried, and in words where they are from; or why there are none yet.
+async fn candidates(
+    site: &Site,
+    pref64: Ipv6Net,
+) -> Result<Result<(Vec<Ipv6Addr>, String), Failure>, Failure> {
+    let Site {
+        net,
+        settings,
+        uplink,
+    } = site;
+    let clat = &settings.clat;
+    if let V6Address::Fixed(address) = clat.v6 {
+        return Ok(Ok((vec![address], "clat.v6 sets it".to_owned())));
+    }
+    let (prefix, from) = match clat.v6_prefix {
+        Prefix::Fixed(prefix) => (prefix, format!("made from clat.v6_prefix, {prefix}")),
+        Prefix::Auto => match uplink_prefix(uplink, &net.global_prefixes(uplink.index).await?) {
+            Ok(found) => found,
+            Err(not_yet) => return Ok(Err(not_yet)),
+        },
+    };
+    let recipe = Recipe {
+        prefix,
+        pref64,
+        v4: clat.v4,
+        uplink: &uplink.name,
+        secret: &address::host_secret(&uplink.address),
+    };
+    let addresses = (0..=ADDRESS_RETRIES).map(|collisions| recipe.address(collisions));
+    Ok(Ok((addresses.collect(), from)))
+}
+
+/// A /64 of the uplink's with what was chosen in words, or why there is none. `prefixes`: the uplink's, the best first.
+fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String), Failure> {
+    let name = &uplink.name;
+    let fit: Vec<&Ipv6Net> = prefixes.iter().filter(|p| p.prefix_len() == 64).collect();
+    if let [prefix, ref others @ ..] = fit[..] {
+        let which = match others.len() {
+            0 => "the /64".to_owned(),
+            more => format!("one of {} /64s (unique local ones come last)", more + 1),
         };
-        Failure::run_time(format!(
-            "{} has {what}, so the CLAT has no address: set one with --v6",
-            uplink.name
-        ))
-    }))
+        return Ok((*prefix, format!("made from {prefix}, {which} of {name}")));
+    }
+    let what = match prefixes.first() {
+        None => "no global IPv6 address".to_owned(),
+        Some(only) if only.prefix_len() == 128 => {
+            format!(
+                "only the address {}, which is the host's, and no /64",
+                only.addr()
+            )
+        }
+        Some(only) => format!("only {only} and no /64"),
+    };
+    Err(Failure::run_time(format!(
+        "{name} has {what}, so the CLAT has no address: set a prefix that is routed to this host with --v6-prefix, or an \
+         address with --v6"
+    )))
 }
 
 async fn name_of(net: &Net, index: u32) -> String {
@@ -134,4 +190,47 @@ async fn name_of(net: &Net, index: u32) -> String {
         .into_iter()
         .find(|link| link.index == index)
         .map_or_else(|| "another interface".to_owned(), |l| l.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::LinkKind;
+
+    fn uplink() -> Link {
+        Link {
+            index: 2,
+            name: "eth0".to_owned(),
+            alias: String::new(),
+            mtu: 1500,
+            mtu6: 1500,
+            address: vec![0; 6],
+            medium: Medium::Ethernet,
+            kind: LinkKind::default(),
+            master: None,
+            lower: None,
+            is_up: true,
+            running: true,
+        }
+    }
+
+    #[test]
+    fn what_was_chosen_is_said() {
+        let said = |prefixes: &[&str]| {
+            let parsed = prefixes.iter().map(|p| p.parse().expect("a prefix"));
+            match uplink_prefix(&uplink(), &parsed.collect::<Vec<_>>()) {
+                Ok((prefix, from)) => format!("{prefix}: {from}"),
+                Err(failure) => failure.to_string(),
+            }
+        };
+        assert_eq!(
+            said(&["2001:db8::5/128", "2001:db8:1::/64"]),
+            "2001:db8:1::/64: made from 2001:db8:1::/64, the /64 of eth0"
+        );
+        assert!(said(&["2001:db8::/64", "fd00::/64"]).contains("one of 2 /64s"));
+        assert!(said(&[]).starts_with("eth0 has no global IPv6 address, so"));
+        assert!(said(&["2001:db8::5/128"])
+            .starts_with("eth0 has only the address 2001:db8::5, which is the host's, and no /64"));
+        assert!(said(&["2001:db8::/112"]).starts_with("eth0 has only 2001:db8::/112 and no /64"));
+    }
 }

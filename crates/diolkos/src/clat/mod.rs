@@ -113,6 +113,8 @@ struct Clat {
     stranded: bool,
     /// Built with the first prefix.
     device: Option<ClatDevice>,
+    /// Where the address of the device is from.
+    origin: String,
     /// Answers for the address.
     answering: Option<Task>,
     /// The uplink's prefixes: what tells one network from another.
@@ -138,6 +140,7 @@ impl Clat {
             failures: 0,
             stranded: false,
             device: None,
+            origin: String::new(),
             answering: None,
             prefixes: Vec::new(),
             mtus: mtu::Changes::default(),
@@ -233,9 +236,9 @@ impl Clat {
             return Ok(());
         };
         let failures = std::mem::replace(&mut self.failures, 0);
-        let (address, responder) = match claimed {
-            Ok(Claim::Made(address, responder)) => (address, responder),
-            Ok(Claim::Kept(address)) => (address, None),
+        let (address, responder, origin) = match claimed {
+            Ok(Claim::Made(made)) => (made.address, made.responder, Some(made.origin)),
+            Ok(Claim::Kept(address)) => (address, None, None),
             Ok(Claim::NotYet(why)) if self.goes_on_without(pref64) => {
                 self.pass_over(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
@@ -282,6 +285,10 @@ impl Clat {
         }
         self.stranded = false;
         self.finder.worked(pref64);
+        if let Some(origin) = origin {
+            tracing::info!("the CLAT's IPv6 address is {address}: {origin}");
+            self.origin = origin;
+        }
         if let Some(responder) = responder {
             self.answer_for(responder);
         }
@@ -421,5 +428,6 @@ impl Clat {
         // Whoever tries the address out again must not hear from us that it is taken.
         self.answering = None;
         self.close(why).await;
+        self.obstacle = Some(why.to_owned());
     }
 }

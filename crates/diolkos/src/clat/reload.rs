@@ -79,7 +79,8 @@ impl Clat {
             }
             None => self.finder.ask_others(&new),
         }
-        self.readdress(new.clat.v6 != old.clat.v6).await;
+        let sources = |settings: &Settings| (settings.clat.v6, settings.clat.v6_prefix);
+        self.readdress(sources(&new) != sources(&old)).await;
         if let Err(failure) = self.look_at_way().await {
             tracing::warn!("{failure}");
         }

@@ -9,7 +9,6 @@ use super::claim::Claim;
 use super::device::ClatDevice;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
-use crate::config::V6Address;
 use crate::control::{Condition, Request};
 use crate::failure::Failure;
 use crate::net::{Event, Own, RouteNews, Standing};
@@ -185,7 +184,7 @@ impl Clat {
         let Some(side6) = self.device.as_ref().map(|device| device.side6) else {
             return Ok(());
         };
-        if self.stranded || self.site.settings.clat.v6 != V6Address::Auto {
+        if self.stranded || !self.site.settings.clat.follows_uplink() {
             return Ok(());
         }
         let (net, uplink) = (&self.site.net, &self.site.uplink);

@@ -29,6 +29,8 @@ pub struct Spec {
     pub interface: String,
     /// `auto` or a prefix.
     pub pref64: String,
+    /// A prefix that is routed to this node; None: the uplink's /64.
+    pub v6_prefix: Option<String>,
     /// Who is asked for the prefix; empty: those of /etc/resolv.conf.
     pub resolvers: Vec<String>,
     /// Of its IPv4 route; None: one that no other CLAT has.
@@ -91,6 +93,7 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
             Asked::Up(Spec {
                 interface: interface(&mut call)?,
                 pref64: pref64(&mut call)?,
+                v6_prefix: v6_prefix(&mut call)?,
                 resolvers: resolvers.into_iter().map(String::from).collect(),
                 metric: call.take("metric")?,
             })
@@ -125,6 +128,14 @@ fn pref64(call: &mut Call) -> Result<String, Refusal> {
     }
 }
 
+fn v6_prefix(call: &mut Call) -> Result<Option<String>, Refusal> {
+    let text: Option<String> = call.take("v6_prefix")?;
+    match text.as_deref().map(str::parse::<Prefix>) {
+        None | Some(Ok(_)) => Ok(text),
+        Some(Err(_)) => Err(Refusal::invalid_parameter("v6_prefix")),
+    }
+}
+
 /// Writes a call.
 pub fn call(asked: &Asked) -> Call {
     let method = |method| format!("{}.{method}", INTERFACE.name);
@@ -134,6 +145,7 @@ pub fn call(asked: &Asked) -> Call {
             let parameters = json!({
                 "interface": spec.interface,
                 "pref64": spec.pref64,
+                "v6_prefix": spec.v6_prefix,
                 "resolvers": resolvers,
                 "metric": spec.metric,
             });
@@ -197,6 +209,7 @@ mod tests {
         let spec = Spec {
             interface: "eth0".to_owned(),
             pref64: "auto".to_owned(),
+            v6_prefix: None,
             resolvers: Vec::new(),
             metric: None,
         };
@@ -223,6 +236,8 @@ mod tests {
         for (key, value) in [
             ("pref64", json!("--help")),
             ("pref64", json!("2001:db8::/95")),
+            ("v6_prefix", json!("--help")),
+            ("v6_prefix", json!("2001:db8::1 --config=x")),
             ("resolvers", json!(["--config=x"])),
             ("resolvers", json!(vec!["::1"; 17])),
             ("metric", json!(-1)),

@@ -55,6 +55,8 @@ impl Kept {
             format!("--metric={metric}"),
             format!("--end-with={}", std::process::id()),
         ];
+        let v6_prefix = spec.v6_prefix.iter();
+        arguments.extend(v6_prefix.map(|prefix| format!("--v6-prefix={prefix}")));
         let resolvers = spec.resolvers.iter();
         arguments.extend(resolvers.map(|resolver| format!("--resolver={resolver}")));
         let keep = keep(program, arguments, clat.device, tell, stopped);

@@ -325,6 +325,26 @@ mod tests {
                 "[clat]\nv6 = \"2001:db8::/64\"\n",
                 "x.toml:2:6: `2001:db8::/64` is neither",
             ),
+            (
+                "[translator]\ninterfaces = [\"a\"]\n[clat]\nv6_prefix = \"2001:db8::1/64\"\n",
+                "x.toml:4:13: clat.v6_prefix: 2001:db8::1/64 has bits set",
+            ),
+            (
+                "[translator]\ninterfaces = [\"a\"]\n[clat]\nv6_prefix = \"2001:db8::/128\"\n",
+                "x.toml:4:13: clat.v6_prefix: 2001:db8::/128 has a length that",
+            ),
+            (
+                "[translator]\ninterfaces = [\"a\"]\n[clat]\nv6_prefix = \"fe80::/64\"\n",
+                "x.toml:4:13: clat.v6_prefix: no network routes fe80::/64",
+            ),
+            (
+                "[translator]\ninterfaces = [\"a\"]\n[clat]\nv6 = \"2001:db8::1\"\nv6_prefix = \"2001:db8:1::/56\"\n",
+                "x.toml:5:13: clat.v6_prefix: 2001:db8:1::/56 does not contain clat.v6",
+            ),
+            (
+                "[translator]\ninterfaces = [\"a\"]\npref64 = [\"2001:db8:64::/64\"]\n[clat]\nv6_prefix = \"2001:db8:64::/72\"\n",
+                "x.toml:5:13: clat.v6_prefix: 2001:db8:64::/72 lies in translator.pref64",
+            ),
         ];
         for (text, expected) in cases {
             let message = refusal(text);

@@ -219,6 +219,9 @@ pub struct Clat {
     pub v4: Ipv4Addr,
     /// The IPv6 address into which it is translated.
     pub v6: V6Address,
+    /// A prefix that the network routes to this node, as by DHCPv6-PD: the address is made from it, or lies in it.
+    /// `"auto"`: the uplink's /64.
+    pub v6_prefix: Prefix,
     /// What is reached through the translator.
     #[serde(deserialize_with = "networks")]
     pub routes: Vec<Ipv4Net>,
@@ -233,10 +236,18 @@ impl Default for Clat {
         Clat {
             v4: Ipv4Addr::new(192, 0, 0, 1),
             v6: V6Address::Auto,
+            v6_prefix: Prefix::Auto,
             routes: vec![Ipv4Net::default()],
             metric: 2048,
             resolvers: Vec::new(),
         }
+    }
+}
+
+impl Clat {
+    /// The IPv6 address is made from what the uplink has, and follows it.
+    pub fn follows_uplink(&self) -> bool {
+        (self.v6, self.v6_prefix) == (V6Address::Auto, Prefix::Auto)
     }
 }
 

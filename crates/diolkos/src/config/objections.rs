@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules that settings may break, apart from what only the machine can tell.
 
+use std::ops::RangeInclusive;
+
 use diolkos_core::config::nat64::MAX_SITES;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{
-    Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Settings, Siit, V6Address,
+    Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Prefix, Settings, Siit, V6Address,
 };
 
+/// Of a prefix that is routed to a CLAT's node. Behind the longest there are 16 bits to choose, and 16 for the checksum.
+const V6_PREFIX_LENS: RangeInclusive<u8> = 16..=96;
 /// Between two writings of the state, seconds: a day.
 const LONGEST_INTERVAL: u64 = 86_400;
 
@@ -164,6 +168,42 @@ impl Settings {
                     format!("{v6} cannot be reached from beyond the uplink"),
                 );
             }
+        }
+        self.object_to_v6_prefix(found);
+    }
+
+    fn object_to_v6_prefix(&self, found: &mut Vec<Objection>) {
+        let mut object = |message: String| found.push(Objection::new("clat.v6_prefix", message));
+        let Prefix::Fixed(prefix) = self.clat.v6_prefix else {
+            return;
+        };
+        if prefix.addr() != prefix.network() {
+            object(bits_after(prefix, prefix.trunc()));
+        }
+        if !V6_PREFIX_LENS.contains(&prefix.prefix_len()) {
+            let (least, most) = (V6_PREFIX_LENS.start(), V6_PREFIX_LENS.end());
+            object(format!(
+                "{prefix} has a length that is not between {least} and {most}: there must be room for an address of the CLAT's own"
+            ));
+        }
+        let network = prefix.network();
+        if network.is_unspecified()
+            || network.is_loopback()
+            || network.is_multicast()
+            || network.is_unicast_link_local()
+        {
+            object(format!("no network routes {prefix} to this node"));
+        }
+        let pref64s = self.translator.pref64.given();
+        if let Some(pref64) = pref64s.iter().find(|pref64| pref64.contains(&prefix)) {
+            object(format!(
+                "{prefix} lies in translator.pref64, {pref64}, whose addresses are those of IPv4 nodes"
+            ));
+        }
+        if let Some(v6) = self.clat.v6.fixed().filter(|v6| !prefix.contains(v6)) {
+            object(format!(
+                "{prefix} does not contain clat.v6, {v6}: leave one of the two keys out"
+            ));
         }
     }
 

@@ -23,7 +23,7 @@ use crate::prefixes::PrefixRows;
 
 pub use ask::{ask, ask_this, call_at, follow, socket, status};
 pub use serve::{listen, Asker, Control, Question};
-pub use status::{Condition, State, Status};
+pub use status::{Address6, Condition, State, Status};
 
 /// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
 /// kernel, and there may be many sessions.

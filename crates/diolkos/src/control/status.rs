@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a program stands, as it tells whoever follows it.
 
+use std::net::Ipv6Addr;
+
 use serde::{Deserialize, Serialize};
 
 /// Whether packets can pass.
@@ -26,6 +28,15 @@ impl State {
     }
 }
 
+/// The IPv6 address of a CLAT.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address6 {
+    /// It.
+    pub address: Ipv6Addr,
+    /// Where it is from and whether neighbours are answered, for people.
+    pub origin: String,
+}
+
 /// What of it changes with the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
@@ -35,6 +46,8 @@ pub struct Condition {
     pub obstacles: Vec<String>,
     /// Translation prefixes in force.
     pub prefixes: Vec<String>,
+    /// What IPv4 is translated into; None until there is one, and of all but a CLAT.
+    pub address6: Option<Address6>,
     /// How packets pass; None until it is built.
     pub datapath: Option<String>,
 }
@@ -56,6 +69,8 @@ pub struct Status {
     pub obstacles: Vec<String>,
     /// Translation prefixes in force.
     pub prefixes: Vec<String>,
+    /// What IPv4 is translated into; None until there is one, and of all but a CLAT.
+    pub address6: Option<Address6>,
     /// How packets pass; None until it is built.
     pub datapath: Option<String>,
     /// How often another configuration was taken.
@@ -80,12 +95,14 @@ impl Status {
             state: self.state,
             obstacles: std::mem::take(&mut self.obstacles),
             prefixes: std::mem::take(&mut self.prefixes),
+            address6: self.address6.take(),
             datapath: self.datapath.take(),
         };
         let is_new = before != now;
         self.state = now.state;
         self.obstacles = now.obstacles;
         self.prefixes = now.prefixes;
+        self.address6 = now.address6;
         self.datapath = now.datapath;
         is_new
     }
@@ -107,6 +124,9 @@ impl Status {
             list(&self.prefixes),
             self.reloads
         );
+        if let Some(Address6 { address, origin }) = &self.address6 {
+            text += &format!("address6  {address}: {origin}\n");
+        }
         for obstacle in &self.obstacles {
             text += &format!("obstacle  {obstacle}\n");
         }

@@ -182,6 +182,7 @@ impl Server {
                 false => vec![unknown.to_owned()],
             },
             prefixes: policy.pref64().map(ToString::to_string).collect(),
+            address6: None,
             datapath: None,
         });
     }

@@ -51,6 +51,14 @@ impl Net {
         sole_router(&routes, prefix, uplink)
     }
 
+    /// Whether nodes on the link `uplink` are asked for this address, because no router stands before it.
+    pub async fn is_on_link(&self, address: Ipv6Addr, uplink: u32) -> Result<bool, Failure> {
+        Ok(is_on_link(
+            &self.routes_to6(address.into(), None).await?,
+            uplink,
+        ))
+    }
+
     /// Whether there are IPv6 policy rules beside those with which a network namespace begins.
     pub(super) async fn has_rules6(&self) -> Result<bool, Failure> {
         let ask = |handle: &rtnetlink::Handle| handle.rule().get(IpVersion::V6).execute();
@@ -74,6 +82,13 @@ impl Net {
             .filter(|route| route.to.contains(&prefix) || prefix.contains(&route.to))
             .collect())
     }
+}
+
+/// Of routes to one address: whether the longest through the uplink names no router.
+fn is_on_link(routes: &[Route], uplink: u32) -> bool {
+    let through = routes.iter().filter(|r| r.out == Some(uplink) && r.is_way);
+    let longest = through.max_by_key(|route| route.to.prefix_len());
+    longest.is_some_and(|route| route.router.is_none())
 }
 
 /// The rules with which a network namespace begins: everything looks into `local`, then into `main`.
@@ -182,6 +197,27 @@ mod tests {
     fn asked(routes: &[Route]) -> Option<String> {
         let prefix = "64:ff9b::/96".parse().expect("a prefix");
         sole_router(routes, prefix, UPLINK).map(|router| router.to_string())
+    }
+
+    #[test]
+    fn what_a_router_stands_before_is_not_on_the_link() {
+        let default = route("::/0", 1024, Some("fe80::1"));
+        let elsewhere = Route {
+            out: Some(UPLINK + 1),
+            ..route("2001:db8:f00::464/128", 1, None)
+        };
+        let unreachable = Route {
+            out: None,
+            is_way: false,
+            ..route("2001:db8:f00::/56", 1, None)
+        };
+        let routed = [default.clone(), elsewhere, unreachable];
+        assert!(!is_on_link(&routed, UPLINK));
+        assert!(is_on_link(
+            &[default, route("2001:db8::/64", 256, None)],
+            UPLINK
+        ));
+        assert!(!is_on_link(&[], UPLINK));
     }
 
     #[test]

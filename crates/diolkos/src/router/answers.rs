@@ -120,6 +120,7 @@ impl Gateway {
             state: State::Ready,
             obstacles,
             prefixes: prefixes.iter().map(ToString::to_string).collect(),
+            address6: None,
             datapath: Some(accelerate::datapath(self.translation.fast())),
         }
     }
