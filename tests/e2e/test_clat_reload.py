@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 
@@ -167,6 +168,35 @@ def test_what_cannot_change_is_refused_whole(net: Network, datapath: str) -> Non
     assert reload(net, path, BEGIN + '[clat]\nv6 = "2001:2:0:1::77"\n') == (0, "")
     net.until(lambda: "the CLAT keeps its address" in clat.log())
     assert talk.goes_on()
+    assert clat.stop() == 0
+    assert remains(net) == []
+
+
+def test_a_hangup_reads_the_file_again(net: Network, datapath: str) -> None:
+    """SIGHUP does as `reload`: what is right is taken whole, what is wrong not at all, and connections go on."""
+    clat, path = start(net, datapath)
+    talk = Talk(net)
+    begin = path.read_text()
+
+    def hang_up(text: str, words: str) -> None:
+        path.write_text(text)
+        before = clat.log().count(words)
+        clat.process.send_signal(signal.SIGHUP)
+        net.until(lambda: clat.log().count(words) > before)
+        assert talk.goes_on()
+
+    hang_up(begin + "[clat]\nmetric = 77\n", "reloaded")
+    assert routes(net) == [("default", 77, 1472)]
+    hang_up(begin + "[clat]\nmetric = 78\nnonsense = 1\n", "unknown field `nonsense`")
+    hang_up(begin + '[clat]\nmetric = 78\n[log]\nlevel = "debug"\n', "log.level cannot change")
+    assert routes(net) == [("default", 77, 1472)]
+    hang_up(begin, "reloaded")
+    assert routes(net) == [("default", 2048, 1472)]
+    path.unlink()
+    clat.process.send_signal(signal.SIGHUP)
+    net.until(lambda: clat.log().count("not reloaded, the old configuration stays in force") == 3)
+    assert talk.goes_on()
+    talk.close()
     assert clat.stop() == 0
     assert remains(net) == []
 
