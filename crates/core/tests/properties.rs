@@ -139,6 +139,26 @@ fn check(bytes: &[u8], offload: Offload) -> Verdict {
     outcome.verdict
 }
 
+/// What a trace tells of a packet, twice the same, is what becomes of it.
+fn told_and_done(bytes: &[u8]) {
+    let translator = everything();
+    let trace = translator.trace(bytes, &mut World::new().clock());
+    assert_eq!(
+        trace,
+        translator.trace(bytes, &mut World::new().clock()),
+        "asking uses up no error"
+    );
+    let outcome = run(&translator, bytes, Offload::default());
+    assert_eq!(trace.verdict, outcome.verdict);
+    let mut left: Vec<Vec<u8>> = outcome.sent.into_iter().map(|sent| sent.0).collect();
+    if outcome.verdict == Verdict::Forward {
+        left.push(outcome.packet);
+    }
+    let mut told = trace.sent;
+    told.extend(trace.answer);
+    assert_eq!(told, left);
+}
+
 // The properties.
 
 /// As many cases as take seconds, or as `PROPTEST_CASES` says.
@@ -179,6 +199,17 @@ proptest! {
         if offload.gso.is_none() && !bytes.is_empty() {
             check(&bytes, offload);
         }
+    }
+
+    /// Whoever asks is told what happens.
+    #[test]
+    fn what_is_told_of_an_ipv4_packet_happens(bytes in mutated(message4())) {
+        told_and_done(&bytes);
+    }
+
+    #[test]
+    fn what_is_told_of_an_ipv6_packet_happens(bytes in mutated(message6())) {
+        told_and_done(&bytes);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::config::{Datapath, Hook, Mode, Placement, Settings, Translator};
 use crate::failure::Failure;
 use crate::files;
 use crate::privilege::{self, PERFMON, SYS_ADMIN};
+use crate::trace::FastPathKind;
 
 /// Starts a fast path unless the settings want none. Where they leave it to the program, one that cannot be had is not
 /// a failure.
@@ -135,6 +136,23 @@ pub fn datapath(fast: Option<&FastPath>) -> String {
         Some(fast) => format!("tc ({})", fast.hook_name()),
         None => "tun".to_owned(),
     }
+}
+
+/// The programs, for a trace.
+pub fn kind(settings: &Settings, fast: Option<&FastPath>) -> Option<FastPathKind> {
+    let of = |name: &str| {
+        about(settings, fast)
+            .into_iter()
+            .find(|(its, _)| its == name)
+    };
+    fast.is_some().then(|| FastPathKind {
+        name: ["datapath", "placement"]
+            .map(|name| {
+                of(name).map_or_else(String::new, |(name, value)| format!("{name} {value}"))
+            })
+            .join(", "),
+        is_stateful: settings.translator.mode == Mode::Nat64,
+    })
 }
 
 /// What the program is, for those who watch it.

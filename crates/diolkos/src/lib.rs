@@ -7,6 +7,8 @@
 //!
 //! cli → config → offline
 //!
+//! cli → trace → control: what would become of a packet; the service follows it through its slow path's engine
+//!
 //! The program is [`main`]; `src/main.rs` only calls it, so that what reads bytes from elsewhere can also be reached
 //! by `fuzz/`, through [`readers`].
 
@@ -43,10 +45,12 @@ mod random;
 mod resident;
 mod router;
 mod service;
+mod shape;
 mod signals;
 mod slowpath;
 mod stop;
 mod supervise;
+mod trace;
 mod varlink;
 
 use std::collections::BTreeMap;
@@ -102,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Translate(options) => offline::run(&options),
         Command::ClatManager(options) => clat_manager(options),
         Command::Show(options) => show(&options).and_then(print),
+        Command::Trace(options) => follow_packet(&options).and_then(print),
         Command::Bind(options) => bind(options),
         Command::Follow(options) => follow(&options),
         Command::Reload(options) => reload(options),
@@ -318,6 +323,25 @@ fn show(options: &Show) -> Result<String, Failure> {
             Ok(format!("{}\n", serde_json::json!(value)))
         }
         Answer::Config(text) => Ok(text),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn follow_packet(options: &cli::Trace) -> Result<String, Failure> {
+    let words = options.packet.join(" ");
+    let words = words.parse().map_err(Failure::usage)?;
+    let imagined = trace::Imagined {
+        words,
+        details: trace::Details {
+            length: options.length,
+            dont_fragment: options.df,
+            hop_limit: options.hop_limit,
+        },
+    };
+    imagined.bytes().map_err(Failure::usage)?;
+    match control::ask(&options.device, Request::Trace(imagined))? {
+        Answer::Trace(report) if options.json => Ok(json(&report)),
+        Answer::Trace(report) => Ok(report.text()),
         other => Err(unexpected(&other)),
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ICMP errors that we originate about packets we refuse (RFC 7915 sections 4.4 and 5.4).
 
-use super::Icmp;
+use super::{Icmp, Tokens};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, Kind};
 use crate::csum::{self, Sum};
 use crate::packet::{Env, Offload, Outbox};
@@ -44,11 +44,11 @@ const HOPS: u8 = 64;
 
 impl Icmp {
     /// Sends `answer` to the source of `packet`, of either family, as it was received; or does not,
-    /// if it must not or may not now.
+    /// if it must not or may not now. `tokens`: whether it counts.
     #[cold]
     pub fn originate(
         &self,
-        answer: Answer,
+        (answer, tokens): (Answer, Tokens),
         packet: &[u8],
         env: &mut impl Env,
         out: &mut impl Outbox,
@@ -57,15 +57,15 @@ impl Icmp {
             return;
         }
         match packet.first().map(|byte| byte >> 4) {
-            Some(4) => self.originate_v4(answer, packet, env, out),
-            Some(6) => self.originate_v6(answer, packet, env, out),
+            Some(4) => self.originate_v4((answer, tokens), packet, env, out),
+            Some(6) => self.originate_v6((answer, tokens), packet, env, out),
             _ => {}
         }
     }
 
     fn originate_v4(
         &self,
-        answer: Answer,
+        (answer, tokens): (Answer, Tokens),
         packet: &[u8],
         env: &mut impl Env,
         out: &mut impl Outbox,
@@ -74,7 +74,7 @@ impl Icmp {
         if !may_answer_v4(&ip, packet)
             || !self
                 .limit4
-                .allow(answer, ip.src.to_bits().into(), env.now())
+                .allow(answer, ip.src.to_bits().into(), env.now(), tokens)
         {
             return;
         }
@@ -117,7 +117,7 @@ impl Icmp {
 
     fn originate_v6(
         &self,
-        answer: Answer,
+        (answer, tokens): (Answer, Tokens),
         packet: &[u8],
         env: &mut impl Env,
         out: &mut impl Outbox,
@@ -126,7 +126,9 @@ impl Icmp {
             return;
         };
         if !may_answer_v6(&ip, packet)
-            || !self.limit6.allow(answer, ip.src.to_bits() >> 64, env.now())
+            || !self
+                .limit6
+                .allow(answer, ip.src.to_bits() >> 64, env.now(), tokens)
         {
             return;
         }

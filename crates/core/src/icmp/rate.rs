@@ -8,6 +8,15 @@ use super::own::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// What becomes of the token of an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tokens {
+    /// The error is sent.
+    Take,
+    /// Somebody wants to know whether it would be.
+    Look,
+}
+
 /// A token bucket of `burst` tokens, filled at `rate` a second, shared by all threads.
 ///
 /// It is kept as one number, the time at which the bucket will be full again; a token taken moves
@@ -33,12 +42,16 @@ impl RateLimit {
         }
     }
 
-    /// Takes a token, if there is one at the time `now`.
-    pub fn allow(&self, now: Duration) -> bool {
+    /// Takes a token, if there is one at the time `now`; or only looks whether there is one.
+    pub fn allow(&self, now: Duration, tokens: Tokens) -> bool {
         if self.token == 0 {
             return false;
         }
         let now = now.as_nanos() as u64;
+        if tokens == Tokens::Look {
+            let full_at = self.full_at.load(Ordering::Relaxed).max(now) + self.token;
+            return full_at - now <= self.bucket;
+        }
         self.full_at
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
                 let full_at = full_at.max(now) + self.token;
@@ -71,14 +84,14 @@ impl ErrorLimit {
 
     /// May this be sent at the time `now`? `source` is what is known of the address that it goes to: all of IPv4,
     /// the /64 of IPv6.
-    pub fn allow(&self, answer: Answer, source: u128, now: Duration) -> bool {
+    pub fn allow(&self, answer: Answer, source: u128, now: Duration, tokens: Tokens) -> bool {
         match answer {
             Answer::TooBig(_) => {
                 // 2^64 over the golden ratio spreads addresses that follow each other.
                 let spread = (source as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                self.too_big[(spread >> 58) as usize].allow(now)
+                self.too_big[(spread >> 58) as usize].allow(now, tokens)
             }
-            _ => self.others.allow(now),
+            _ => self.others.allow(now, tokens),
         }
     }
 }
@@ -93,12 +106,13 @@ mod tests {
         let now = Duration::from_secs(1);
         let allowed = |answer, source| {
             (0..1000)
-                .filter(|_| limit.allow(answer, source, now))
+                .filter(|_| limit.allow(answer, source, now, Tokens::Take))
                 .count()
         };
         assert_eq!(allowed(Answer::AddressUnreachable, 1), 3);
         assert_eq!(allowed(Answer::TooBig(1280), 1), 3);
-        let others = (2..66).filter(|&source| limit.allow(Answer::TooBig(1280), source, now));
+        let others =
+            (2..66).filter(|&source| limit.allow(Answer::TooBig(1280), source, now, Tokens::Take));
         assert!(others.count() > 56);
     }
 
@@ -107,21 +121,24 @@ mod tests {
         let limit = RateLimit::new(10, 3);
         let at = |ms| Duration::from_millis(ms);
         assert_eq!(
-            [(); 5].map(|()| limit.allow(at(0))),
+            [(); 5].map(|()| limit.allow(at(0), Tokens::Take)),
             [true, true, true, false, false]
         );
-        assert!(!limit.allow(at(99)));
-        assert!(limit.allow(at(100)));
-        assert!(!limit.allow(at(100)));
+        assert!(!limit.allow(at(99), Tokens::Take));
+        assert!(!limit.allow(at(99), Tokens::Look));
+        assert!(limit.allow(at(100), Tokens::Look));
+        assert!(limit.allow(at(100), Tokens::Take));
+        assert!(!limit.allow(at(100), Tokens::Look));
+        assert!(!limit.allow(at(100), Tokens::Take));
         // Idle time fills the bucket, not more.
         assert_eq!(
-            [(); 5].map(|()| limit.allow(at(100_000))),
+            [(); 5].map(|()| limit.allow(at(100_000), Tokens::Take)),
             [true, true, true, false, false]
         );
     }
 
     #[test]
     fn a_rate_of_zero_allows_nothing() {
-        assert!(!RateLimit::new(0, 50).allow(Duration::from_secs(1)));
+        assert!(!RateLimit::new(0, 50).allow(Duration::from_secs(1), Tokens::Take));
     }
 }

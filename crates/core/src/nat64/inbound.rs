@@ -3,9 +3,11 @@
 
 use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, First, Nat64, Random};
+use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Protocol};
 use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Watcher};
+use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{next_header_of, protocol, Ipv4, Part};
 use crate::xlat::payload::{self, Kind, Numbers};
@@ -84,6 +86,12 @@ impl Nat64 {
             .mapper()
             .embed(prefix, ip.src)
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+        out.step(|| Step::Mapped {
+            end: End::Source,
+            v6: src,
+            v4: ip.src,
+            via: Via::Pref64(prefix),
+        });
         let numbers = Numbers {
             src: match protocol {
                 Protocol::Icmp => node.port,

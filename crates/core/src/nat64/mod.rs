@@ -76,7 +76,7 @@ mod tuple;
 use crate::addr::Mapper;
 use crate::config::nat64::Nat64Config;
 use crate::config::ConfigError;
-use crate::icmp::Answer;
+use crate::icmp::{Answer, Tokens};
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
 use crate::session::{Due, State, Watcher};
 use crate::verdict::{Reason, Verdict};
@@ -142,21 +142,7 @@ impl Nat64 {
         watcher: &mut impl Watcher,
     ) -> Verdict {
         let mut first = None;
-        let verdict = match self.path(packet, env, out, watcher, &mut first) {
-            Ok(verdict) => verdict,
-            Err(Refusal { reason, answer }) => {
-                out.refused(reason, packet.bytes());
-                // The node whose address it is would take the answer for one about a packet of its own.
-                let answer = match answer {
-                    Answer::Silence => answer,
-                    _ if self.claims_to_be_ours(packet.bytes()) => Answer::Silence,
-                    _ => answer,
-                };
-                let icmp = &self.translator.icmp;
-                icmp.originate(answer, packet.bytes(), env, out);
-                Verdict::Drop(reason)
-            }
-        };
+        let verdict = self.judge(packet, env, out, watcher, (&mut first, Tokens::Take));
         let Some((key, numbers)) = first else {
             return verdict;
         };
@@ -173,6 +159,45 @@ impl Nat64 {
             return verdict;
         }
         self.release(verdict, packet, held, env, out, watcher)
+    }
+
+    /// A packet that is no fragment, with or without counting ICMP errors.
+    pub(crate) fn translate_whole(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        tokens: Tokens,
+    ) -> Verdict {
+        self.judge(packet, env, out, watcher, (&mut None, tokens))
+    }
+
+    /// A packet by itself, whatever waits for it. If it is a first fragment, it comes into `first`.
+    #[inline]
+    fn judge(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        (first, tokens): (&mut Option<First>, Tokens),
+    ) -> Verdict {
+        match self.path(packet, env, out, watcher, first) {
+            Ok(verdict) => verdict,
+            Err(Refusal { reason, answer }) => {
+                out.refused(reason, packet.bytes());
+                // The node whose address it is would take the answer for one about a packet of its own.
+                let answer = match answer {
+                    Answer::Silence => answer,
+                    _ if self.claims_to_be_ours(packet.bytes()) => Answer::Silence,
+                    _ => answer,
+                };
+                let icmp = &self.translator.icmp;
+                icmp.originate((answer, tokens), packet.bytes(), env, out);
+                Verdict::Drop(reason)
+            }
+        }
     }
 
     fn path(
@@ -256,7 +281,10 @@ impl Nat64 {
         }
         state.expire(now, budget, watcher, |due| match due {
             Due::Probe(session) => probe::send(t.mapper(), &session, out),
-            Due::Unanswered(syn) => t.icmp.originate(Answer::PortUnreachable, syn, env, out),
+            Due::Unanswered(syn) => {
+                let answer = (Answer::PortUnreachable, Tokens::Take);
+                t.icmp.originate(answer, syn, env, out);
+            }
         })
     }
 

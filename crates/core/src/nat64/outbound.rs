@@ -8,6 +8,7 @@ use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Outbound, Segment, Watcher};
+use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv6, Part};
 use crate::xlat::payload::{self, Kind, Numbers, Payload};
@@ -54,6 +55,12 @@ impl Nat64 {
             return self.error_from_ipv6((&ip, ttl, &chain), packet, env);
         }
         let (dst, prefix) = self.destination(&ip)?;
+        out.step(|| Step::Mapped {
+            end: End::Destination,
+            v6: ip.dst,
+            v4: dst,
+            via: Via::Pref64(prefix),
+        });
         let received = Received {
             ip: &ip,
             ttl,
@@ -101,6 +108,7 @@ impl Nat64 {
             .outbound(now, &passing, || env.random(), watcher)
             .map_err(refusal)?;
         if turns {
+            watcher.step(|| Step::Turns);
             return self.turn(&received, (from, to), packet, now, watcher);
         }
         let offload = packet.offload;

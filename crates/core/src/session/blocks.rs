@@ -6,6 +6,7 @@
 
 use super::event::{BlockView, Event, Watcher};
 use super::key::Keys;
+use super::rehearse::Undo;
 use super::timer::Millis;
 use super::State;
 use crate::config::nat64::{Binding, Endpoint4, LevelKind, PortBlocks, Protocol};
@@ -80,10 +81,10 @@ impl Blocks {
         gone
     }
 
-    fn note_used(&mut self, place: Place) {
-        if let Some(&at) = self.by_place.get(&place) {
-            self.owned[at as usize].idle_since = None;
-        }
+    /// A port of a block is in use. Returns its number, and since when none was.
+    fn note_used(&mut self, place: Place) -> Option<(u32, Option<Millis>)> {
+        let at = *self.by_place.get(&place)?;
+        Some((at, self.owned[at as usize].idle_since.take()))
     }
 }
 
@@ -276,6 +277,7 @@ impl State {
         if let Some(blocks) = &mut self.blocks {
             blocks.add(place, source, part);
         }
+        self.note(|_| Undo::Block(place));
     }
 
     /// Releases blocks of which no port has been used for long enough; looks at some.
@@ -351,8 +353,28 @@ impl State {
     }
 
     fn note_used(&mut self, place: Place) {
+        let used = self.blocks.as_mut().and_then(|b| b.note_used(place));
+        if let Some((at, since)) = used {
+            self.note(|_| Undo::Idle(at, since));
+        }
+    }
+
+    /// Undoes [`State::note_used`].
+    pub(super) fn make_idle(&mut self, at: u32, since: Option<Millis>) {
         if let Some(blocks) = &mut self.blocks {
-            blocks.note_used(place);
+            blocks.owned[at as usize].idle_since = since;
+        }
+    }
+
+    /// Undoes [`State::own`].
+    pub(super) fn put_back_block(&mut self, place: Place) {
+        let blocks = self.blocks.as_mut();
+        let gone = blocks.and_then(|blocks| {
+            let at = *blocks.by_place.get(&place)?;
+            Some(blocks.remove(at as usize))
+        });
+        if let Some(gone) = gone {
+            self.let_go(&gone, &mut ());
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::bib::Origin;
 use super::event::{BindingView, Event, SessionView, Watcher};
+use super::rehearse::{Before, Undo};
 use super::tcp::{Segment, SessionState, Side};
 use super::timer::Millis;
 use super::{table, Outbound, State};
@@ -85,6 +86,7 @@ impl State {
     ) -> u32 {
         let source = self.sources.bind(binding.v6.addr, binding.protocol);
         let at = self.bib.insert(binding, origin, pooled, source);
+        self.note(|_| Undo::Binding(at));
         watcher.event(Event::BindingOpened(binding));
         at
     }
@@ -97,6 +99,7 @@ impl State {
             let ended = self.sessions.remove(&mut self.bib, session);
             self.note_closed(&ended, view, watcher);
         }
+        self.forget_opened(at);
         let entry = self.bib.remove(at);
         if entry.pooled {
             self.pool.release(entry.protocol, entry.v4);
@@ -151,6 +154,7 @@ impl State {
         let at = self
             .sessions
             .insert(&mut self.bib, bib, (peer, outside), (state, last, deadline));
+        self.note(|_| Undo::Session(at));
         watcher.event(Event::SessionOpened(self.session_view(at)));
         at
     }
@@ -180,6 +184,7 @@ impl State {
         prefix: Option<u8>,
         watcher: &mut impl Watcher,
     ) {
+        self.note(|tables| Undo::Used(Before::of(at, &tables.sessions[at])));
         let now = self.clock.now();
         let session = &mut self.sessions[at];
         let (state, renewed) = session.state.after(side, segment);

@@ -59,21 +59,32 @@ impl State {
         let mut holdings = Vec::new();
         let mut next = None;
         for (at, prefix) in self.sources.prefixes_from(first).take(places) {
-            holdings.extend(prefix.map(|(level, prefix)| self.holding(at, level, prefix)));
+            holdings.extend(
+                prefix
+                    .map(|(level, prefix)| self.holding(&self.sources.upwards(at), level, prefix)),
+            );
             next = Some(at + 1);
         }
         let rest = self.sources.prefixes_from(next.unwrap_or(0)).next();
         (holdings, next.filter(|_| rest.is_some()))
     }
 
-    fn holding(&self, at: u32, level: usize, prefix: u128) -> Holding {
-        let all = self.sources.upwards(at);
+    /// What the prefixes have that a node is in, the widest first.
+    pub fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {
+        let all = self.sources.of_node(node);
+        let levels = self.sources.levels();
+        levels
+            .map(|(at, level)| self.holding(&all, at, level.prefix_of(node)))
+            .collect()
+    }
+
+    fn holding(&self, all: &[Has; LEVELS], level: usize, prefix: u128) -> Holding {
         let has = &all[level];
         let limits = &self.config.limits;
         let free = |limit: u32, used: u32| u64::from(limit.saturating_sub(used));
         let held = |used: &dyn Fn(&Has) -> u32, of_source: u32, free: u64| Held {
             has: u64::from(used(has)),
-            may: self.may_have(&all, level, used, (of_source, free)),
+            may: self.may_have(all, level, used, (of_source, free)),
         };
         let of_level = self.sources.levels().nth(level).map(|(_, level)| *level);
         Holding {

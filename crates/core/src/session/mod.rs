@@ -27,6 +27,7 @@ mod holding;
 pub(crate) mod key;
 mod limit;
 mod operate;
+mod rehearse;
 mod reload;
 mod slab;
 mod syn;
@@ -43,12 +44,14 @@ pub use tcp::{Lifetime, Segment, SessionState, Side};
 
 use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol};
 use crate::pool::Pool;
+use crate::trace::Step;
 use crate::verdict::Reason;
 use bib::Bib;
 use blocks::Blocks;
 use filter::Permissions;
 use key::Keys;
 use limit::Sources;
+use rehearse::Undo;
 use std::time::Duration;
 use syn::Syns;
 use table::Sessions;
@@ -125,6 +128,8 @@ pub struct State {
     syns: Syns,
     clock: Clock,
     keys: Keys,
+    /// What undoes the changes since a rehearsal has begun; None: this is none.
+    undo: Option<Vec<Undo>>,
 }
 
 impl State {
@@ -146,6 +151,7 @@ impl State {
             syns: Syns::new(keys, config.limits.held_syns),
             clock: Clock::new(),
             keys,
+            undo: None,
         };
         for &binding in &config.bindings {
             // The configuration has been checked: nothing is bound twice.
@@ -166,13 +172,17 @@ impl State {
         let now = self.clock.advance(now);
         let opens = packet.protocol != Protocol::Tcp || packet.segment == Segment::Syn;
         let bib = match self.bib.find_v6(packet.protocol, packet.v6) {
-            Some(bib) => bib,
+            Some(bib) => {
+                watcher.step(|| Step::Binding(self.binding_view(bib)));
+                bib
+            }
             // RFC 6146 section 3.5.2.2, state CLOSED: any other packet is discarded.
             None if !opens => return Err(Reason::NoConnection),
             None => self.open_binding(packet, random, watcher)?,
         };
         let v4 = self.bib[bib].v4;
         if let Some(at) = self.sessions.find(bib, packet.peer) {
+            watcher.step(|| Step::Session(self.session_view(at)));
             self.pass(at, Side::V6, packet.segment, Some(packet.prefix), watcher);
         } else if opens {
             let state = match packet.protocol {
@@ -188,8 +198,13 @@ impl State {
                 return Err(reason);
             }
             if state == SessionState::Established {
-                self.syns.remove((v4, packet.peer));
+                let key = (v4, packet.peer);
+                if let Some(kept) = self.syns.remove(key) {
+                    self.note(|_| Undo::SynAnswered(key, kept));
+                }
             }
+        } else {
+            watcher.step(|| Step::NoSession);
         }
         Ok(v4)
     }
@@ -211,11 +226,18 @@ impl State {
             };
         };
         let v6 = self.bib[bib].v6;
+        watcher.step(|| Step::Binding(self.binding_view(bib)));
         if let Some(at) = self.sessions.find(bib, packet.peer) {
+            watcher.step(|| Step::Session(self.session_view(at)));
             self.pass(at, Side::V4, packet.segment, None, watcher);
             return Ok(Inward::Node(v6, self.sessions[at].prefix));
         }
-        if !self.permits(bib, packet.peer) {
+        let permits = self.permits(bib, packet.peer);
+        watcher.step(|| Step::Filtering {
+            by_address: self.permissions.is_some(),
+            permits,
+        });
+        if !permits {
             return if is_syn {
                 self.keep_syn(packet, now)
             } else {
@@ -228,7 +250,10 @@ impl State {
             Protocol::Tcp if is_syn => SessionState::V4Init,
             // RFC 6146 section 3.5.2.2, state CLOSED: with a binding, any other packet is let
             // through; no session begins.
-            Protocol::Tcp => return Ok(Inward::Node(v6, 0)),
+            Protocol::Tcp => {
+                watcher.step(|| Step::NoSession);
+                return Ok(Inward::Node(v6, 0));
+            }
         };
         self.open_session(bib, (packet.peer, 0), state, now, Side::V4, watcher)?;
         Ok(Inward::Node(v6, 0))
@@ -319,11 +344,14 @@ impl State {
     fn keep_syn(&mut self, packet: &Inbound<'_>, now: timer::Millis) -> Result<Inward, Reason> {
         let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as timer::Millis;
         let key = (packet.v4, packet.peer);
-        if self.syns.keep(key, packet.bytes, deadline) {
-            Ok(Inward::Held)
-        } else {
-            Err(Reason::SynLimit)
+        let is_new = !self.syns.holds(key);
+        if !self.syns.keep(key, packet.bytes, deadline) {
+            return Err(Reason::SynLimit);
         }
+        if is_new {
+            self.note(|_| Undo::SynKept(key));
+        }
+        Ok(Inward::Held)
     }
 }
 

@@ -297,7 +297,7 @@ impl State {
                 };
                 self.add_session(at, peer, state, last, Side::V6, watcher);
                 if is_awaited {
-                    self.syns.remove((v4, view.peer));
+                    let _ = self.syns.remove((v4, view.peer));
                 }
                 Ok(())
             }

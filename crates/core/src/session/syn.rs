@@ -14,10 +14,13 @@ const KEPT: usize = 548;
 /// The binding's side, and the peer's.
 type Key = (Endpoint4, Endpoint4);
 
+/// A SYN that is kept: its number, and its beginning.
+pub type Kept = (u64, Box<[u8]>);
+
 /// The SYNs, in the order of their coming.
 #[derive(Debug)]
 pub struct Syns {
-    kept: HashMap<Key, (u64, Box<[u8]>), Keys>,
+    kept: HashMap<Key, Kept, Keys>,
     order: VecDeque<(Millis, u64, Key)>,
     next: u64,
     limit: u32,
@@ -65,8 +68,20 @@ impl Syns {
     }
 
     /// The node has answered it.
-    pub fn remove(&mut self, key: Key) {
+    pub fn remove(&mut self, key: Key) -> Option<Kept> {
+        self.kept.remove(&key)
+    }
+
+    /// Undoes [`Syns::remove`].
+    pub fn put_back(&mut self, key: Key, kept: Kept) {
+        self.kept.insert(key, kept);
+    }
+
+    /// Undoes [`Syns::keep`] of a SYN that was not there.
+    pub fn unkeep(&mut self, key: Key) {
         self.kept.remove(&key);
+        self.order.pop_back();
+        self.next -= 1;
     }
 
     /// When the time of one is over at the earliest; None if none is kept.

@@ -9,7 +9,7 @@ use super::timer::{Millis, Wheel};
 use crate::config::nat64::{Endpoint4, Timeouts};
 
 /// Neighbours in a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Links {
     pub previous: u32,
     pub next: u32,
@@ -165,6 +165,14 @@ impl Sessions {
     pub fn hasten(&mut self, at: u32, deadline: Millis) {
         self.wheel.remove(&mut self.sessions, at);
         self.wheel.add(&mut self.sessions, at, deadline);
+    }
+
+    /// Undoes [`Sessions::hasten`]: a session hangs again where it hung.
+    pub fn hang_back(&mut self, at: u32, slot: u16, links: Links) {
+        let session = &self.sessions[at];
+        if (session.slot, session.timer) != (slot, links) {
+            self.wheel.put_back(&mut self.sessions, at, slot, links);
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {

@@ -4,11 +4,13 @@
 use super::payload::{self, Family, Kind, Payload};
 use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
+use crate::addr::Via;
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Outbox, Packet};
+use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
@@ -33,6 +35,7 @@ pub(super) fn translate(
         return error(t, &ip, hop_limit, packet);
     }
     let (src, dst) = map(t, &ip)?;
+    told(t, &ip, (src, dst), out);
     let fit = fit(t, &ip, &carried, packet.offload)?;
     if fit == Fit::Segments {
         return segments(&ip, packet, |segment| {
@@ -206,6 +209,19 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
     Ok((src, dst))
+}
+
+/// Tells how both addresses were mapped.
+#[inline(always)]
+fn told(t: &Translator, ip: &Ipv4, (src, dst): (Ipv6Addr, Ipv6Addr), out: &mut impl Outbox) {
+    for (end, v6, v4) in [(End::Source, src, ip.src), (End::Destination, dst, ip.dst)] {
+        out.step(|| Step::Mapped {
+            end,
+            v6,
+            v4,
+            via: t.mapper.to_ipv6(v4).map_or(Via::Eam, |(_, via)| via),
+        });
+    }
 }
 
 /// RFC 7915 section 4.1. Of a packet that stands for several, one segment must fit.

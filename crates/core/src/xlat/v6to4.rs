@@ -9,6 +9,7 @@ use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
 use crate::packet::{Env, Offload, Outbox, Packet};
+use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
@@ -69,8 +70,10 @@ fn carry(
         return error(t, ip, ttl, chain, packet, env);
     }
     let (src, dst, via) = map(t, ip)?;
+    told(t, ip, (src, dst), out);
     if let Via::Pref64(prefix) = via {
         if t.mapper.is_explicit(dst) {
+            out.step(|| Step::Turns);
             return hairpin::turn(t, (ip, ttl, chain), prefix, (src, dst), &carried, packet);
         }
     }
@@ -258,6 +261,19 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
     // An IPv6 address may carry an IPv4 address that is none of a node.
     legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
     Ok((src, dst, via))
+}
+
+/// Tells how both addresses were mapped.
+#[inline(always)]
+fn told(t: &Translator, ip: &Ipv6, (src, dst): (Ipv4Addr, Ipv4Addr), out: &mut impl Outbox) {
+    for (end, v6, v4) in [(End::Source, ip.src, src), (End::Destination, ip.dst, dst)] {
+        out.step(|| Step::Mapped {
+            end,
+            v6,
+            v4,
+            via: t.mapper.to_ipv4(v6).map_or(Via::Eam, |(_, via)| via),
+        });
+    }
 }
 
 /// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.

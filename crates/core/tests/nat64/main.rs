@@ -5,6 +5,7 @@
 //! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
+//! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
@@ -26,5 +27,6 @@ mod restore;
 mod robust;
 mod shares;
 mod tcp;
+mod traces;
 mod udp;
 mod world;

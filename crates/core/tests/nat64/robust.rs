@@ -11,14 +11,35 @@ use diolkos_core::{Checksum, Gso, GsoKind, Offload, UdpZeroChecksum, Verdict};
 
 const STEPS: usize = 20_000;
 
-struct Sender {
+pub struct Sender {
     random: Box<dyn FnMut() -> u64>,
     /// What left lately: it is answered and quoted.
-    left: Vec<Vec<u8>>,
+    pub left: Vec<Vec<u8>>,
 }
 
 impl Sender {
-    fn below(&mut self, n: usize) -> usize {
+    pub fn new() -> Sender {
+        Sender {
+            random: Box::new(random()),
+            left: vec![],
+        }
+    }
+
+    /// Something from one of the sides, broken now and then.
+    pub fn packet(&mut self) -> (Vec<u8>, bool) {
+        let mut packet = match self.below(5) {
+            0 | 1 => self.of_ipv6(),
+            2 | 3 => self.of_ipv4(),
+            _ => self.echoed(),
+        };
+        let is_spoilt = self.below(3) == 0;
+        if is_spoilt {
+            self.spoil(&mut packet);
+        }
+        (packet, is_spoilt)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
         ((self.random)() % n as u64) as usize
     }
 
@@ -211,21 +232,10 @@ fn storm(change: impl FnOnce(&mut Nat64Config)) {
         config.limits.fragmented_packets = 10;
         change(config);
     });
-    let mut sender = Sender {
-        random: Box::new(random()),
-        left: vec![],
-    };
+    let mut sender = Sender::new();
     let mut forwarded = 0;
     for step in 0..STEPS {
-        let mut packet = match sender.below(5) {
-            0 | 1 => sender.of_ipv6(),
-            2 | 3 => sender.of_ipv4(),
-            _ => sender.echoed(),
-        };
-        let is_spoilt = sender.below(3) == 0;
-        if is_spoilt {
-            sender.spoil(&mut packet);
-        }
+        let (packet, is_spoilt) = sender.packet();
         let offload = match sender.below(8) {
             0 => sender.offload(),
             _ => Offload::default(),

@@ -8,7 +8,7 @@ use diolkos_core::nat64::Random;
 use diolkos_core::session::{
     Due, Event, Inbound, Inward, Outbound, Segment, SessionState, SessionView, State, Watcher,
 };
-use diolkos_core::{Config, Env, Nat64, Offload, Outbox, Packet, Reason, Verdict, HEADROOM};
+use diolkos_core::{Config, Env, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -68,12 +68,26 @@ pub fn binding(protocol: Protocol, v4: &str, v6: Endpoint6) -> Binding {
 }
 
 pub fn random() -> impl FnMut() -> u64 {
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
+    let mut random = Xorshift::default();
+    move || random.next()
+}
+
+/// Numbers that repeat.
+#[derive(Clone)]
+struct Xorshift(u64);
+
+impl Default for Xorshift {
+    fn default() -> Xorshift {
+        Xorshift(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+impl Xorshift {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
     }
 }
 
@@ -226,10 +240,11 @@ pub struct Router {
     env: Chance,
 }
 
+#[derive(Clone)]
 struct Chance {
     now: Duration,
     next_id: u16,
-    random: Box<dyn FnMut() -> u64>,
+    random: Xorshift,
 }
 
 impl Env for Chance {
@@ -244,7 +259,7 @@ impl Env for Chance {
 
 impl Random for Chance {
     fn random(&mut self) -> u64 {
-        (self.random)()
+        self.random.next()
     }
 }
 
@@ -267,9 +282,15 @@ impl Router {
             env: Chance {
                 now: Duration::ZERO,
                 next_id: 0,
-                random: Box::new(random()),
+                random: Xorshift::default(),
             },
         }
+    }
+
+    /// What would become of a packet: with the random numbers that it will have.
+    pub fn trace(&mut self, bytes: &[u8]) -> Option<Trace> {
+        self.env.now = self.now;
+        self.nat64.trace(bytes, &mut self.env.clone())
     }
 
     /// The verdict, and everything that left, in its order.

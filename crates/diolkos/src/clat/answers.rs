@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a running CLAT answers to whoever asks by its control socket.
 
-use super::Clat;
+use super::{rules, Clat};
 use crate::accelerate;
 use crate::config::{Networks, Settings, V6Address};
-use crate::control::{Address6, Answer, Condition, Request, State};
+use crate::control::{self, Address6, Answer, Condition, Request, State};
 use crate::counters;
 use crate::figures::Figures;
+use crate::trace::{self, Imagined};
 
 impl Clat {
     pub(super) fn answer(&self, request: Request) -> Answer {
@@ -28,9 +29,27 @@ impl Clat {
             Request::Stop => Answer::NotSupported(
                 "a CLAT leaves nothing behind: stop it with a signal".to_owned(),
             ),
-            // It changes the CLAT, and is not answered here.
-            Request::Reload => Answer::NotSupported("reload".to_owned()),
+            // These take their time, and are not answered here.
+            Request::Reload | Request::Trace(_) => Answer::NotSupported("elsewhere".to_owned()),
         }
+    }
+
+    /// What would become of a packet.
+    pub(super) async fn trace(&self, packet: Imagined) -> Answer {
+        let Some(device) = &self.device else {
+            return Answer::Failed(
+                "no packet is translated, because no translation prefix is in force: see `diolkos show status`".to_owned(),
+            );
+        };
+        let settings = &self.site.settings;
+        let asked = trace::Asked {
+            packet,
+            engine: device.slow.engine(),
+            config: &rules::translation(settings, &self.site.uplink, device.side6),
+            device: &settings.translator.device,
+            fast: accelerate::kind(settings, device.fast.as_deref()),
+        };
+        control::traced(trace::trace(&asked, &self.site.net).await)
     }
 
     /// How it stands, for those who follow it.

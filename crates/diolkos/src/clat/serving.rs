@@ -172,6 +172,7 @@ impl Service for Clat {
     async fn reply(&mut self, request: Request) -> Reply {
         Reply::Now(match request {
             Request::Reload => self.reload().await,
+            Request::Trace(packet) => self.trace(packet).await,
             request => self.answer(request),
         })
     }

@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 use super::{Answer, Request, Status};
 use crate::config::nat64::Static;
 use crate::nat64::Entries;
+use crate::trace::{Details, Imagined};
 use crate::varlink::{Call, Interface, Refusal};
 
 /// What `GetInterfaceDescription` answers.
@@ -42,6 +43,7 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
             order: call.take("by")?,
             lines: call.take("lines")?,
         },
+        "Trace" => Request::Trace(imagined(&mut call)?),
         "Bind" => Request::Bind(Static {
             protocol: call.take("protocol")?,
             v4: call.take("v4")?,
@@ -59,6 +61,20 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
     Ok(Asked::Once(request))
 }
 
+/// The packet that a call is about. What is not said of it is as on the command line.
+fn imagined(call: &mut Call) -> Result<Imagined, Refusal> {
+    let words: String = call.take("packet")?;
+    let words = words.parse();
+    Ok(Imagined {
+        words: words.map_err(|_| Refusal::invalid_parameter("packet"))?,
+        details: Details {
+            length: call.take("length")?,
+            dont_fragment: call.take::<Option<bool>>("dont_fragment")?.unwrap_or(false),
+            hop_limit: call.take::<Option<u8>>("hop_limit")?.unwrap_or(64),
+        },
+    })
+}
+
 /// Writes the call of a request.
 pub fn call(request: Request) -> Call {
     let none = json!({});
@@ -70,6 +86,22 @@ pub fn call(request: Request) -> Call {
         Request::Sessions => ("Sessions", none),
         Request::Bindings => ("Bindings", none),
         Request::Top { order, lines } => ("Top", json!({ "by": order, "lines": lines })),
+        Request::Trace(packet) => {
+            let Details {
+                length,
+                dont_fragment,
+                hop_limit,
+            } = packet.details;
+            let mut parameters = json!({
+                "packet": packet.words.to_string(),
+                "dont_fragment": dont_fragment,
+                "hop_limit": hop_limit,
+            });
+            if let Some(length) = length {
+                parameters["length"] = json!(length);
+            }
+            ("Trace", parameters)
+        }
         Request::Bind(binding) => ("Bind", json!(binding)),
         Request::Unbind { protocol, v4 } => ("Unbind", json!({ "protocol": protocol, "v4": v4 })),
         Request::Reload => ("Reload", none),
@@ -108,6 +140,7 @@ pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
         Answer::Sessions(sessions) => Ok(json!(sessions)),
         Answer::Bindings(bindings) => Ok(json!(bindings)),
         Answer::Top(prefixes) => Ok(json!(prefixes)),
+        Answer::Trace(report) => Ok(json!({ "trace": report })),
         Answer::Reloaded | Answer::Done => Ok(json!({})),
         Answer::Misconfigured(reason) => refuse("Misconfigured", reason),
         Answer::NotSupported(reason) => refuse("NotSupported", reason),
@@ -139,6 +172,7 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Sessions => Answer::Sessions(joined(first, last)?),
         Request::Bindings => Answer::Bindings(joined(first, last)?),
         Request::Top { .. } => Answer::Top(joined(first, last)?),
+        Request::Trace(_) => Answer::Trace(Box::new(field(last, "trace")?)),
         Request::Reload => Answer::Reloaded,
         Request::Stop | Request::Bind(_) | Request::Unbind { .. } => Answer::Done,
     })
@@ -217,7 +251,22 @@ mod tests {
             v4: "192.0.2.1:80".parse().expect("it is an endpoint"),
             v6: "[2001:db8::1]:80".parse().expect("it is an endpoint"),
         });
-        for request in ALL.into_iter().chain([bind, unbind()]) {
+        let plain = Details {
+            length: None,
+            dont_fragment: false,
+            hop_limit: 64,
+        };
+        let long = Details {
+            length: Some(1500),
+            dont_fragment: true,
+            hop_limit: 1,
+        };
+        let traces = [plain, long].map(|details| {
+            let words = "udp 192.0.2.1 53 > 192.0.2.2 80".parse();
+            let words = words.expect("it is a packet");
+            Request::Trace(Imagined { words, details })
+        });
+        for request in ALL.into_iter().chain([bind, unbind()]).chain(traces) {
             let call = call(request);
             let described = format!("\nmethod {}(", call.target().1);
             assert!(INTERFACE.description.contains(&described), "{described}");

@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use crate::config::nat64::{Protocol, Static};
 use crate::counters::Counter;
+use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
 use crate::nat64::{BindingRow, Entries, Order, SessionRow, TopRow};
 use crate::prefixes::PrefixRows;
+use crate::trace::{Imagined, Report};
 
 pub use ask::{ask, ask_this, call_at, follow, socket, status};
 pub use serve::{listen, Asker, Control, Question};
@@ -55,6 +57,8 @@ pub enum Request {
         /// How many of each size.
         lines: u32,
     },
+    /// What would become of a packet.
+    Trace(Imagined),
     /// Make a binding.
     Bind(Static),
     /// End one.
@@ -77,6 +81,7 @@ impl Request {
             | Request::Prefix
             | Request::Sessions
             | Request::Bindings
+            | Request::Trace(_)
             | Request::Top { .. } => false,
         }
     }
@@ -106,6 +111,8 @@ pub enum Answer {
     Bindings(Entries<BindingRow>),
     /// To [`Request::Top`].
     Top(Entries<TopRow>),
+    /// To [`Request::Trace`].
+    Trace(Box<Report>),
     /// To [`Request::Bind`], [`Request::Unbind`] and [`Request::Stop`].
     Done,
     /// The configuration file is wrong; the old configuration stays in force.
@@ -114,4 +121,13 @@ pub enum Answer {
     NotSupported(String),
     /// It could not be done.
     Failed(String),
+}
+
+/// The answer to [`Request::Trace`].
+pub fn traced(report: Result<Report, Failure>) -> Answer {
+    match report {
+        Ok(report) => Answer::Trace(Box::new(report)),
+        Err(failure) if failure.kind == Kind::Usage => Answer::Misconfigured(failure.to_string()),
+        Err(failure) => Answer::Failed(failure.to_string()),
+    }
 }

@@ -273,6 +273,7 @@ fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answe
         Request::Sessions
         | Request::Bindings
         | Request::Top { .. }
+        | Request::Trace(_)
         | Request::Bind(_)
         | Request::Unbind { .. } => {
             Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())

@@ -2,6 +2,7 @@
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
-use diolkos_core::{Nat64, Packet, Verdict};
+use diolkos_core::{Nat64, Packet, Trace, Verdict};
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Lending, Sessions};
 use ipnet::Ipv6Net;
@@ -325,6 +326,14 @@ impl Engine for Controller {
         inner.times[0].note(locked - asked);
         inner.times[1].note(locked.elapsed());
         verdict
+    }
+
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
+        self.lock().nat64.trace(packet, env)
+    }
+
+    fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {
+        self.lock().nat64.state().holdings_of(node)
     }
 }
 

@@ -9,6 +9,7 @@ mod address;
 mod change;
 mod link;
 mod list;
+mod lookup;
 mod neighbour;
 mod nexthop;
 mod own;
@@ -31,6 +32,7 @@ use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
 pub use link::{Link, LinkKind, Medium};
+pub use lookup::Leads;
 pub use own::{shown, Own};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};

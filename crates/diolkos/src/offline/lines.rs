@@ -10,8 +10,8 @@ use diolkos_core::{Reason, Verdict};
 use serde::Serialize;
 
 use super::engine::Noted;
-use super::shape::Shape;
 use crate::failure::Failure;
+use crate::shape::{verdict_name, Shape};
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,10 +37,7 @@ impl Fate {
     fn name(self) -> &'static str {
         match self {
             Fate::Skipped => "skipped",
-            Fate::Judged(Verdict::Forward) => "forward",
-            Fate::Judged(Verdict::Emitted) => "emitted",
-            Fate::Judged(Verdict::Held) => "held",
-            Fate::Judged(Verdict::Drop(_)) => "drop",
+            Fate::Judged(verdict) => verdict_name(verdict),
             Fate::Expired => "expired",
         }
     }

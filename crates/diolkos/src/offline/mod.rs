@@ -11,7 +11,6 @@ mod lines;
 pub mod link;
 pub mod pcap;
 pub mod pcapng;
-mod shape;
 mod summary;
 mod world;
 
@@ -27,11 +26,11 @@ use crate::cli;
 use crate::config::{self, Found, Mode, Networks, Settings, V6Address};
 use crate::failure::Failure;
 
+use crate::shape::Shape;
 use capture::Capture;
 use engine::{Engine, Noted};
 use lines::{Fate, Form, Lines};
 use pcap::{Record, Writer};
-use shape::Shape;
 use summary::Summary;
 use world::World;
 

@@ -8,12 +8,14 @@ use super::{addresses, Gateway};
 use crate::accelerate;
 use crate::announce::Announcer;
 use crate::config::{Mtu, Settings};
-use crate::control::{Answer, Condition, Request, State};
+use crate::control::{self, Answer, Condition, Request, State};
 use crate::counters;
 use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
 use crate::nat64::{self, Controller, Order};
+use crate::net::Net;
 use crate::service::{later, Reply};
+use crate::trace::{self, Imagined};
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(super) async fn answer(&mut self, request: Request) -> Reply {
@@ -25,6 +27,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 return gateway.entries(request == Request::Sessions)
             }
             Request::Top { order, lines } => return gateway.top(order, lines),
+            Request::Trace(packet) => gateway.trace(packet, self.net).await,
             Request::Bind(binding) => {
                 let device = &gateway.settings.translator.device;
                 let address = *binding.v4.ip();
@@ -94,6 +97,19 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
 }
 
 impl Gateway {
+    /// What would become of a packet.
+    async fn trace(&self, packet: Imagined, net: &Net) -> Answer {
+        let settings = &self.settings;
+        let asked = trace::Asked {
+            packet,
+            engine: self.slow.engine(),
+            config: &settings.translation(self.found),
+            device: &settings.translator.device,
+            fast: accelerate::kind(settings, self.translation.fast()),
+        };
+        control::traced(trace::trace(&asked, net).await)
+    }
+
     /// There may be as many prefixes as bindings.
     fn top(&self, order: Order, lines: u32) -> Reply {
         let Some(state) = self.translation.shared_controller() else {

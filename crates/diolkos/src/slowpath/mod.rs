@@ -13,11 +13,13 @@ mod slots;
 mod writer;
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
-use diolkos_core::{Packet, Reason, Translator, Verdict, HEADROOM};
+use diolkos_core::session::Holding;
+use diolkos_core::{Packet, Reason, Trace, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
@@ -38,11 +40,25 @@ pub use writer::Writer;
 pub trait Engine: Send + Sync {
     /// Translates one packet; see [`Translator::translate`].
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict;
+
+    /// What would become of a packet; see [`Translator::trace`]. None if that cannot be said.
+    fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<Trace> {
+        None
+    }
+
+    /// What the prefixes have that a node is in, if anybody counts that.
+    fn holdings_of(&self, _node: Ipv6Addr) -> Vec<Holding> {
+        Vec::new()
+    }
 }
 
 impl Engine for Translator {
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict {
         Translator::translate(self, packet, env, out)
+    }
+
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
+        Some(Translator::trace(self, packet, env))
     }
 }
 
@@ -120,6 +136,11 @@ impl SlowPath {
                 .push(watch.thread_with(privilege::MAPS, name, read)?);
         }
         Ok(slow)
+    }
+
+    /// What translates now.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        self.engine.read().expect(WHOLE).clone()
     }
 
     /// Has every packet that is read from now on translated by another engine.

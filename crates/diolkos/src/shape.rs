@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use diolkos_core::wire::{protocol, Chain, Ipv4, Ipv6, Part};
+use diolkos_core::Verdict;
 use serde::Serialize;
 
 /// What a line says of a packet. What cannot be read is left out.
@@ -144,6 +145,33 @@ fn flags_of(flags: u8) -> String {
     let names = FLAGS.iter().enumerate();
     let set = names.filter(|(bit, _)| flags >> bit & 1 == 1);
     set.map(|(_, name)| *name).collect::<Vec<_>>().join(",")
+}
+
+impl Shape {
+    /// Where it goes.
+    pub fn destination(&self) -> Option<IpAddr> {
+        self.dst
+    }
+}
+
+/// What of the IP header only routers care about.
+pub fn header(packet: &[u8]) -> String {
+    if let Ok(ip) = Ipv4::parse(packet) {
+        let df = if ip.dont_fragment { "DF" } else { "no DF" };
+        return format!("TTL {}, {df}", ip.ttl);
+    }
+    let hop_limit = Ipv6::parse(packet).map_or(0, |ip| ip.hop_limit);
+    format!("hop limit {hop_limit}")
+}
+
+/// A verdict in one word.
+pub fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Forward => "forward",
+        Verdict::Emitted => "emitted",
+        Verdict::Held => "held",
+        Verdict::Drop(_) => "drop",
+    }
 }
 
 impl fmt::Display for Shape {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the kernel would send a packet of this host to an address, as `ip route get` tells it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use diolkos_sys::namespace::interface_name;
+use futures_util::TryStreamExt;
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use rtnetlink::RouteMessageBuilder;
+
+use super::route::exits;
+use super::{in_time, Net};
+use crate::failure::Failure;
+
+/// Where a route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// The address is one of this host.
+    Here,
+    /// Through an interface, to a router or to the address itself.
+    Through(String, Option<IpAddr>),
+    /// Nowhere: the kernel drops the packet or answers it.
+    Nowhere,
+}
+
+impl Leads {
+    /// Does it lead to this interface?
+    pub fn is_through(&self, name: &str) -> bool {
+        matches!(self, Leads::Through(interface, _) if interface == name)
+    }
+}
+
+impl fmt::Display for Leads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Leads::Here => f.write_str("to this host"),
+            Leads::Through(interface, None) => write!(f, "through {interface}"),
+            Leads::Through(interface, Some(router)) => {
+                write!(f, "through {interface}, by the router {router}")
+            }
+            Leads::Nowhere => f.write_str("nowhere: the route refuses packets"),
+        }
+    }
+}
+
+impl Net {
+    /// Where packets to an address go.
+    pub async fn leads(&self, to: IpAddr) -> Result<Leads, Failure> {
+        let len = if to.is_ipv4() { 32 } else { 128 };
+        let question = RouteMessageBuilder::<IpAddr>::new().destination_prefix(to, len);
+        let failed = |what: String| Failure::run_time(what);
+        let question = question.map_err(|e| failed(format!("cannot look up the route: {e}")))?;
+        let request = self.handle.route().get(question.build()).execute();
+        let found: Vec<RouteMessage> = in_time(request.try_collect())
+            .await
+            .map_err(|refusal| refusal.to("look up the route"))?;
+        let Some(route) = found.first() else {
+            return Ok(Leads::Nowhere);
+        };
+        Ok(match route.header.kind {
+            RouteType::Local => Leads::Here,
+            RouteType::Unicast => match exits(route).next() {
+                Some(index) => Leads::Through(name_of(index), router(route)),
+                None => Leads::Nowhere,
+            },
+            _ => Leads::Nowhere,
+        })
+    }
+}
+
+fn name_of(index: u32) -> String {
+    interface_name(index).unwrap_or_else(|| format!("interface {index}"))
+}
+
+fn router(route: &RouteMessage) -> Option<IpAddr> {
+    route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Gateway(RouteAddress::Inet(router)) => Some(IpAddr::V4(*router)),
+            RouteAttribute::Gateway(RouteAddress::Inet6(router)) => Some(IpAddr::V6(*router)),
+            _ => None,
+        })
+}

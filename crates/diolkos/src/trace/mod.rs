@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What would become of a packet in a running translator, and why: packet (words → bytes) → the engine's own way, undone
+//! afterwards → report. Around it, what the kernel would do: does it lead the packet here, and where does the result go?
+
+mod packet;
+mod path;
+mod report;
+mod told;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use diolkos_core::{Config, Verdict};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::net::{Leads, Net};
+use crate::shape::{self, Shape};
+use crate::slowpath::{Clock, Engine};
+
+pub use packet::{Details, Imagined};
+pub use path::FastPathKind;
+pub use report::{Leaving, Report};
+
+/// What is asked, and the translator as it runs.
+pub struct Asked<'a> {
+    /// The packet.
+    pub packet: Imagined,
+    /// What translates now.
+    pub engine: Arc<dyn Engine>,
+    /// Its configuration.
+    pub config: &'a Config,
+    /// Name of the TUN device.
+    pub device: &'a str,
+    /// The programs in the kernel, if there are any.
+    pub fast: Option<FastPathKind>,
+}
+
+/// Follows the packet. Nothing changes.
+pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
+    let bytes = asked.packet.bytes().map_err(Failure::usage)?;
+    let words = asked.packet.words;
+    let trace = asked.engine.trace(&bytes, &mut Clock::new());
+    let trace = trace.ok_or_else(|| Failure::usage("a fragment cannot be traced"))?;
+    let mut report = Report {
+        packet: format!("{words}, {} bytes", bytes.len()),
+        arrives: true,
+        steps: Vec::new(),
+        verdict: shape::verdict_name(trace.verdict).to_owned(),
+        reason: None,
+        meaning: None,
+        sent: trace.sent.iter().map(|sent| leaving(sent)).collect(),
+        answer: trace.answer.as_deref().map(leaving),
+        route: None,
+        path: String::new(),
+        path_because: String::new(),
+    };
+    arrival(asked, net, &mut report).await;
+    told::steps(&mut report, &trace.steps, asked.config);
+    if let Verdict::Drop(reason) = trace.verdict {
+        report.reason = Some(reason.name().to_owned());
+        report.meaning = Some(reason.describe().to_owned());
+        if let IpAddr::V6(node) = words.source() {
+            told::shares(&mut report, reason, &asked.engine.holdings_of(node));
+        }
+    }
+    let (path, because) = path::likely(asked, &trace);
+    (report.path, report.path_because) = (path.to_owned(), because);
+    if let Some(to) = trace
+        .sent
+        .first()
+        .and_then(|sent| Shape::of(sent).destination())
+    {
+        report.route = Some(match net.leads(to).await {
+            Ok(leads) => format!("to {to}: {leads}"),
+            Err(failure) => format!("to {to}: none ({failure})"),
+        });
+    }
+    Ok(report)
+}
+
+/// Does the kernel lead it here at all?
+async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
+    let (to, device) = (asked.packet.words.destination(), asked.device);
+    let text = match net.leads(to).await {
+        Ok(Leads::Here) => {
+            report.arrives = false;
+            format!("{to} is an address of this host: the kernel takes the packet itself, and the rest is what {device} would do with it")
+        }
+        Ok(leads) if leads.is_through(device) => format!("the route to {to} leads to {device}"),
+        Ok(leads) => {
+            report.arrives = false;
+            format!("the route to {to} does not lead to {device}, but {leads}; the rest is what {device} would do with it")
+        }
+        Err(failure) => {
+            report.arrives = false;
+            format!(
+                "no route leads to {to} ({failure}); the rest is what {device} would do with it"
+            )
+        }
+    };
+    report.step("arrival", text);
+}
+
+/// A packet as it would leave.
+fn leaving(bytes: &[u8]) -> Leaving {
+    let shape = Shape::of(bytes);
+    Leaving {
+        text: format!("{shape}, {}", shape::header(bytes)),
+        packet: json!(shape),
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which way a packet would take, as far as that can be known without sending it: the programs are not run, for they would
+//! count it.
+
+use std::net::IpAddr;
+
+use diolkos_core::session::Event;
+use diolkos_core::{Reason, Step, Trace, Verdict};
+
+use super::packet::Carried;
+use super::Asked;
+
+/// The programs of a running translator.
+#[derive(Clone, Debug)]
+pub struct FastPathKind {
+    /// The hook, as `show status` names it, and the placement.
+    pub name: String,
+    /// It has sessions.
+    pub is_stateful: bool,
+}
+
+/// `fast`, `slow` or `either`, and why.
+pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
+    let Some(fast) = &asked.fast else {
+        return ("slow", "there is no fast path".to_owned());
+    };
+    if let Some(reason) = declined(asked, trace) {
+        let why = format!(
+            "the fast path declines it ({}): {}",
+            reason.name(),
+            reason.describe()
+        );
+        return ("slow", why);
+    }
+    if matches!(trace.verdict, Verdict::Drop(_) | Verdict::Held) {
+        return (
+            "either",
+            "whichever refuses it does so for the same reason".to_owned(),
+        );
+    }
+    if fast.is_stateful {
+        let has_session = trace
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Session(_)));
+        let is_out = matches!(asked.packet.words.source(), IpAddr::V6(_));
+        if !has_session && is_out {
+            let why = "it opens a session: fast if the programs have a lease for the node, otherwise slow (decline_state)";
+            return ("either", why.to_owned());
+        }
+        if !has_session {
+            let name = Reason::DeclineState.name();
+            return (
+                "slow",
+                format!("the fast path declines it ({name}): it has no session"),
+            );
+        }
+    }
+    ("fast", fast.name.clone())
+}
+
+/// Why the programs leave it to the slow path for certain.
+fn declined(asked: &Asked<'_>, trace: &Trace) -> Option<Reason> {
+    let has = |is: fn(&Step) -> bool| trace.steps.iter().any(is);
+    let too_big = matches!(
+        trace.verdict,
+        Verdict::Drop(Reason::TooBig | Reason::TooLong)
+    );
+    match asked.packet.words.carried() {
+        Carried::Other(_) => return Some(Reason::DeclineTransport),
+        Carried::Udp(..) | Carried::Tcp(..) | Carried::Echo { .. } => {}
+    }
+    if asked.packet.details.hop_limit <= 1 {
+        Some(Reason::DeclineHopLimit)
+    } else if has(|step| matches!(step, Step::Turns)) {
+        Some(Reason::DeclineHairpin)
+    } else if too_big || trace.verdict == Verdict::Emitted {
+        Some(Reason::DeclineSize)
+    } else if has(|step| matches!(step, Step::Session(view) if !view.is_for_fast_path()))
+        || has(|step| matches!(step, Step::NoSession))
+        || has(|step| matches!(step, Step::Changes(Event::BlockAllocated(_))))
+    {
+        Some(Reason::DeclineState)
+    } else {
+        None
+    }
+}
