@@ -197,7 +197,7 @@ def test_an_address_that_another_has_is_left_to_it(nat64: Nat64Network) -> None:
     running = nat64.nat64(NAT64.replace("duplicate_detection = false\n", ""))
     answering(nat64, running, FIRST, "198.51.100.15")
     said = [line for line in running.log().splitlines() if f"has {SECOND}, too" in line]
-    assert len(said) == 1 and mac(nat64, nat64.v4, "a0") in said[0] and "not answered for" in said[0]
+    assert len(said) == 1 and mac(nat64, nat64.v4, "a0") in said[0] and "does not answer for it" in said[0]
     assert f"answering for {SECOND}\n" not in running.log()
     counters = nat64.counters()
     assert counters["announce.conflicts"] == 1 and counters["announce.probes"] >= 8 * 3 - 2
@@ -219,7 +219,7 @@ def test_an_address_that_is_claimed_later_is_defended_once(siit: SiitNetwork) ->
     siit.until(lambda: siit.counters()["announce.conflicts"] == 2)
     assert siit.counters()["announce.defences"] == 1
     said = [line for line in running.log().splitlines() if f"{tap.mac} has {MAPPED}, too" in line]
-    assert len(said) == 1 and "we go on" in said[0]
+    assert len(said) == 1 and "keeps answering" in said[0]
 
 
 @pytest.mark.parametrize("is_in_it", [False, True], ids=["unknown", "known"])
@@ -262,7 +262,7 @@ def test_nobody_is_asked_without_a_link(siit: SiitNetwork) -> None:
     running = siit.siit()
     answering(siit, running, MAPPED, OWN)
     siit.run(siit.v6, "ip", "link", "set", "a0", "up")
-    siit.until(lambda: f"has {V4_IN_IPV6}, too: not answered for" in running.log())
+    siit.until(lambda: f"has {V4_IN_IPV6}, too: diolkos does not answer for it" in running.log())
     assert f"answering for {V4_IN_IPV6}\n" not in running.log()
 
 

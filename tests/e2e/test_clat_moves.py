@@ -285,7 +285,7 @@ def test_a_better_prefix_that_contradicts_the_configuration(pref64: Pref64Networ
     ping = pref64.start(pref64.client, "ping", "-i0.01", "-c200", "-W5", "192.0.0.171", stdout=subprocess.PIPE, text=True)
     pref64.advertise(Option(OWN))
     pref64.until(lambda: f"the prefix {OWN} cannot be used" in clat.log())
-    assert f"going on with {OTHER}" in clat.log()
+    assert f"continuing with {OTHER}" in clat.log()
     assert pref64.routes() == ["default"]
     said, _ = ping.communicate(timeout=30)
     assert "200 received" in said, said + clat.log()

@@ -143,7 +143,7 @@ def test_what_the_search_needs(dns64_network: Dns64Network) -> None:
     code, said = net.once(*always, *AUTO, wrapper=without)
     assert (code, "CAP_NET_RAW" in said) == (MISSING, True), said
     code, said = net.once(*always, *AUTO, "--pref64", PREF64)
-    assert (code, "cannot stand beside" in said) == (USAGE, True), said
+    assert (code, "cannot be combined with" in said) == (USAGE, True), said
 
 
 def test_errors_of_upstream(dns64_network: Dns64Network) -> None:

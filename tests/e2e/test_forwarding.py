@@ -39,8 +39,8 @@ def test_it_is_said_and_a_reload_switches_it_on(siit: SiitNetwork, setting: str,
     assert "`diolkos reload` switches it on again" in running.log()
     assert siit.sysctl(siit.translator, setting) == "0"
     assert siit.diolkos("reload") == (0, "")
-    assert "somebody had switched forwarding off: switching it on again" in running.log()
-    assert f"it is over that: {said.removesuffix(':')}" in running.log()
+    assert "forwarding was switched off: switching it on again" in running.log()
+    assert f"no longer: {said.removesuffix(':')}" in running.log()
     assert both_reach(siit)
     assert running.stop() == 0
     assert siit.forwarding() == before
@@ -71,7 +71,7 @@ def test_switched_on_by_hand(siit: SiitNetwork) -> None:
     assert not both_reach(siit)
     siit.sysctl(siit.translator, "net.ipv4.conf.b4.rp_filter", "2")
     siit.sysctl(siit.translator, "net.ipv4.conf.b4.forwarding", "1")
-    siit.until(lambda: "it is over that: IPv4 forwarding is off on b4" in running.log())
+    siit.until(lambda: "no longer: IPv4 forwarding is off on b4" in running.log())
     assert running.log().count("IPv4 forwarding is off on b4: packets") == 1
     assert both_reach(siit)
 

@@ -209,9 +209,9 @@ def test_bindings_of_the_configuration_and_of_a_file(offline: Offline) -> None:
     ("text", "words", "code"),
     [
         (None, "cannot be read", RUN_TIME),
-        ("{", "is no output of `diolkos show bindings --json`", RUN_TIME),
-        ("[" * 100_000, "is no output of `diolkos show bindings --json`", RUN_TIME),
-        ('{"entries": [{"protocol": "udp", "v6": "[::1]:9", "v4": "192.0.2.256:1"}]}', "is no output", RUN_TIME),
+        ("{", "is not the output of `diolkos show bindings --json`", RUN_TIME),
+        ("[" * 100_000, "is not the output of `diolkos show bindings --json`", RUN_TIME),
+        ('{"entries": [{"protocol": "udp", "v6": "[::1]:9", "v4": "192.0.2.256:1"}]}', "is not the output", RUN_TIME),
         (
             json.dumps({"entries": [{"protocol": "udp", "v6": f"[{V6}]:{port}", "v4": f"{POOL}:9"} for port in (1, 2)]}),
             "are bound to",

@@ -18,7 +18,7 @@ all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True
 kernel_datapaths = pytest.mark.parametrize("nat64", ["tc", "clsact", "inline", "xdp"], indirect=True)
 ends = pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 
-GOES_ON = "known sessions go on in the kernel"
+GOES_ON = "the kernel continues to translate known sessions"
 
 
 @all_datapaths
@@ -93,7 +93,7 @@ def test_mappings_and_bindings_stay(nat64: Nat64Network, how: signal.Signals) ->
     if goes_on(nat64):
         assert ask(inside, (V4_IN_IPV6, 4000), outside) == mapped
     running = start(nat64)
-    assert "bindings of the operator came back" in running.log()
+    assert "bindings of the operator restored" in running.log()
     assert ask(inside, (V4_IN_IPV6, 4000), outside) == mapped
     assert ask(inside, (in_ipv6(V4_OTHER), 4000), other) == mapped
     assert ask(outside, mapped, inside) == (V4_IN_IPV6, 4000)
@@ -125,7 +125,7 @@ def test_what_only_the_kernel_knows(nat64: Nat64Network) -> None:
     for stream in streams:
         stream.flow()
     running = start(nat64)
-    assert "0 sessions and 0 bindings of the operator came back, 3 more from the kernel's maps" in running.log()
+    assert "0 sessions and 0 bindings of the operator restored, 3 more from the kernel's maps" in running.log()
     assert ask(inside, (V4_IN_IPV6, 4500), outside) == mapped
     for stream in streams:
         stream.finish()
@@ -148,7 +148,7 @@ def test_a_prefix_that_has_been_taken_away_since(nat64: Nat64Network) -> None:
     end(running, signal.SIGKILL)
     state(nat64).write_bytes(older)
     running = start(nat64)
-    said = "0 sessions and 0 bindings of the operator came back, 1 were outdated"
+    said = "0 sessions and 0 bindings of the operator restored, 1 were outdated"
     assert said in running.log() and "no longer allowed" not in running.log(), running.log()
     stop_for_good(nat64)
 
@@ -165,7 +165,7 @@ def test_what_only_the_kernel_knows_of_an_operators_binding(nat64: Nat64Network)
     assert ask(inside, (V4_IN_IPV6, 4500), outside) == (BOUND, 80)
     end(running, signal.SIGKILL)
     running = start(nat64)
-    said = "0 sessions and 1 bindings of the operator came back, 1 more from the kernel's maps"
+    said = "0 sessions and 1 bindings of the operator restored, 1 more from the kernel's maps"
     assert said in running.log() and "no longer allowed" not in running.log(), running.log()
     [session] = nat64.shown("sessions")
     assert session["v4"] == f"{BOUND}:80"
@@ -191,7 +191,7 @@ def test_a_port_that_another_node_has_got_since(nat64: Nat64Network) -> None:
     end(running, signal.SIGKILL)
     state(nat64).write_bytes(older)
     running = start(nat64)
-    said = "0 sessions and 0 bindings of the operator came back, 1 more from the kernel's maps, 1 were outdated"
+    said = "0 sessions and 0 bindings of the operator restored, 1 more from the kernel's maps, 1 were outdated"
     assert said in running.log() and "no longer allowed" not in running.log(), running.log()
     assert ask(since, (V4_IN_IPV6, 4500), outside) == (BOUND, 5000)
     assert ask(outside, (BOUND, 5000), since) == (V4_IN_IPV6, 4500)
@@ -250,7 +250,7 @@ def test_what_is_no_longer_allowed(nat64: Nat64Network) -> None:
     other = TRANSLATOR + '[[nat64.pool4]]\naddress = "192.0.2.64/30"\n' + static("udp", f"{BOUND}:80", f"[{V6_OTHER}]:8080")
     running = start(nat64, other)
     assert (
-        "0 sessions and 0 bindings of the operator came back; no longer allowed: 1 binding, 2 pool_exhausted" in running.log()
+        "0 sessions and 0 bindings of the operator restored; no longer allowed: 1 binding, 2 pool_exhausted" in running.log()
     )
     assert nat64.shown("sessions") == []
     assert [(b["v6"], b["origin"]) for b in nat64.shown("bindings")] == [(f"[{V6_OTHER}]:8080", "configured")]

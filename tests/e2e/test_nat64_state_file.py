@@ -29,9 +29,9 @@ FAULTS = {
     "folder": (lambda path: path.mkdir(), USAGE, "it is not a regular file"),
     "link": (lambda path: path.symlink_to("/etc/hostname"), USAGE, "it is a symbolic link"),
     "foreign": (lambda path: make(path, 0o600, b"root:x:0:0:root:/root:/bin/sh\n"), USAGE, "it is no state file of diolkos"),
-    "writable": (lambda path: make(path, 0o666), USAGE, "others may write it"),
-    "group": (lambda path: make(path, 0o640), USAGE, "others may read it"),
-    "readable": (lambda path: make(path, 0o604), USAGE, "others may read it"),
+    "writable": (lambda path: make(path, 0o666), USAGE, "other users can write to it"),
+    "group": (lambda path: make(path, 0o640), USAGE, "other users can read it"),
+    "readable": (lambda path: make(path, 0o604), USAGE, "other users can read it"),
     "owner": (lambda path: (make(path, 0o600), os.chown(path, 65534, 65534)), USAGE, "it belongs to user 65534"),
     "pipe": (lambda path: os.mkfifo(path, 0o600), USAGE, "it is not a regular file"),
 }
@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_made(nat64: Nat64Network) -> None:
     """Only the last one is made."""
     running = nat64.siit("--state", str(nat64.scratch / "a" / "b" / "c"), command="nat64", ready=False)
     assert running.wait() == USAGE
-    assert "cannot be made: No such file" in one_sentence(running.log().strip())
+    assert "cannot be created: No such file" in one_sentence(running.log().strip())
     running = nat64.siit("--state", str(nat64.scratch / "a" / "c"), command="nat64")
     assert (nat64.scratch / "a" / "c").stat().st_mode & 0o777 == 0o600
     stop_for_good(nat64)
@@ -94,7 +94,7 @@ def test_a_damaged_file(nat64: Nat64Network, change, words: str, bindings: str) 
         running = start(nat64)
         assert f"{words}; its sessions are lost, {bindings}" in running.log()
         aside = path.with_name(path.name + name)
-        assert f"{path} is {aside} now" in running.log()
+        assert f"{path} is now {aside}" in running.log()
         assert aside.read_bytes() == damaged
         assert aside.stat().st_mode & 0o777 == 0o600
         operators = [b["v4"] for b in nat64.shown("bindings") if b["origin"] == "operator"]
@@ -185,7 +185,7 @@ def test_a_full_disk_at_the_next_start(nat64: Nat64Network, small: Path, how: si
         end(running, how)
     for _ in range(2):
         running = start_on_small()
-        assert f"{NO_SPACE}; sessions and bindings go on" in running.log()
+        assert f"{NO_SPACE}; sessions and bindings continue" in running.log()
         assert "cannot take over" not in running.log()
         first.flow()
         assert [b["v4"] for b in nat64.shown("bindings") if b["origin"] == "operator"] == [f"{BOUND}:98"]
@@ -304,7 +304,7 @@ def test_a_file_that_cannot_be_read_at_the_next_start(nat64: Nat64Network) -> No
     stream.flow()
     (folder / "x").chmod(0o600)
     running = nat64.siit("--state", str(folder / "x"), command="nat64")
-    assert "1 sessions and 0 bindings of the operator came back" in running.log()
+    assert "1 sessions and 0 bindings of the operator restored" in running.log()
     stream.finish()
     assert running.stop() == 0
     stop_for_good(nat64)
@@ -319,7 +319,7 @@ def test_time_that_has_passed(nat64: Nat64Network) -> None:
     end(running, signal.SIGTERM)
     make_older(state(nat64), 100)
     running = start(nat64, "", "--datapath", "tun")
-    assert "1 sessions and 0 bindings of the operator came back, 1 had expired" in running.log()
+    assert "1 sessions and 0 bindings of the operator restored, 1 had expired" in running.log()
     [session] = nat64.shown("sessions")
     assert session["protocol"] == "udp"
     assert 10 <= session["expires_in_s"] <= 20

@@ -21,8 +21,8 @@ from test_clat_faults import RUN_TIME, USAGE, one_sentence
     [
         (0o755, 65534, "belongs to user 65534, who is neither root nor you and could replace the file"),
         (0o1777, 65534, "belongs to user 65534"),
-        (0o777, 0, "others may write to its folder"),
-        (0o775, 0, "others may write to its folder"),
+        (0o777, 0, "other users can write to its folder"),
+        (0o775, 0, "other users can write to its folder"),
     ],
     ids=["owner", "owner-sticky", "open", "group"],
 )
@@ -81,7 +81,7 @@ def test_a_file_that_somebody_removes(nat64: Nat64Network) -> None:
     nat64.bind("add", "udp", f"{BOUND}:99", f"[{V6}]:99")
     state(nat64).unlink()
     nat64.until(state(nat64).exists)
-    assert f"somebody has removed the state file {state(nat64)}" in running.log()
+    assert f"the state file {state(nat64)} was removed" in running.log()
     end(running, signal.SIGKILL)
     start(nat64)
     assert [b["v4"] for b in nat64.shown("bindings")] == [f"{BOUND}:99"]

@@ -130,7 +130,7 @@ def test_what_cannot_pass_is_said(siit: SiitNetwork) -> None:
     assert "b4 is down: what needs it cannot pass" in running.log()
     assert "no IPv4 route except those to the translator" in running.log()
     ip(siit, "link", "set", "b4", "up")
-    siit.until(lambda: "it is over that: b4 is down" in running.log())
+    siit.until(lambda: "no longer: b4 is down" in running.log())
     siit.until(lambda: both_reach(siit))
     siit.sysctl(siit.translator, "net.ipv6.conf.b6.disable_ipv6", "1")
     siit.until(lambda: "IPv6 is disabled on b6: what needs it cannot pass" in running.log())
@@ -166,7 +166,7 @@ def test_a_signal_while_a_reload_waits(nat64: Nat64Network) -> None:
     reload = nat64.start(nat64.translator, str(nat64.program), "reload", stderr=subprocess.PIPE, text=True)
     with nat64.config.open("w") as pipe:
         running.process.send_signal(signal.SIGTERM)
-        nat64.until(lambda: "a signal has come" in running.log())
+        nat64.until(lambda: "a signal arrived" in running.log())
         pipe.write(text)
     assert running.wait() == 0
     assert reload.wait(15) == 1

@@ -54,7 +54,7 @@ def eam(v4: str, v6: str) -> str:
         ('pref64 = ["2001:db8:0:0:100::/64"]\n', "3:11: translator.pref64[0]: 2001:db8:0:0:100::/64: bits 64 to 71"),
         ('[icmp]\nsource_pool6 = ["64:ff9b::/112"]\n', "4:17: icmp.source_pool6[0]: 64:ff9b::/112 overlaps pref64[0]"),
         ('[icmp]\naddress6 = "192.0.2.1"\n', "4:12: `192.0.2.1` is neither an IPv6 address nor `auto`"),
-        ("[icmp]\nburst = 0\n", "4:9: icmp.burst: 0 lets no error out"),
+        ("[icmp]\nburst = 0\n", "4:9: icmp.burst: 0 suppresses every error"),
         ('[siit]\nroutes4 = ["192.0.2.1/24"]\n', "4:12: siit.routes4[0]: 192.0.2.1/24 has bits set"),
         ('[siit]\nroutes4 = "all"\n', "4:11: `all` is neither a list of networks nor `auto`"),
         ('[siit]\nroutes6 = ["2001:db8::/129"]\n', "4:12: "),
@@ -76,7 +76,7 @@ ODD_PREFIX = "2001:db8:64:64:ab00::/96"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (OVERLAPPING, "7:6: eam[1].v4: 192.0.2.2/32 overlaps eam[0].v4 192.0.2.0/24, and not on the other side"),
+        (OVERLAPPING, "7:6: eam[1].v4: 192.0.2.2/32 overlaps eam[0].v4 192.0.2.0/24, but not on the other side"),
         (f'pref64 = ["{ODD_PREFIX}"]\n', f"3:11: translator.pref64[0]: {ODD_PREFIX} has bits 64 to 71 set"),
     ],
 )

@@ -181,12 +181,12 @@ def few_queues(net: CardNetwork) -> None:
     most, now = net.channels()
     if most == now:
         said = net.carries("siit", "xdp")
-        assert f"under locks, for {most} of its {most} channels are in use: " in said, said
+        assert f"under locks, because {most} of its {most} channels are in use: " in said, said
         return
     net.run(net.translator, "ethtool", "-L", "b4", "combined", most)
     try:
         said = net.refusal("xdp")
-        assert f"of b4: it has {most} of its {most} channels in use" in said, said
+        assert f"of b4: it uses {most} of its {most} channels" in said, said
         assert f"`ethtool -L b4 combined {now}`" in said, said
     finally:
         net.run(net.translator, "ethtool", "-L", "b4", "combined", now)

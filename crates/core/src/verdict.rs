@@ -77,8 +77,8 @@ reasons! {
         Ipv4HeaderLength "ipv4_header_length" "The IPv4 header length is below 20 bytes or beyond the total length.";
         Ipv4HeaderChecksum "ipv4_header_checksum" "The IPv4 header checksum is wrong.";
         Ipv4Option "ipv4_option" "An IPv4 option has an impossible length.";
-        ExtensionChain "extension_chain" "The chain of IPv6 extension headers is cut off or longer than we follow.";
-        TransportTruncated "transport_truncated" "The transport header is cut off.";
+        ExtensionChain "extension_chain" "The chain of IPv6 extension headers is truncated, or longer than diolkos follows.";
+        TransportTruncated "transport_truncated" "The transport header is truncated.";
         UdpLength "udp_length" "The UDP length field is below 8 or beyond the packet.";
         Protocol "protocol" "The IPv4 protocol or IPv6 next header belongs to the other family or means an IPv6 header.";
         OffloadMismatch "offload_mismatch" "The device's checksum or segmentation offload does not fit the packet.";
@@ -114,7 +114,7 @@ reasons! {
         IcmpSingleHop "icmp_single_hop" "An ICMP message with meaning on one link only (neighbour or router discovery, redirect, MLD).";
         IcmpPointer "icmp_pointer" "A Parameter Problem about a field without counterpart.";
         IcmpChecksum "icmp_checksum" "The checksum of an ICMP error is wrong.";
-        IcmpInnerTruncated "icmp_inner_truncated" "The packet inside an ICMP error is cut off within its header, or is none.";
+        IcmpInnerTruncated "icmp_inner_truncated" "The packet inside an ICMP error ends within its header, or is not a packet.";
         IcmpInnerNested "icmp_inner_nested" "The packet inside an ICMP error is itself an ICMP error.";
         IcmpInnerUnmapped "icmp_inner_unmapped" "An address inside an ICMP error has no counterpart.";
         IcmpExtension "icmp_extension" "The length field of an ICMP error with extensions points beyond the message.";

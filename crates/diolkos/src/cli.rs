@@ -28,15 +28,15 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Be the client side of 464XLAT (RFC 6877), in the foreground: IPv4 for this host over an IPv6-only uplink
+    /// Run the client side of 464XLAT (RFC 6877) in the foreground: IPv4 for this host over an IPv6-only uplink
     Clat(Clat),
-    /// Be a stateless translator for a router (RFC 7915), in the foreground
+    /// Run a stateless translator for a router (RFC 7915) in the foreground
     Siit(Run),
-    /// Be a stateful translator for a router (RFC 6146), in the foreground
+    /// Run a stateful translator for a router (RFC 6146) in the foreground
     Nat64(Run),
-    /// Be a DNS64 (RFC 6147), in the foreground: AAAA records for what has A records only
+    /// Run a DNS64 (RFC 6147) in the foreground: AAAA records for names that have A records only
     Dns64(Dns64),
-    /// Be what a configuration file says, in the foreground
+    /// Run what a configuration file describes, in the foreground
     Run(Run),
     /// Check a configuration file and print it in canonical form
     Check {
@@ -45,20 +45,20 @@ pub enum Command {
     },
     /// Translate a capture file, without a network and without privileges
     Translate(Translate),
-    /// Bring CLATs up and down for a network manager, in the foreground; or order a running manager to do so
+    /// Start and stop CLATs for a network manager, in the foreground; or order a running manager to do so
     ClatManager(ClatManager),
     /// Ask a running diolkos in this network namespace
     Show(Show),
     /// Ask a running diolkos what would become of a packet, and why; no packet is sent and nothing changes
     Trace(Trace),
-    /// Make or end a binding of a running NAT64
+    /// Add or delete a binding of a running NAT64
     #[command(subcommand)]
     Bind(Bind),
-    /// Print how a running diolkos stands, and again at each change until it ends
+    /// Print the status of a running diolkos, and print it again at each change, until diolkos ends
     Follow(Follow),
     /// Have a running diolkos read its configuration file again; it loses no packet
     Reload(Reload),
-    /// End a translator for good, whether it runs or not: what one with `--state` has left in the kernel goes too
+    /// End a translator for good, running or not, and remove what one with `--state` has left in the kernel
     Stop(Stop),
 }
 
@@ -72,7 +72,7 @@ pub struct Clat {
     /// (RFC 8781, RFC 7050) and follows its changes [default: 64:ff9b::/96]
     #[arg(long, value_name = "auto|PREFIX")]
     pub pref64: Option<Prefix>,
-    /// Who is asked for the prefix with `--pref64 auto`; may be given several times [default: those of /etc/resolv.conf]
+    /// Resolver to ask for the prefix with `--pref64 auto`; may be given several times [default: those of /etc/resolv.conf]
     #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
     pub resolvers: Vec<Resolver>,
     /// IPv4 address of this host, on the TUN device [default: 192.0.0.1]
@@ -85,7 +85,7 @@ pub struct Clat {
     /// neighbour on the uplink is answered for it; `auto`: the uplink's /64 [default: auto]
     #[arg(long, value_name = "auto|PREFIX")]
     pub v6_prefix: Option<Prefix>,
-    /// What to reach through the translator; may be given several times [default: 0.0.0.0/0]
+    /// IPv4 destinations to reach through the translator; may be given several times [default: 0.0.0.0/0]
     #[arg(long = "route", value_name = "PREFIX", value_parser = network::parse::<Ipv4Net>)]
     pub routes: Vec<Ipv4Net>,
     /// Metric of these routes; a native IPv4 route with a lower one wins [default: 2048]
@@ -97,7 +97,7 @@ pub struct Clat {
     /// A configuration file for everything else
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The process that has started this one: it ends when that one ends
+    /// The process that has started this one: this one ends when that one ends
     #[arg(long, value_name = "PROCESS", hide = true)]
     pub end_with: Option<u32>,
     /// Options of every translator
@@ -109,7 +109,7 @@ pub struct Clat {
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ClatManager {
-    /// What a running manager is to do; without it, be the manager
+    /// What a running manager is to do; without it, run the manager
     #[command(subcommand)]
     pub order: Option<ClatOrder>,
     /// What to log [default: info]
@@ -130,7 +130,7 @@ pub enum ClatOrder {
         /// A prefix that the network routes to this node [default: auto, the uplink's /64]
         #[arg(long, value_name = "auto|PREFIX", value_parser = prefix)]
         v6_prefix: Option<String>,
-        /// Who is asked for the prefix; may be given several times [default: those of /etc/resolv.conf]
+        /// Resolver to ask for the prefix; may be given several times [default: those of /etc/resolv.conf]
         #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
         resolvers: Vec<Resolver>,
         /// Metric of the IPv4 default route [default: 2048, and one more for each CLAT before this one]
@@ -180,10 +180,10 @@ pub struct Dns64 {
     /// (RFC 8781, RFC 7050) and follows its changes [default: 64:ff9b::/96]
     #[arg(long, value_name = "auto|PREFIX")]
     pub pref64: Vec<Prefix>,
-    /// The interface whose network says the prefix, with `--pref64 auto`
+    /// The interface whose network announces the prefix, for `--pref64 auto`
     #[arg(long, value_name = "INTERFACE")]
     pub uplink: Option<String>,
-    /// What `show --device` calls it [default: dns64]
+    /// Name of this DNS64 for `show --device` [default: dns64]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// A configuration file for everything else
@@ -200,7 +200,7 @@ pub struct Run {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Where a NAT64 keeps its sessions while it does not run; established connections then survive a restart
+    /// File in which a NAT64 keeps its sessions, so that established connections survive a restart
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Options of every translator
@@ -226,10 +226,10 @@ pub struct Translate {
     /// The same as JSON, one object a line
     #[arg(long, conflicts_with = "each")]
     pub json: bool,
-    /// What the random numbers of a NAT64 depend on: the same seed gives the same ports
+    /// Seed of the random numbers of a NAT64: the same seed gives the same ports
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub seed: u64,
-    /// Bindings that a NAT64 has from the beginning: the output of `diolkos show bindings --json`
+    /// Bindings that a NAT64 starts with: the output of `diolkos show bindings --json`
     #[arg(long, value_name = "FILE")]
     pub bindings: Option<PathBuf>,
     /// First identification of IPv4 packets that need one; each further one is one more
@@ -270,27 +270,27 @@ pub struct Which {
 /// What to do with a binding.
 #[derive(Subcommand, Debug)]
 pub enum Bind {
-    /// Bind an IPv4 address and port to a node's; it lasts until it is ended, or the program ends and has no state file
+    /// Bind an IPv4 address and port to a node's; without a state file, the binding ends with the program
     Add {
-        /// Of which protocol
+        /// Protocol of the binding
         #[arg(value_enum)]
         protocol: Protocol,
-        /// As the IPv4 side sees the node; with icmp, the port is a query identifier
+        /// IPv4 address and port of the node as seen from outside; with icmp, the port is a query identifier
         #[arg(value_name = "ADDRESS:PORT")]
         v4: SocketAddrV4,
-        /// The node
+        /// IPv6 address and port of the node
         #[arg(value_name = "[ADDRESS]:PORT")]
         v6: SocketAddrV6,
         /// TUN device of the diolkos to tell
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,
     },
-    /// End a binding and its sessions
+    /// Delete a binding and end its sessions
     Del {
-        /// Of which protocol
+        /// Protocol of the binding
         #[arg(value_enum)]
         protocol: Protocol,
-        /// As the IPv4 side sees the node
+        /// IPv4 address and port of the node as seen from outside
         #[arg(value_name = "ADDRESS:PORT")]
         v4: SocketAddrV4,
         /// TUN device of the diolkos to tell
@@ -302,8 +302,8 @@ pub enum Bind {
 /// Options of `stop`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A NAT64 with a state file goes on translating known sessions in the kernel when it is ended by a \
-                        signal, for the next start to take over. This ends that; the file stays, and is up to date."
+    after_help = "After a signal ends a NAT64 with a state file, the kernel continues to translate known sessions until the next start takes \
+    them over. This command ends that. The state file stays, up to date."
 )]
 pub struct Stop {
     /// Which diolkos
@@ -314,7 +314,7 @@ pub struct Stop {
 /// Options of every translator.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// Path of the packets: the eBPF fast path at tc, the TUN device alone, or what works here [default: auto]
+    /// Where to translate packets: by the eBPF fast path at tc, or by the TUN device alone [default: auto]
     #[arg(long, value_enum)]
     pub datapath: Option<Datapath>,
     /// What to log [default: info]
@@ -334,10 +334,10 @@ pub struct Show {
     /// Also show counters that are zero
     #[arg(long)]
     pub all: bool,
-    /// Of `top`: what prefixes are ordered by
+    /// With `top`: how to sort prefixes
     #[arg(long, value_enum, default_value_t)]
     pub by: Order,
-    /// Of `top`: prefixes of each size
+    /// With `top`: how many prefixes of each length to show
     #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub lines: u32,
     /// TUN device of the diolkos to ask, or the name of a DNS64
@@ -378,20 +378,20 @@ pub struct Trace {
 /// What can be shown.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub enum What {
-    /// Whether packets can pass, and what keeps them from it; also while the program is busy
+    /// Whether packets can pass, and if not, why; answered even while the program is busy
     Status,
     /// The path of the control socket, for other Varlink clients
     Socket,
-    /// What became of the packets
+    /// Packets that were translated, declined and dropped, by reason
     Counters,
     /// The configuration in force
     Config,
-    /// The translation prefixes that a CLAT knows, from whom, and for how long
+    /// The translation prefixes that a CLAT or a DNS64 knows, their sources and lifetimes
     Prefix,
     /// The sessions of a NAT64
     Sessions,
     /// The bindings of a NAT64
     Bindings,
-    /// The prefixes that have most of a NAT64's sessions and bindings, and what they have of their share
+    /// The prefixes with most sessions or bindings of a NAT64, and how much of their share they use
     Top,
 }

@@ -90,7 +90,8 @@ fn not_global(packet: &[u8]) -> String {
     let embedded = |addr| Pref64::new(WELL_KNOWN_PREFIX).extract(addr);
     let ends = match (Ipv6::parse(packet), Ipv4::parse(packet)) {
         (Ok(ip), _) => [embedded(ip.dst), embedded(ip.src)],
-        // The source is the one that is far away.
+        // The source is the one that is far away, unless it is that of a CLAT (RFC 7335), which is mapped.
+        (_, Ok(ip)) if ip.src.octets().starts_with(&[192, 0, 0]) => [Some(ip.dst), Some(ip.src)],
         (_, Ok(ip)) => [Some(ip.src), Some(ip.dst)],
         _ => [None, None],
     };
@@ -165,6 +166,14 @@ mod tests {
         six.extend(address("64:ff9b::c633:6407"));
         let line = Events::default().line(Reason::NotGlobalWithWkp, &six, Instant::now());
         assert!(text(line).contains("must not carry 198.51.100.7,"));
+    }
+
+    #[test]
+    fn the_address_of_a_clat_is_not_the_one_that_is_not_global() {
+        let mut clat = UDP;
+        clat[12..16].copy_from_slice(&[192, 0, 0, 1]);
+        let line = Events::default().line(Reason::NotGlobalWithWkp, &clat, Instant::now());
+        assert!(text(line).contains("must not carry 198.51.100.2,"));
     }
 
     #[test]

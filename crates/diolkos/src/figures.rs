@@ -36,7 +36,7 @@ pub struct StateFigures {
     pub sources: u32,
     /// SYNs of the IPv4 side that wait for one of the node's.
     pub held_syns: u64,
-    /// Fragments that wait for the first of their packet.
+    /// Fragments that wait for the first fragment of their packet.
     pub held_fragments: u64,
     /// Addresses of the pool.
     pub pool_addresses: u64,

@@ -100,7 +100,7 @@ impl Drop for Instance {
 pub fn folder() -> Result<PathBuf, Failure> {
     let namespace = namespace::cookie().map_err(|e| {
         Failure::missing(format!(
-            "the kernel gives network namespaces no numbers ({e}), as Linux 5.14 and later do"
+            "the kernel does not number network namespaces ({e}); Linux 5.14 and later do"
         ))
     })?;
     let mut refused = None;
@@ -175,7 +175,7 @@ fn make(folder: &Path) -> io::Result<()> {
 fn objection(folder: &Path, owners: &[u32]) -> io::Result<Option<String>> {
     let found = fs::symlink_metadata(folder)?;
     let why = match found.uid() {
-        _ if !found.is_dir() => "it is no folder".to_owned(),
+        _ if !found.is_dir() => "it is not a folder".to_owned(),
         uid if !owners.contains(&uid) => format!("it belongs to user {uid}"),
         _ if found.mode() & 0o022 != 0 => "other users can write to it".to_owned(),
         _ => return Ok(None),

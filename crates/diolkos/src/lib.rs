@@ -181,7 +181,7 @@ fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
         prefixes => {
             let fixed: Option<_> = prefixes.iter().map(|prefix| prefix.fixed()).collect();
             let fixed = fixed.ok_or_else(|| {
-                Failure::usage("--pref64: `auto` cannot stand beside other prefixes")
+                Failure::usage("--pref64: `auto` cannot be combined with other prefixes")
             })?;
             Some(Networks::These(fixed))
         }

@@ -51,7 +51,7 @@ impl Manager {
             }))),
             Err(error) => {
                 eprintln!(
-                    "diolkos: warning: the service manager cannot be told how it goes: NOTIFY_SOCKET is {socket:?}: {error}"
+                    "diolkos: warning: cannot report the status to the service manager: NOTIFY_SOCKET is {socket:?}: {error}"
                 );
                 Manager::default()
             }

@@ -56,7 +56,7 @@ pub fn keep(rights: CapabilitySet) -> Result<(), Failure> {
         thread_rights::set_capabilities(None, left)
     };
     give_up().map_err(|error: rustix::io::Errno| {
-        Failure::run_time(format!("capabilities cannot be given up: {error}"))
+        Failure::run_time(format!("cannot drop capabilities: {error}"))
     })
 }
 

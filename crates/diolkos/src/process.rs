@@ -66,7 +66,9 @@ fn with_pulse<T>(
         Some(_) => Some(
             watch
                 .thread_with(CapabilitySet::empty(), "pulse", keep)
-                .map_err(|e| Failure::run_time(format!("no thread for the pulse: {e}")))?,
+                .map_err(|e| {
+                    Failure::run_time(format!("cannot start the watchdog's thread: {e}"))
+                })?,
         ),
     };
     let done = work(watch);
@@ -105,7 +107,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
         };
         watch
             .thread_with(rights, "dns64", serve)
-            .map_err(|e| Failure::run_time(format!("no thread for the DNS64: {e}")))
+            .map_err(|e| Failure::run_time(format!("cannot start the thread of the DNS64: {e}")))
     };
     start_log(level);
     with_pulse(&manager, watch, |watch| {
@@ -144,7 +146,7 @@ fn event_loop(builder: &mut Builder) -> Result<Runtime, Failure> {
     builder
         .enable_all()
         .build()
-        .map_err(|e| Failure::run_time(format!("no event loop: {e}")))
+        .map_err(|e| Failure::run_time(format!("cannot start the event loop: {e}")))
 }
 
 fn start_log(level: Level) {

@@ -61,7 +61,7 @@ pub async fn take_off(net: &Net, device: &str, heir: Option<&FastPath>) -> Resul
     for link in net.links().await? {
         if fastpath::take_off_leftovers(link.index, device, heir) {
             tracing::info!(
-                "took the programs off {} that an earlier run left",
+                "detached the programs that an earlier run left on {}",
                 link.name
             );
             found = true;

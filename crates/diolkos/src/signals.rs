@@ -39,8 +39,10 @@ impl Came {
 impl Signals {
     /// Catches them from now on.
     pub fn new(watch: &Watch) -> Result<Signals, Failure> {
-        let on =
-            |kind| signal(kind).map_err(|e| Failure::run_time(format!("no signal handler: {e}")));
+        let on = |kind| {
+            signal(kind)
+                .map_err(|e| Failure::run_time(format!("cannot install a signal handler: {e}")))
+        };
         let mut interrupt = on(SignalKind::interrupt())?;
         let mut terminate = on(SignalKind::terminate())?;
         let mut hangup = on(SignalKind::hangup())?;
@@ -71,7 +73,7 @@ impl Signals {
                 }
                 again.notify_one();
             }
-            tracing::debug!("a signal has come");
+            tracing::debug!("a signal arrived");
             tell.send_replace(true);
             // Further ones change nothing, and the default action must not come back.
             std::future::pending().await

@@ -62,7 +62,7 @@ fn wait(
         if waited >= patience {
             return Err(Failure::run_time(format!(
                 "process {pid} is to end, but still runs after {} s: its log says why; if it writes to a disk that does \
-                 not answer, mend that, or kill it and run `diolkos stop` again",
+                 not answer, repair that, or kill it and run `diolkos stop` again",
                 patience.as_secs()
             )));
         }

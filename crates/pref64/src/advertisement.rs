@@ -37,7 +37,7 @@ pub struct Advertisement {
 /// Options that are not understood are passed over, and so are PREF64 options of another length, with another code or
 /// with a prefix that cannot be one.
 pub fn read(packet: &[u8]) -> Result<Advertisement, &'static str> {
-    const CUT_OFF: &str = "it is cut off";
+    const CUT_OFF: &str = "it is truncated";
     let (header, rest) = packet.split_at_checked(IPV6_HEADER).ok_or(CUT_OFF)?;
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let body = rest.get(..payload_len).ok_or(CUT_OFF)?;
@@ -71,7 +71,7 @@ pub fn read(packet: &[u8]) -> Result<Advertisement, &'static str> {
     while let [kind, len, ..] = *options {
         let len = usize::from(len) * 8;
         let option = options.get(..len).filter(|option| !option.is_empty());
-        let option = option.ok_or("an option has no length, or goes beyond the end")?;
+        let option = option.ok_or("an option has length 0, or extends beyond the end")?;
         if kind == PREF64 {
             pref64.extend(read_pref64(option));
         }

@@ -150,7 +150,7 @@ impl Problems {
         if icmp.rate > 0 && icmp.burst == 0 {
             self.add(
                 "icmp.burst",
-                "0 lets no error out at all; say rate = 0 if that is meant",
+                "0 suppresses every error; set rate = 0 if that is what you want",
             );
         }
     }
@@ -159,10 +159,7 @@ impl Problems {
         if net.addr() != net.network() {
             self.add(
                 key,
-                format!(
-                    "{net} has bits set after its prefix; {} is meant?",
-                    net.trunc()
-                ),
+                format!("{net} has bits set after its prefix; write {}", net.trunc()),
             );
         } else if net.prefix_len() >= 4 && kind_of_ipv4(net.network()) != Kind::Unicast {
             self.add(key, format!("{net} is not unicast"));
@@ -173,10 +170,7 @@ impl Problems {
         if net.addr() != net.network() {
             self.add(
                 key,
-                format!(
-                    "{net} has bits set after its prefix; {} is meant?",
-                    net.trunc()
-                ),
+                format!("{net} has bits set after its prefix; write {}", net.trunc()),
             );
         } else if net.prefix_len() >= 8 && kind_of_ipv6(net.network()) != Kind::Unicast {
             self.add(key, format!("{net} is not unicast"));

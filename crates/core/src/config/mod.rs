@@ -209,7 +209,7 @@ impl Config {
                 found.push(Problem {
                     key: format!("pref64[{at}]"),
                     message: format!(
-                        "{prefix} has bits 64 to 71 set, which RFC 6052 section 2.2 wants zero: others may refuse it"
+                        "{prefix} has bits 64 to 71 set, but RFC 6052 section 2.2 requires zero: other implementations may refuse it"
                     ),
                 });
             }

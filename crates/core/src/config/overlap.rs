@@ -13,7 +13,7 @@ pub(super) fn identical(eam: &[Eam]) -> Vec<Problem> {
     found.list(
         |at, other, _| eam[other].v4 == eam[at].v4,
         |at, other, _| eam[other].v6 == eam[at].v6,
-        "and none of the two is longer (RFC 7757 section 5)",
+        "and neither is longer (RFC 7757 section 5)",
     )
 }
 
@@ -23,7 +23,7 @@ pub(super) fn one_sided(eam: &[Eam]) -> Vec<Problem> {
     found.list(
         |at, other, counterpart| eam[other].v4 != eam[at].v4 && counterpart != Some(other),
         |at, other, counterpart| eam[other].v6 != eam[at].v6 && counterpart != Some(other),
-        "and not on the other side: the longer prefix wins, and not every address leads back to where it comes from (RFC \
+        "but not on the other side: the longer prefix wins, so not every address maps back to where it comes from (RFC \
          7757 section 5)",
     )
 }

@@ -315,7 +315,7 @@ impl Nat64 {
         &self.config
     }
 
-    /// Fragments that wait for the first of their packet.
+    /// Fragments that wait for the first fragment of their packet.
     pub fn held_fragments(&self) -> usize {
         self.fragments.held()
     }

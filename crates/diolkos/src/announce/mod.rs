@@ -293,7 +293,11 @@ impl Announcer {
     /// Lets the program go on answering when this ends.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         let kept = self.path.keep(pins);
-        kept.map_err(|e| Failure::run_time(format!("cannot keep the program that answers: {e}")))
+        kept.map_err(|e| {
+            Failure::run_time(format!(
+                "cannot keep the BPF program that answers neighbours: {e}"
+            ))
+        })
     }
 
     /// Takes it back.

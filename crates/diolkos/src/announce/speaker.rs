@@ -283,8 +283,8 @@ impl Speaker {
         self.tally.conflicts.add();
         log.say(now, |unsaid| {
             let what = match clash {
-                Clash::Taken => ": not answered for, tried again in a minute",
-                Clash::Defended | Clash::Undefended => ": we go on answering for it",
+                Clash::Taken => ": diolkos does not answer for it, and tries again in a minute",
+                Clash::Defended | Clash::Undefended => ": diolkos keeps answering for it",
             };
             tracing::warn!(
                 "{}: {} has {address}, too{what}{unsaid}",

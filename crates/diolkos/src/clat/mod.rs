@@ -327,7 +327,7 @@ impl Clat {
             return;
         }
         let stays = match present {
-            Some(present) => format!(": going on with {present}"),
+            Some(present) => format!(": continuing with {present}"),
             None => String::new(),
         };
         tracing::warn!("the prefix {pref64} cannot be used, {why}{stays}");

@@ -211,7 +211,7 @@ impl Clat {
                 );
                 if !self.finder.is_search() {
                     return Err(Failure::run_time(format!(
-                        "{why}: start again to take another"
+                        "{why}: restart diolkos to choose another"
                     )));
                 }
                 self.strand(&why).await;

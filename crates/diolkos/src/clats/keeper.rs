@@ -147,7 +147,7 @@ async fn end(mut child: Child) {
     }
     if timeout(PATIENCE, child.wait()).await.is_err() {
         tracing::warn!(
-            "a CLAT has not ended after {} s and is killed",
+            "a CLAT did not end within {} s: killing it",
             PATIENCE.as_secs()
         );
         let _ = child.kill().await;

@@ -34,7 +34,10 @@ pub async fn run() -> Result<(), Failure> {
         .map_err(|e| Failure::run_time(format!("cannot find the program diolkos: {e}")))?;
     let socket = instance.socket();
     let listener = varlink::bind(&socket).map_err(|e| {
-        Failure::run_time(format!("no control socket at {}: {e}", socket.display()))
+        Failure::run_time(format!(
+            "cannot create the control socket {}: {e}",
+            socket.display()
+        ))
     })?;
     let orders = Arc::new(Orders::new(program));
     let manager = Manager {
@@ -97,7 +100,7 @@ impl Manager {
     async fn follow(&self, caller: Caller, mut replies: Replies<'_>) -> io::Result<()> {
         let place = self.followers.clone().try_acquire_owned();
         if caller.is_trusted() && place.is_err() {
-            let busy = interface::refuse("Busy", "too many follow this program already");
+            let busy = interface::refuse("Busy", "too many clients follow this program already");
             return replies.refuse(&busy).await;
         }
         let mut news = self.orders.clats();

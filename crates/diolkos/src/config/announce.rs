@@ -216,7 +216,7 @@ impl Settings {
 fn unannounceable(net: &IpNet, served: &[IpNet]) -> Option<String> {
     if net.addr() != net.network() {
         return Some(format!(
-            "{net} has bits set after its prefix; {} is meant?",
+            "{net} has bits set after its prefix; write {}",
             net.trunc()
         ));
     }

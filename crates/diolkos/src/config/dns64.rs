@@ -173,7 +173,7 @@ impl Dns64 {
             if self.listen[..at].contains(address) {
                 object(
                     &format!("listen[{at}]"),
-                    format!("{address} is there twice"),
+                    format!("{address} is listed twice"),
                 );
             }
         }
@@ -184,7 +184,10 @@ impl Dns64 {
             let key = format!("upstream[{at}]");
             let ip = resolver.0.ip();
             if ip.is_unspecified() || ip.is_multicast() || resolver.0.port() == 0 {
-                object(&key, format!("{resolver} cannot be asked"));
+                object(
+                    &key,
+                    format!("{resolver} cannot be the address of a resolver"),
+                );
             } else if self.listen.contains(&resolver.0) {
                 object(&key, format!("{resolver} is this server itself"));
             }
@@ -195,7 +198,7 @@ impl Dns64 {
         if self.pref64 == Networks::Auto && self.uplink.is_empty() {
             object(
                 "uplink",
-                "pref64 = \"auto\" needs the interface whose network says the prefix; write uplink = \"eth0\""
+                "pref64 = \"auto\" needs the interface whose network announces the prefix; write uplink = \"eth0\""
                     .to_owned(),
             );
         }
@@ -208,7 +211,10 @@ impl Dns64 {
                 object(&format!("{key}.v4"), bits_after(range.v4, range.v4.trunc()));
             }
             if self.range[..at].iter().any(|other| other.v4 == range.v4) {
-                object(&format!("{key}.v4"), format!("{} is there twice", range.v4));
+                object(
+                    &format!("{key}.v4"),
+                    format!("{} is listed twice", range.v4),
+                );
             }
             for (key, message) in wrong_prefixes(&format!("{key}.pref64"), &range.pref64) {
                 object(&key, message);
@@ -300,7 +306,7 @@ fn of_prefixes(key: &str, problems: Vec<Problem>) -> Vec<(String, String)> {
 }
 
 fn bits_after(given: impl fmt::Display, meant: impl fmt::Display) -> String {
-    format!("{given} has bits set after its prefix; {meant} is meant?")
+    format!("{given} has bits set after its prefix; write {meant}")
 }
 
 /// What is printed where there is no translator.

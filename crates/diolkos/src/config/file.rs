@@ -386,7 +386,7 @@ mod tests {
             ),
             (
                 "to = \"file\"\npath = \"a\"\n",
-                "x.toml:7:8: log.bindings[0].path: \"a\" is no file's path that begins with /",
+                "x.toml:7:8: log.bindings[0].path: \"a\" is not the absolute path of a file",
             ),
             (
                 "to = \"ipfix\"\naddress = \"0.0.0.0:1\"\n",

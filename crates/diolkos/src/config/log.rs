@@ -47,15 +47,15 @@ impl Default for Log {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// What ends the program.
+    /// Errors that end the program.
     Error,
-    /// What an operator should look at.
+    /// Problems that an operator should look at.
     Warn,
-    /// What was chosen and done.
+    /// Choices and changes.
     Info,
-    /// Each step, and the drops of which an administrator is to hear (RFC 7915).
+    /// Each step, and the drops that RFC 7915 wants to be logged.
     Debug,
-    /// Each packet that is dropped.
+    /// Each dropped packet.
     Trace,
 }
 
@@ -277,7 +277,7 @@ impl Collector {
             ),
             Some(path) if !path.is_absolute() || path.file_name().is_none() => object(
                 "path",
-                format!("{path:?} is no file's path that begins with /"),
+                format!("{path:?} is not the absolute path of a file"),
             ),
             _ => {}
         }

@@ -87,12 +87,12 @@ impl Metrics {
                 found.push(Objection::new(&format!("metrics.listen[{at}]"), message));
             };
             if listen[..at].contains(place) {
-                object(format!("{place} is there twice"));
+                object(format!("{place} is listed twice"));
             }
             match place {
                 Place::Tcp(address) if address.port() == 0 => {
                     object(format!(
-                        "{address} has port 0, which nobody would find: say a port, as 9464"
+                        "{address} has port 0: write a fixed port, such as 9464"
                     ));
                 }
                 Place::Unix(path) if path.as_os_str().len() > LONGEST_PATH => object(format!(

@@ -313,5 +313,5 @@ fn object_to_routes(
 }
 
 fn bits_after(given: impl std::fmt::Display, meant: impl std::fmt::Display) -> String {
-    format!("{given} has bits set after its prefix; {meant} is meant?")
+    format!("{given} has bits set after its prefix; write {meant}")
 }

@@ -22,7 +22,7 @@ impl FromStr for Resolver {
         let with_port = text.parse::<SocketAddr>().ok();
         let without = || text.parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, DNS));
         with_port.or_else(without).map(Resolver).ok_or_else(|| {
-            format!("`{text}` is no address of a resolver: an IP address, with a port as 192.0.2.1:53 or [2001:db8::1]:53")
+            format!("`{text}` is not the address of a resolver: write an IP address, or one with a port, as 192.0.2.1:53")
         })
     }
 }

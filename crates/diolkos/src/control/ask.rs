@@ -145,7 +145,7 @@ fn unanswered(device: &str, error: &io::Error) -> Failure {
         ),
         NotFound | ConnectionRefused | BrokenPipe | ConnectionReset | UnexpectedEof => {
             Failure::run_time(format!(
-                "the diolkos with the device {device} starts or ends just now, and has not answered: try again"
+                "the diolkos with the device {device} is starting or ending and did not answer: try again"
             ))
         }
         _ => Failure::run_time(format!("the running diolkos does not answer: {error}")),
@@ -193,6 +193,6 @@ mod tests {
         let busy = unanswered("x", &io::ErrorKind::WouldBlock.into());
         assert!(busy.to_string().contains("busy"), "{busy}");
         let gone = unanswered("x", &io::ErrorKind::UnexpectedEof.into());
-        assert!(gone.to_string().contains("starts or ends"), "{gone}");
+        assert!(gone.to_string().contains("starting or ending"), "{gone}");
     }
 }

@@ -102,7 +102,7 @@ pub fn listen(mode: &str, device: &str, watch: &Watch) -> Result<Control, Failur
     let instance = Instance::claim(device)?;
     let listener = varlink::bind(&instance.socket()).map_err(|e| {
         Failure::run_time(format!(
-            "no control socket at {}: {e}",
+            "cannot create the control socket {}: {e}",
             instance.socket().display()
         ))
     })?;
@@ -242,7 +242,7 @@ impl Translator {
             true => match self.followers.clone().try_acquire_owned() {
                 Ok(place) => Some(place),
                 Err(_) => {
-                    let busy = interface::busy("too many follow this program already");
+                    let busy = interface::busy("too many clients follow this program already");
                     return replies.refuse(&busy).await;
                 }
             },

@@ -121,7 +121,7 @@ impl Follower {
         let prefix = findings.choice.map(|(prefix, _)| prefix);
         if prefix.is_none() && self.told.is_some() {
             tracing::warn!(
-                "no translation prefix is known any more: answers pass as they are until there is one"
+                "no translation prefix is known any more: answers are forwarded unchanged until there is one"
             );
         }
         self.told = prefix;
@@ -182,7 +182,7 @@ impl Follower {
     async fn try_on(&mut self, link: Link) {
         let name = link.name.clone();
         if let Err(failure) = self.search_on(link).await {
-            tracing::warn!("the prefix cannot be looked for on {name} now: {failure}");
+            tracing::warn!("cannot look for the prefix on {name} now: {failure}");
             self.look_at = Some(Instant::now() + RETRY);
         }
     }
@@ -192,7 +192,7 @@ impl Follower {
         self.search = Some(Search::new(&link, self.upstream.clone(), self.own)?);
         tracing::info!(
             "waiting for a translation prefix: soliciting routers on {} (RFC 8781), asking upstream (RFC 7050); until then \
-             answers pass as they are",
+             answers are forwarded unchanged",
             link.name
         );
         self.uplink = link;

@@ -174,7 +174,7 @@ impl Server {
     /// Tells whoever follows the DNS64 which prefixes are in force.
     fn tell(&self) {
         let policy = self.handler.rules().policy();
-        let unknown = "no translation prefix is known: answers pass as they are";
+        let unknown = "no translation prefix is known: answers are forwarded unchanged";
         self.control.tell(Condition {
             state: State::Ready,
             obstacles: match policy.has_prefixes() {
@@ -226,9 +226,7 @@ fn listen_for_control(name: &str, watch: &Watch) -> Result<Control, Failure> {
     match control::listen("dns64", name, watch) {
         // A DNS64 needs no privileges, and so may run as a user who has no such folder.
         Err(failure) if failure.kind == Kind::Missing => {
-            tracing::warn!(
-                "`diolkos show --device {name}` will find no running program: {failure}"
-            );
+            tracing::warn!("`diolkos show --device {name}` will not find this program: {failure}");
             Ok(Control::none())
         }
         listening => listening,
@@ -245,7 +243,7 @@ fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
         list(served.iter().map(ToString::to_string).collect()),
         list(dns64.upstream.iter().map(ToString::to_string).collect()),
         match &dns64.pref64 {
-            Networks::Auto => format!("as the network of {} says", dns64.uplink),
+            Networks::Auto => format!("as the network of {} announces", dns64.uplink),
             Networks::These(prefixes) => list(prefixes.iter().map(ToString::to_string).collect()),
         }
     )

@@ -145,7 +145,9 @@ impl Logs {
             };
             let thread = watch
                 .thread_with(privilege::FILES, format!("log {name}"), work)
-                .map_err(|e| Failure::run_time(format!("no thread for a log of bindings: {e}")))?;
+                .map_err(|e| {
+                    Failure::run_time(format!("cannot start the thread of a log of bindings: {e}"))
+                })?;
             let mut running = self.running.iter_mut();
             if let Some(running) = running.find(|r| r.collector.name() == name) {
                 running.thread = Some(thread);

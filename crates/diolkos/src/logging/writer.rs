@@ -170,7 +170,7 @@ impl Writer {
                 continue;
             };
             tracing::warn!(
-                "log.bindings \"{}\": {count} records are missing: what is in force is listed again",
+                "log.bindings \"{}\": {count} records are missing: listing all bindings in force again",
                 self.name
             );
             *listing = match *listing {
@@ -186,7 +186,7 @@ impl Writer {
         }
         self.tally.away.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
-            "log.bindings \"{}\": the collector takes no records: {error}; up to {} wait for it, others are counted as \
+            "log.bindings \"{}\": the collector takes no records: {error}; up to {} are queued, more are dropped and counted as \
              log.{}.lost",
             self.name,
             self.queue.most(),

@@ -41,7 +41,7 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, latest: Arc<Late
         .max_headers(MOST_HEADERS)
         .serve_connection(TokioIo::new(stream), answer);
     if let Ok(Err(error)) = timeout(LIFETIME, served).await {
-        tracing::debug!("a reader of the metrics: {error}");
+        tracing::debug!("a client of the metrics failed: {error}");
     }
 }
 

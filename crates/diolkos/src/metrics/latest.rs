@@ -75,7 +75,7 @@ async fn beside(name: String) -> Option<Vec<Counter>> {
         Ok(Answer::Counters(counters)) => Some(counters),
         Ok(_) => None,
         Err(failure) => {
-            tracing::debug!("the DNS64 does not tell its figures: {failure}");
+            tracing::debug!("the DNS64 does not return its counters: {failure}");
             None
         }
     }

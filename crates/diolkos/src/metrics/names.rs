@@ -22,7 +22,7 @@ pub fn families(figures: &Figures, dns64: Option<bool>) -> Vec<Family> {
             .with(&[("version", env!("CARGO_PKG_VERSION"))], Value::Info),
         Family::new(
             "diolkos_instance",
-            "What runs, and by which path packets go.",
+            "The running translator: its mode, its device and where it translates packets.",
         )
         .with(&about, Value::Info),
     ];
@@ -32,7 +32,7 @@ pub fn families(figures: &Figures, dns64: Option<bool>) -> Vec<Family> {
         families.extend(state::families(state));
     }
     if let Some(is_up) = dns64 {
-        let help = "Whether the DNS64 beside the translator has told its figures.";
+        let help = "Whether the DNS64 beside the translator returns its counters: 1 or 0.";
         let value = Value::Gauge(u64::from(is_up));
         families.push(Family::new("diolkos_dns64_up", help).with(&[], value));
     }
@@ -50,10 +50,10 @@ fn value_of<'a>(about: &'a [(String, String)], name: &str) -> Option<&'a str> {
 /// Everything that `diolkos show counters` shows, except what [`state`] says better.
 fn counted(counters: &[Counter]) -> Vec<Family> {
     let mut packets = Packets::new();
-    let mut dns64 = Family::new("diolkos_dns64_events", "Fates of DNS questions, by name.");
+    let mut dns64 = Family::new("diolkos_dns64_events", "DNS queries, by outcome.");
     let mut events = Family::new(
         "diolkos_events",
-        "What else happened in the parts of the program, by name.",
+        "Other events in the parts of the program, by name.",
     );
     for counter in counters {
         let value = Value::Counter(counter.packets);
@@ -79,26 +79,23 @@ impl Packets {
         Packets([
             family(
                 "diolkos_translated_packets",
-                "Packets translated; a super-packet is one.",
+                "Packets translated; a super-packet (GSO or GRO) counts once.",
             ),
             family(
                 "diolkos_translated",
-                "Bytes of translated packets as they came, from the IP header on.",
+                "Bytes of translated packets before translation, including the IP header.",
             )
             .unit(Unit::Bytes),
             family("diolkos_dropped_packets", "Packets dropped, by reason."),
             family(
                 "diolkos_limit_hits",
-                "Packets dropped because a limit, a share or the pool was used up.",
+                "Packets dropped because a limit, a share or the pool was exhausted.",
             ),
             family(
                 "diolkos_declined_packets",
                 "Packets that the fast path left to the slow path, by reason.",
             ),
-            family(
-                "diolkos_packet_events",
-                "What else happened to packets, by name.",
-            ),
+            family("diolkos_packet_events", "Other events of packets, by name."),
         ])
     }
 

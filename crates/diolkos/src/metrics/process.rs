@@ -24,13 +24,13 @@ pub fn families() -> Vec<Family> {
     let mut families = vec![
         Family::new(
             "process_start_time",
-            "When the process began, in seconds since 1970.",
+            "Start time of the process, in seconds since 1970.",
         )
         .unit(Unit::Seconds)
         .with(&[], Value::Moment(started.as_secs_f64())),
         Family::new(
             "process_cpu",
-            "CPU time of all threads; the kernel's programs are not in it.",
+            "CPU time of all threads, without the BPF programs in the kernel.",
         )
         .unit(Unit::Seconds)
         .with(&[], Value::Seconds(clock::process_cpu().as_secs_f64())),

@@ -36,7 +36,7 @@ pub async fn serve(place: Place, latest: Arc<Latest>) -> Result<(), Failure> {
         match listener.accept().await {
             Ok(stream) => readers.admit(http::serve(stream, latest.clone())),
             Err(error) => {
-                tracing::debug!("no reader of the metrics is accepted: {error}");
+                tracing::debug!("cannot accept a client of the metrics: {error}");
                 sleep(PAUSE).await;
             }
         }
@@ -117,7 +117,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     if !is_socket {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "there is a file of that name that is no socket: remove it",
+            "a file with that name exists and is not a socket: remove it",
         ));
     }
     match UnixStream::connect(path).await {

@@ -12,22 +12,22 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
     let mut families = vec![
         by_protocol(
             "diolkos_sessions",
-            "Sessions that are open.",
+            "Open sessions.",
             state.sessions.map(u64::from),
         ),
         gauge(
             "diolkos_sessions_limit",
-            "Sessions that may be open: nat64.max_sessions.",
+            "Limit of open sessions: nat64.max_sessions.",
             state.max_sessions.into(),
         ),
         by_protocol(
             "diolkos_bindings",
-            "Bindings of a node's port to one of the IPv4 side.",
+            "Bindings of an IPv6 node's address and port to an IPv4 address and port.",
             state.bindings.map(u64::from),
         ),
         gauge(
             "diolkos_bindings_limit",
-            "Bindings that may be there: nat64.max_bindings.",
+            "Limit of bindings: nat64.max_bindings.",
             state.max_bindings.into(),
         ),
         gauge(
@@ -37,12 +37,12 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
         ),
         gauge(
             "diolkos_held_syns",
-            "SYNs of the IPv4 side that wait for one of the node.",
+            "SYNs from IPv4 that wait for a SYN of the IPv6 node.",
             state.held_syns,
         ),
         gauge(
             "diolkos_held_fragments",
-            "Fragments that wait for the first of their packet.",
+            "Fragments that wait for the first fragment of their packet.",
             state.held_fragments,
         ),
         gauge(
@@ -57,7 +57,7 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
         ),
         gauge(
             "diolkos_leases",
-            "Nodes whose sessions the fast path may open by itself.",
+            "Leases: IPv6 nodes whose sessions the fast path may open by itself.",
             state.leases.into(),
         ),
         gauge(
@@ -70,12 +70,12 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
     for (name, help, spread) in [
         (
             "diolkos_controller_wait",
-            "How long packets of the slow path waited for the tables.",
+            "Time that packets of the slow path waited for the session tables.",
             state.lock_wait,
         ),
         (
             "diolkos_controller_packet",
-            "How long a packet of the slow path took in the tables.",
+            "Time that a packet of the slow path held the session tables.",
             state.lock_held,
         ),
     ] {
@@ -95,7 +95,7 @@ fn by_protocol(name: &'static str, help: &'static str, values: [u64; 3]) -> Fami
 
 /// The states of a port exclude each other, so that their sum is the size of the pool.
 fn pool(state: &StateFigures) -> Family {
-    let help = "Ports of the pool, on all addresses, by what they are.";
+    let help = "Ports of the pool on all addresses, by use.";
     let mut family = Family::new("diolkos_pool_ports", help);
     for (protocol, pool) in PROTOCOLS.iter().zip(&state.pool) {
         let bound = pool.ports.saturating_sub(pool.free + pool.lent);

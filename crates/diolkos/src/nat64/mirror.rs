@@ -145,7 +145,7 @@ impl Mirror {
         }
         tracing::debug!(
             reason = reason.name(),
-            "a session of the fast path's own is refused"
+            "a session that the fast path opened is refused"
         );
         // What stands in its place may be another node's.
         let owner = state.v6_of(protocol, v4, view.peer).ok();

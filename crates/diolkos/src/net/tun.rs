@@ -140,7 +140,7 @@ impl Net {
 
     async fn seen(&self, name: &str) -> Result<Seen, Failure> {
         let mut found = self.handle.link().get().match_name(name).execute();
-        let what = || format!("look at the TUN device {name}");
+        let what = || format!("read the state of the TUN device {name}");
         match in_time(found.try_next()).await {
             Ok(Some(message)) => Ok(Seen::of(&message)),
             Ok(None) => Err(Failure::run_time(format!("the TUN device {name} is gone"))),

@@ -57,7 +57,7 @@ fn read(path: &Path) -> Result<Vec<Row>, Failure> {
     let shown: Result<Shown, _> = serde_json::from_slice(&text);
     let shown = shown.map_err(|e| {
         failed(format!(
-            "is no output of `diolkos show bindings --json`: {e}"
+            "is not the output of `diolkos show bindings --json`: {e}"
         ))
     })?;
     Ok(shown.entries)

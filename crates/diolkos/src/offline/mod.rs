@@ -91,12 +91,12 @@ fn refuse_unknown(settings: &Settings, options: &cli::Translate) -> Result<(), F
     let mode = settings.translator.mode;
     if mode == Mode::Clat && settings.clat.v6 == V6Address::Auto {
         return Err(Failure::usage(
-            "clat.v6: there is no uplink from whose prefix `auto` could be made: give the address",
+            "clat.v6: `auto` needs an uplink, and there is none here: give the address",
         ));
     }
     if settings.translator.pref64 == Networks::Auto {
         return Err(Failure::usage(
-            "translator.pref64: there is no network from which `auto` could learn it: give the prefix",
+            "translator.pref64: `auto` needs a network, and there is none here: give the prefix",
         ));
     }
     if options.bindings.is_some() && mode != Mode::Nat64 {

@@ -73,7 +73,7 @@ pub enum ReadError {
     #[error("block {0} is an obsolete Packet Block: convert the file, for example with `editcap`")]
     ObsoleteBlock(u64),
     /// Of a pcapng file.
-    #[error("packet {number} is of interface {interface}, which the file does not describe")]
+    #[error("packet {number} belongs to interface {interface}, which the file does not describe")]
     NoInterface {
         /// Counted from 1.
         number: u64,

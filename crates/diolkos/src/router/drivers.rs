@@ -100,7 +100,7 @@ fn unbearable(name: &str, channels: Channels, cpus: u32) -> Option<String> {
     let Channels { most, used } = channels;
     (used > cpus && used + cpus > most).then(|| {
         format!(
-            "it has {used} of its {most} channels in use, more than the {cpus} CPUs, and too few left for XDP, of which Linux \
+            "it uses {used} of its {most} channels, more than the {cpus} CPUs, and leaves too few for XDP, so Linux \
              may panic: `ethtool -L {name} combined {cpus}`"
         )
     })
@@ -120,7 +120,7 @@ fn sharing(name: &str, channels: Channels, cpus: u32) -> Option<String> {
         false => format!("each of {cpus} CPUs would need one more"),
     };
     Some(format!(
-        ", under locks, for {used} of its {most} channels are in use: {advice}"
+        ", under locks, because {used} of its {most} channels are in use: {advice}"
     ))
 }
 
@@ -129,7 +129,9 @@ fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
     let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
     let vlan = all.iter().find(vlan);
     match (link.medium, vrf(link, all), vlan) {
-        (Medium::BareIp | Medium::Other, _, _) => Some("it is no Ethernet".to_owned()),
+        (Medium::BareIp | Medium::Other, _, _) => {
+            Some("it is not an Ethernet interface".to_owned())
+        }
         (_, Some(vrf), _) => Some(format!(
             "it belongs to the VRF \"{}\", and XDP was not tried in one",
             vrf.name
@@ -173,7 +175,7 @@ pub fn choose(
         (Placement::Auto, None) if candidates.iter().any(|c| c.driver == VETH) => Ok((
             none(),
             "placement auto: direct: on virtual Ethernets (veth) XDP is slower for TCP, and packets of this machine \
-             have unfinished checksums there; `placement = \"xdp\"` insists"
+             have unfinished checksums there; `placement = \"xdp\"` uses it all the same"
                 .to_owned(),
         )),
         (Placement::Xdp | Placement::Auto, None) => {
@@ -198,7 +200,7 @@ impl Candidate {
             false => ", as far as is known of this driver",
         };
         match &self.port {
-            Err(why) => format!("{}: tc alone, for {why}", self.name),
+            Err(why) => format!("{}: tc alone, because {why}", self.name),
             Ok(port) => {
                 let sends = match port.sends {
                     Sends::Nothing if self.driver == VETH => {

@@ -273,7 +273,7 @@ impl Gateway {
             tracing::warn!("{device} had lost {}: restored", shown(&restored));
         }
         if self.forwarding.switch_on()? {
-            tracing::warn!("somebody had switched forwarding off: switching it on again");
+            tracing::warn!("forwarding was switched off: switching it on again");
         }
         Ok(())
     }

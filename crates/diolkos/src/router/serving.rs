@@ -87,7 +87,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let links: Vec<Link> = links.collect();
         let now = self.net.obstacles(&links, self.gateway.index).await?;
         let now: BTreeSet<String> = now.into_iter().collect();
-        tell(&mut self.obstacles, now, "what needs it cannot pass");
+        tell(&mut self.obstacles, now, "packets that need it cannot pass");
         Ok(())
     }
 
@@ -104,7 +104,7 @@ fn tell(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
     }
     let over: Vec<String> = before.difference(&now).cloned().collect();
     if !over.is_empty() {
-        tracing::info!("it is over that: {}", shown(&over));
+        tracing::info!("no longer: {}", shown(&over));
     }
     *before = now;
 }

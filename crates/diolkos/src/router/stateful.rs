@@ -98,8 +98,9 @@ impl Stateful {
             StateSaver::start(file, controller.clone(), secret, interval, has_past, watch)
         };
         let saver = file.map(keep).transpose()?;
-        let sweeper = Sweeper::start(controller.clone(), queue, watch)
-            .map_err(|e| Failure::run_time(format!("no thread for the timers: {e}")))?;
+        let sweeper = Sweeper::start(controller.clone(), queue, watch).map_err(|e| {
+            Failure::run_time(format!("cannot start the thread of the timers: {e}"))
+        })?;
         let listener = Listener::start(controller.clone(), watch).map_err(|e| {
             Failure::run_time(format!(
                 "cannot start the thread that receives what the fast path opens: {e}"

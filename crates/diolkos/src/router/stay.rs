@@ -100,7 +100,7 @@ impl Gateway {
         if forwarding::ignores_without_carrier(&t.device) {
             tracing::warn!(
                 "net.ipv4.conf.all.ignore_routes_with_linkdown is on: while no diolkos runs, {} has no carrier, and its \
-                 routes are passed over; set it to 0",
+                 routes are ignored; set it to 0",
                 t.device
             );
         }
@@ -124,7 +124,7 @@ impl Gateway {
             }
         });
         if let Err(failure) = kept {
-            tracing::warn!("without diolkos not all of its programs will stay: {failure}");
+            tracing::warn!("not all programs will stay in the kernel when diolkos ends: {failure}");
         }
     }
 
@@ -170,7 +170,7 @@ impl Gateway {
             .is_ok_and(|found| found.is_some());
         if self.stays && is_there && !matches!(served, Ok(End::ForGood)) {
             tracing::info!(
-                "known sessions go on in the kernel; `diolkos stop --device {device}` would end them"
+                "the kernel continues to translate known sessions; `diolkos stop --device {device}` ends them"
             );
             return served.and(written);
         }

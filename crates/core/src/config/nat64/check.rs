@@ -48,10 +48,7 @@ impl Nat64Config {
                 let meant = part.net.trunc();
                 add(
                     format!("{key}.net"),
-                    format!(
-                        "{} has bits set after its prefix; {meant} is meant?",
-                        part.net
-                    ),
+                    format!("{} has bits set after its prefix; write {meant}", part.net),
                 );
             } else if !is_unicast4(part.net) {
                 add(format!("{key}.net"), format!("{} is not unicast", part.net));
@@ -146,7 +143,7 @@ impl Nat64Config {
             if blocks.per_source == 0 {
                 add(
                     "nat64.max_blocks_per_source".into(),
-                    "0 lets nothing through".into(),
+                    "0 would drop every packet".into(),
                 );
             }
             if blocks.idle > MAX_TIMEOUT {
@@ -173,7 +170,7 @@ impl Nat64Config {
             ("max_sessions_per_source", limits.sessions_per_source),
         ] {
             if limit == 0 {
-                add(format!("nat64.{name}"), "0 lets nothing through".into());
+                add(format!("nat64.{name}"), "0 would drop every packet".into());
             }
         }
         if limits.source_prefix_len > 128 || limits.source_prefix_len == 0 {

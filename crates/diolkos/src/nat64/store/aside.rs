@@ -48,7 +48,7 @@ pub fn keep(path: &Path) -> io::Result<()> {
         };
         match kept {
             Ok(()) => {
-                tracing::warn!("{} is {} now", path.display(), aside.display());
+                tracing::warn!("{} is now {}", path.display(), aside.display());
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -58,7 +58,7 @@ impl StateFile {
             if let Err(error) = made.or_else(|e| ignore(e, io::ErrorKind::AlreadyExists)) {
                 let folder = folder.display();
                 return Err(Failure::usage(format!(
-                    "the folder {folder} of the state file cannot be made: {error}"
+                    "the folder {folder} of the state file cannot be created: {error}"
                 )));
             }
         }
@@ -183,11 +183,11 @@ impl StateFile {
             )));
         }
         if opened.mode() & WRITABLE_BY_OTHERS != 0 {
-            return Err(self.refused("others may write it: chmod 600"));
+            return Err(self.refused("other users can write to it: chmod 600"));
         }
         if opened.mode() & READABLE_BY_OTHERS != 0 {
             return Err(self.refused(
-                "others may read it, and the secret by which addresses are chosen is in it: chmod 600",
+                "other users can read it, and it contains the secret that selects addresses: chmod 600",
             ));
         }
         Ok(Some(file))
@@ -211,7 +211,7 @@ impl StateFile {
         // Where only owners remove what is theirs, others may add.
         if found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0 {
             return Err(self.refused(&format!(
-                "others may write to its folder {shown}, and so replace the file: chmod go-w {shown}"
+                "other users can write to its folder {shown}, and so replace the file: chmod go-w {shown}"
             )));
         }
         Ok(())

@@ -125,7 +125,7 @@ fn binding(tables: &mut Tables<'_>, binding: Binding, own: &[Ipv4Addr], restored
         Ok(()) => restored.bindings += 1,
         Err(error) => {
             tracing::warn!(
-                "the binding of {} to {} did not come back: {error}",
+                "the binding of {} to {} was not restored: {error}",
                 binding.v4,
                 binding.v6
             );

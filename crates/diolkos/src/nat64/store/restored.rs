@@ -28,7 +28,7 @@ impl fmt::Display for Restored {
         } = self;
         write!(
             f,
-            "{sessions} sessions and {bindings} bindings of the operator came back"
+            "{sessions} sessions and {bindings} bindings of the operator restored"
         )?;
         for (number, what) in [
             (self.from_maps, "more from the kernel's maps"),

@@ -102,8 +102,7 @@ impl StateSaver {
         match writing.write(When::Begin) {
             Err(failure) if has_past => {
                 tracing::warn!(
-                    "{failure}; sessions and bindings go on, but what changes from now on does not survive a restart \
-                     until the file can be written; retrying"
+                    "{failure}; sessions and bindings continue, but changes from now on do not survive a restart until the file can be written; retrying"
                 );
                 // After a kill, nobody may take the file for newer than what the kernel has.
                 if let Err(failure) = writing.file.mark_outdated() {
@@ -122,8 +121,11 @@ impl StateSaver {
             }
             Ok(())
         });
-        let thread =
-            thread.map_err(|e| Failure::run_time(format!("no thread for the state: {e}")))?;
+        let thread = thread.map_err(|e| {
+            Failure::run_time(format!(
+                "cannot start the thread that writes the state file: {e}"
+            ))
+        })?;
         Ok(StateSaver {
             requests: Some(requests),
             thread: Some(thread),
@@ -154,7 +156,7 @@ impl StateSaver {
                 Ok(Ok(Err(why))) => why,
                 Ok(Err(_)) => "the thread that writes the state file has ended".to_owned(),
                 Err(_) => format!(
-                    "the state file {} is not written after {} s",
+                    "the state file {} was not written within {} s",
                     path.display(),
                     PATIENCE.as_secs()
                 ),
@@ -221,7 +223,7 @@ impl SaverThread {
             let is_gone = self.file.is_gone() && self.broken.is_none();
             if is_gone {
                 let path = self.file.path().display();
-                tracing::warn!("somebody has removed the state file {path}: it is written anew");
+                tracing::warn!("the state file {path} was removed: writing it again");
             }
             if !changed && !is_gone && requests.is_empty() && self.broken.is_none() {
                 continue;
