@@ -30,6 +30,7 @@ mod fixed_keys;
 mod forwarding;
 mod instance;
 mod logging;
+mod lookup;
 mod manager;
 mod metrics;
 mod nat64;
@@ -104,6 +105,7 @@ pub fn main() -> ExitCode {
             .and_then(|settings| settings.canonical())
             .and_then(print),
         Command::Translate(options) => offline::run(&options),
+        Command::Lookup(options) => lookup::look_up(&options).and_then(print),
         Command::ClatManager(options) => clat_manager(options),
         Command::Show(options) => show(&options).and_then(print),
         Command::Trace(options) => follow_packet(&options).and_then(print),

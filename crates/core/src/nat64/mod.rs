@@ -363,7 +363,8 @@ fn refusal(reason: Reason) -> Refusal {
         | Reason::OutsideSessionLimit
         | Reason::OutsideNodeLimit
         | Reason::OutsidePeerLimit => reason.answered(Answer::AddressUnreachable),
-        Reason::Filtered => reason.answered(Answer::Prohibited),
+        // A source to which a fixed mapping gives no ports.
+        Reason::Filtered | Reason::SourceUnmapped => reason.answered(Answer::Prohibited),
         Reason::TransportUnknown => reason.answered(Answer::TransportUnknown),
         _ => reason.into(),
     }

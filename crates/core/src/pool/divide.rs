@@ -6,8 +6,8 @@
 
 use super::block::Parity;
 use super::Pool;
-use crate::config::nat64::{Endpoint4, Protocol};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use crate::config::nat64::{Endpoint4, Mapping, Protocol};
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 /// Blocks begin behind the well-known ports.
@@ -29,8 +29,10 @@ pub struct Place {
 /// The blocks of the pool.
 #[derive(Debug)]
 pub struct Division {
-    /// Ports of a block.
+    /// Ports of a block, unless it is fixed.
     size: u16,
+    /// Whose the fixed blocks are, which are nobody else's.
+    mapping: Option<Mapping>,
     /// Those that an address has, by its kind.
     of_kind: Vec<Bits>,
     /// Those of each address that nobody has; None: all that it has.
@@ -41,9 +43,35 @@ pub struct Division {
     blocks: u64,
 }
 
+impl Division {
+    /// The block in which a port is. A port between the fixed ones and the first other block is in none.
+    fn first_of(&self, port: u16) -> Option<u16> {
+        let first = port & !(self.size - 1);
+        match &self.mapping {
+            None => Some(first),
+            Some(mapping) => mapping
+                .first_of(port)
+                .or_else(|| (u32::from(first) >= mapping.fixed_end()).then_some(first)),
+        }
+    }
+
+    fn size_of(&self, place: Place) -> u16 {
+        let fixed = self.mapping.as_ref();
+        match fixed.filter(|mapping| mapping.first_of(place.first).is_some()) {
+            Some(mapping) => mapping.figures().ports_per_source,
+            None => self.size,
+        }
+    }
+}
+
 impl Pool {
-    /// Divides it into blocks of so many ports, a power of two between 64 and 4096.
-    pub fn divide(&mut self, size: u16) {
+    /// Divides it into blocks of so many ports, a power of two between 64 and 4096. With a mapping, each source has a fixed
+    /// block, and the others are behind these, if `size` is not 0.
+    pub fn divide(&mut self, size: u16, mapping: Option<Mapping>) {
+        let is_free = size > 0;
+        let size = size.max(64);
+        let fixed_end = mapping.as_ref().map_or(0, Mapping::fixed_end);
+        let least = FIRST_USER_PORT.max(fixed_end);
         let of_kind: Vec<Bits> = self
             .kinds
             .iter()
@@ -56,7 +84,7 @@ impl Pool {
                         u32::from(*ports.start()) <= last && u32::from(*ports.end()) >= first
                     };
                     let is_any = kind.ranges.iter().flatten().any(has);
-                    if first >= FIRST_USER_PORT && is_any {
+                    if is_free && first >= least && is_any {
                         bits[index as usize / 64] |= 1 << (index % 64);
                     }
                 }
@@ -77,6 +105,7 @@ impl Pool {
         }
         self.division = Some(Division {
             size,
+            mapping,
             of_kind,
             free: self.addresses.iter().map(|_| None).collect(),
             with_free,
@@ -91,30 +120,38 @@ impl Pool {
         division.map_or((0, 0), |division| (division.free_blocks, division.blocks))
     }
 
-    /// The block in which a port is, whosever it is.
+    /// Whose the fixed blocks are, if there are any.
+    pub fn mapping(&self) -> Option<&Mapping> {
+        self.division.as_ref()?.mapping.as_ref()
+    }
+
+    /// The ports of a block.
+    pub fn size_of(&self, place: Place) -> u16 {
+        let division = self.division.as_ref();
+        division.map_or(0, |division| division.size_of(place))
+    }
+
+    /// The block in which a port is, whosever it is; None if it is in none.
     pub fn place_of(&self, v4: Endpoint4) -> Option<Place> {
-        let size = self.division.as_ref()?.size;
-        let first = v4.port & !(size - 1);
+        let first = self.division.as_ref()?.first_of(v4.port)?;
         Some(Place {
             addr: v4.addr,
             first,
         })
     }
 
-    /// A block that nobody has, which is now the caller's: of the address at which this source begins, or of the next one
-    /// that has any; or of the one that is named, alone.
+    /// A block that nobody has, which is now the caller's: of this address, or unless `only` that is wanted, of the next one
+    /// that has any.
     pub fn take_block(
         &mut self,
-        source: Ipv6Addr,
-        only: Option<Ipv4Addr>,
+        address: Ipv4Addr,
+        only: bool,
         mut random: impl FnMut() -> u64,
     ) -> Option<Place> {
+        let start = self.position(address)? as usize;
         let at = match only {
-            Some(addr) => self.position(addr)? as usize,
-            None => {
-                let start = self.begin(source)?;
-                super::next_in(&self.division.as_ref()?.with_free, start)? as usize
-            }
+            true => start,
+            false => super::next_in(&self.division.as_ref()?.with_free, start)? as usize,
         };
         let kind = self.addresses[at].kind as usize;
         let division = self.division.as_ref()?;
@@ -195,9 +232,10 @@ impl Pool {
         random: impl FnMut() -> u64,
     ) -> Option<u16> {
         let at = self.position(place.addr)?;
-        let size = self.division.as_ref()?.size;
+        let size = self.division.as_ref()?.size_of(place);
         let block = self.block(protocol, at);
-        let is_there = |port: &u16| port & !(size - 1) == place.first && block.is_free(*port);
+        let ports = place.first..=place.first + (size - 1);
+        let is_there = |port: &u16| ports.contains(port) && block.is_free(*port);
         let parity = if any { Parity::Any } else { Parity::of(like) };
         let port = match best.filter(is_there) {
             Some(best) => best,
@@ -217,7 +255,7 @@ impl Pool {
         random: impl FnMut() -> u64,
     ) -> Option<u16> {
         let at = self.position(place.addr)?;
-        let size = self.division.as_ref()?.size;
+        let size = self.division.as_ref()?.size_of(place);
         let block = self.block(protocol, at);
         let port = block.draw_in(place.first, size, Parity::of(like), random)?;
         block.lend(port);
@@ -231,8 +269,8 @@ impl Pool {
             return 0;
         };
         match &self.addresses[at as usize].blocks[protocol.index()] {
-            Some(block) => block.free_in(place.first, division.size, Parity::Any),
-            None => u32::from(division.size),
+            Some(block) => block.free_in(place.first, division.size_of(place), Parity::Any),
+            None => u32::from(division.size_of(place)),
         }
     }
 
@@ -243,7 +281,7 @@ impl Pool {
         };
         let blocks = self.addresses[at as usize].blocks.iter().flatten();
         blocks
-            .map(|block| block.taken_in(place.first, division.size))
+            .map(|block| block.taken_in(place.first, division.size_of(place)))
             .sum::<u32>()
             > 0
     }

@@ -1,92 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which source has which blocks of ports, if sources get blocks at all ([`crate::config::nat64::PortBlocks`]).
+//! Which source has which blocks of ports, if sources get blocks at all ([`crate::config::nat64::PortBlocks`]). With a
+//! [`crate::config::nat64::Mapping`], each also has a fixed one, of which nobody is told.
 //!
 //! A source keeps a block while any of its ports is bound or lent, and for a while after that. Nobody counts these: a look
 //! at a block finds out, and blocks are looked at in turn.
 
 use super::event::{BlockView, Event, Watcher};
-use super::key::Keys;
+use super::owned::{Blocks, Owned};
 use super::rehearse::Undo;
 use super::timer::Millis;
 use super::State;
-use crate::config::nat64::{Binding, Endpoint4, LevelKind, PortBlocks, Protocol};
+use crate::config::nat64::{Binding, Endpoint4, LevelKind, Protocol};
 use crate::pool::{Applicant, Place};
 use crate::verdict::Reason;
-use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Blocks that are looked at when time passes.
 const LOOKS: usize = 1024;
-
-/// All blocks that somebody has.
-#[derive(Debug)]
-pub struct Blocks {
-    rules: PortBlocks,
-    /// In no order.
-    owned: Vec<Owned>,
-    by_place: HashMap<Place, u32, Keys>,
-    /// The oldest first.
-    by_source: HashMap<u128, Vec<Place>, Keys>,
-    next_look: usize,
-}
-
-#[derive(Debug)]
-struct Owned {
-    place: Place,
-    source: u128,
-    /// In [`super::limit::Sources`].
-    part: u32,
-    /// Since when no port of it is bound or lent, as far as anybody has looked.
-    idle_since: Option<Millis>,
-}
-
-impl Blocks {
-    pub fn new(rules: PortBlocks, keys: Keys) -> Blocks {
-        Blocks {
-            rules,
-            owned: Vec::new(),
-            by_place: HashMap::with_hasher(keys),
-            by_source: HashMap::with_hasher(keys),
-            next_look: 0,
-        }
-    }
-
-    fn of(&self, source: u128) -> &[Place] {
-        self.by_source.get(&source).map_or(&[], Vec::as_slice)
-    }
-
-    fn add(&mut self, place: Place, source: u128, part: u32) {
-        self.by_place.insert(place, self.owned.len() as u32);
-        self.by_source.entry(source).or_default().push(place);
-        self.owned.push(Owned {
-            place,
-            source,
-            part,
-            idle_since: None,
-        });
-    }
-
-    fn remove(&mut self, at: usize) -> Owned {
-        let gone = self.owned.swap_remove(at);
-        self.by_place.remove(&gone.place);
-        if let Some(moved) = self.owned.get(at) {
-            self.by_place.insert(moved.place, at as u32);
-        }
-        if let Some(its) = self.by_source.get_mut(&gone.source) {
-            its.retain(|place| *place != gone.place);
-            if its.is_empty() {
-                self.by_source.remove(&gone.source);
-            }
-        }
-        gone
-    }
-
-    /// A port of a block is in use. Returns its number, and since when none was.
-    fn note_used(&mut self, place: Place) -> Option<(u32, Option<Millis>)> {
-        let at = *self.by_place.get(&place)?;
-        Some((at, self.owned[at as usize].idle_since.take()))
-    }
-}
 
 impl State {
     /// Every block that a source has, in no order; from a place of their list on, at most so many.
@@ -107,16 +37,39 @@ impl State {
         place.is_some_and(|place| self.owns(source, place))
     }
 
-    /// The address of the pool of which a node gets new ports.
+    /// The address of the pool of which a node gets new ports; None if it gets none.
     pub fn address_of(&self, node: Ipv6Addr) -> Option<Ipv4Addr> {
         let Some(blocks) = &self.blocks else {
             return self.pool.address_of(node);
         };
         let source = self.source_of(node);
-        match blocks.of(source).last() {
+        match blocks.of_source(source).last() {
             Some(place) => Some(place.addr),
-            None => self.pool.address_of(Ipv6Addr::from_bits(source)),
+            None => self.begin_of(source),
         }
+    }
+
+    /// The address at which a source begins; None if the mapping does not have it.
+    fn begin_of(&self, source: u128) -> Option<Ipv4Addr> {
+        let source = Ipv6Addr::from_bits(source);
+        match self.pool.mapping() {
+            Some(mapping) => Some(mapping.ports_of(source)?.addr),
+            None => self.pool.address_of(source),
+        }
+    }
+
+    /// All blocks of a source, the fixed one first.
+    fn places_of(&self, source: u128) -> Vec<Place> {
+        let fixed = |source| self.pool.mapping()?.ports_of(source);
+        let fixed = fixed(Ipv6Addr::from_bits(source)).map(|range| Place {
+            addr: range.addr,
+            first: range.first,
+        });
+        let given = self
+            .blocks
+            .iter()
+            .flat_map(|blocks| blocks.of_source(source));
+        fixed.into_iter().chain(given.copied()).collect()
     }
 
     /// Lends a port of an address to the fast path for a node: one above 1023, even or odd as the port `like`.
@@ -132,16 +85,24 @@ impl State {
             return self.pool.lend(protocol, address, like, random);
         };
         let source = self.source_of(node);
-        let its = blocks
-            .of(source)
-            .iter()
-            .filter(|place| place.addr == address);
-        let its: Vec<Place> = its.copied().collect();
+        let mut its = self.places_of(source);
         // What a lease has, others of the source cannot have: a quarter of all is left to them.
-        let most = u64::from(blocks.rules.per_source) * u64::from(blocks.rules.ports);
-        if self.free_of_source(protocol, source) * 4 <= most {
+        let (free, most) = match self.pool.mapping() {
+            None => {
+                let most = u64::from(blocks.rules.per_source) * u64::from(blocks.rules.ports);
+                (self.free_of_source(protocol, source), most)
+            }
+            // A block more is for packets that find no fixed port, for it takes a record.
+            Some(_) => {
+                let free = |place: &Place| u64::from(self.pool.free_in(protocol, *place));
+                let size = |place: &Place| u64::from(self.pool.size_of(*place));
+                (its.iter().map(free).sum(), its.iter().map(size).sum())
+            }
+        };
+        if free * 4 <= most {
             return None;
         }
+        its.retain(|place| place.addr == address);
         self.admit_port_of_source(protocol, node, source).ok()?;
         for place in its {
             if let Some(port) = self.pool.lend_in(protocol, place, like, &mut random) {
@@ -149,8 +110,11 @@ impl State {
                 return Some(port);
             }
         }
+        if self.pool.mapping().is_some() {
+            return None;
+        }
         let place = self
-            .open_block(node, Some(address), &mut random, watcher)
+            .open_block(node, (address, true), &mut random, watcher)
             .ok()?;
         self.pool.lend_in(protocol, place, like, random)
     }
@@ -169,10 +133,8 @@ impl State {
             neighbour,
         } = applicant;
         let source = self.source_of(node);
-        let its = self
-            .blocks
-            .as_ref()
-            .map_or(Vec::new(), |blocks| blocks.of(source).to_vec());
+        let begin = self.begin_of(source).ok_or(Reason::SourceUnmapped)?;
+        let its = self.places_of(source);
         self.admit_port_of_source(protocol, node, source)?;
         let best = match neighbour.and_then(|neighbour| neighbour.port.checked_add(1)) {
             Some(beside) => Some(beside),
@@ -190,7 +152,7 @@ impl State {
                 }
             }
         }
-        let place = self.open_block(node, None, &mut random, watcher)?;
+        let place = self.open_block(node, (begin, false), &mut random, watcher)?;
         let port = self
             .pool
             .take_in(protocol, place, (best, own, true), random);
@@ -223,11 +185,12 @@ impl State {
     /// Ports of a protocol that a source can still have.
     fn free_of_source(&self, protocol: Protocol, source: u128) -> u64 {
         let Some(blocks) = &self.blocks else { return 0 };
-        let its = blocks.of(source);
+        let its = self.places_of(source);
         let free = its
             .iter()
             .map(|place| u64::from(self.pool.free_in(protocol, *place)));
-        let more = usize::from(blocks.rules.per_source).saturating_sub(its.len()) as u64;
+        let given = blocks.of_source(source).len();
+        let more = usize::from(blocks.rules.per_source).saturating_sub(given) as u64;
         let more = more.min(self.pool.blocks().0);
         free.sum::<u64>() + more * u64::from(blocks.rules.ports)
     }
@@ -236,7 +199,7 @@ impl State {
     fn open_block(
         &mut self,
         node: Ipv6Addr,
-        only: Option<Ipv4Addr>,
+        (address, only): (Ipv4Addr, bool),
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<Place, Reason> {
@@ -244,15 +207,12 @@ impl State {
         let Some(blocks) = &self.blocks else {
             return Err(Reason::PoolExhausted);
         };
-        if blocks.of(source).len() >= usize::from(blocks.rules.per_source) {
+        if blocks.of_source(source).len() >= usize::from(blocks.rules.per_source) {
             return Err(Reason::SourceBindingLimit);
         }
         self.admit_block(&self.sources.of_node(node))?;
-        let begin = Ipv6Addr::from_bits(source);
-        let place = self
-            .pool
-            .take_block(begin, only, random)
-            .ok_or(Reason::PoolExhausted)?;
+        let taken = self.pool.take_block(address, only, random);
+        let place = taken.ok_or(Reason::PoolExhausted)?;
         self.own(place, source);
         watcher.event(Event::BlockAllocated(self.block_view(place, source)));
         Ok(place)
@@ -326,10 +286,7 @@ impl State {
         let all = before.iter().flat_map(|blocks| &blocks.owned);
         let all = all.map(|owned| view(before.as_ref(), owned.place, owned.source));
         let old: Vec<BlockView> = all.collect();
-        self.blocks = self
-            .config
-            .blocks
-            .map(|rules| Blocks::new(rules, self.keys));
+        self.blocks = Blocks::of(&self.config, self.keys);
         let bindings: Vec<Binding> = self
             .bib
             .iter()
@@ -382,6 +339,11 @@ impl State {
         let Some(blocks) = &self.blocks else {
             return false;
         };
+        let Place { addr, first: port } = place;
+        let fixed = |source| self.pool.mapping()?.source_of(source);
+        if let Some(owner) = fixed(Endpoint4 { addr, port }) {
+            return owner.network().to_bits() == source;
+        }
         let at = blocks.by_place.get(&place);
         at.is_some_and(|&at| blocks.owned[at as usize].source == source)
     }

@@ -27,6 +27,7 @@ mod holding;
 pub(crate) mod key;
 mod limit;
 mod operate;
+mod owned;
 mod rehearse;
 mod reload;
 mod slab;
@@ -42,15 +43,15 @@ pub use holding::{Held, Holding};
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 
-use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol};
+use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Mapping, Nat64Config, Protocol};
 use crate::pool::Pool;
 use crate::trace::Step;
 use crate::verdict::Reason;
 use bib::Bib;
-use blocks::Blocks;
 use filter::Permissions;
 use key::Keys;
 use limit::Sources;
+use owned::Blocks;
 use rehearse::Undo;
 use std::time::Duration;
 use syn::Syns;
@@ -143,7 +144,7 @@ impl State {
         let mut state = State {
             config: config.clone(),
             pool: pool(config, [pool0, pool1]),
-            blocks: config.blocks.map(|rules| Blocks::new(rules, keys)),
+            blocks: Blocks::of(config, keys),
             bib: Bib::new(keys),
             sessions: Sessions::new(keys),
             sources: Sources::new(keys, &config.limits),
@@ -358,8 +359,10 @@ impl State {
 /// That of a configuration, with nothing but free ports.
 fn pool(config: &Nat64Config, key: [u64; 2]) -> Pool {
     let mut pool = Pool::new(&config.pool4, config.port_preservation, key);
-    if let Some(blocks) = config.blocks {
-        pool.divide(blocks.ports);
+    // The configuration has been checked: there is no error.
+    let mapping = Mapping::of(config).ok().flatten();
+    if config.blocks.is_some() || mapping.is_some() {
+        pool.divide(config.blocks.map_or(0, |blocks| blocks.ports), mapping);
     }
     pool
 }

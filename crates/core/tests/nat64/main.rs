@@ -14,6 +14,7 @@ mod common;
 mod agreement;
 mod bindings;
 mod blocks;
+mod deterministic;
 mod due;
 mod errors;
 mod fragment_floods;

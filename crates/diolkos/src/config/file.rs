@@ -143,6 +143,7 @@ mod tests {
             include_str!("../../../../README.md"),
             include_str!("../../../../docs/announce.md"),
             include_str!("../../../../docs/configuration.md"),
+            include_str!("../../../../docs/deterministic.md"),
             include_str!("../../../../docs/logging.md"),
             include_str!("../../../../docs/nat64.md"),
             include_str!("../../../../docs/siit.md"),

@@ -59,6 +59,9 @@ pub struct Nat64 {
     pub state_interval: u64,
     /// How long sessions live without a packet.
     pub timeouts: Timeouts,
+    /// Fixed ports for each source, so that no log is needed (RFC 7422); without it, ports are dynamic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deterministic: Option<Deterministic>,
     /// The IPv4 addresses and ports of the nodes.
     pub pool4: Vec<Pool4>,
     /// Bindings of the operator, in both directions.
@@ -90,6 +93,7 @@ impl Default for Nat64 {
             state: PathBuf::new(),
             state_interval: 60,
             timeouts: Timeouts::default(),
+            deterministic: None,
             pool4: Vec::new(),
             bindings: Vec::new(),
         }
@@ -153,6 +157,21 @@ impl Default for Timeouts {
             port_block: 120,
         }
     }
+}
+
+/// Fixed ports for each source (RFC 7422).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Deterministic {
+    /// The prefixes of those who may use the pool, in the order in which they get ports. One source is `source_prefix_len`
+    /// bits of them.
+    pub sources: Vec<Ipv6Net>,
+    /// Ports of each source, a multiple of 64; auto: as many as the pool has.
+    #[serde(default)]
+    pub ports_per_source: Limit,
+    /// Percent of each address's ports that sources get in blocks (`ports_per_block`) once their own are used up.
+    #[serde(default)]
+    pub overflow_share: u8,
 }
 
 /// A part of the pool.
@@ -311,6 +330,14 @@ impl Settings {
                 per_source: n.max_blocks_per_source,
                 source_prefix_len: n.source_prefix_len,
                 idle: Duration::from_secs(t.port_block),
+            }),
+            deterministic: n.deterministic.as_ref().map(|wanted| core::Deterministic {
+                sources: wanted.sources.clone(),
+                ports_per_source: match wanted.ports_per_source {
+                    Limit::Auto => None,
+                    Limit::Most(ports) => Some(ports),
+                },
+                overflow_share: wanted.overflow_share,
             }),
             filtering: match n.filtering {
                 Filtering::EndpointIndependent => core::Filtering::EndpointIndependent,

@@ -225,6 +225,8 @@ impl Exporter {
                 message.extend(record.at.to_be_bytes());
             }
             What::Started | What::Stopped | What::Listed(_) => {}
+            // RFC 8158 has no element for them.
+            What::Mapping(..) | What::MappedSources(..) | What::MappedAddresses(..) => {}
         }
     }
 }
@@ -262,6 +264,7 @@ fn template_of(record: &Record) -> Option<&'static Template> {
         What::Block(..) => Some(&BLOCK),
         What::Lost(..) => Some(&RELIABILITY),
         What::Started | What::Stopped | What::Listed(_) => None,
+        What::Mapping(..) | What::MappedSources(..) | What::MappedAddresses(..) => None,
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::config::nat64::{Deterministic, Pool4};
 use crate::config::{Collector, Destination, Settings};
 use crate::counters::Counter;
 use crate::failure::Failure;
@@ -68,8 +69,11 @@ pub struct Logs {
     running: Vec<Running>,
     instance: String,
     /// How sources get ports: with another division, what is in force has other records.
-    division: (u16, u8),
+    division: Option<Division>,
 }
+
+/// Ports of a block and bits of a source; with fixed ports, also what these depend on.
+type Division = (u16, u8, Option<(Deterministic, Vec<Pool4>)>);
 
 struct Running {
     collector: Collector,
@@ -116,8 +120,10 @@ impl Logs {
     ) -> Result<(), Failure> {
         let instance = settings.log_instance();
         let n = &settings.nat64;
-        let division = (n.ports_per_block, n.source_prefix_len);
-        let is_same = (&self.instance, self.division) == (&instance, division);
+        let fixed = n.deterministic.clone();
+        let fixed = fixed.map(|deterministic| (deterministic, n.pool4.clone()));
+        let division = Some((n.ports_per_block, n.source_prefix_len, fixed));
+        let is_same = (&self.instance, &self.division) == (&instance, &division);
         (self.instance, self.division) = (instance, division);
         let wanted = &settings.log.bindings;
         let (stay, gone) = std::mem::take(&mut self.running)

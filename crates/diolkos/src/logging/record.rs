@@ -5,8 +5,9 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Figures, Protocol};
 use diolkos_core::session::BlockView;
+use ipnet::{Ipv4Net, Ipv6Net};
 
 /// Something that a log of bindings tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,12 @@ pub enum What {
     Stopped,
     /// So many records are missing here. The first was of this time, the last of the record's own.
     Lost(u64, u64),
+    /// Sources have fixed ports from here on (RFC 7422 section 4); so many prefixes of sources and of the pool follow.
+    Mapping(Figures, [u32; 2]),
+    /// A prefix of sources of the mapping, by its number.
+    MappedSources(u32, Ipv6Net),
+    /// A prefix of the pool of the mapping, by its number.
+    MappedAddresses(u32, Ipv4Net),
     /// A binding (RFC 6146 section 3.1).
     Binding(Change, Binding),
     /// A block of ports that a source has (RFC 6888 REQ-14).
@@ -87,6 +94,9 @@ impl Record {
             What::Listed(_) => "listed",
             What::Stopped => "stopped",
             What::Lost(..) => "lost",
+            What::Mapping(..) => "mapping",
+            What::MappedSources(..) => "mapping-sources",
+            What::MappedAddresses(..) => "mapping-addresses",
             What::Binding(Created, _) => "binding-created",
             What::Binding(InForce, _) => "binding-in-force",
             What::Binding(Deleted, _) => "binding-deleted",
@@ -117,6 +127,35 @@ impl Record {
             What::Lost(count, since) => {
                 each("records", Field::Number(*count));
                 each("since", Field::Text(Word::Time(*since)));
+            }
+            What::Mapping(figures, [sources, addresses]) => {
+                let Figures {
+                    source_prefix_len,
+                    first_port,
+                    ports_per_source,
+                    sources_per_address,
+                    overflow_last,
+                } = *figures;
+                each("source_prefix_len", Field::Number(source_prefix_len.into()));
+                each("first_port", Field::Number(first_port.into()));
+                each("ports_per_source", Field::Number(ports_per_source.into()));
+                each(
+                    "sources_per_address",
+                    Field::Number(sources_per_address.into()),
+                );
+                each("overflow_last_port", Field::Number(overflow_last.into()));
+                each("source_prefixes", Field::Number((*sources).into()));
+                each("address_prefixes", Field::Number((*addresses).into()));
+            }
+            What::MappedSources(number, net) => {
+                each("number", Field::Number((*number).into()));
+                each("source", Field::Text(Word::V6(net.addr())));
+                each("prefix_len", Field::Number(net.prefix_len().into()));
+            }
+            What::MappedAddresses(number, net) => {
+                each("number", Field::Number((*number).into()));
+                each("address", Field::Text(Word::V4(net.addr())));
+                each("prefix_len", Field::Number(net.prefix_len().into()));
             }
             What::Binding(_, of) => binding(of),
             What::Block(_, of) => {
@@ -166,6 +205,12 @@ impl fmt::Display for Record {
                     Word::Time(*since)
                 )
             }
+            What::Mapping(figures, _) => {
+                let (ports, first) = (figures.ports_per_source, figures.first_port);
+                write!(f, ": each source has {ports} ports, from port {first} on")
+            }
+            What::MappedSources(number, net) => write!(f, " {number}: {net}"),
+            What::MappedAddresses(number, net) => write!(f, " {number}: {net}"),
             What::Binding(_, of) => seen(f, of),
             What::Block(_, of) => {
                 let BlockView {

@@ -33,6 +33,8 @@ pub const LIST_ROOM: usize = 2048;
 /// How far a list has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
+    /// At this place of the mapping's prefixes of sources, and then of the pool.
+    Mapping(u32),
     /// At this place of the list of blocks.
     Blocks(u32),
     /// At this place of the table of bindings, after so many of them.
@@ -84,7 +86,7 @@ impl Writer {
         let mut done = 0;
         let (mut is_open, mut is_away) = (false, false);
         let mut farewell: Option<Instant> = None;
-        let mut listing = Listing::At(Place::Blocks(0));
+        let mut listing = Listing::At(Place::Mapping(0));
         loop {
             if farewell.is_none() && self.queue.is_closed() {
                 farewell = Some(Instant::now() + FAREWELL);
@@ -141,7 +143,7 @@ impl Writer {
         if let Listing::NotBefore(time) = *listing {
             match time.checked_duration_since(now) {
                 Some(left) if !left.is_zero() => return left,
-                _ => *listing = Listing::At(Place::Blocks(0)),
+                _ => *listing = Listing::At(Place::Mapping(0)),
             }
         }
         let Listing::At(place) = *listing else {

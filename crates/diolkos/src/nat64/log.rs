@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
 use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::config::nat64::{Binding, Nat64Config};
+use diolkos_core::config::nat64::{Binding, Mapping, Nat64Config};
 use diolkos_core::session::{BlockView, Event, SessionView};
 use diolkos_core::Nat64;
 
@@ -26,6 +26,8 @@ pub struct Log {
     blocks: HashMap<(Ipv4Addr, u16), BlockView>,
     /// Ports of a block; 0: there are none.
     ports_per_block: u16,
+    /// Ports that sources have without being told.
+    mapping: Option<Mapping>,
 }
 
 impl Log {
@@ -38,12 +40,18 @@ impl Log {
                 prefixes: prefixes(nat64.config()),
                 blocks: blocks.map(|view| ((view.addr, view.first), view)).collect(),
                 ports_per_block: ports_per_block(nat64.config()),
+                mapping: nat64.state().pool().mapping().cloned(),
             }) as Box<dyn Records>
         })
     }
 
-    /// Is it in a block of its own source?
+    /// Is it in a block of its own source, a fixed or another one?
     fn is_in_block(&self, binding: &Binding) -> bool {
+        let fixed = self.mapping.as_ref();
+        let owner = fixed.and_then(|mapping| mapping.source_of(binding.v4));
+        if let Some(owner) = owner {
+            return owner.contains(&binding.v6.addr);
+        }
         let Some(last) = self.ports_per_block.checked_sub(1) else {
             return false;
         };
@@ -92,6 +100,8 @@ impl Records for Log {
     fn follow(&mut self, config: &Nat64Config) {
         self.prefixes = prefixes(config);
         self.ports_per_block = ports_per_block(config);
+        // The configuration has been checked: there is no error.
+        self.mapping = Mapping::of(config).ok().flatten();
     }
 }
 
@@ -126,6 +136,10 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
     controller.look(|nat64| {
         let state = nat64.state();
         match place {
+            Place::Mapping(first) => match state.pool().mapping() {
+                Some(mapping) => list_mapping(mapping, first, queue),
+                None => Place::Blocks(0),
+            },
             Place::Blocks(first) => {
                 let views = state.blocks_from(first, BUDGET);
                 for view in &views {
@@ -159,4 +173,25 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
             Place::End(_) => place,
         }
     })
+}
+
+/// Its prefixes of sources are listed first, and then those of the pool.
+fn list_mapping(mapping: &Mapping, first: u32, queue: &Queue) -> Place {
+    let (sources, addresses) = (mapping.sources(), mapping.addresses());
+    if first == 0 {
+        let counts = [sources.len() as u32, addresses.len() as u32];
+        queue.push(Record::now(What::Mapping(mapping.figures(), counts)));
+    }
+    let sources = sources.iter().enumerate();
+    let sources = sources.map(|(at, net)| What::MappedSources(at as u32, *net));
+    let addresses = addresses.iter().enumerate();
+    let addresses = addresses.map(|(at, net)| What::MappedAddresses(at as u32, *net));
+    let mut rest = sources.chain(addresses).skip(first as usize);
+    rest.by_ref()
+        .take(BUDGET)
+        .for_each(|what| queue.push(Record::now(what)));
+    match rest.next() {
+        Some(_) => Place::Mapping(first + BUDGET as u32),
+        None => Place::Blocks(0),
+    }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The contradictions that [`Nat64Config::check`] looks for, in the order of the keys.
 
-use super::{Binding, Config, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES, MAX_TIMEOUT};
+use super::{
+    Binding, Config, Mapping, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES, MAX_TIMEOUT,
+};
 use crate::config::check::{is_unicast4, is_unicast6, problems};
 use crate::config::{ConfigError, Problem};
 use std::time::Duration;
@@ -26,6 +28,9 @@ impl Nat64Config {
         self.check_bindings(&mut add);
         self.check_timeouts(&mut add);
         self.check_limits(&mut add);
+        if problems.is_empty() {
+            problems.extend(Mapping::of(self).err());
+        }
         if problems.is_empty() {
             Ok(())
         } else {

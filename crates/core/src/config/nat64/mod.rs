@@ -3,11 +3,14 @@
 
 mod check;
 mod limits;
+mod mapping;
+mod numbered;
 
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
+pub use mapping::{Figures, Mapping, PortRange};
 
 use super::Config;
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -115,6 +118,18 @@ pub struct PortBlocks {
     pub idle: Duration,
 }
 
+/// Fixed ports for each source, by which everybody who has the configuration knows whose a port was (RFC 7422).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deterministic {
+    /// The prefixes of those who may use the pool: sources of [`Limits::source_prefix_len`] bits, in the order in which they
+    /// are numbered.
+    pub sources: Vec<Ipv6Net>,
+    /// Ports of each source, for each protocol: a multiple of 64. None: as many as the pool has.
+    pub ports_per_source: Option<u32>,
+    /// Percent of the ports of each address that are given in blocks ([`Nat64Config::blocks`]) to sources that need more.
+    pub overflow_share: u8,
+}
+
 /// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Filtering {
@@ -169,6 +184,8 @@ pub struct Nat64Config {
     pub bindings: Vec<Binding>,
     /// Whether sources get blocks of ports.
     pub blocks: Option<PortBlocks>,
+    /// Whether sources have fixed ports. Blocks are then those of the overflow.
+    pub deterministic: Option<Deterministic>,
     /// Who may send to a binding.
     pub filtering: Filtering,
     /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). What

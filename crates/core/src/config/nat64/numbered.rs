@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists of prefixes whose addresses, or shorter prefixes in them, are numbered from the first one on.
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use std::net::Ipv4Addr;
+
+/// Networks of one family: what is in them, numbered from the first one on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Numbered<N> {
+    pub nets: Vec<N>,
+    /// The number that each begins with, in their order.
+    starts: Vec<u64>,
+    /// First and last address of each, its bits at the end, and its number among the networks; in rising order.
+    rising: Vec<(u128, u128, u32)>,
+    /// Bits of an address behind what is numbered.
+    shift: u32,
+    /// How many there are in all.
+    pub len: u64,
+}
+
+/// What [`Numbered`] has to know of a network.
+pub(super) trait Span: Copy + std::fmt::Display {
+    /// First and last address, and bits of an address.
+    fn span(self) -> (u128, u128, u32);
+}
+
+impl Span for Ipv4Net {
+    fn span(self) -> (u128, u128, u32) {
+        let bits = |addr: Ipv4Addr| u128::from(addr.to_bits());
+        (bits(self.network()), bits(self.broadcast()), 32)
+    }
+}
+
+impl Span for Ipv6Net {
+    fn span(self) -> (u128, u128, u32) {
+        (self.network().to_bits(), self.broadcast().to_bits(), 128)
+    }
+}
+
+impl<N: Span> Numbered<N> {
+    /// Numbers the prefixes of so many bits. Fails if two networks overlap, or there are more than anybody has ports for.
+    pub fn new(nets: Vec<N>, len: u8) -> Result<Numbered<N>, String> {
+        let mut starts = Vec::with_capacity(nets.len());
+        let mut rising = Vec::with_capacity(nets.len());
+        let (mut count, mut shift) = (0u64, 0);
+        for (at, net) in nets.iter().enumerate() {
+            let (first, last, bits) = net.span();
+            shift = bits.saturating_sub(u32::from(len));
+            starts.push(count);
+            rising.push((first, last, at as u32));
+            let its = ((last - first) >> shift).saturating_add(1);
+            let its = u64::try_from(its)
+                .ok()
+                .and_then(|its| count.checked_add(its));
+            count = its.filter(|count| *count <= 1 << 48).ok_or_else(|| {
+                format!("{net} with {at} prefixes before it has more than 2^48 sources (/{len}), for which no pool has ports")
+            })?;
+        }
+        rising.sort_unstable();
+        for pair in rising.windows(2) {
+            if pair[1].0 <= pair[0].1 {
+                let (one, other) = (nets[pair[0].2 as usize], nets[pair[1].2 as usize]);
+                return Err(format!("{one} and {other} overlap"));
+            }
+        }
+        Ok(Numbered {
+            nets,
+            starts,
+            rising,
+            shift,
+            len: count,
+        })
+    }
+
+    /// The number of that in which an address is.
+    pub fn number_of(&self, bits: u128) -> Option<u64> {
+        let behind = self.rising.partition_point(|(first, ..)| *first <= bits);
+        let (first, last, at) = *self.rising.get(behind.checked_sub(1)?)?;
+        (bits <= last).then(|| self.starts[at as usize] + ((bits - first) >> self.shift) as u64)
+    }
+
+    /// The first address of that number.
+    pub fn nth(&self, number: u64) -> Option<u128> {
+        if number >= self.len {
+            return None;
+        }
+        let behind = self.starts.partition_point(|start| *start <= number);
+        let at = behind.checked_sub(1)?;
+        let (first, ..) = self.nets[at].span();
+        Some(first + (u128::from(number - self.starts[at]) << self.shift))
+    }
+}

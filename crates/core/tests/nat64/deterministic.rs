@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sources with fixed ports (RFC 7422): nobody has a port of somebody else, and only what is not fixed is told.
+
+use crate::world::*;
+use diolkos_core::config::nat64::{
+    Deterministic, Endpoint4, Endpoint6, Mapping, Nat64Config, PortBlocks, Protocol,
+};
+use diolkos_core::session::{Event, Segment};
+use diolkos_core::Reason;
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::time::Duration;
+
+const UDP: Protocol = Protocol::Udp;
+const PEER: &str = "198.51.100.1:9";
+
+/// Four sources of 64 fixed ports, and an overflow of blocks of 64.
+fn fixed(sources: &str, blocks_per_source: u16) -> Nat64Config {
+    let mut config = config();
+    config.pool4[0].ports = 1024..=1535;
+    config.blocks = (blocks_per_source > 0).then_some(PortBlocks {
+        ports: 64,
+        per_source: blocks_per_source,
+        source_prefix_len: 64,
+        idle: Duration::from_secs(120),
+    });
+    config.deterministic = Some(Deterministic {
+        sources: vec![sources.parse().unwrap()],
+        ports_per_source: Some(64),
+        overflow_share: if blocks_per_source > 0 { 50 } else { 0 },
+    });
+    config.check().unwrap();
+    config
+}
+
+fn udp(t: &mut Tables, from: Endpoint6) -> Result<Endpoint4, Reason> {
+    t.out(UDP, from, PEER, Segment::Other)
+}
+
+fn node(subnet: u16, host: u16, port: u16) -> Endpoint6 {
+    e6(&format!("2001:db8:0:{subnet:x}::{host:x}"), port)
+}
+
+fn told_of_blocks(t: &mut Tables) -> Vec<Event> {
+    let events = std::mem::take(&mut t.watch.events);
+    let of_block =
+        |event: &Event| matches!(event, Event::BlockAllocated(_) | Event::BlockReleased(_));
+    events.into_iter().filter(of_block).collect()
+}
+
+#[test]
+fn without_an_overflow_a_source_has_its_ports_and_no_more() {
+    let config = fixed("2001:db8::/62", 0);
+    let mut t = Tables::new(&config);
+    let mut ports = HashSet::new();
+    for port in 5000..5064 {
+        let v4 = udp(&mut t, node(1, port, port)).unwrap();
+        // The second source has 1088 to 1151.
+        assert!((1088..=1151).contains(&v4.port), "{v4}");
+        ports.insert(v4.port);
+    }
+    assert_eq!(ports.len(), 64);
+    assert_eq!(udp(&mut t, node(1, 1, 1)), Err(Reason::SourceBindingLimit));
+    assert!(udp(&mut t, node(0, 1, 1)).is_ok());
+    assert_eq!(udp(&mut t, node(4, 1, 1)), Err(Reason::SourceUnmapped));
+    assert_eq!(told_of_blocks(&mut t), []);
+}
+
+#[test]
+fn who_needs_more_gets_logged_blocks_of_the_overflow() {
+    let config = fixed("2001:db8::/62", 2);
+    let mapping = Mapping::of(&config).unwrap().unwrap();
+    let mut t = Tables::new(&config);
+    let mut of = [0; 2];
+    for port in 5000..5000 + 64 * 3 {
+        let v4 = udp(&mut t, node(2, 1, port)).unwrap();
+        of[usize::from(mapping.is_overflow(v4))] += 1;
+        assert!(
+            mapping.is_overflow(v4) || (1152..=1215).contains(&v4.port),
+            "{v4}"
+        );
+    }
+    assert_eq!(of, [64, 128]);
+    assert_eq!(udp(&mut t, node(2, 1, 1)), Err(Reason::SourceBindingLimit));
+    let blocks = told_of_blocks(&mut t);
+    assert_eq!(blocks.len(), 2);
+    for event in blocks {
+        let Event::BlockAllocated(view) = event else {
+            panic!("{event:?}")
+        };
+        assert!(
+            view.first >= 1280 && view.last - view.first == 63,
+            "{view:?}"
+        );
+        assert_eq!(view.source, node(2, 0, 0).addr);
+    }
+    assert!(t
+        .state
+        .bindings()
+        .all(|view| t.state.is_in_block(&view.binding)));
+}
+
+/// A lease of the fast path has ports of the source alone.
+#[test]
+fn what_is_lent_is_the_sources() {
+    let config = fixed("2001:db8::/62", 0);
+    let mut t = Tables::new(&config);
+    let node = node(3, 1, 1).addr;
+    let address = t.state.address_of(node).unwrap();
+    let mut draw = random();
+    let mut lent = 0;
+    while let Some(port) = t
+        .state
+        .lend(UDP, (node, address), lent % 2, &mut draw, &mut ())
+    {
+        assert!((1216..=1279).contains(&port), "{port}");
+        lent += 1;
+    }
+    // A quarter is left to packets.
+    assert_eq!(lent, 48);
+    let stranger = e6("2001:db8:0:4::1", 1).addr;
+    assert_eq!(t.state.address_of(stranger), None);
+    assert_eq!(
+        t.state.lend(UDP, (stranger, address), 0, draw, &mut ()),
+        None
+    );
+}
+
+/// Bindings live on where they are, and are not in a block of their source, so that a log names each.
+#[test]
+fn another_mapping_ends_no_session() {
+    let mut t = Tables::new(&fixed("2001:db8::/62", 2));
+    let before = udp(&mut t, node(0, 1, 5000)).unwrap();
+    assert_eq!(before.port & !63, 1024);
+    let config = fixed("2001:db8:0:1::/64", 2);
+    t.state.reconfigure(&config, &mut t.watch);
+    assert_eq!(udp(&mut t, node(0, 1, 5000)), Ok(before));
+    let all: Vec<_> = t.state.bindings().collect();
+    assert!(!t.state.is_in_block(&all[0].binding));
+    assert_eq!(udp(&mut t, node(0, 1, 5001)), Err(Reason::SourceUnmapped));
+    // The new owner of these ports gets the others.
+    for port in 5000..5063 {
+        let v4 = udp(&mut t, node(1, 1, port)).unwrap();
+        assert!(v4.port & !63 == 1024 && v4 != before);
+    }
+    assert_eq!(told_of_blocks(&mut t), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever comes, by packets of hosts of many sources and by leases: the mapping or a block of the log names the source.
+    #[test]
+    fn a_port_is_in_the_blocks_of_its_source(
+        steps in prop::collection::vec((0..5u16, 1..4u16, 1u16.., 0..8u8), 1..500),
+    ) {
+        let config = fixed("2001:db8::/62", 2);
+        let mapping = Mapping::of(&config).unwrap().unwrap();
+        let mut t = Tables::new(&config);
+        let mut draw = random();
+        for (subnet, host, port, what) in steps {
+            let v6 = node(subnet, host, port);
+            if what == 0 {
+                if let Some(address) = t.state.address_of(v6.addr) {
+                    t.state.lend(UDP, (v6.addr, address), port, &mut draw, &mut t.watch);
+                }
+                continue;
+            }
+            let protocol = if what < 4 { Protocol::Tcp } else { UDP };
+            let segment = if what < 4 { Segment::Syn } else { Segment::Other };
+            let _ = t.out(protocol, v6, PEER, segment);
+        }
+        let mut blocks = HashSet::new();
+        for event in told_of_blocks(&mut t) {
+            match event {
+                Event::BlockAllocated(view) => prop_assert!(blocks.insert(view)),
+                _ => prop_assert!(false, "{:?}", event),
+            }
+        }
+        for view in t.state.bindings() {
+            let (v4, v6) = (view.binding.v4, view.binding.v6);
+            let source = v6.addr.to_bits() >> 64 << 64;
+            let owner = mapping.source_of(v4).map(|net| net.addr());
+            let given = blocks.iter().find(|b| (b.first..=b.last).contains(&v4.port)).map(|b| b.source);
+            prop_assert_eq!(owner.or(given).map(|addr| addr.to_bits()), Some(source));
+            prop_assert!(owner.is_some() != mapping.is_overflow(v4));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sources with fixed ports (RFC 7422): what peers see is what the mapping says, without a line of the log."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from logs import endpoints, records, shown_bindings, to_file
+from nat64 import CONFIG, UNSHARED, Nat64Network, with_keys
+from siit import V4, V6
+from test_clat_faults import USAGE
+from test_nat64_logs import send_from_many_ports
+
+paths = pytest.mark.parametrize("nat64", ["tc", "tun"], indirect=True)
+# The nodes are in 2001:db8:6::/64, the second one of these sources.
+FIXED = """
+[nat64.deterministic]
+sources = ["2001:db8:5::/64", "2001:db8:6::/64"]
+ports_per_source = 512
+"""
+
+
+def fixed(overflow: int = 0) -> str:
+    """A configuration with fixed ports."""
+    keys = ("ports_per_block = 64", "max_blocks_per_source = 4") if overflow else ()
+    return with_keys(*UNSHARED, *keys) + FIXED + f"overflow_share = {overflow}\n"
+
+
+def look_up(nat64: Nat64Network, *arguments: str) -> dict:
+    """The answer of `diolkos lookup`."""
+    command = (str(nat64.program), "lookup", "--json", "--config", str(nat64.config), *arguments)
+    return json.loads(nat64.run(nat64.translator, *command).stdout)
+
+
+@paths
+def test_peers_see_ports_of_the_source(nat64: Nat64Network) -> None:
+    """The second source has 1536 to 2047 of the first address; what exceeds them is in logged blocks."""
+    path = nat64.scratch / "bindings.json"
+    nat64.nat64(to_file(path, fixed(overflow=10)))
+    server = nat64.socket(V4, 9)
+    send_from_many_ports(nat64, 20_000, 400)
+    nat64.until(lambda: len(shown_bindings(nat64)) == 400)
+    seen = [server.recvfrom(10)[1] for _ in range(50)]
+    assert all(1536 <= port <= 2047 for _, port in seen)
+    if nat64.datapath == "tun":
+        # With tc, ports on loan to programs count as used up: some bindings may be in blocks already.
+        assert all(1536 <= int(port) <= 2047 for *_, port in shown_bindings(nat64))
+    if nat64.datapath == "tc":
+        # Programs have opened some by leases.
+        assert nat64.counters()["fast.translated_6to4"] > 0
+    nat64.until(lambda: any(r["event"] == "listed" for r in records(path)))
+    told = records(path)
+    assert {r["event"] for r in told} - {"block-allocated"} == {
+        "started", "mapping", "mapping-sources", "mapping-addresses", "listed"
+    }  # fmt: skip
+    [mapping] = [r for r in told if r["event"] == "mapping"]
+    assert (mapping["first_port"], mapping["ports_per_source"], mapping["source_prefixes"]) == (1024, 512, 2)
+
+    send_from_many_ports(nat64, 21_000, 200)
+    nat64.until(lambda: len(shown_bindings(nat64)) == 600)
+    nat64.until(lambda: sum(r["event"] == "block-allocated" for r in records(path)) >= 2)
+    blocks = [r for r in records(path) if r["event"] == "block-allocated"]
+    ranges = [(r["address"], range(r["first_port"], r["last_port"] + 1)) for r in blocks]
+    for *_, address, port in shown_bindings(nat64):
+        is_fixed = address == seen[0][0] and 1536 <= int(port) <= 2047
+        assert is_fixed != any(address == a and int(port) in ports for a, ports in ranges)
+
+    # The look-up names the source of each, and knows the overflow by the log alone, which may have been rotated.
+    for _, port in seen[:3]:
+        [owner] = look_up(nat64, seen[0][0], str(port))["owners"]
+        assert (owner["by"], owner["source"]) == ("mapping", "2001:db8:6::/64")
+        assert (owner["first_port"], owner["last_port"]) == (1536, 2047)
+    (path.parent / "bindings.json.1.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.write_text("")
+    address, port = blocks[0]["address"], str(blocks[0]["first_port"] + 5)
+    assert look_up(nat64, address, port)["owners"] == []
+    [owner] = look_up(nat64, "--log", str(path), address, port)["owners"]
+    assert (owner["by"], owner["source"], owner["since"]) == ("block", "2001:db8:6::/64", blocks[0]["time"])
+    all_ports = look_up(nat64, "--log", str(path), V6)["owners"]
+    assert sorted((o["by"], o["address"], o["first_port"]) for o in all_ports) == sorted(
+        [("mapping", seen[0][0], 1536), *(("block", b["address"], b["first_port"]) for b in blocks)]
+    )
+
+
+def test_a_reload_keeps_sessions_and_says_what_holds(nat64: Nat64Network) -> None:
+    """Bindings outside of the new ports have lines of their own; a pool that is too small is refused."""
+    path = nat64.scratch / "bindings.json"
+    nat64.nat64(to_file(path, fixed()))
+    send_from_many_ports(nat64, 20_000, 100)
+    nat64.until(lambda: len(shown_bindings(nat64)) == 100)
+    nat64.until(lambda: records(path)[-1]["event"] == "listed")
+    assert not any("port" in r for r in records(path))
+    code, message = nat64.reload(to_file(path, fixed().replace("5::/64", "8::/48")))
+    assert code == USAGE
+    assert "65537 sources (/64) x 512 ports do not fit" in message
+    before = len(records(path))
+    turned = fixed().replace("2001:db8:5::/64", "2001:db8:7::/64").replace('"2001:db8:7::/64", "2001:db8:6::/64"',
+                                                                          '"2001:db8:6::/64", "2001:db8:7::/64"')  # fmt: skip
+    assert nat64.reload(to_file(path, turned)) == (0, "")
+    nat64.until(lambda: len(records(path)) > before and records(path)[-1]["event"] == "listed")
+    new = records(path)[before:]
+    assert [r["event"] for r in new[:2]] == ["stopped", "started"] or new[0]["event"] == "started"
+    assert sum(r["event"] == "mapping" for r in new) == 1
+    assert {endpoints(r) for r in new if r["event"] == "binding-in-force"} == shown_bindings(nat64)
+    assert len(shown_bindings(nat64)) == 100
+    # The port was the second source's by the first mapping, and is so by a binding of its own since.
+    _, _, _, address, port = sorted(shown_bindings(nat64))[0]
+    log = ("--log", str(path), address, port)
+    [by_binding, by_mapping] = look_up(nat64, *log)["owners"]
+    assert (by_binding["by"], by_binding["source"]) == ("binding", f"{V6}/128")
+    assert (by_mapping["by"], by_mapping["source"]) == ("mapping", "2001:db8:7::/64")
+    [first] = look_up(nat64, "--time", records(path)[before - 1]["time"], *log)["owners"]
+    assert (first["by"], first["source"]) == ("mapping", "2001:db8:6::/64")
+
+
+def test_other_sources_get_nothing(nat64: Nat64Network) -> None:
+    """They are counted by a name that says why."""
+    nat64.nat64(CONFIG + FIXED.replace("2001:db8:6::/64", "2001:db8:7::/64"))
+    send_from_many_ports(nat64, 20_000, 3)
+    nat64.until(lambda: nat64.counters().get("slow.drop.source_unmapped", 0) >= 3)
+    assert not shown_bindings(nat64)
