@@ -96,6 +96,9 @@ pub struct Clat {
     /// Name of the TUN device [default: diolkos0]
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
+    /// The group whose members may read status and figures by the control socket [default: none]
+    #[arg(long, value_name = "GROUP")]
+    pub control_group: Option<String>,
     /// A configuration file for everything else
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -114,6 +117,14 @@ pub struct ClatManager {
     /// What a running manager is to do; without it, run the manager
     #[command(subcommand)]
     pub order: Option<ClatOrder>,
+    /// The group whose members may read the status of the manager and its CLATs by the control sockets [default: none]
+    #[arg(
+        long,
+        value_name = "GROUP",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub control_group: String,
     /// What to log [default: info]
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub log: Option<Level>,

@@ -31,6 +31,7 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             old.nat64.state_interval == new.nat64.state_interval,
         ),
         ("dns64", old.dns64 == new.dns64),
+        ("control.group", old.control == new.control),
         ("log.level", old.log.level == new.log.level),
     ];
     let (key, _) = fixed.iter().find(|(_, same)| !same)?;

@@ -5,16 +5,17 @@
 //! (`.forwarding`). Network namespaces share `/run`, so the namespace's number is part of the path. A lock is released
 //! with its process; what a killed process leaves besides is replaced, or removed by the next start.
 //!
-//! Only the user who runs the program can open these folders. A user for whom `/run/diolkos` is closed has the same in
+//! Only the user who runs the program can change these folders. Where a group may read, others can pass through them, but
+//! list nothing. A user for whom `/run/diolkos` is closed has the same in
 //! `$XDG_RUNTIME_DIR`. That variable may come from somebody else's session, so nobody believes what stands in a folder
 //! that other users own or can change.
 
 mod find;
 mod given;
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -76,6 +77,22 @@ impl Instance {
     /// Where it is asked.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(format!("{}.sock", self.name))
+    }
+
+    /// Lets others pass through the folders to a socket that lets them in. They can list nothing, and open nothing else.
+    pub fn let_others_through(&self) -> Result<(), Failure> {
+        let through = |folder: &Path| -> io::Result<()> {
+            let found = fs::symlink_metadata(folder)?;
+            // The place above may be somebody else's, who decides then.
+            if found.uid() == peer::own_uid() {
+                fs::set_permissions(folder, Permissions::from_mode(found.mode() & 0o700 | 0o011))?;
+            }
+            Ok(())
+        };
+        for folder in self.folder.parent().into_iter().chain([&*self.folder]) {
+            through(folder).map_err(|e| unusable(folder, &e))?;
+        }
+        Ok(())
     }
 
     /// Leaves a word for those who wait for the end.
@@ -252,7 +269,6 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_can_change_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = std::env::temp_dir().join(format!("diolkos-folder-{}", std::process::id()));
         make(&folder).expect("it is made");
         make(&folder).expect("it is there");

@@ -162,6 +162,9 @@ fn clat_settings(options: &cli::Clat) -> Result<Settings, Failure> {
     if let Some(device) = &options.device {
         settings.translator.device.clone_from(device);
     }
+    if let Some(group) = &options.control_group {
+        settings.control.group.clone_from(group);
+    }
     settings.clat.v4 = options.v4.unwrap_or(settings.clat.v4);
     settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
     settings.clat.v6_prefix = options.v6_prefix.unwrap_or(settings.clat.v6_prefix);
@@ -366,7 +369,7 @@ fn clat_manager(options: cli::ClatManager) -> Result<(), Failure> {
     match options.order {
         None => {
             let level = options.log.unwrap_or(Level::Info);
-            process::foreground(Files::default(), level, clats::run())
+            process::foreground(Files::default(), level, clats::run(options.control_group))
         }
         Some(cli::ClatOrder::Up {
             interface,

@@ -13,6 +13,8 @@ pub struct Peer {
     pub pid: u32,
     /// Effective user.
     pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
 }
 
 /// Who called listen(2) or connect(2) at the other end, at that time (unix(7), SO_PEERCRED).
@@ -40,7 +42,37 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
     Ok(Peer {
         pid: found.pid as u32,
         uid: found.uid,
+        gid: found.gid,
     })
+}
+
+/// The supplementary groups of the same process, at the same time (SO_PEERGROUPS).
+pub fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 32];
+    loop {
+        let mut len = (groups.len() * size_of::<libc::gid_t>()) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to `groups`; both outlive the call.
+        let done = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &mut len,
+            )
+        };
+        let count = len as usize / size_of::<libc::gid_t>();
+        if done == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        // Then `len` says how many bytes there are; a process has 65536 groups at most.
+        match error.raw_os_error() {
+            Some(libc::ERANGE) if count > groups.len() => groups.resize(count, 0),
+            _ => return Err(error),
+        }
+    }
 }
 
 /// Whether the other side of a connection has closed it, or will send nothing more.
@@ -65,6 +97,20 @@ mod tests {
         let (one, _other) = UnixStream::pair().expect("a pair of sockets");
         let peer = super::of(&one).expect("a Unix socket has a peer");
         assert_eq!((peer.pid, peer.uid), (std::process::id(), super::own_uid()));
+        assert_eq!(peer.gid, rustix::process::getegid().as_raw());
+    }
+
+    #[test]
+    fn its_groups_are_those_of_this_process() {
+        let (one, _other) = UnixStream::pair().expect("a pair of sockets");
+        let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+        let own = line.expect("there is a line").split_whitespace();
+        let mut own: Vec<u32> = own.map(|gid| gid.parse().expect("a number")).collect();
+        let mut found = super::groups(&one).expect("a Unix socket has a peer");
+        own.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, own);
     }
 
     #[test]

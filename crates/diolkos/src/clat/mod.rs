@@ -65,7 +65,12 @@ pub async fn run(
             uplink.name, uplink.mtu6
         )));
     }
-    let mut control = control::listen("clat", &settings.translator.device, &host.watch)?;
+    let mut control = control::listen(
+        "clat",
+        &settings.translator.device,
+        &settings.control.group,
+        &host.watch,
+    )?;
 
     resident::clear(&net, &settings.translator.device).await?;
     check_v4(&net, &settings).await?;

@@ -44,7 +44,14 @@ pub struct Kept {
 
 impl Kept {
     /// Starts it.
-    pub fn start(program: PathBuf, spec: Spec, clat: Clat, metric: u32, tell: Tell) -> Kept {
+    pub fn start(
+        program: PathBuf,
+        spec: Spec,
+        clat: Clat,
+        metric: u32,
+        group: &str,
+        tell: Tell,
+    ) -> Kept {
         let (stop, stopped) = oneshot::channel();
         let mut arguments = vec![
             "clat".to_owned(),
@@ -59,6 +66,9 @@ impl Kept {
         arguments.extend(v6_prefix.map(|prefix| format!("--v6-prefix={prefix}")));
         let resolvers = spec.resolvers.iter();
         arguments.extend(resolvers.map(|resolver| format!("--resolver={resolver}")));
+        if !group.is_empty() {
+            arguments.push(format!("--control-group={group}"));
+        }
         let keep = keep(program, arguments, clat.device, tell, stopped);
         Kept {
             stop,

@@ -32,15 +32,18 @@ pub type Clats = BTreeMap<usize, Clat>;
 #[derive(Debug)]
 pub struct Orders {
     program: PathBuf,
+    /// Who may read what they say.
+    group: String,
     running: Mutex<BTreeMap<String, (usize, Spec, Kept)>>,
     clats: Arc<watch::Sender<Clats>>,
 }
 
 impl Orders {
-    /// No CLAT runs. `program`: that which is started for each.
-    pub fn new(program: PathBuf) -> Orders {
+    /// No CLAT runs. `program`: that which is started for each. `group`: whose members may read what it says, or nothing.
+    pub fn new(program: PathBuf, group: String) -> Orders {
         Orders {
             program,
+            group,
             running: Mutex::default(),
             clats: Arc::new(watch::Sender::new(Clats::new())),
         }
@@ -95,6 +98,7 @@ impl Orders {
             spec.clone(),
             clat.clone(),
             metric,
+            &self.group,
             tell,
         );
         running.insert(spec.interface.clone(), (place, spec, kept));

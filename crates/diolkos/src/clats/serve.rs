@@ -17,34 +17,38 @@ use crate::instance::Instance;
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::signals::Signals;
 use crate::supervise;
-use crate::varlink::{self, Call, Caller, Interface, Refusal, Replies, Service};
+use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service};
 
 /// Followers of root; others of its connections stay free for orders.
 const FOLLOWERS: usize = 16;
 /// Between two replies to a follower.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Runs until a signal comes; all CLATs end with it.
-pub async fn run() -> Result<(), Failure> {
+/// Runs until a signal comes; all CLATs end with it. `group`: whose members may read what it and its CLATs say, or nothing.
+pub async fn run(group: String) -> Result<(), Failure> {
+    let readers = Readers::named(&group)?;
     privilege::check(&[NET_ADMIN, NET_RAW])?;
     let (watch, mut alarm) = supervise::pair();
     let signals = Signals::new(&watch)?;
     let instance = Instance::claim(NAME)?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::run_time(format!("cannot find the program diolkos: {e}")))?;
+    if readers.are_some() {
+        instance.let_others_through()?;
+    }
     let socket = instance.socket();
-    let listener = varlink::bind(&socket).map_err(|e| {
+    let listener = varlink::bind(&socket, readers).map_err(|e| {
         Failure::run_time(format!(
             "cannot create the control socket {}: {e}",
             socket.display()
         ))
     })?;
-    let orders = Arc::new(Orders::new(program));
+    let orders = Arc::new(Orders::new(program, group));
     let manager = Manager {
         orders: orders.clone(),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     };
-    let mut serving = varlink::serve(listener, manager, &watch);
+    let mut serving = varlink::serve(listener, readers, manager, &watch);
     tracing::info!("ready: takes orders at {}", socket.display());
     let done = tokio::select! {
         () = signals.any() => {

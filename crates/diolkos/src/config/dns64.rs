@@ -313,6 +313,7 @@ fn bits_after(given: impl fmt::Display, meant: impl fmt::Display) -> String {
 #[derive(Serialize)]
 pub(super) struct Print<'a> {
     pub dns64: &'a Dns64,
+    pub control: &'a super::Control,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<&'a super::Metrics>,
     pub log: &'a super::Log,

@@ -81,10 +81,10 @@ fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
     ))
 }
 
-/// Sections that only a translator has a use for; `[log]` and `[metrics]` are everybody's.
+/// Sections that only a translator has a use for; `[control]`, `[log]` and `[metrics]` are everybody's.
 fn has_translator(text: &str) -> bool {
     let sections = text.parse::<toml::Table>().unwrap_or_default();
-    let shared = ["dns64", "log", "metrics"];
+    let shared = ["control", "dns64", "log", "metrics"];
     sections.keys().any(|key| !shared.contains(&key.as_str()))
 }
 

@@ -8,6 +8,7 @@
 
 mod announce;
 mod auto;
+mod control;
 mod dns64;
 mod file;
 mod log;
@@ -33,6 +34,7 @@ use network::networks;
 
 pub use announce::Announce;
 pub use auto::{Limit, Mtu, Networks, Prefix, V6Address};
+pub use control::Control;
 pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use dns64::Dns64;
 pub use file::{device, load, parse};
@@ -64,6 +66,8 @@ pub struct Settings {
     pub announce: Vec<Announce>,
     /// The DNS64 (RFC 6147), which may also be alone.
     pub dns64: Option<Dns64>,
+    /// Who may ask the running program.
+    pub control: Control,
     /// Figures for a monitoring system.
     pub metrics: Metrics,
     /// What is logged.

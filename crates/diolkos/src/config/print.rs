@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use super::{
-    dns64, Announce, Clat, Dns64, Eam, Icmp, Log, Metrics, Mode, Nat64, Settings, Siit, Translator,
+    dns64, Announce, Clat, Control, Dns64, Eam, Icmp, Log, Metrics, Mode, Nat64, Settings, Siit,
+    Translator,
 };
 use crate::failure::Failure;
 
@@ -25,6 +26,7 @@ struct Print<'a> {
     announce: Option<&'a [Announce]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dns64: Option<&'a Dns64>,
+    control: &'a Control,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<&'a Metrics>,
     log: &'a Log,
@@ -37,6 +39,7 @@ impl Settings {
         let text = match self.dns64_alone() {
             Some(dns64) => toml::to_string(&dns64::Print {
                 dns64,
+                control: &self.control,
                 metrics: self.served_metrics(),
                 log: &self.log,
             }),
@@ -49,6 +52,7 @@ impl Settings {
                 nat64: (mode == Mode::Nat64).then_some(&self.nat64),
                 announce: Some(&self.announce[..]).filter(|list| !list.is_empty()),
                 dns64: self.dns64.as_ref(),
+                control: &self.control,
                 metrics: self.served_metrics(),
                 log: &self.log,
             }),

@@ -31,7 +31,8 @@ fn find(device: &str) -> Result<Running, Failure> {
             "{nobody}, of root or of this user; {why}"
         ))),
         Found::Closed => Err(Failure::missing(
-            "/run/diolkos belongs to another user, and a running diolkos answers only that user and root: run this as root",
+            "/run/diolkos belongs to another user, and a running diolkos answers only that user, root and the group `control.group` \
+             of its configuration: run this as root, or as a member of that group",
         )),
     }
 }
@@ -112,7 +113,17 @@ pub fn call_at(
 }
 
 fn connect(running: &Running) -> io::Result<Client> {
-    let client = Client::connect(&running.socket)?;
+    let client = Client::connect(&running.socket).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => io::Error::new(
+            error.kind(),
+            format!(
+                "you may not open the control socket {}: run this as root, or as a member of the group `control.group` of the \
+                 running diolkos",
+                running.socket.display()
+            ),
+        ),
+        _ => error,
+    })?;
     // While it has the lock, nobody else can listen there. What has ended may have a successor, who was not asked.
     if !running.lasts() {
         return Err(io::ErrorKind::ConnectionReset.into());

@@ -108,7 +108,7 @@ pub fn call(request: Request) -> Call {
         Request::Stop => ("Stop", none),
     };
     let call = Call::new(format!("{}.{method}", INTERFACE.name), parameters);
-    match request.is_long() {
+    match request.has_parts() {
         true => call.with_more(),
         false => call,
     }
@@ -186,8 +186,7 @@ pub fn refusal(refusal: &Refusal) -> Answer {
         (name, "NotSupported") if name == INTERFACE.name => Answer::NotSupported(reason),
         (name, _) if name == INTERFACE.name => Answer::Failed(reason),
         (_, "PermissionDenied") => Answer::Failed(
-            "only root and the user of the running diolkos may change something: run this as root"
-                .to_owned(),
+            "only root and the user of the running diolkos may do this: run it as root".to_owned(),
         ),
         (_, "MethodNotFound" | "InterfaceNotFound" | "InvalidParameter") => Answer::Failed(format!(
             "the running diolkos is another version, which does not know this request ({reason}): restart it"

@@ -86,9 +86,19 @@ impl Request {
         }
     }
 
-    /// The answer may take megabytes.
-    fn is_long(self) -> bool {
+    /// The answer says who talks to whom: only root and the program's own user may have it.
+    fn is_private(self) -> bool {
+        self.has_parts() || matches!(self, Request::Trace(_))
+    }
+
+    /// The answer may take more than one reply.
+    fn has_parts(self) -> bool {
         matches!(self, Request::Sessions | Request::Bindings)
+    }
+
+    /// The answer may take megabytes in one reply.
+    fn is_long(self) -> bool {
+        self == Request::Config
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot, watch, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, Instant};
 
 use super::interface::{self, Asked, Part};
 use super::{Answer, Condition, Request, Status};
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::instance::Instance;
 use crate::nat64::Entries;
 use crate::supervise::Watch;
-use crate::varlink::{self, Call, Caller, Interface, Refusal, Replies, Service, Serving};
+use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service, Serving};
 
 /// Questions that wait in line.
 const QUESTIONS: usize = 16;
@@ -33,8 +33,11 @@ const BREATH: Duration = Duration::from_millis(100);
 const PART: usize = 1000;
 /// Entries in a sole reply. Clients bound the length of a reply (systemd: 16 MiB).
 const SOLE: usize = 10_000;
-/// How long anybody but root may take to read a long answer, which is held in memory meanwhile.
-const LONG: Duration = Duration::from_secs(20);
+/// After an answer to a reader, all readers wait so many times as long as it took: the program has most of its time for
+/// packets and for root.
+const REST: u32 = 4;
+/// And no longer than this.
+const REST_AT_MOST: Duration = Duration::from_secs(1);
 
 /// The control socket of the one instance for a device. Dropped, it is gone, and another one can take its place.
 #[derive(Debug)]
@@ -97,22 +100,32 @@ impl Control {
     }
 }
 
-/// Becomes the instance for a device. The error names the one that is it already.
-pub fn listen(mode: &str, device: &str, watch: &Watch) -> Result<Control, Failure> {
+/// Becomes the instance for a device. The error names the one that is it already. `readers`: the group whose members may
+/// read, or nothing.
+pub fn listen(mode: &str, device: &str, readers: &str, watch: &Watch) -> Result<Control, Failure> {
+    let readers = Readers::named(readers)?;
     let instance = Instance::claim(device)?;
-    let listener = varlink::bind(&instance.socket()).map_err(|e| {
+    if readers.are_some() {
+        instance.let_others_through()?;
+    }
+    let listener = varlink::bind(&instance.socket(), readers).map_err(|e| {
         Failure::run_time(format!(
             "cannot create the control socket {}: {e}",
             instance.socket().display()
         ))
     })?;
     let status = Status::starting(mode, device);
-    Ok(Control::start(listener, status, Some(instance), watch))
+    Ok(Control::start(
+        (listener, readers),
+        status,
+        Some(instance),
+        watch,
+    ))
 }
 
 impl Control {
     fn start(
-        listener: UnixListener,
+        (listener, readers): (UnixListener, Readers),
         status: Status,
         instance: Option<Instance>,
         watch: &Watch,
@@ -127,13 +140,14 @@ impl Control {
             asker: asker.clone(),
             status: status.clone(),
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
+            turn: Arc::new(Semaphore::new(1)),
             long: Arc::new(Semaphore::new(1)),
         };
         Control {
             questions,
             asker,
             status,
-            serving: Some(varlink::serve(listener, translator, watch)),
+            serving: Some(varlink::serve(listener, readers, translator, watch)),
             instance,
         }
     }
@@ -202,7 +216,9 @@ struct Translator {
     asker: Asker,
     status: Arc<watch::Sender<Status>>,
     followers: Arc<Semaphore>,
-    /// One long answer for others than root is held at a time.
+    /// Readers ask one at a time.
+    turn: Arc<Semaphore>,
+    /// One long answer for readers is held at a time.
     long: Arc<Semaphore>,
 }
 
@@ -219,16 +235,13 @@ impl Service for Translator {
                 let status = self.status.borrow().clone();
                 replies.send(&json!({ "status": status }), false).await
             }
-            Ok(Asked::Once(request)) if request.changes() && !caller.is_trusted() => {
+            Ok(Asked::Once(request)) if caller.is_trusted() => {
+                self.once(request, more, replies).await
+            }
+            Ok(Asked::Once(request)) if request.changes() || request.is_private() => {
                 replies.refuse(&Refusal::permission_denied()).await
             }
-            Ok(Asked::Once(request)) if request.is_long() && !caller.is_trusted() => {
-                let Ok(_turn) = self.long.acquire().await else {
-                    return Ok(());
-                };
-                timeout(LONG, self.once(request, more, replies)).await?
-            }
-            Ok(Asked::Once(request)) => self.once(request, more, replies).await,
+            Ok(Asked::Once(request)) => self.once_for_reader(request, replies).await,
         }
     }
 }
@@ -262,18 +275,10 @@ impl Translator {
     }
 
     async fn once(&self, request: Request, more: bool, mut replies: Replies<'_>) -> io::Result<()> {
-        let (to, answer) = oneshot::channel();
-        let question = Question {
-            request,
-            to,
-            asker: replies.asker()?,
-            status: self.status.clone(),
-        };
-        let ends = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
-        self.asker.ask.send(question).await.map_err(|_| ends(()))?;
+        let answer = self.ask(request, &replies).await?;
         let answer = tokio::select! {
             biased;
-            answer = answer => answer.map_err(|_| ends(()))?,
+            answer = answer => answer.map_err(|_| ended())?,
             () = replies.gone() => return Ok(()),
         };
         match &answer {
@@ -282,6 +287,43 @@ impl Translator {
             answer => give(&mut replies, answer).await,
         }
     }
+
+    /// However many ask, root waits for one of their questions at most.
+    async fn once_for_reader(&self, request: Request, mut replies: Replies<'_>) -> io::Result<()> {
+        let _room = match request.is_long() {
+            true => Some(self.long.acquire().await.map_err(|_| ended())?),
+            false => None,
+        };
+        let turn = self.turn.acquire().await.map_err(|_| ended())?;
+        let begin = Instant::now();
+        // Who goes meanwhile does not end his turn: the program may be at work for him.
+        let answer = self.ask(request, &replies).await?.await;
+        sleep((begin.elapsed() * REST).min(REST_AT_MOST)).await;
+        drop(turn);
+        give(&mut replies, &answer.map_err(|_| ended())?).await
+    }
+
+    /// Puts a question to the program.
+    async fn ask(
+        &self,
+        request: Request,
+        replies: &Replies<'_>,
+    ) -> io::Result<oneshot::Receiver<Answer>> {
+        let (to, answer) = oneshot::channel();
+        let question = Question {
+            request,
+            to,
+            asker: replies.asker()?,
+            status: self.status.clone(),
+        };
+        self.asker.ask.send(question).await.map_err(|_| ended())?;
+        Ok(answer)
+    }
+}
+
+/// The program takes no more questions.
+fn ended() -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
 }
 
 async fn give(replies: &mut Replies<'_>, answer: &Answer) -> io::Result<()> {

@@ -134,7 +134,7 @@ impl Server {
         is_patient: bool,
         watch: &Watch,
     ) -> Result<Server, Failure> {
-        let control = listen_for_control(&dns64.name, watch)?;
+        let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
         let handler = Rc::new(QueryHandler::new(&dns64, watch.clone())?);
         let follower = Follower::begin(&settings, &dns64, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
@@ -216,14 +216,14 @@ async fn serve_tcp(
     listen::keep(what, first, bind, serve, &handler.tally).await;
 }
 
-fn listen_for_control(name: &str, watch: &Watch) -> Result<Control, Failure> {
+fn listen_for_control(name: &str, group: &str, watch: &Watch) -> Result<Control, Failure> {
     if instance::is_running(name) {
         return Err(Failure::run_time(format!(
             "a diolkos with the name {name} already runs in this network namespace: stop it, or choose another name \
              (--name, dns64.name)"
         )));
     }
-    match control::listen("dns64", name, watch) {
+    match control::listen("dns64", name, group, watch) {
         // A DNS64 needs no privileges, and so may run as a user who has no such folder.
         Err(failure) if failure.kind == Kind::Missing => {
             tracing::warn!("`diolkos show --device {name}` will not find this program: {failure}");

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use diolkos_sys::lock::Held;
@@ -32,7 +32,8 @@ pub struct Running {
     pub socket: PathBuf,
     /// Who may answer there besides root and this user: to whom root has given the folder.
     pub owner: Option<u32>,
-    held: Held,
+    /// `None`: this user may not look at it, and only who connects learns whether somebody is there.
+    held: Option<Held>,
 }
 
 impl Running {
@@ -44,25 +45,52 @@ impl Running {
         Some(Running {
             socket,
             owner,
-            held,
+            held: Some(held),
         })
     }
 
-    /// Whether that same process still runs, whoever has its place by now.
+    /// Whether that same process still runs, whoever has its place by now; true if this user cannot know.
     pub fn lasts(&self) -> bool {
         // A file that is open can always be asked.
-        self.held.lasts().unwrap_or(false)
+        let lasts = |held: &Held| held.lasts().unwrap_or(false);
+        self.held.as_ref().is_none_or(lasts)
     }
 
     /// Its number.
     pub fn pid(&self) -> String {
-        self.held.pid().unwrap_or_default()
+        let held = self.held.as_ref();
+        held.and_then(|held| held.pid().ok()).unwrap_or_default()
     }
 
     /// What it left to say after its end.
     pub fn word(&self) -> Option<String> {
-        self.held.word().ok().flatten()
+        self.held
+            .as_ref()
+            .and_then(|held| held.word().ok().flatten())
     }
+}
+
+/// The program with this name that runs there.
+fn running(folder: &Path, name: &str, owner: Option<u32>) -> io::Result<Option<Running>> {
+    let socket = folder.join(format!("{name}.sock"));
+    let held = match Held::find(&folder.join(format!("{name}.lock"))) {
+        // Who may open the lock could take it, so readers may not; they find a socket beside it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            if !fs::symlink_metadata(&socket)?.file_type().is_socket() {
+                return Err(error);
+            }
+            None
+        }
+        found => match found? {
+            None => return Ok(None),
+            held => held,
+        },
+    };
+    Ok(Some(Running {
+        socket,
+        owner,
+        held,
+    }))
 }
 
 /// Looks for the instance of a device in this network namespace.
@@ -83,12 +111,7 @@ pub fn find(name: &str) -> Found {
         if objects(&given.place) || objects(&folder) {
             return None;
         }
-        let held = Held::find(&folder.join(format!("{name}.lock"))).ok()??;
-        Some(Running {
-            socket: folder.join(format!("{name}.sock")),
-            owner: Some(given.owner),
-            held,
-        })
+        running(&folder, name, Some(given.owner)).ok()?
     });
     given.next().map_or(found, Found::At)
 }
@@ -97,20 +120,15 @@ fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
     let mut found = Found::Nowhere;
     for place in places {
         let folder = place.join(namespace);
-        let held = believed(place, &folder).and_then(|why| match why {
-            None => Held::find(&folder.join(format!("{name}.lock"))),
+        let found_here = believed(place, &folder).and_then(|why| match why {
+            None => running(&folder, name, None),
             Some(why) => Err(denied(why)),
         });
-        match held {
-            Ok(Some(held)) => {
-                let socket = folder.join(format!("{name}.sock"));
-                let owner = None;
-                return Found::At(Running {
-                    socket,
-                    owner,
-                    held,
-                });
-            }
+        match found_here {
+            Ok(Some(running)) if running.held.is_some() => return Found::At(running),
+            // Nobody knows whether it runs: one of this user's own goes before it.
+            Ok(Some(running)) => found = Found::At(running),
+            Err(_) if matches!(found, Found::At(_)) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 // The kernel's own error has a number.
                 if place == Path::new(RUN) && error.raw_os_error().is_some() {
@@ -141,9 +159,9 @@ fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
     above(place)
 }
 
-/// Whether a program runs for a device in this network namespace.
+/// Whether a program runs for a device in this network namespace, as far as this user can know.
 pub fn is_running(name: &str) -> bool {
-    matches!(find(name), Found::At(_))
+    matches!(find(name), Found::At(running) if running.held.is_some())
 }
 
 #[cfg(test)]

@@ -58,7 +58,12 @@ pub async fn run(
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
-    let mut control = control::listen(mode(&settings), &settings.translator.device, &host.watch)?;
+    let mut control = control::listen(
+        mode(&settings),
+        &settings.translator.device,
+        &settings.control.group,
+        &host.watch,
+    )?;
     let mut gateway = match stay::begin(&host, settings).await {
         // Half of a state is none: what there was is left for the next start.
         Err(failure) if host.signals.came().already() => {

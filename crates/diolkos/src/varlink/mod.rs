@@ -2,13 +2,15 @@
 //! The Varlink protocol: a service at a Unix socket, and a client of one. It knows neither translators nor what they are
 //! asked.
 //!
-//! wire (messages) → buffer (bytes of a connection, bounded) → places (who may connect, and how often) → serve (service)
+//! wire (messages) → buffer (bytes of a connection, bounded) → access (who may do what) → places (how many may connect) →
+//! serve (service)
 //!
 //! wire → client
 //!
 //! A message is a JSON object that a NUL byte ends. Everything has a bound: the length of a call, the number of connections,
 //! that of each user, and the time for each step.
 
+mod access;
 mod buffer;
 mod client;
 mod places;
@@ -17,8 +19,8 @@ mod wire;
 
 use std::time::Duration;
 
+pub use access::{Caller, Readers};
 pub use client::{Client, Unanswered};
-pub use places::Caller;
 pub use serve::{bind, serve, Interface, Replies, Service, Serving};
 pub use wire::{Call, Refusal};
 

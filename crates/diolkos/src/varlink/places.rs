@@ -3,12 +3,11 @@
 //! which no user has more than half.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use diolkos_sys::peer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::access::Caller;
 
 /// Connections of root and the program's own user; others of them wait in the kernel's queue.
 pub const TRUSTED: usize = 32;
@@ -16,36 +15,6 @@ pub const TRUSTED: usize = 32;
 pub const OTHERS: usize = 8;
 /// Of these, those of one user.
 pub const OF_ONE: usize = 4;
-
-/// Who is at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
-    pid: u32,
-    uid: u32,
-}
-
-impl Caller {
-    /// As the kernel vouches for him.
-    pub fn of(socket: impl AsFd) -> io::Result<Caller> {
-        let peer::Peer { pid, uid } = peer::of(socket)?;
-        Ok(Caller { pid, uid })
-    }
-
-    /// Of the process; 0 if it has no number in our namespace of processes.
-    pub fn pid(self) -> u32 {
-        self.pid
-    }
-
-    /// Effective user.
-    pub fn uid(self) -> u32 {
-        self.uid
-    }
-
-    /// Root, or the user of this program.
-    pub fn is_trusted(self) -> bool {
-        self.uid == 0 || self.uid == peer::own_uid()
-    }
-}
 
 /// All places.
 #[derive(Clone, Debug)]
@@ -79,12 +48,12 @@ impl Places {
             return place.ok().map(Place::Trusted);
         }
         let mut others = self.others();
-        let own = others.get(&caller.uid).copied().unwrap_or(0);
+        let own = others.get(&caller.uid()).copied().unwrap_or(0);
         if own >= OF_ONE || others.values().sum::<usize>() >= OTHERS {
             return None;
         }
-        others.insert(caller.uid, own + 1);
-        Some(Place::Other(caller.uid, self.clone()))
+        others.insert(caller.uid(), own + 1);
+        Some(Place::Other(caller.uid(), self.clone()))
     }
 
     /// Waits until all are free.
@@ -125,8 +94,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_but_root_has_more_than_a_share() {
         let places = Places::new();
-        let user = |uid| Caller { pid: 1, uid };
-        let own = peer::own_uid();
+        let user = Caller::user;
+        let own = diolkos_sys::peer::own_uid();
         let mut taken = Vec::new();
         for uid in [own + 1, own + 2] {
             for _ in 0..OF_ONE {

@@ -2,11 +2,10 @@
 //! A service at a socket. A task of its own accepts, another one for each connection reads and writes: a slow caller holds
 //! up neither the program nor other callers.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::future::{pending, Future};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
 use std::time::Duration;
@@ -21,8 +20,9 @@ use tokio::time::{sleep, timeout, Instant};
 use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
+use super::access::{Caller, Readers};
 use super::buffer::Buffer;
-use super::places::{Caller, Places};
+use super::places::Places;
 use super::wire::{message, Call, Refusal, Reply, SERVICE};
 use super::PATIENCE;
 
@@ -66,26 +66,37 @@ pub struct Serving {
     places: Places,
 }
 
-/// Whatever is in the place of the socket is a leftover: the caller holds the lock. Others cannot connect.
-pub fn bind(path: &Path) -> io::Result<UnixListener> {
+/// Whatever is in the place of the socket is a leftover: the caller holds the lock. Others than readers cannot connect.
+pub fn bind(path: &Path, readers: Readers) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let listener = StdListener::bind(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    readers.admit(path)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
 /// Serves whoever connects. `supervised`: a panic in a task of it ends the program.
-pub fn serve(listener: UnixListener, service: impl Service, supervised: &Watch) -> Serving {
+pub fn serve(
+    listener: UnixListener,
+    readers: Readers,
+    service: impl Service,
+    supervised: &Watch,
+) -> Serving {
     let places = Places::new();
     let (ending, ends) = watch::channel(false);
     Serving {
         accepting: Some(supervised.task(
             "control",
-            accept(listener, service, places.clone(), ends, supervised.clone()),
+            accept(
+                (listener, readers),
+                service,
+                places.clone(),
+                ends,
+                supervised.clone(),
+            ),
         )),
         ending,
         places,
@@ -114,7 +125,7 @@ impl Drop for Serving {
 }
 
 async fn accept<S: Service>(
-    listener: UnixListener,
+    (listener, readers): (UnixListener, Readers),
     service: S,
     places: Places,
     ends: watch::Receiver<bool>,
@@ -129,7 +140,7 @@ async fn accept<S: Service>(
                 continue;
             }
         };
-        let Ok(caller) = Caller::of(&stream) else {
+        let Ok(caller) = readers.caller(&stream) else {
             continue;
         };
         let Some(place) = places.take(caller).await else {
@@ -185,6 +196,9 @@ async fn converse<S: Service>(
         }
         match call.target() {
             (SERVICE, _) => describe::<S>(call, replies).await?,
+            (interface, _) if interface == S::INTERFACE.name && !caller.may_read() => {
+                replies.refuse(&Refusal::permission_denied()).await?;
+            }
             (interface, _) if interface == S::INTERFACE.name => {
                 service.call(caller, call, replies).await?;
             }

@@ -28,9 +28,9 @@ impl Stand {
         let path = std::env::temp_dir().join(file);
         // Something is left over.
         drop(StdListener::bind(&path).expect("it is free"));
-        let listener = varlink::bind(&path).expect("it is replaced");
+        let listener = varlink::bind(&path, Readers::default()).expect("it is replaced");
         let control = Control::start(
-            listener,
+            (listener, Readers::default()),
             Status::starting("nat64", "x"),
             None,
             &supervise::pair().0,
