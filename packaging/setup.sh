@@ -68,6 +68,8 @@ wanted_to_run() {
 	want "nft" "command -v nft" "nftables"
 	want "ping" "command -v ping" "iputils-ping"
 	want "ufw, which stays disabled" "command -v ufw" "ufw"
+	want "NetworkManager, which does not start" "command -v NetworkManager" "network-manager"
+	want "D-Bus" "command -v dbus-daemon" "dbus-daemon"
 	want "ethtool" "command -v ethtool" "ethtool"
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
 	want "iperf3" "command -v iperf3" "iperf3"
