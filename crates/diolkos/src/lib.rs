@@ -18,6 +18,7 @@ mod clat;
 mod clats;
 mod cli;
 mod config;
+mod confinement;
 mod control;
 mod counters;
 mod dns64;

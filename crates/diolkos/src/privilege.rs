@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the process may do, asked before anything is begun, and what its threads give up.
 //!
-//! Capabilities belong to threads. The process keeps those that a translator can have a use for; each thread that reads what
-//! strangers send keeps those of its own work only. Nobody gets more again (`no_new_privs`).
+//! Capabilities and filters of system calls belong to threads. The process keeps what a translator can have a use for; each
+//! thread that reads what strangers send keeps what its own work needs. Nobody gets more again (`no_new_privs`).
 
 use std::fs;
 
+use diolkos_sys::seccomp::{Calls, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX};
 use rustix::thread::{self as thread_rights, CapabilitySet, CapabilitySets};
 
+use crate::confinement::confine;
 use crate::failure::Failure;
 
 /// Of linux/capability.h.
@@ -23,13 +25,13 @@ pub const PERFMON: Capability = (38, "CAP_PERFMON");
 pub const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 
 /// For maps whose descriptors a thread has. Kernels before 5.19 ask for it at each change.
-pub const MAPS: CapabilitySet = CapabilitySet::BPF;
+const MAPS: CapabilitySet = CapabilitySet::BPF;
 /// For ports below 1024, which a DNS64 binds again when a socket breaks.
-pub const PORTS: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
+const PORTS: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
 /// For router advertisements, which a DNS64 hears that learns its prefix.
-pub const HEARING: CapabilitySet = CapabilitySet::NET_RAW;
+const HEARING: CapabilitySet = CapabilitySet::NET_RAW;
 /// For files of other users that root has named: the state file, and logs of bindings.
-pub const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
+const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::FOWNER);
@@ -39,25 +41,110 @@ const KERNEL: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::BPF)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::SYS_ADMIN);
-/// Everything that some thread of a translator needs.
-pub const TRANSLATOR: CapabilitySet = KERNEL.union(FILES).union(PORTS);
 
-/// Gives up every other capability of this thread, and of those that it starts; none comes back, by no program that is
-/// started either.
-pub fn keep(rights: CapabilitySet) -> Result<(), Failure> {
+/// All families of sockets that some thread opens. AF_NETLINK, AF_PACKET: devices, routes and neighbours.
+const FAMILIES: &[i32] = &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET];
+
+/// The work of a thread: the capabilities and the system calls that it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Role {
+    capabilities: CapabilitySet,
+    calls: &'static [Calls],
+}
+
+/// The event loop of a translator, its worker, and whatever they start.
+pub const TRANSLATOR: Role = Role {
+    capabilities: KERNEL.union(FILES).union(PORTS),
+    calls: &[
+        Calls::Thread,
+        Calls::Threads,
+        Calls::EventLoop,
+        Calls::Files,
+        Calls::Sockets(FAMILIES),
+        Calls::Programs,
+    ],
+};
+/// What starts translators as processes of their own, which begin with all that it has.
+pub const MANAGER: Role = Role {
+    capabilities: TRANSLATOR.capabilities,
+    calls: &[
+        Calls::Thread,
+        Calls::Threads,
+        Calls::EventLoop,
+        Calls::Files,
+        Calls::Sockets(FAMILIES),
+        Calls::Programs,
+        Calls::Processes,
+    ],
+};
+/// A thread that reads or changes BPF maps, and packets of a TUN device that is there already.
+pub const TABLES: Role = Role {
+    capabilities: MAPS,
+    calls: &[Calls::Thread, Calls::EventLoop, Calls::Maps],
+};
+/// The thread that writes the state file.
+pub const SAVER: Role = Role {
+    capabilities: MAPS.union(FILES),
+    calls: &[Calls::Thread, Calls::Files, Calls::Maps],
+};
+/// A thread that writes a log of bindings: to a file, or to a collector.
+pub const LOG: Role = Role {
+    capabilities: FILES,
+    calls: &[
+        Calls::Thread,
+        Calls::Files,
+        Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
+    ],
+};
+/// The thread that speaks to the service manager, on a socket that is there already.
+pub const PULSE: Role = Role {
+    capabilities: CapabilitySet::empty(),
+    calls: &[Calls::Thread, Calls::Messages],
+};
+/// A DNS64 with configured prefixes.
+pub const DNS64: Role = Role {
+    capabilities: PORTS,
+    calls: &[
+        Calls::Thread,
+        Calls::Threads,
+        Calls::EventLoop,
+        Calls::Files,
+        Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
+    ],
+};
+/// A DNS64 that learns its prefix from the network.
+pub const HEARING_DNS64: Role = Role {
+    capabilities: PORTS.union(HEARING),
+    calls: &[
+        Calls::Thread,
+        Calls::Threads,
+        Calls::EventLoop,
+        Calls::Files,
+        Calls::Sockets(FAMILIES),
+    ],
+};
+
+/// Gives up everything that this thread, and those that it starts, do not need for their work; nothing comes back, by no
+/// program that is started either.
+pub fn keep(role: Role) -> Result<(), Failure> {
     let give_up = || {
         thread_rights::set_no_new_privs(true)?;
         let has = thread_rights::capabilities(None)?;
         let left = CapabilitySets {
-            effective: has.effective & rights,
-            permitted: has.permitted & rights,
-            inheritable: CapabilitySet::empty(),
+            effective: has.effective & role.capabilities,
+            permitted: has.permitted & role.capabilities,
+            // Only what starts programs has something to pass on.
+            inheritable: match role.calls.iter().any(|c| matches!(c, Calls::Processes)) {
+                true => has.inheritable & role.capabilities,
+                false => CapabilitySet::empty(),
+            },
         };
         thread_rights::set_capabilities(None, left)
     };
     give_up().map_err(|error: rustix::io::Errno| {
         Failure::run_time(format!("cannot drop capabilities: {error}"))
-    })
+    })?;
+    confine(role.calls)
 }
 
 /// Fails unless the process has these capabilities. BPF is not asked for here: whether a kernel
@@ -100,7 +187,7 @@ mod tests {
         let sets = || thread_rights::capabilities(None).expect("it can be asked");
         let before = sets();
         let given_up = std::thread::spawn(move || {
-            keep(PORTS).expect("less is always possible");
+            keep(DNS64).expect("less is always possible");
             let heir = std::thread::spawn(sets).join().expect("it ended");
             let again = thread_rights::set_capabilities(None, before);
             (

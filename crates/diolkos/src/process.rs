@@ -7,7 +7,6 @@ use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc;
 
-use rustix::thread::CapabilitySet;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
@@ -16,7 +15,7 @@ use crate::dns64;
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::manager::Manager;
-use crate::privilege;
+use crate::privilege::{self, Role};
 use crate::pulse::Pulse;
 use crate::supervise::{self, Supervision, Watch};
 
@@ -24,7 +23,7 @@ use crate::supervise::{self, Supervision, Watch};
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
-    privilege::keep(rights_of_dns64(&settings))?;
+    privilege::keep(role_of_dns64(&settings))?;
     start_log(settings.log.level);
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Pulse::of(&manager));
@@ -41,11 +40,11 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     })
 }
 
-fn rights_of_dns64(settings: &Settings) -> CapabilitySet {
+fn role_of_dns64(settings: &Settings) -> Role {
     let dns64 = settings.dns64.as_ref();
     match dns64.is_some_and(|dns64| dns64.pref64 == Networks::Auto) {
-        true => privilege::PORTS | privilege::HEARING,
-        false => privilege::PORTS,
+        true => privilege::HEARING_DNS64,
+        false => privilege::DNS64,
     }
 }
 
@@ -65,7 +64,7 @@ fn with_pulse<T>(
         None => None,
         Some(_) => Some(
             watch
-                .thread_with(CapabilitySet::empty(), "pulse", keep)
+                .thread_with(privilege::PULSE, "pulse", keep)
                 .map_err(|e| {
                     Failure::run_time(format!("cannot start the watchdog's thread: {e}"))
                 })?,
@@ -96,7 +95,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
     let (stop, stopped) = oneshot::channel::<()>();
     let beside = |settings: Settings, watch: &Watch| {
         let beat = watch.beat("the DNS64");
-        let rights = rights_of_dns64(&settings);
+        let role = role_of_dns64(&settings);
         let serve = move || {
             event_loop(&mut Builder::new_current_thread())?.block_on(async {
                 tokio::select! {
@@ -106,7 +105,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
             })
         };
         watch
-            .thread_with(rights, "dns64", serve)
+            .thread_with(role, "dns64", serve)
             .map_err(|e| Failure::run_time(format!("cannot start the thread of the DNS64: {e}")))
     };
     start_log(level);
@@ -129,13 +128,14 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
     })
 }
 
-/// Some work of this process that is no service.
+/// Some work of this process that is no service of its own: it starts others.
 pub fn foreground(
     files: Files,
     level: Level,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
     files.check()?;
+    privilege::keep(privilege::MANAGER)?;
     start_log(level);
     supervise::guarded("the program", || {
         event_loop(&mut Builder::new_current_thread())?.block_on(work)

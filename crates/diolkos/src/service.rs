@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ipnet::IpNet;
 
+use crate::confinement;
 use crate::control::{Answer, Condition, Control, Request};
 use crate::failure::Failure;
 use crate::manager::Manager;
@@ -176,6 +177,7 @@ pub async fn serve(
     host: &mut Host,
     control: &mut Control,
 ) -> Result<End, Failure> {
+    confinement::tell();
     let manager = host.manager.clone();
     let served = work(service, host, control).await;
     manager.stopping();

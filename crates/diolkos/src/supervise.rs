@@ -11,13 +11,12 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::thread::{Builder, JoinHandle};
 
 use futures_util::FutureExt;
-use rustix::thread::CapabilitySet;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
 use crate::failure::Failure;
 use crate::manager::Manager;
-use crate::privilege;
+use crate::privilege::{self, Role};
 use crate::pulse::{Beat, Pulse};
 
 /// Starts what is watched. Clones tell the same [`Alarm`].
@@ -86,15 +85,15 @@ impl Watch {
         })
     }
 
-    /// The same of a thread that has no other capabilities than these.
+    /// The same of a thread that keeps the capabilities and system calls of this role only.
     pub fn thread_with(
         &self,
-        rights: CapabilitySet,
+        role: Role,
         name: impl Into<String>,
         work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         self.thread(name, move || {
-            privilege::keep(rights)?;
+            privilege::keep(role)?;
             work()
         })
     }

@@ -15,6 +15,7 @@
 //! * [`event`]: the bell that ends blocking reads
 //! * [`limit`]: how many files may be open
 //! * [`file`]: opening one that may have nothing to say
+//! * [`seccomp`]: which system calls a thread may make
 //! * [`signal`]: which ones tell a service nothing
 //! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
@@ -32,6 +33,7 @@ pub mod namespace;
 pub mod packet;
 pub mod peer;
 pub mod pktgen;
+pub mod seccomp;
 pub mod signal;
 pub mod task;
 pub mod tun;

@@ -12,8 +12,10 @@ use tokio::time::sleep;
 use super::interface::{self, Asked, Clat};
 use super::orders::{Clats, Orders};
 use super::NAME;
+use crate::confinement;
 use crate::failure::Failure;
 use crate::instance::Instance;
+use crate::manager;
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::signals::Signals;
 use crate::supervise;
@@ -28,6 +30,7 @@ const BREATH: Duration = Duration::from_millis(100);
 pub async fn run(group: String) -> Result<(), Failure> {
     let readers = Readers::named(&group)?;
     privilege::check(&[NET_ADMIN, NET_RAW])?;
+    let service_manager = manager::Manager::of_environment();
     let (watch, mut alarm) = supervise::pair();
     let signals = Signals::new(&watch)?;
     let instance = Instance::claim(NAME)?;
@@ -50,6 +53,9 @@ pub async fn run(group: String) -> Result<(), Failure> {
     };
     let mut serving = varlink::serve(listener, readers, manager, &watch);
     tracing::info!("ready: takes orders at {}", socket.display());
+    service_manager.status(&format!("takes orders at {}", socket.display()));
+    service_manager.ready();
+    confinement::tell();
     let done = tokio::select! {
         () = signals.any() => {
             tracing::info!("stopped by a signal");
@@ -57,6 +63,7 @@ pub async fn run(group: String) -> Result<(), Failure> {
         }
         failure = alarm.rung() => Err(failure),
     };
+    service_manager.stopping();
     orders.end_all().await;
     serving.finish().await;
     drop(instance);

@@ -5,6 +5,8 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::confinement::Confinement;
+
 /// Whether packets can pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,6 +77,9 @@ pub struct Status {
     pub datapath: Option<String>,
     /// How often another configuration was taken.
     pub reloads: u64,
+    /// What becomes of system calls that are no part of a thread's work; None of a program that does not say.
+    #[serde(default)]
+    pub seccomp: Option<String>,
 }
 
 impl Status {
@@ -85,6 +90,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: mode.to_owned(),
             device: device.to_owned(),
+            seccomp: Confinement::in_force().map(|confinement| confinement.name().to_owned()),
             ..Status::default()
         }
     }
@@ -126,6 +132,9 @@ impl Status {
         );
         if let Some(Address6 { address, origin }) = &self.address6 {
             text += &format!("address6  {address}: {origin}\n");
+        }
+        if let Some(seccomp) = &self.seccomp {
+            text += &format!("seccomp   {seccomp}\n");
         }
         for obstacle in &self.obstacles {
             text += &format!("obstacle  {obstacle}\n");

@@ -25,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::config::{Dns64, Networks, Settings};
+use crate::confinement;
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
 use crate::counters::Counter;
 use crate::failure::{Failure, Kind};
@@ -95,6 +96,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     let mut server = Server::start(settings, dns64, false, &watch).await?;
     // Beside a translator, that one tells the figures of both.
     let _metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
+    confinement::tell();
     manager.status(&server.description);
     manager.ready();
     let done = loop {

@@ -150,7 +150,7 @@ impl Logs {
                 Ok(())
             };
             let thread = watch
-                .thread_with(privilege::FILES, format!("log {name}"), work)
+                .thread_with(privilege::LOG, format!("log {name}"), work)
                 .map_err(|e| {
                     Failure::run_time(format!("cannot start the thread of a log of bindings: {e}"))
                 })?;

@@ -47,7 +47,7 @@ impl Listener {
             }
             std::thread::sleep(PAUSE);
         };
-        let thread = watch.thread_with(privilege::MAPS, "listener", listen)?;
+        let thread = watch.thread_with(privilege::TABLES, "listener", listen)?;
         Ok(Some(Listener {
             bell,
             thread: Some(thread),

@@ -40,7 +40,7 @@ impl Sweeper {
         };
         Ok(Sweeper {
             stop: Some(stop),
-            thread: Some(watch.thread_with(privilege::MAPS, "sweeper", sweep)?),
+            thread: Some(watch.thread_with(privilege::TABLES, "sweeper", sweep)?),
         })
     }
 }

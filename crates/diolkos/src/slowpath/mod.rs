@@ -133,7 +133,7 @@ impl SlowPath {
             };
             let name = format!("tun-{i}");
             slow.threads
-                .push(watch.thread_with(privilege::MAPS, name, read)?);
+                .push(watch.thread_with(privilege::TABLES, name, read)?);
         }
         Ok(slow)
     }

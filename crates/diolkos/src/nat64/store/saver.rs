@@ -114,8 +114,7 @@ impl StateSaver {
         }
         let (requests, asked) = channel();
         let (tell, done) = channel();
-        let rights = privilege::MAPS | privilege::FILES;
-        let thread = watch.thread_with(rights, "saver", move || {
+        let thread = watch.thread_with(privilege::SAVER, "saver", move || {
             if let Some(written) = writing.keep(&asked) {
                 let _ = tell.send(written);
             }

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! System calls that belong together, by what they are for.
+//!
+//! Where C libraries and kernels differ in which of several calls they take for one thing, all of them are listed. x86_64 has
+//! old forms of some calls, which later architectures lack.
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, SeccompCmpArgLen::Dword, SeccompCmpArgLen::Qword, SeccompCmpOp, SeccompCondition,
+    SeccompRule,
+};
+
+/// Calls for one kind of work.
+#[derive(Clone, Copy, Debug)]
+pub enum Calls {
+    /// What every thread needs: descriptors that it has, memory that is not executable, locks, time, signals, its own end.
+    Thread,
+    /// Its own name and rights, and threads beside it.
+    Threads,
+    /// Waiting for many descriptors at once.
+    EventLoop,
+    /// Files, folders and what they may hold.
+    Files,
+    /// Sockets of these families, and what is done with them.
+    Sockets(&'static [i32]),
+    /// Messages on sockets that are there already.
+    Messages,
+    /// Reading and changing BPF maps that the thread has.
+    Maps,
+    /// All that BPF offers.
+    Programs,
+    /// Starting other programs, and waiting for their end.
+    Processes,
+}
+
+/// Calls whose arguments are of no interest.
+const THREAD: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_close,
+    libc::SYS_ppoll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_fcntl,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_membarrier,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+const THREADS: &[c_long] = &[
+    libc::SYS_capget,
+    libc::SYS_capset,
+    libc::SYS_seccomp,
+    libc::SYS_set_tid_address,
+    libc::SYS_sched_setaffinity,
+    // Its answer is ENOSYS: see the filter.
+    libc::SYS_clone3,
+];
+
+const EVENT_LOOP: &[c_long] = &[
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    libc::SYS_eventfd2,
+    libc::SYS_pipe2,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+];
+
+/// aarch64 has no older call by which a C library could rename, and libc no name for this one (asm-generic/unistd.h).
+#[cfg(not(target_arch = "x86_64"))]
+const RENAMEAT: c_long = 38;
+#[cfg(target_arch = "x86_64")]
+const RENAMEAT: c_long = libc::SYS_renameat;
+
+const FILES: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_fadvise64,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_copy_file_range,
+    libc::SYS_flock,
+    libc::SYS_mkdirat,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    RENAMEAT,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_utimensat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_umask,
+    libc::SYS_getcwd,
+    libc::SYS_ioctl,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    // What the process is, and how much of the machine it has.
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getgroups,
+    libc::SYS_getppid,
+    libc::SYS_getpgid,
+    libc::SYS_getsid,
+    libc::SYS_getrusage,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+];
+
+/// Of x86_64 alone, for what [`FILES`] has under other names.
+#[cfg(target_arch = "x86_64")]
+const OLD_FILES: &[c_long] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_mkdir,
+    libc::SYS_rmdir,
+    libc::SYS_link,
+    libc::SYS_symlink,
+    libc::SYS_rename,
+    libc::SYS_unlink,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_dup2,
+    libc::SYS_getpgrp,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_FILES: &[c_long] = &[];
+
+const MESSAGES: &[c_long] = &[
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_getsockopt,
+];
+
+/// Besides [`MESSAGES`].
+const SOCKETS: &[c_long] = &[
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_listen,
+    libc::SYS_accept4,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_socketpair,
+    libc::SYS_ioctl,
+];
+
+const PROCESSES: &[c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_kill,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_setpgid,
+    libc::SYS_chdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_arch_prctl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+];
+
+/// Of prctl(2): names of threads and memory, slack of timers, rights, and the end with the parent.
+const OWN_AFFAIRS: &[i32] = &[
+    libc::PR_SET_NAME,
+    libc::PR_GET_NAME,
+    libc::PR_SET_TIMERSLACK,
+    libc::PR_SET_VMA,
+    libc::PR_SET_PDEATHSIG,
+    libc::PR_SET_NO_NEW_PRIVS,
+    libc::PR_GET_NO_NEW_PRIVS,
+    libc::PR_CAPBSET_READ,
+    libc::PR_CAP_AMBIENT,
+    PR_GET_AUXV,
+];
+
+/// Not in libc: linux/prctl.h.
+const PR_GET_AUXV: i32 = 0x4155_5856;
+
+/// Of bpf(2), linux/bpf.h: BPF_MAP_LOOKUP_ELEM, …UPDATE…, …DELETE…, …GET_NEXT_KEY, BPF_OBJ_GET_INFO_BY_FD,
+/// BPF_MAP_LOOKUP_AND_DELETE_ELEM, and lookup, lookup and delete, update and delete in batches.
+const OF_MAPS: &[i32] = &[1, 2, 3, 4, 15, 21, 24, 25, 26, 27];
+
+/// The namespaces that clone(2) can make.
+const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+const SHARED_THREAD: u64 = libc::CLONE_THREAD as u64;
+
+/// A call, and the arguments with which it is allowed.
+type Conditional = (c_long, Result<Vec<SeccompRule>, BackendError>);
+
+impl Calls {
+    /// Calls that are allowed with any arguments.
+    pub(super) fn always(self) -> Vec<c_long> {
+        let lists: &[&[c_long]] = match self {
+            Calls::Thread => &[THREAD],
+            Calls::Threads => &[THREADS],
+            Calls::EventLoop => &[EVENT_LOOP],
+            Calls::Files => &[FILES, OLD_FILES],
+            Calls::Sockets(_) => &[SOCKETS, MESSAGES],
+            Calls::Messages => &[MESSAGES],
+            Calls::Maps => &[],
+            // libbpf keeps the numbers of maps to come by files in memory.
+            Calls::Programs => &[&[libc::SYS_bpf, libc::SYS_memfd_create]],
+            Calls::Processes => &[PROCESSES],
+        };
+        lists.concat()
+    }
+
+    /// Calls that are allowed with some arguments only.
+    pub(super) fn where_arguments_are(self) -> Vec<Conditional> {
+        match self {
+            Calls::Thread => vec![
+                // No memory becomes code.
+                (libc::SYS_mmap, without(2, libc::PROT_EXEC as u64)),
+                (libc::SYS_mprotect, without(2, libc::PROT_EXEC as u64)),
+                (libc::SYS_prctl, one_of(0, OWN_AFFAIRS)),
+            ],
+            Calls::Threads => vec![(
+                libc::SYS_clone,
+                masked(0, NEW_NAMESPACES | SHARED_THREAD, SHARED_THREAD),
+            )],
+            // Limits of this process, and not of others.
+            Calls::Files => vec![(libc::SYS_prlimit64, one_of(0, &[0]))],
+            Calls::Sockets(families) => vec![(libc::SYS_socket, one_of(0, families))],
+            Calls::Maps => vec![(libc::SYS_bpf, one_of(0, OF_MAPS))],
+            Calls::Processes => vec![
+                (libc::SYS_clone, without(0, NEW_NAMESPACES)),
+                // The loader of the new program maps code; it begins with this filter.
+                (libc::SYS_mmap, without(2, libc::PROT_WRITE as u64)),
+                (libc::SYS_mprotect, without(2, libc::PROT_WRITE as u64)),
+            ],
+            Calls::EventLoop | Calls::Messages | Calls::Programs => Vec::new(),
+        }
+    }
+}
+
+/// One of the arguments has one of these values.
+fn one_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError> {
+    let rule = |value: &i32| {
+        let value = u64::from(value.cast_unsigned());
+        let is_it = SeccompCondition::new(argument, Dword, SeccompCmpOp::Eq, value)?;
+        SeccompRule::new(vec![is_it])
+    };
+    values.iter().map(rule).collect()
+}
+
+/// One of the arguments has none of these bits.
+fn without(argument: u8, bits: u64) -> Result<Vec<SeccompRule>, BackendError> {
+    masked(argument, bits, 0)
+}
+
+fn masked(argument: u8, mask: u64, value: u64) -> Result<Vec<SeccompRule>, BackendError> {
+    let is_so = SeccompCondition::new(argument, Qword, SeccompCmpOp::MaskedEq(mask), value)?;
+    Ok(vec![SeccompRule::new(vec![is_so])?])
+}
