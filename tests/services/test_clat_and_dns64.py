@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`diolkos-clat@INTERFACE.service` and `diolkos-dns64@NAME.service`."""
+"""`diolkos-clat@INTERFACE.service`, `diolkos-clat-manager.service` and `diolkos-dns64@NAME.service`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from dns64 import DNS64 as DNS64_ADDRESS
 from dns64 import PREF64, RESOLVER, Dns64Network
 from machine import Machine
 from network import Network
+from pref64 import Option
 
+# linux/capability.h
+NET_BIND_SERVICE, NET_RAW = 1 << 10, 1 << 13
+MANAGER = "diolkos-clat-manager.service"
 CLAT = "diolkos-clat@wan0.service"
 DNS64 = "diolkos-dns64@names.service"
 CONFIG = f"""
@@ -53,7 +57,7 @@ def test_a_clat_that_waits_for_its_prefix_is_ready(net: Network, machine: Callab
 
 
 def test_a_dns64_without_privileges(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
-    """It answers on port 53 as a user of its own, with one capability; root sees its counters; its threads beat."""
+    """It answers on port 53 as a user of its own, and keeps one capability; root sees its counters; its threads beat."""
     network = dns64_network
     host = machine(network, network.router)
     host.file("/etc/diolkos/names.toml", CONFIG)
@@ -66,7 +70,7 @@ def test_a_dns64_without_privileges(machine: Callable[[Network, str], Machine], 
     pid = host.main(DNS64)
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     assert "0" not in status["Uid"].split()
-    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16)) == (1 << 10, 1 << 10)
+    assert (int(status["CapPrm"], 16), int(status["CapBnd"], 16)) == (NET_BIND_SERVICE, NET_BIND_SERVICE | NET_RAW)
     assert status["NoNewPrivs"].strip() == "1"
     counters = host.run("diolkos", "show", "counters", "--device", "dns64").stdout
     assert "dns64.answer.synthesised" in counters
@@ -76,3 +80,38 @@ def test_a_dns64_without_privileges(machine: Callable[[Network, str], Machine], 
     assert "2001:db8:64::c000:201" in network.run(network.client, *asked).stdout.split()
     host.systemctl("stop", DNS64)
     assert host.run("sh", "-c", "ls /run | grep diolkos", check=False).stdout == ""
+
+
+def test_a_dns64_that_learns_its_prefix(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
+    """`pref64 = "auto"` needs nothing besides the unit; the figures are served too."""
+    network = dns64_network
+    host = machine(network, network.router)
+    auto = CONFIG.replace(f'["{PREF64}"]', '"auto"\nuplink = "out0"') + '[metrics]\nlisten = ["[::1]:9464"]\n'
+    host.file("/etc/diolkos/names.toml", auto)
+    host.boot()
+    host.systemctl("start", DNS64)
+    asked = ("dig", "+short", "AAAA", "v4.example", f"@{DNS64_ADDRESS}")
+    assert network.run(network.client, *asked).stdout.split() == []
+    network.advertise(Option(PREF64, 1800))
+    host.until(lambda: "2001:db8:64::c000:201" in network.run(network.client, *asked).stdout.split(), host.journal)
+    page = host.run("curl", "--silent", "http://[::1]:9464/metrics").stdout
+    assert "diolkos_dns64_" in page and page.endswith("# EOF\n"), page
+    host.systemctl("stop", DNS64)
+
+
+def test_clats_by_order(net: Network, machine: Callable[[Network, str], Machine]) -> None:
+    """The manager is ready when it takes orders; its CLATs end with it and leave nothing."""
+    host = machine(net, net.client)
+    host.boot()
+    host.systemctl("start", MANAGER)
+    assert "takes orders at" in host.shown(MANAGER, "StatusText")
+    host.run("diolkos", "clat-manager", "up", "wan0", "--pref64", "64:ff9b::/96")
+    host.until(lambda: net.ping("-c1").returncode == 0, host.journal)
+    # Somebody's fault ends one CLAT, and not the manager.
+    pid = host.main(MANAGER)
+    host.run("sh", "-c", "kill -9 $(diolkos show status --json | tr , '\\n' | sed -n 's/.*\"pid\"://p')")
+    host.until(lambda: net.ping("-c1").returncode == 0, host.journal)
+    assert host.main(MANAGER) == pid
+    host.systemctl("stop", MANAGER)
+    assert [link["ifname"] for link in net.ip_json(net.client, "link")] == ["lo", "wan0"]
+    assert host.run("find", "/run/diolkos", "-type", "s").stdout == ""

@@ -21,6 +21,8 @@ from stream import Stream
 UNIT = "diolkos@nat.service"
 FILE = "/etc/diolkos/nat.toml"
 STATE = '[nat64]\nstate = "/var/lib/diolkos/nat.state"\n[[nat64.pool4]]'
+# By this the journal finds records of bindings.
+RECORDS = "0f6d1f0f4c9c4b0e9c0b7d6d64c2a5e1"
 STATEFUL = CONFIG.replace("[[nat64.pool4]]", STATE).replace("[translator]\n", '[translator]\ndatapath = "tc"\n')
 # A test does not wait for half a minute.
 WATCHFUL = "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n"
@@ -182,9 +184,26 @@ def test_a_restart_keeps_flows_and_a_stop_leaves_nothing(host: Machine, nat64: N
     assert host.run("ls", "/var/lib/diolkos").stdout.split() == ["nat.state"]
 
 
+def test_figures_and_logs_of_bindings(host: Machine, nat64: Nat64Network) -> None:
+    """Both need nothing besides the unit: figures by HTTP and on a Unix socket, records in the journal and in a file."""
+    figures = '[metrics]\nlisten = ["[::1]:9464", "/run/diolkos/figures.sock"]\n'
+    logs = '[[log.bindings]]\nto = "journal"\n[[log.bindings]]\nto = "file"\npath = "/var/log/diolkos/bindings.json"\n'
+    host.file(FILE, STATEFUL + figures + logs)
+    host.systemctl("start", UNIT)
+    Stream.through(nat64).flow()
+    for at in (("http://[::1]:9464/metrics",), ("--unix-socket", "/run/diolkos/figures.sock", "http://x/metrics")):
+        page = host.run("curl", "--silent", *at).stdout
+        assert "diolkos_controller_packet_seconds_count" in page and page.endswith("# EOF\n"), page
+    host.until(lambda: "binding-created" in host.run("cat", "/var/log/diolkos/bindings.json").stdout, host.journal)
+    found = ("journalctl", "--no-pager", "--output=cat", f"MESSAGE_ID={RECORDS}")
+    host.until(lambda: "binding-created" in host.run(*found, check=False).stdout, host.journal)
+    host.systemctl("stop", UNIT)
+    assert left(host, nat64) == []
+
+
 def test_the_sandbox_is_as_tight_as_it_is_said(tmp_path: Path) -> None:
     """systemd-analyze gives each unit at most 2.5 of 10."""
-    for unit in UNITS.glob("*@.service"):
+    for unit in UNITS.glob("*.service"):
         copy = tmp_path / unit.name.replace("@", "@x")
         copy.write_text(unit.read_text())
         offline = ("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", str(copy))
