@@ -50,6 +50,8 @@ fn main() {
 fn compile(bpf: &Path, out: &Path, name: &str) {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     let source = bpf.join(format!("{name}.bpf.c"));
+    // Line information names the sources. Without their folder, every clone compiles the same bytes.
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     SkeletonBuilder::new()
         .source(&source)
         .obj(out.join(format!("{name}.bpf.o")))
@@ -61,6 +63,7 @@ fn compile(bpf: &Path, out: &Path, name: &str) {
             "-Werror",
             // Debian keeps asm/ below the name of the architecture, which `-target bpf` does not search.
             &format!("-I/usr/include/{arch}-linux-gnu"),
+            &format!("-ffile-prefix-map={}=/usr/src/diolkos", clone.display()),
         ])
         .build_and_generate(out.join(format!("{name}.skel.rs")))
         .unwrap_or_else(|e| {
