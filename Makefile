@@ -37,7 +37,7 @@ RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz soak lint format format-check licences tree install uninstall deb test-deb clean
+.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -154,6 +154,9 @@ deb: setup-deb ## build Debian packages of what git knows here, target/deb/*.deb
 
 test-deb: root deb ## install, upgrade and purge the packages in bare installations of RELEASES (as root)
 	@$(AS_ROOT) env DIOLKOS_RELEASES="$(RELEASES)" $(PYTHON) -m pytest -q --strict-markers tests/packages
+
+reproducible: setup-deb ## build the Debian packages of the last commit twice, in two places, and compare their bytes
+	@$(STEP) "Building the Debian packages twice" $(LOG)/reproducible.log packaging/reproducible.sh
 
 clean: ## remove everything that was built; results/ stays
 	rm -rf target bin .venv

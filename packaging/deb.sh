@@ -8,8 +8,8 @@
 #
 #   programs and pages ─► tree of the sources ─► debhelper ─► .deb
 #
-# All times are the commit's (SOURCE_DATE_EPOCH), and paths of this machine do not get into compiled Rust and C. They are still
-# in the line information of eBPF programs. DEB_MAINTAINER="Name <address>" says who answers for the packages.
+# All times are the commit's (SOURCE_DATE_EPOCH), and paths of this machine do not get into compiled Rust and C; crates/sys/build.rs
+# keeps them out of eBPF programs. `make reproducible` compares. DEB_MAINTAINER="Name <address>" says who answers for the packages.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -89,6 +89,8 @@ place networkd usr/lib/systemd/network '*.network'
 place networkmanager usr/lib/NetworkManager/dispatcher.d '[0-9]*'
 place varlink usr/share/varlink '*.varlink'
 place dbus usr/share/dbus-1/system.d '*.conf'
+place prometheus usr/share/doc/diolkos/examples/prometheus '*.yml'
+place grafana usr/share/doc/diolkos/examples/grafana '*.json'
 
 fill() { awk -v file="$2" -v mark="@$1@" '$0 == mark { while ((getline line < file) > 0) print (line == "" ? " ." : " " line); next } { print }'; }
 fill MIT LICENSE-MIT <packaging/debian/copyright | fill BSD bpf/LICENSE-BSD-2-Clause >"$debian/copyright"
