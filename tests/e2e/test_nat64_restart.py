@@ -249,9 +249,7 @@ def test_what_is_no_longer_allowed(nat64: Nat64Network) -> None:
     end(running, signal.SIGTERM)
     other = TRANSLATOR + '[[nat64.pool4]]\naddress = "192.0.2.64/30"\n' + static("udp", f"{BOUND}:80", f"[{V6_OTHER}]:8080")
     running = start(nat64, other)
-    assert (
-        "0 sessions and 0 bindings of the operator restored; no longer allowed: 1 binding, 2 pool_exhausted" in running.log()
-    )
+    assert "0 sessions and 0 bindings of the operator restored; no longer allowed: 1 binding, 2 pool_exhausted" in running.log()
     assert nat64.shown("sessions") == []
     assert [(b["v6"], b["origin"]) for b in nat64.shown("bindings")] == [(f"[{V6_OTHER}]:8080", "configured")]
     routes = nat64.run(nat64.translator, "ip", "route", "show", "dev", "diolkos0").stdout
