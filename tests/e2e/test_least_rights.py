@@ -80,16 +80,16 @@ def test_all_threads_of_a_clat_are_confined(net: Network) -> None:
     assert running.stop() == 0
 
 
-def test_confinement_can_be_switched_off(net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("word", "kernel"), [("off", UNFILTERED), ("log", FILTERED)])
+def test_confinement_can_be_switched_off(net: Network, monkeypatch: pytest.MonkeyPatch, word: str, kernel: int) -> None:
     """For whoever looks for an error: off altogether, or calls are made and logged."""
-    for word, kernel in (("off", UNFILTERED), ("log", FILTERED)):
-        monkeypatch.setenv("DIOLKOS_SECCOMP", word)
-        running = net.clat()
-        assert net.ping("-c1").returncode == 0
-        assert filters(running.process.pid) == {kernel}
-        assert status(net)["seccomp"] == word
-        net.until(lambda: f"DIOLKOS_SECCOMP={word}" in running.log())
-        assert running.stop() == 0
+    monkeypatch.setenv("DIOLKOS_SECCOMP", word)
+    running = net.clat()
+    assert net.ping("-c1").returncode == 0
+    assert filters(running.process.pid) == {kernel}
+    assert status(net)["seccomp"] == word
+    net.until(lambda: f"DIOLKOS_SECCOMP={word}" in running.log())
+    assert running.stop() == 0
 
 
 def status(net: Network) -> dict:
