@@ -267,7 +267,7 @@ def test_without_root(siit: SiitNetwork, home: Path) -> None:
 def test_a_dns64_can_do_without(dns64_network: Dns64Network) -> None:
     """It needs no privileges, and so may have no folder; it says what that costs."""
     running = dns64_network.dns64("--listen", "[::]:5353", wrapper=("env", "-u", "XDG_RUNTIME_DIR", *NOBODY))
-    assert "`diolkos show --device dns64` will find no running program" in running.log()
+    assert "`diolkos show --device dns64` will not find this program" in running.log()
     assert running.stop() == 0
 
 

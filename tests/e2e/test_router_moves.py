@@ -127,7 +127,7 @@ def test_what_cannot_pass_is_said(siit: SiitNetwork) -> None:
     siit.configure(CONFIG.replace("pref64", 'interfaces = ["b4", "b6"]\npref64'))
     ip(siit, "link", "set", "b4", "down")
     running = siit.siit("--datapath", "tun")
-    assert "b4 is down: what needs it cannot pass" in running.log()
+    assert "b4 is down: packets that need it cannot pass" in running.log()
     assert "no IPv4 route except those to the translator" in running.log()
     ip(siit, "link", "set", "b4", "up")
     siit.until(lambda: "no longer: b4 is down" in running.log())

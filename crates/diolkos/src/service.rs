@@ -177,7 +177,6 @@ pub async fn serve(
     host: &mut Host,
     control: &mut Control,
 ) -> Result<End, Failure> {
-    confinement::tell();
     let manager = host.manager.clone();
     let served = work(service, host, control).await;
     manager.stopping();
@@ -195,7 +194,12 @@ async fn work(
     let mut looks = Looks::default();
     let mut settings = Settling::default();
     let mut keeping = Keeping::default();
+    let mut is_settled = false;
     loop {
+        if !is_settled && service.account().is_settled {
+            is_settled = true;
+            confinement::tell();
+        }
         control.tell(service.condition());
         beat.beat();
         told.tell(&host.manager, service, &keeping);

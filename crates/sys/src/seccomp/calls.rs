@@ -136,6 +136,8 @@ const FILES: &[c_long] = &[
     libc::SYS_fchmodat,
     libc::SYS_fchown,
     libc::SYS_fchownat,
+    // An access control list: the control socket's for a group.
+    libc::SYS_setxattr,
     libc::SYS_umask,
     libc::SYS_getcwd,
     libc::SYS_ioctl,
