@@ -34,6 +34,9 @@ def pytest_configure() -> None:
     for tool in ("mmdebstrap", "dpkg-deb", "unshare", "nsenter"):
         if shutil.which(tool) is None:
             pytest.exit(f"{tool} is not there: run `packaging/setup.sh deb`", returncode=3)
+    for tool in ("curl", "dig", "nginx", "unbound"):
+        if shutil.which(tool) is None:
+            pytest.exit(f"{tool} is not there: run `packaging/setup.sh run`", returncode=3)
 
 
 @pytest.fixture(scope="session")

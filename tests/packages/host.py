@@ -40,14 +40,22 @@ PASSING = (
 )
 
 
-def system(release: str) -> Path:
-    """A bare installation of a release; the first time, it is made from the mirror that this machine uses."""
-    folder = ROOT / "target" / "machines" / release
+def system(release: str, further: tuple[str, ...] = ()) -> Path:
+    """A bare installation of a release with further packages; the first time, it is made from this machine's mirror."""
+    folder = ROOT / "target" / "machines" / "+".join((release, *further))
     if not (folder / "etc" / "os-release").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         find = ("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages")
         mirror = subprocess.run(find, check=True, capture_output=True, text=True).stdout.splitlines()[0]
-        make = ("mmdebstrap", "--quiet", "--variant=minbase", f"--include={INCLUDED}", release, str(folder), mirror)
+        make = (
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            f"--include={','.join((INCLUDED, *further))}",
+            release,
+            str(folder),
+            mirror,
+        )
         subprocess.run(make, check=True)
     return folder
 
@@ -60,6 +68,7 @@ class Host:
     name: str
     release: str
     packages: Path
+    further: tuple[str, ...] = ()
     process: subprocess.Popen | None = None
 
     def boot(self) -> None:
@@ -83,7 +92,7 @@ class Host:
             "--ipc",
         )
         enter = f'echo $$ >{self.group}/cgroup.procs && exec "$@"'
-        boot = (str(HERE / "boot.sh"), str(system(self.release)), str(folder), str(self.packages))
+        boot = (str(HERE / "boot.sh"), str(system(self.release, self.further)), str(folder), str(self.packages))
         net = ("nsenter", f"--net=/run/netns/{self.name}")
         self.console = folder.with_suffix(".console")
         with self.console.open("w") as console:
