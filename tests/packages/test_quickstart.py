@@ -48,8 +48,8 @@ def router(network: Nat64Network, packages: Path) -> Iterator[Host]:
 def test_every_command_of_the_page(router: Host, network: Nat64Network) -> None:
     """No block is left out, and each leads to what the page promises."""
     for folder, package in (("today", "diolkos"), ("next-day", "newer")):
-        router.run("mkdir", f"/root/{folder}")
-        router.run("cp", f"/packages/{package}.deb", f"/root/{folder}/diolkos_1_amd64.deb")
+        router.run("mkdir", f"/srv/{folder}")
+        router.run("cp", f"/packages/{package}.deb", f"/srv/{folder}/diolkos_1_amd64.deb")
     conversation: Conversation | None = None
     done: list[str] = []
     for where, text in blocks():
@@ -82,7 +82,7 @@ def test_every_command_of_the_page(router: Host, network: Nat64Network) -> None:
 
 def on_router(router: Host, text: str, folder: str = "today", check: bool = True) -> str:
     """What the commands print; the first that fails ends them."""
-    return router.run("sh", "-e", "-c", f"cd /root/{folder}\n{text}", check=check).stdout
+    return router.run("sh", "-e", "-c", f"cd /srv/{folder}\n{text}", check=check).stdout
 
 
 def on_host(network: Nat64Network, text: str) -> str:
