@@ -133,7 +133,7 @@ def test_what_cannot_pass_is_said(siit: SiitNetwork) -> None:
     siit.until(lambda: "no longer: b4 is down" in running.log())
     siit.until(lambda: both_reach(siit))
     siit.sysctl(siit.translator, "net.ipv6.conf.b6.disable_ipv6", "1")
-    siit.until(lambda: "IPv6 is disabled on b6: what needs it cannot pass" in running.log())
+    siit.until(lambda: "IPv6 is disabled on b6: packets that need it cannot pass" in running.log())
     assert "no IPv6 route except those to the translator" in running.log()
 
 
