@@ -189,6 +189,7 @@ mod tests {
         let mut nat64 = parse(references()[2], "configuration.md", |_| ()).expect("it is right");
         nat64.nat64.pool4.clear();
         nat64.nat64.bindings.clear();
+        nat64.nat64.deterministic = None;
         nat64.log.bindings.clear();
         let mut default = Settings::default();
         default.translator.mode = crate::config::Mode::Nat64;
