@@ -204,3 +204,23 @@ pref64 = []
     dns64.diolkos("run", "--config", str(config))
     assert dns64.dig("v4.example").data() == ["2001:db8:46::c000:202", "2001:db8:64::c000:201"]
     assert dns64.dig("h.new.example").answers == []
+
+
+def test_the_prefix_of_the_translator_beside(dns64_network: Dns64Network) -> None:
+    """A DNS64 without a prefix of its own takes the first one of the translator in its file, and says if another is given."""
+    net = dns64_network
+    net.unbound()
+    translator = '[translator]\nmode = "siit"\npref64 = ["2001:db8:77::/96", "2001:db8:78::/96"]\n'
+    section = f'[dns64]\nlisten = ["[{DNS64}]:53"]\nupstream = ["{RESOLVER}"]\n'
+    running = net.diolkos("run", "--config", str(net.config(translator + section)))
+    assert net.dig("v4.example").data() == ["2001:db8:77::c000:201", "2001:db8:77::c000:202"]
+    assert [prefix["prefix"] for prefix in net.prefixes()] == ["2001:db8:77::/96"]
+    assert "warning: " not in running.log()
+    assert running.stop() == 0
+    path = net.config(translator + section + 'pref64 = ["2001:db8:99::/96"]\n')
+    code, said = net.once("check", str(path))
+    assert code == 0
+    (warning,) = [line for line in said.splitlines() if "warning: " in line]
+    assert "dns64.toml:7:11: dns64.pref64[0]: " in warning
+    for value in ("2001:db8:77::/96, 2001:db8:78::/96", "2001:db8:99::/96"):
+        assert value in warning

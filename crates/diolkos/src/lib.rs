@@ -207,7 +207,7 @@ fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
             dns64.upstream.clone_from(&cli.upstream);
         }
         if let Some(pref64) = &pref64 {
-            dns64.pref64.clone_from(pref64);
+            dns64.pref64 = Some(pref64.clone());
         }
         if let Some(uplink) = &cli.uplink {
             dns64.uplink.clone_from(uplink);
@@ -218,6 +218,7 @@ fn dns64_settings(options: cli::Dns64) -> Result<Settings, Failure> {
     }
     let mut settings = Settings::default();
     adjust(&mut settings);
+    settings.settle_prefix_of_dns64();
     first_objection(settings, true)
 }
 

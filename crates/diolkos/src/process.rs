@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::config::{Level, Networks, Settings};
+use crate::config::{Dns64, Level, Settings};
 use crate::dns64;
 use crate::failure::Failure;
 use crate::files::Files;
@@ -42,7 +42,7 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
 
 fn role_of_dns64(settings: &Settings) -> Role {
     let dns64 = settings.dns64.as_ref();
-    match dns64.is_some_and(|dns64| dns64.pref64 == Networks::Auto) {
+    match dns64.is_some_and(Dns64::follows_network) {
         true => privilege::HEARING_DNS64,
         false => privilege::DNS64,
     }

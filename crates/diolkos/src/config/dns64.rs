@@ -27,8 +27,10 @@ pub struct Dns64 {
     /// Recursive resolvers that are asked, in order of preference: at least one.
     pub upstream: Vec<Resolver>,
     /// Translation prefixes (RFC 6052); each gives every name an address. With `"auto"` the DNS64 learns the prefix from
-    /// the network of `uplink` (RFC 8781, RFC 7050) and follows its changes.
-    pub pref64: Networks<Ipv6Net>,
+    /// the network of `uplink` (RFC 8781, RFC 7050) and follows its changes. Without this key, a DNS64 beside a translator
+    /// takes the first prefix of `translator.pref64`, or its `"auto"`; a DNS64 alone takes 64:ff9b::/96.
+    #[serde(default)]
+    pub pref64: Option<Networks<Ipv6Net>>,
     /// The interface that leads to the NAT64, with `pref64 = "auto"`.
     pub uplink: String,
     /// What an error of upstream means for a question about AAAA records, unless it is NXDOMAIN. Silence counts as an error.
@@ -105,7 +107,7 @@ impl Default for Dns64 {
                 SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DNS),
             ],
             upstream: Vec::new(),
-            pref64: Networks::These(vec![WELL_KNOWN_PREFIX]),
+            pref64: Some(Networks::These(vec![WELL_KNOWN_PREFIX])),
             uplink: String::new(),
             on_error: OnError::default(),
             exclude6: default_exclude6(),
@@ -133,6 +135,17 @@ impl Default for Dns64 {
 const SAFE_UDP: u16 = 1232;
 
 impl Dns64 {
+    /// The translation prefixes, or `auto`. `config::parse` has settled what a key that is absent means.
+    pub fn prefixes(&self) -> &Networks<Ipv6Net> {
+        const NONE: &Networks<Ipv6Net> = &Networks::These(Vec::new());
+        self.pref64.as_ref().unwrap_or(NONE)
+    }
+
+    /// The network is asked for its prefix.
+    pub fn follows_network(&self) -> bool {
+        *self.prefixes() == Networks::Auto
+    }
+
     /// What the answers depend on.
     pub fn rules(&self) -> Rules {
         let range = |range: &PrefixRange| Range {
@@ -140,7 +153,7 @@ impl Dns64 {
             pref64: range.pref64.clone(),
         };
         Rules {
-            pref64: self.pref64.given().to_vec(),
+            pref64: self.prefixes().given().to_vec(),
             ranges: self.range.iter().map(range).collect(),
             exclude6: self.exclude6.clone(),
             exclude4: self.exclude4.clone(),
@@ -192,17 +205,17 @@ impl Dns64 {
                 object(&key, format!("{resolver} is this server itself"));
             }
         }
-        if self.pref64 == Networks::These(Vec::new()) {
+        if *self.prefixes() == Networks::These(Vec::new()) {
             object("pref64", "nothing could be synthesised".to_owned());
         }
-        if self.pref64 == Networks::Auto && self.uplink.is_empty() {
+        if self.follows_network() && self.uplink.is_empty() {
             object(
                 "uplink",
                 "pref64 = \"auto\" needs the interface whose network announces the prefix; write uplink = \"eth0\""
                     .to_owned(),
             );
         }
-        for (key, message) in wrong_prefixes("pref64", self.pref64.given()) {
+        for (key, message) in wrong_prefixes("pref64", self.prefixes().given()) {
             object(&key, message);
         }
         for (at, range) in self.range.iter().enumerate() {
@@ -264,11 +277,11 @@ impl Dns64 {
         let lists = self.range.iter().enumerate();
         let lists =
             lists.map(|(at, range)| (format!("range[{at}].pref64"), range.pref64.as_slice()));
-        let unused = (!self.uplink.is_empty() && self.pref64 != Networks::Auto).then(|| {
+        let unused = (!self.uplink.is_empty() && !self.follows_network()).then(|| {
             let message = format!("{:?} has no effect unless pref64 = \"auto\"", self.uplink);
             ("uplink".to_owned(), message)
         });
-        std::iter::once(("pref64".to_owned(), self.pref64.given()))
+        std::iter::once(("pref64".to_owned(), self.prefixes().given()))
             .chain(lists)
             .flat_map(|(key, prefixes)| of_prefixes(&key, alone(prefixes).warnings()))
             .chain(unused)

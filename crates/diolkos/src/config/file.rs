@@ -44,6 +44,7 @@ pub fn parse(
     settings.no_translator =
         settings.dns64.is_some() && settings.eam.is_empty() && !has_translator(text);
     adjust(&mut settings);
+    settings.settle_prefix_of_dns64();
     let objections = settings.objections();
     if objections.is_empty() {
         return Ok(settings);

@@ -10,6 +10,7 @@ mod announce;
 mod auto;
 mod control;
 mod dns64;
+mod dns64_prefix;
 mod file;
 mod log;
 mod metrics;

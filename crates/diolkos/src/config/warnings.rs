@@ -12,6 +12,7 @@ impl Settings {
             None => Vec::new(),
         };
         if self.dns64_alone().is_none() {
+            found.extend(self.prefixes_apart());
             let warnings = self.translation(Found::ANYTHING).warnings();
             found.extend(warnings.into_iter().map(|warning| Objection {
                 key: self.key(&warning.key),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 use tokio::time::Instant;
 
-use crate::config::{Dns64, Networks, Resolver, Settings};
+use crate::config::{Dns64, Resolver, Settings};
 use crate::failure::Failure;
 use crate::net::{Event, Link, Net, News};
 use crate::pref64::Search;
@@ -53,7 +53,7 @@ impl Follower {
         dns64: &Dns64,
         watch: &Watch,
     ) -> Result<Option<Follower>, Failure> {
-        if dns64.pref64 != Networks::Auto {
+        if !dns64.follows_network() {
             return Ok(None);
         }
         if !privilege::missing(&[NET_RAW]).is_empty() {

@@ -244,7 +244,7 @@ fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
         "dns64 on {}, upstream {}, prefixes {}",
         list(served.iter().map(ToString::to_string).collect()),
         list(dns64.upstream.iter().map(ToString::to_string).collect()),
-        match &dns64.pref64 {
+        match dns64.prefixes() {
             Networks::Auto => format!("as the network of {} announces", dns64.uplink),
             Networks::These(prefixes) => list(prefixes.iter().map(ToString::to_string).collect()),
         }

@@ -12,7 +12,7 @@ use ipnet::Ipv6Net;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::config::{Dns64, Networks};
+use crate::config::Dns64;
 use crate::counters::Counter;
 use crate::prefixes::{PrefixRow, PrefixRows};
 
@@ -54,7 +54,7 @@ impl InForce {
         InForce {
             policy: RefCell::new(Rc::new(Policy::new(configured.clone()))),
             configured,
-            is_auto: dns64.pref64 == Networks::Auto,
+            is_auto: dns64.follows_network(),
             changes: Cell::default(),
             findings: RefCell::default(),
             changed: Notify::new(),
@@ -134,6 +134,7 @@ impl InForce {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Networks;
 
     fn found(prefix: Option<&str>, seconds: u64) -> Findings {
         let until = Instant::now() + Duration::from_secs(seconds);
@@ -146,7 +147,7 @@ mod tests {
 
     fn auto() -> InForce {
         InForce::new(&Dns64 {
-            pref64: Networks::Auto,
+            pref64: Some(Networks::Auto),
             ..Dns64::default()
         })
     }
