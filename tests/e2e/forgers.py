@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pref64 import Pref64Network
+from network import Network
 
 # RFC 4861 sections 4.2, 4.6.2 and 4.6.4, RFC 8781 section 4.
 FORGERY = """
@@ -77,17 +77,17 @@ link.send(advertisement(sys.argv[1], *map(eval, sys.argv[2:])))
 """
 
 
-def forge(net: Pref64Network, router: str, *options: str) -> None:
+def forge(net: Network, router: str, *options: str) -> None:
     """Send one advertisement."""
     net.run(net.router, sys.executable, "-c", FORGERY + ONE, router, *options)
 
 
-def flood(net: Pref64Network, pairs: int) -> None:
+def flood(net: Network, pairs: int) -> None:
     """Let so many prefixes come and go, 140 advertisements a second."""
     net.run(net.router, sys.executable, "-c", FORGERY + FLOOD, str(pairs))
 
 
-def defend(net: Pref64Network, addresses: int) -> subprocess.Popen:
+def defend(net: Network, addresses: int) -> subprocess.Popen:
     """Start to defend so many addresses."""
     log = net.scratch / "defence.log"
     with log.open("w") as sink:

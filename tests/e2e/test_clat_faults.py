@@ -79,18 +79,6 @@ def test_an_address_of_the_host_is_not_taken_over(net: Network) -> None:
     assert "192.0.0.1 is already the address of lo" in one_sentence(message)
 
 
-def test_auto_evades_an_address_that_another_host_has(net: Network) -> None:
-    """Duplicate Address Detection finds the other host, and the next address is tried."""
-    net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
-    first = net.clat("tc")
-    taken = first.log().split("<-> ")[1].split()[0]
-    assert first.stop() == 0
-    net.ip(net.router, "address", "add", f"{taken}/64", "dev", "down0", "nodad")
-    second = net.clat("tc")
-    assert taken not in second.log()
-    assert "3 received" in net.ping("-c3").stdout
-
-
 def test_a_second_instance(net: Network, datapath: str) -> None:
     """The first is named and goes on; another device makes room for a second."""
     first = net.clat(datapath)

@@ -21,6 +21,8 @@ pub struct Made {
     pub address: Ipv6Addr,
     /// Answers for it, where neighbours ask.
     pub responder: Option<Responder>,
+    /// Neighbours are still to be asked whether one of them has it.
+    pub is_tentative: bool,
     /// Where it is from and whether neighbours are answered, for people.
     pub origin: String,
 }
@@ -49,9 +51,18 @@ pub async fn check_v4(net: &Net, settings: &Settings) -> Result<(), Failure> {
     )))
 }
 
+/// When neighbours are asked whether one of them has an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Detection {
+    /// Before it is used (RFC 4862 section 5.4).
+    First,
+    /// While it is used, if it is one that we made, which hardly anybody can have (RFC 4429 section 3.1).
+    Optimistic,
+}
+
 /// Finds an IPv6 address for a translation prefix that nobody has, and begins to answer for it. An error says nothing of
 /// the prefix: the kernel did not answer.
-pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
+pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result<Claim, Failure> {
     let Site {
         net,
         settings,
@@ -70,10 +81,11 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
             );
             continue;
         }
-        let made = |responder, neighbours: &str| {
+        let made = |responder, is_tentative, neighbours: &str| {
             Ok(Claim::Made(Made {
                 address,
                 responder,
+                is_tentative,
                 origin: format!("{from}; {neighbours}"),
             }))
         };
@@ -81,6 +93,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
         if uplink.medium != Medium::Ethernet {
             return made(
                 None,
+                false,
                 &format!("{name} has no neighbours that could ask for it"),
             );
         }
@@ -88,6 +101,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
         if is_routed && !net.is_on_link(address, uplink.index).await? {
             return made(
                 None,
+                false,
                 "the network routes it here, so no neighbour is answered",
             );
         }
@@ -104,9 +118,12 @@ pub async fn claim(site: &Site, pref64: Ipv6Net) -> Result<Claim, Failure> {
                 uplink.name
             ))
         };
-        if !asks_for_duplicates(&uplink.name) || responder.is_unique().await.map_err(unanswered)? {
+        let is_asked = asks_for_duplicates(&uplink.name);
+        let is_ours = settings.clat.v6.fixed().is_none();
+        let is_tentative = is_asked && is_ours && detection == Detection::Optimistic;
+        if is_tentative || !is_asked || responder.is_unique().await.map_err(unanswered)? {
             let answered = format!("diolkos answers neighbours on {name} for it");
-            return made(Some(responder), &answered);
+            return made(Some(responder), is_tentative, &answered);
         }
         taken = format!(
             "{address} is already the address of another host on {}",

@@ -21,6 +21,7 @@ use std::time::Duration;
 use diolkos_pref64::Unusable;
 use futures_util::future::{BoxFuture, FutureExt};
 use ipnet::Ipv6Net;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::accelerate;
@@ -34,7 +35,7 @@ use crate::resident;
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
 
-use claim::{check_v4, claim, Claim};
+use claim::{check_v4, claim, Claim, Detection};
 use device::{ClatDevice, Site};
 use finder::Finder;
 use neighbour::Responder;
@@ -122,6 +123,8 @@ struct Clat {
     origin: String,
     /// Answers for the address.
     answering: Option<Task>,
+    /// Hears that another host has the address, while it is tentative.
+    duplicate: Option<oneshot::Receiver<()>>,
     /// The uplink's prefixes: what tells one network from another.
     prefixes: Vec<Ipv6Net>,
     /// Of the uplink's MTU.
@@ -147,6 +150,7 @@ impl Clat {
             device: None,
             origin: String::new(),
             answering: None,
+            duplicate: None,
             prefixes: Vec::new(),
             mtus: mtu::Changes::default(),
             ready: None,
@@ -226,9 +230,14 @@ impl Clat {
             Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed(),
             None => {
                 let site = self.site.clone();
+                // What works goes on until an address is known to be free, and a search may find a better prefix.
+                let detection = match self.device.is_none() && !self.finder.is_search() {
+                    true => Detection::Optimistic,
+                    false => Detection::First,
+                };
                 let claim = async move {
                     tokio::time::sleep(pause).await;
-                    claim(&site, prefix).await
+                    claim(&site, prefix, detection).await
                 };
                 claim.boxed()
             }
@@ -241,9 +250,9 @@ impl Clat {
             return Ok(());
         };
         let failures = std::mem::replace(&mut self.failures, 0);
-        let (address, responder, origin) = match claimed {
-            Ok(Claim::Made(made)) => (made.address, made.responder, Some(made.origin)),
-            Ok(Claim::Kept(address)) => (address, None, None),
+        let (address, made) = match claimed {
+            Ok(Claim::Made(made)) => (made.address, Some(made)),
+            Ok(Claim::Kept(address)) => (address, None),
             Ok(Claim::NotYet(why)) if self.goes_on_without(pref64) => {
                 self.pass_over(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
@@ -252,8 +261,10 @@ impl Clat {
                 self.strand(&why.to_string()).await;
                 return Ok(());
             }
-            // With a device that applications hold on to, it is no reason to end; nor where there may be another prefix.
-            Ok(Claim::Taken(why)) if self.device.is_some() || self.finder.is_search() => {
+            // With an address that works it is no reason to end; nor where there may be another prefix.
+            Ok(Claim::Taken(why))
+                if self.device.is_some() && !self.stranded || self.finder.is_search() =>
+            {
                 self.pass_over(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
             }
@@ -290,12 +301,12 @@ impl Clat {
         }
         self.stranded = false;
         self.finder.worked(pref64);
-        if let Some(origin) = origin {
-            tracing::info!("the CLAT's IPv6 address is {address}: {origin}");
-            self.origin = origin;
-        }
-        if let Some(responder) = responder {
-            self.answer_for(responder);
+        if let Some(made) = made {
+            tracing::info!("the CLAT's IPv6 address is {address}: {}", made.origin);
+            self.origin = made.origin;
+            if let Some(responder) = made.responder {
+                self.answer_for(responder, made.is_tentative);
+            }
         }
         self.look_at_way().await
     }
@@ -311,10 +322,20 @@ impl Clat {
     }
 
     /// Answers for the CLAT's address on a task of its own: a neighbour does not wait until a program is loaded.
-    fn answer_for(&mut self, responder: Responder) {
+    fn answer_for(&mut self, responder: Responder, is_tentative: bool) {
         // The old one first: it would take the new one's solicitations for its own.
         self.answering = None;
-        let answer = async move { match responder.answer().await {} };
+        let (report, duplicate) = oneshot::channel();
+        self.duplicate = is_tentative.then_some(duplicate);
+        let answer = async move {
+            if is_tentative && !responder.is_unique_in_use().await {
+                // If nobody hears it, another address is in use already.
+                let _ = report.send(());
+                return std::future::pending().await;
+            }
+            drop(report);
+            match responder.answer().await {}
+        };
         self.answering = Some(self.watch.task("neighbour discovery", answer));
     }
 

@@ -64,8 +64,26 @@ impl Responder {
         })
     }
 
-    /// Duplicate Address Detection (RFC 4862 section 5.4): true if nobody else has the address.
+    /// Duplicate Address Detection (RFC 4862 section 5.4): true if nobody else has the address. It takes a second.
     pub async fn is_unique(&self) -> io::Result<bool> {
+        self.detect(false).await
+    }
+
+    /// Optimistic Duplicate Address Detection (RFC 4429): the address is in use meanwhile, and those who ask for it are
+    /// answered. While the link is down it goes on, because nobody can be asked.
+    pub async fn is_unique_in_use(&self) -> bool {
+        loop {
+            match self.detect(true).await {
+                Ok(is_unique) => return is_unique,
+                Err(error) => {
+                    tracing::debug!("cannot run Duplicate Address Detection now: {error}");
+                    tokio::time::sleep(RETRANSMIT).await;
+                }
+            }
+        }
+    }
+
+    async fn detect(&self, is_in_use: bool) -> io::Result<bool> {
         let group = solicited_node(self.address);
         let probe = solicitation(self.address, group);
         let until = Instant::now() + RETRANSMIT;
@@ -75,10 +93,15 @@ impl Responder {
             let Ok(received) = timeout_at(until, self.receive()).await else {
                 return Ok(true);
             };
-            let (message, _) = received?;
+            let (message, from) = received?;
             let other_probe = message.kind == SOLICITATION && message.source.is_unspecified();
             if message.target == self.address && (message.kind == ADVERTISEMENT || other_probe) {
                 return Ok(false);
+            }
+            let is_question = message.kind == SOLICITATION && message.target == self.address;
+            if is_in_use && is_question {
+                // Never Override: another host may turn out to have the address (RFC 4429 section 3.3).
+                self.advertise(message.source, &from, FLAG_SOLICITED)?;
             }
         }
     }

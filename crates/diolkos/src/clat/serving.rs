@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::claim::Claim;
@@ -20,6 +21,8 @@ pub(super) enum Step {
     Prefixes,
     /// An address was tried out.
     Claimed(Result<Claim, Failure>),
+    /// Another host has the address that is in use.
+    Duplicate,
     /// The uplink's MTU may be followed now.
     Mtu,
 }
@@ -77,6 +80,7 @@ impl Service for Clat {
                 self.claiming = None;
                 Step::Claimed(claimed)
             }
+            () = found(&mut self.duplicate) => Step::Duplicate,
             () = until(self.mtus.waits()) => Step::Mtu,
             () = until(self.holds) => Step::Prefixes,
         }
@@ -86,6 +90,7 @@ impl Service for Clat {
         match step {
             Step::Prefixes => {}
             Step::Claimed(claimed) => self.claimed(claimed).await?,
+            Step::Duplicate => self.leave_to_other().await,
             Step::Mtu => {
                 self.mtus.rest();
                 self.follow_uplink().await?;
@@ -220,6 +225,19 @@ impl Clat {
         }
     }
 
+    /// Gives an address up that another host has, and looks for one that nobody has.
+    async fn leave_to_other(&mut self) {
+        let (Some(device), Some(prefix)) = (&self.device, self.wanted) else {
+            return;
+        };
+        let why = format!(
+            "{} is already the address of another host on {}",
+            device.side6.address, self.site.uplink.name
+        );
+        self.strand(&why).await;
+        self.set_out(prefix, false, Duration::ZERO);
+    }
+
     fn uplink_is_gone(&self) -> Failure {
         Failure::run_time(format!("the uplink {} is gone", self.site.uplink.name))
     }
@@ -279,13 +297,25 @@ impl Clat {
                     "the link-layer address of {} changed: announcing it to neighbours",
                     uplink.name
                 );
-                self.answer_for(responder);
+                self.answer_for(responder, self.duplicate.is_some());
             }
             Err(error) => tracing::warn!(
                 "the link-layer address of {} changed, and cannot be announced to neighbours: {error}",
                 uplink.name
             ),
         }
+    }
+}
+
+/// That another host has the address; never, if none has.
+async fn found(duplicate: &mut Option<oneshot::Receiver<()>>) {
+    let is_found = match duplicate {
+        Some(report) => report.await.is_ok(),
+        None => false,
+    };
+    *duplicate = None;
+    if !is_found {
+        std::future::pending::<()>().await;
     }
 }
 
