@@ -40,7 +40,7 @@ pub fn stop(device: &str) -> Result<(), Failure> {
             Ok(Answer::Done) => {
                 return wait(&running, SILENCE, PATIENCE, |word| eprintln!("{word}"))
             }
-            Ok(other) => return Err(crate::unexpected(&other)),
+            Ok(other) => return Err(control::unexpected(&other)),
             // It ended before it was asked.
             Err(_) if !running.lasts() && tries < TRIES => {}
             Err(failure) => return Err(failure),

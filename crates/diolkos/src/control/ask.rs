@@ -17,6 +17,13 @@ pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     ask_this(&find(device)?, device, request)
 }
 
+/// The running program, perhaps of another version, answered another question.
+pub fn unexpected(answer: &Answer) -> Failure {
+    Failure::run_time(format!(
+        "unexpected answer of the running diolkos: {answer:?}"
+    ))
+}
+
 /// Where a running program is asked.
 pub fn socket(device: &str) -> Result<PathBuf, Failure> {
     Ok(find(device)?.socket)

@@ -23,7 +23,7 @@ use crate::nat64::{BindingRow, Entries, Order, SessionRow, TopRow};
 use crate::prefixes::PrefixRows;
 use crate::trace::{Imagined, Report};
 
-pub use ask::{ask, ask_this, call_at, follow, socket, status};
+pub use ask::{ask, ask_this, call_at, follow, socket, status, unexpected};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};
 

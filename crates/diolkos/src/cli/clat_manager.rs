@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos clat-manager`.
+
+use clap::{Args, Subcommand};
+
+use crate::config::{Level, Prefix, Resolver};
+
+/// Options of `clat-manager`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ClatManager {
+    /// What a running manager is to do; without it, run the manager
+    #[command(subcommand)]
+    pub order: Option<ClatOrder>,
+    /// The group whose members may read the status of the manager and its CLATs by the control sockets [default: none]
+    #[arg(
+        long,
+        value_name = "GROUP",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub control_group: String,
+    /// What to log [default: info]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub log: Option<Level>,
+}
+
+/// What a running manager of CLATs is to do.
+#[derive(Subcommand, Debug)]
+pub enum ClatOrder {
+    /// Start a CLAT for an uplink, unless it runs with the same options; this does not wait until IPv4 can pass
+    Up {
+        /// The interface that leads to the IPv6 network
+        interface: String,
+        /// Translation prefix of the PLAT; `auto` learns it from the network
+        #[arg(long, value_name = "auto|PREFIX", default_value = "auto", value_parser = prefix)]
+        pref64: String,
+        /// A prefix that the network routes to this node [default: auto, the uplink's /64]
+        #[arg(long, value_name = "auto|PREFIX", value_parser = prefix)]
+        v6_prefix: Option<String>,
+        /// Resolver to ask for the prefix; may be given several times [default: those of /etc/resolv.conf]
+        #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
+        resolvers: Vec<Resolver>,
+        /// Metric of the IPv4 default route [default: 2048, and one more for each CLAT before this one]
+        #[arg(long, value_name = "NUMBER")]
+        metric: Option<u32>,
+    },
+    /// End the CLAT of an uplink; without one, nothing is done
+    Down {
+        /// The interface
+        interface: String,
+    },
+    /// List all CLATs
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Again at each change, until the manager ends
+        #[arg(long)]
+        follow: bool,
+    },
+}
+
+/// The text of a prefix, or `auto`.
+fn prefix(text: &str) -> Result<String, String> {
+    text.parse::<Prefix>().map(|_| text.to_owned())
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos lookup`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::nat64::Protocol;
+
+/// Options of `lookup`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Fixed ports ([nat64.deterministic]) and static bindings follow from the configuration; everything else from \
+                        logs of bindings (`to = \"file\"`).\n\
+                        Example: diolkos lookup --config nat64.toml --log /var/log/diolkos-bindings.json --time 2026-11-23T18:33:28Z \
+                        192.0.2.1 40000"
+)]
+pub struct Lookup {
+    /// The configuration file of the NAT64
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// A log of bindings, plain or gzip; files that were rotated away (FILE.1, FILE.2.gz) are read, too; may be given several
+    /// times
+    #[arg(long = "log", value_name = "FILE")]
+    pub logs: Vec<PathBuf>,
+    /// At which time, UTC, as 2026-11-23T18:33:28Z; the end of that second [default: now]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_rfc3339_weak)]
+    pub time: Option<std::time::SystemTime>,
+    /// Only this protocol; icmp: the port is a query identifier
+    #[arg(long, value_enum)]
+    pub protocol: Option<Protocol>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// An IPv4 address of the pool, or an IPv6 address of a node, whose ports are then listed
+    pub address: std::net::IpAddr,
+    /// The port of the IPv4 address
+    pub port: Option<u16>,
+}

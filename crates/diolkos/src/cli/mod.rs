@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line. It is a promise to scripts. Each command has a file of its options.
+
+mod bind;
+mod clat;
+mod clat_manager;
+mod dns64;
+mod follow;
+mod lookup;
+mod options;
+mod reload;
+mod run;
+mod show;
+mod stop;
+mod trace;
+mod translate;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub use bind::Bind;
+pub use clat::Clat;
+pub use clat_manager::{ClatManager, ClatOrder};
+pub use dns64::Dns64;
+pub use follow::Follow;
+pub use lookup::Lookup;
+pub use reload::Reload;
+pub use run::Run;
+pub use show::{Show, What};
+pub use stop::Stop;
+pub use trace::Trace;
+pub use translate::Translate;
+
+/// Translates between IPv4 and IPv6.
+#[derive(Parser, Debug)]
+#[command(name = "diolkos", version, about, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed at run time, 2 wrong usage or configuration, \
+                        3 a privilege or a kernel feature is missing."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run the client side of 464XLAT (RFC 6877) in the foreground: IPv4 for this host over an IPv6-only uplink
+    Clat(Clat),
+    /// Run a stateless translator for a router (RFC 7915) in the foreground
+    Siit(Run),
+    /// Run a stateful translator for a router (RFC 6146) in the foreground
+    Nat64(Run),
+    /// Run a DNS64 (RFC 6147) in the foreground: AAAA records for names that have A records only
+    Dns64(Dns64),
+    /// Run what a configuration file describes, in the foreground
+    Run(Run),
+    /// Check a configuration file and print it in canonical form
+    Check {
+        /// The file, TOML
+        file: PathBuf,
+    },
+    /// Translate a capture file, without a network and without privileges
+    Translate(Translate),
+    /// Look up, without a running diolkos, which source of a NAT64 had an address and port, or which ports a source has
+    Lookup(Lookup),
+    /// Start and stop CLATs for a network manager, in the foreground; or order a running manager to do so
+    ClatManager(ClatManager),
+    /// Ask a running diolkos in this network namespace
+    Show(Show),
+    /// Ask a running diolkos what would become of a packet, and why; no packet is sent and nothing changes
+    Trace(Trace),
+    /// Add or delete a binding of a running NAT64
+    #[command(subcommand)]
+    Bind(Bind),
+    /// Print the status of a running diolkos, and print it again at each change, until diolkos ends
+    Follow(Follow),
+    /// Have a running diolkos read its configuration file again; it loses no packet
+    Reload(Reload),
+    /// End a translator for good, running or not, and remove what one with `--state` has left in the kernel
+    Stop(Stop),
+}

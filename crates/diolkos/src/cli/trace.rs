@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos trace`.
+
+use clap::Args;
+
+/// Options of `trace`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  diolkos trace 'udp 2001:db8::5 4711 > 64:ff9b::c633:6401 53'\n  \
+                  diolkos trace 'tcp syn,ack 198.51.100.1 443 > 192.0.2.1 40000'\n  \
+                  diolkos trace --length 1500 --df 'icmp echo 7 198.51.100.1 > 192.0.2.1'\n\
+                  The shell needs quotes because of `>`. Without flags, a segment of TCP is a SYN."
+)]
+pub struct Trace {
+    /// PROTOCOL SOURCE [PORT] > DESTINATION [PORT], where PROTOCOL is `udp`, `tcp`, `tcp FLAG,…`, `icmp echo ID`,
+    /// `icmp reply ID` or `protocol NUMBER`
+    #[arg(required = true, value_name = "PACKET")]
+    pub packet: Vec<String>,
+    /// Its length in bytes, from the IP header on [default: headers without data]
+    #[arg(long, value_name = "BYTES")]
+    pub length: Option<u16>,
+    /// Set Don't Fragment (IPv4)
+    #[arg(long)]
+    pub df: bool,
+    /// Hop limit or TTL with which it reaches the translator
+    #[arg(long, value_name = "NUMBER", default_value_t = 64)]
+    pub hop_limit: u8,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// TUN device of the diolkos to ask
+    #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+    pub device: String,
+}

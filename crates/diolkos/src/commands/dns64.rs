@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos dns64`: file and options → settings → DNS64.
+
+use super::settings::checked;
+use crate::cli;
+use crate::config::{self, Networks, Prefix, Settings};
+use crate::failure::Failure;
+use crate::process::dns64_alone;
+
+/// Runs a DNS64 until a signal ends it.
+pub fn run(options: cli::Dns64) -> Result<(), Failure> {
+    settings(options).and_then(dns64_alone)
+}
+
+fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
+    let cli = &options;
+    let pref64 = match cli.pref64.as_slice() {
+        [] => None,
+        [Prefix::Auto] => Some(Networks::Auto),
+        prefixes => {
+            let fixed: Option<_> = prefixes.iter().map(|prefix| prefix.fixed()).collect();
+            let fixed = fixed.ok_or_else(|| {
+                Failure::usage("--pref64: `auto` cannot be combined with other prefixes")
+            })?;
+            Some(Networks::These(fixed))
+        }
+    };
+    let adjust = |settings: &mut Settings| {
+        // Whatever else the file says is for `run`.
+        settings.no_translator = true;
+        settings.log.level = cli.log.unwrap_or(settings.log.level);
+        let dns64 = settings.dns64.get_or_insert_default();
+        if let Some(name) = &cli.name {
+            dns64.name.clone_from(name);
+        }
+        if !cli.listen.is_empty() {
+            dns64.listen.clone_from(&cli.listen);
+        }
+        if !cli.upstream.is_empty() {
+            dns64.upstream.clone_from(&cli.upstream);
+        }
+        if let Some(pref64) = &pref64 {
+            dns64.pref64 = Some(pref64.clone());
+        }
+        if let Some(uplink) = &cli.uplink {
+            dns64.uplink.clone_from(uplink);
+        }
+    };
+    if let Some(path) = &options.config {
+        return config::load(path, adjust);
+    }
+    let mut settings = Settings::default();
+    adjust(&mut settings);
+    settings.settle_prefix_of_dns64();
+    checked(settings, true)
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What each command does, in a file of its own. `translate` and `lookup` are modules of the program themselves.
+//!
+//! options → settings → service, or request → answer → output
+
+mod bind;
+mod clat;
+mod clat_manager;
+mod dns64;
+mod follow;
+mod output;
+mod reload;
+mod run;
+mod settings;
+mod show;
+mod trace;
+
+use crate::cli::Command;
+use crate::config::{self, Mode};
+use crate::failure::Failure;
+use crate::{lookup, offline, stop};
+
+use output::print;
+
+/// Does what the command line says.
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Clat(options) => clat::run(options),
+        Command::Siit(options) => run::run(options, Some(Mode::Siit)),
+        Command::Nat64(options) => run::run(options, Some(Mode::Nat64)),
+        Command::Dns64(options) => dns64::run(options),
+        Command::Run(options) => run::run(options, None),
+        Command::Check { file } => config::load(&file, |_| ())
+            .and_then(|settings| settings.canonical())
+            .and_then(print),
+        Command::Translate(options) => offline::run(&options),
+        Command::Lookup(options) => lookup::look_up(&options).and_then(print),
+        Command::ClatManager(options) => clat_manager::run(options),
+        Command::Show(options) => show::run(&options),
+        Command::Trace(options) => trace::run(&options),
+        Command::Bind(options) => bind::run(options),
+        Command::Follow(options) => follow::run(&options),
+        Command::Reload(options) => reload::run(options),
+        Command::Stop(options) => stop::stop(&options.which.device()?),
+    }
+}

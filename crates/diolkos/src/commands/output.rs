@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Standard output.
+
+use std::io::{self, Write};
+
+use crate::failure::Failure;
+
+/// Prints the answer of a command.
+pub fn print(text: String) -> Result<(), Failure> {
+    unless_closed(io::stdout().write_all(text.as_bytes()))
+}
+
+/// Prints one of several answers at once, so that a reader of a pipe sees it.
+pub fn print_now(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Standard output may be a pipe that nobody reads any more; that is the reader's right.
+pub fn unless_closed(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::run_time(format!("cannot write: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A value as a line of JSON.
+pub fn json(value: &impl serde::Serialize) -> String {
+    format!("{}\n", serde_json::json!(value))
+}

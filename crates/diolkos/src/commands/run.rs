@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, DNS64 or both.
+
+use crate::config::{self, Mode};
+use crate::failure::Failure;
+use crate::files::Files;
+use crate::process::{dns64_alone, translator};
+use crate::{clat, cli, router};
+
+/// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
+pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
+    let read = move || {
+        config::load(&options.config, |settings| {
+            if let Some(mode) = mode {
+                settings.translator.mode = mode;
+                settings.no_translator = false;
+            }
+            if let Some(state) = &options.state {
+                settings.nat64.state.clone_from(state);
+            }
+            options.common.override_in(settings);
+        })
+    };
+    let settings = read()?;
+    if settings.dns64_alone().is_some() {
+        return dns64_alone(settings);
+    }
+    let (files, level) = (Files::of_translator(&settings), settings.log.level);
+    // `run` does everything that the file says, and the other commands what they are called.
+    let beside = settings.dns64.is_some() && mode.is_none();
+    let beside = beside.then(|| settings.clone());
+    match settings.translator.mode {
+        Mode::Clat => translator(files, level, beside, |with| clat::run(settings, read, with)),
+        Mode::Siit | Mode::Nat64 => translator(files, level, beside, |with| {
+            router::run(settings, read, with)
+        }),
+    }
+}

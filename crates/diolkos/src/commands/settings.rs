@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether settings of a file and of options fit together.
+
+use crate::config::{self, Settings};
+use crate::failure::Failure;
+
+/// `is_new`: no file has been warned of yet.
+pub fn checked(settings: Settings, is_new: bool) -> Result<Settings, Failure> {
+    match settings.objections().first() {
+        None => {
+            let warnings = settings.warnings();
+            for warning in warnings.iter().filter(|_| is_new) {
+                config::say(&format!("{}: {}", warning.key, warning.message));
+            }
+            Ok(settings)
+        }
+        Some(objection) => Err(Failure::usage(format!(
+            "{}: {}",
+            objection.key, objection.message
+        ))),
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos show`: a question to the running program, its answer as a table or JSON.
+
+use std::collections::BTreeMap;
+
+use super::output::{json, print};
+use crate::cli::{Show, What};
+use crate::control::{self, Answer, Request};
+use crate::counters;
+use crate::failure::Failure;
+
+/// Asks, and prints the answer.
+pub fn run(options: &Show) -> Result<(), Failure> {
+    show(options).and_then(print)
+}
+
+fn show(options: &Show) -> Result<String, Failure> {
+    let request = match options.what {
+        What::Status => {
+            let status = control::status(&options.device)?;
+            return Ok(match options.json {
+                true => json(&status),
+                false => status.table(),
+            });
+        }
+        What::Socket => {
+            let socket = control::socket(&options.device)?.display().to_string();
+            return Ok(match options.json {
+                true => json(&socket),
+                false => socket + "\n",
+            });
+        }
+        What::Counters => Request::Counters,
+        What::Config => Request::Config,
+        What::Prefix => Request::Prefix,
+        What::Sessions => Request::Sessions,
+        What::Bindings => Request::Bindings,
+        What::Top => Request::Top {
+            order: options.by,
+            lines: options.lines,
+        },
+    };
+    match control::ask(&options.device, request)? {
+        Answer::Counters(counters) if options.json => {
+            let packets: BTreeMap<_, _> = counters.iter().map(|c| (&c.name, c.packets)).collect();
+            let bytes: BTreeMap<_, _> = counters
+                .iter()
+                .filter_map(|c| Some((&c.name, c.bytes?)))
+                .collect();
+            Ok(format!(
+                "{}\n",
+                serde_json::json!({ "counters": packets, "bytes": bytes })
+            ))
+        }
+        Answer::Counters(counters) => Ok(counters::table(&counters, options.all)),
+        Answer::Prefix(prefixes) if options.json => Ok(json(&prefixes)),
+        Answer::Prefix(prefixes) => Ok(prefixes.table()),
+        Answer::Sessions(sessions) if options.json => Ok(json(&sessions)),
+        Answer::Sessions(sessions) => Ok(sessions.table()),
+        Answer::Bindings(bindings) if options.json => Ok(json(&bindings)),
+        Answer::Bindings(bindings) => Ok(bindings.table()),
+        Answer::Top(prefixes) if options.json => Ok(json(&prefixes)),
+        Answer::Top(prefixes) => Ok(prefixes.table()),
+        Answer::Config(text) if options.json => {
+            let value: toml::Table = text.parse().map_err(|e| {
+                Failure::run_time(format!(
+                    "the running diolkos answered no configuration: {e}"
+                ))
+            })?;
+            Ok(format!("{}\n", serde_json::json!(value)))
+        }
+        Answer::Config(text) => Ok(text),
+        other => Err(control::unexpected(&other)),
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `diolkos trace`: a packet in words → the running program → its report.
+
+use super::output::{json, print};
+use crate::control::{self, Answer, Request};
+use crate::failure::Failure;
+use crate::{cli, trace};
+
+/// Asks, and prints the report.
+pub fn run(options: &cli::Trace) -> Result<(), Failure> {
+    report(options).and_then(print)
+}
+
+fn report(options: &cli::Trace) -> Result<String, Failure> {
+    let words = options.packet.join(" ");
+    let words = words.parse().map_err(Failure::usage)?;
+    let imagined = trace::Imagined {
+        words,
+        details: trace::Details {
+            length: options.length,
+            dont_fragment: options.df,
+            hop_limit: options.hop_limit,
+        },
+    };
+    imagined.bytes().map_err(Failure::usage)?;
+    match control::ask(&options.device, Request::Trace(imagined))? {
+        Answer::Trace(report) if options.json => Ok(json(&report)),
+        Answer::Trace(report) => Ok(report.text()),
+        other => Err(control::unexpected(&other)),
+    }
+}
