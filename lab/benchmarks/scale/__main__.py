@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How the cost of a packet, of a start and of memory grows with CPUs, sessions, mappings and addresses.
+"""How the cost of a packet, of a start and of memory grows with CPUs, sessions, mappings and addresses; what it costs to run.
 
     sudo .venv/bin/python lab/benchmarks/scale cores
     sudo .venv/bin/python lab/benchmarks/scale lines
     sudo .venv/bin/python lab/benchmarks/scale sessions --levels 1,1000000,8000000
     sudo .venv/bin/python lab/benchmarks/scale mappings
     sudo .venv/bin/python lab/benchmarks/scale pool
+    sudo .venv/bin/python lab/benchmarks/scale starts
+    sudo .venv/bin/python lab/benchmarks/scale scrapes
+    sudo .venv/bin/python lab/benchmarks/scale logs
 
 One JSON object a line on standard output, or at the end of the file of `--out`: raw values. `report.py` makes tables of them.
 """
@@ -21,8 +24,11 @@ from pathlib import Path
 import cores
 import mappings
 import pool
+import running
 import sessions
 from network import Report
+
+PARTS = ("cores", "lines", "sessions", "mappings", "pool", "starts", "scrapes", "logs")
 
 
 def main() -> int:
@@ -58,13 +64,30 @@ def _levels(options: argparse.Namespace) -> Iterator[Report]:
     elif options.part == "pool":
         for length in options.levels or pool.LEVELS:
             yield pool.level(length, *how, options.opened, options.rate)
+    else:
+        yield from _running(options)
+
+
+def _running(options: argparse.Namespace) -> Iterator[Report]:
+    if options.part == "starts":
+        for datapath in options.modes or ("tc", "tun"):
+            yield running.starts(datapath, options.repeat)
+    elif options.part == "scrapes":
+        yield running.scrapes(options.placement, options.repeat, options.rate)
+    elif options.part == "logs":
+        for to in options.modes or running.LOGS:
+            yield running.logs(to, options.placement, options.repeat, options.opened)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scale", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", choices=("cores", "lines", "sessions", "mappings", "pool"))
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--levels", type=lambda text: [int(each) for each in text.split(",")], help="instead of all of them")
-    parser.add_argument("--modes", type=lambda text: text.split(","), help="of cores: native, siit, nat64 [default: all]")
+    parser.add_argument(
+        "--modes",
+        type=lambda text: text.split(","),
+        help="of cores: native, siit, nat64; of starts: tc, tun; of logs: file, syslog, ipfix [default: all]",
+    )
     parser.add_argument("--placement", default="direct", choices=("device", "inline", "direct", "xdp"))
     parser.add_argument("--repeat", type=int, default=11, help="measurements of each")
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement of packets")

@@ -15,6 +15,7 @@ from diolkos_lab.stats.median import interval, median
 from diolkos_lab.stats.scaling import FEWEST, Estimate, Round, scaling
 
 CORES = (1, 2, 8, 32)
+BLOCKS_A_SECOND = 100_000 / 60
 
 
 def main(names: Sequence[str]) -> int:
@@ -144,7 +145,31 @@ def _shared(rows: list[Report]) -> list[str]:
     return lines
 
 
-TABLES = {"cores": _cores, "lines": _shared, "sessions": _sessions, "mappings": _mappings, "pool": _pool}
+def _starts(rows: list[Report]) -> list[str]:
+    lines = [[row["datapath"], str(len(row["ms"])), _spread(row["ms"], 0)] for row in rows]
+    return _lines(["CLAT by", "starts", "start to ready, ms"], lines)
+
+
+def _scrapes(rows: list[Report]) -> list[str]:
+    heads = ["placement", "sessions", "CPU time of a scrape, ms", "percent of one CPU at one a second"]
+    lines = [[row["placement"], f"{row['sessions']:,}", _spread(row["ms"]), _spread(row["ms"], 2, 0.1)] for row in rows]
+    return _lines(heads, lines)
+
+
+def _logs(rows: list[Report]) -> list[str]:
+    heads = ["log", "placement", "CPU time of a block, µs", "of its line, µs", "percent of one CPU at 100 000 blocks a minute"]
+    lines = []
+    for row in rows:
+        more = [us - silent for us, silent in zip(row["us"], row["us_silent"], strict=True)]
+        share = _spread(more, 2, 1e-6 * BLOCKS_A_SECOND * 100)
+        lines.append([row["to"], row["placement"], _spread(row["us"], 1), _spread(more, 1), share])
+    return _lines(heads, lines)
+
+
+TABLES = {
+    **{"cores": _cores, "lines": _shared, "sessions": _sessions, "mappings": _mappings, "pool": _pool},
+    **{"starts": _starts, "scrapes": _scrapes, "logs": _logs},
+}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
