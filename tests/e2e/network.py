@@ -158,7 +158,7 @@ class Network:
 
     def run(self, name: str, *command: str, check: bool = True, **options) -> subprocess.CompletedProcess:
         """Run a command in a namespace and wait for it."""
-        options = {"capture_output": True, "text": True, "timeout": 60, **options}
+        options = {"capture_output": True, "text": True, "timeout": 4 * PATIENCE, **options}
         done = subprocess.run(["nsenter", f"--net=/run/netns/{name}", *command], check=False, **options)
         if check and done.returncode != 0:
             raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
