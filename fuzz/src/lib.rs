@@ -50,7 +50,7 @@ mod common;
 #[path = "../../crates/core/tests/vectors/file.rs"]
 mod vectors;
 #[allow(missing_docs, dead_code)] // Its tables are tested without packets elsewhere.
-#[path = "../../crates/core/tests/nat64/world.rs"]
+#[path = "../../crates/core/tests/nat64/harness.rs"]
 mod world;
 
 /// A target: its name, what it does with bytes, and what to begin with.

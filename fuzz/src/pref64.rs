@@ -109,8 +109,8 @@ fn judge(discovery: &mut Discovery, heard: &Heard, now: Moment) -> bool {
 /// Another network, or other news of a prefix.
 fn change(input: &mut Input<'_>, discovery: &mut Discovery, now: Moment) {
     match input.byte() % 8 {
-        1 => discovery.pass_over(now, prefix(input), Unusable::Contradicts),
-        3 => discovery.pass_over(now, prefix(input), Unusable::Unclaimed),
+        1 => discovery.exclude(now, prefix(input), Unusable::Contradicts),
+        3 => discovery.exclude(now, prefix(input), Unusable::Unclaimed),
         5 => discovery.worked(prefix(input)),
         6 => discovery.reconsider(),
         7 => discovery.look_again(now),

@@ -11,7 +11,7 @@
 //! that other users own or can change.
 
 mod find;
-mod given;
+mod runtime_directories;
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;

@@ -12,7 +12,7 @@
 //! The program is [`main`]; `src/main.rs` only calls it, so that what reads bytes from elsewhere can also be reached
 //! by `fuzz/`, through [`readers`].
 
-mod accelerate;
+mod accept_local;
 mod announce;
 mod clat;
 mod clats;
@@ -22,6 +22,7 @@ mod config;
 mod confinement;
 mod control;
 mod counters;
+mod datapath;
 mod dns64;
 mod dns_over_tcp;
 mod events;
@@ -30,6 +31,7 @@ mod figures;
 mod files;
 mod fixed_keys;
 mod forwarding;
+mod handover;
 mod instance;
 mod logging;
 mod lookup;
@@ -38,23 +40,21 @@ mod metrics;
 mod nat64;
 mod net;
 mod offline;
-mod own_sources;
+mod packet_summary;
 mod pref64;
 mod prefixes;
 mod privilege;
 mod process;
-mod pulse;
 mod random;
-mod resident;
 mod router;
 mod service;
-mod shape;
 mod signals;
 mod slowpath;
 mod stop;
 mod supervise;
 mod trace;
 mod varlink;
+mod watchdog;
 
 use std::process::ExitCode;
 

@@ -97,7 +97,7 @@ pub const LOG: Role = Role {
     ],
 };
 /// The thread that speaks to the service manager, on a socket that is there already.
-pub const PULSE: Role = Role {
+pub const WATCHDOG: Role = Role {
     capabilities: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Messages],
 };

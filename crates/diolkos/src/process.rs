@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process of a service: its open files, its log, its threads, and the pulse that its service manager hears.
+//! The process of a service: its open files, its log, its threads, and what keeps the watchdog of its service manager quiet.
 //!
-//! files → log → (pulse, DNS64) → event loop → what is served
+//! files → log → (watchdog, DNS64) → event loop → what is served
 
 use std::future::Future;
 use std::io::{self, IsTerminal};
@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use crate::files::Files;
 use crate::manager::Manager;
 use crate::privilege::{self, Role};
-use crate::pulse::Pulse;
 use crate::supervise::{self, Supervision, Watch};
+use crate::watchdog::Watchdog;
 
 /// A DNS64 without a translator, until a signal ends it.
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
@@ -26,8 +26,8 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     privilege::keep(role_of_dns64(&settings))?;
     start_log(settings.log.level);
     let manager = Manager::of_environment();
-    let (watch, alarm) = supervise::pair_with(Pulse::of(&manager));
-    with_pulse(&manager, watch, |watch| {
+    let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
+    with_watchdog(&manager, watch, |watch| {
         let supervision = Supervision {
             watch,
             alarm,
@@ -49,22 +49,22 @@ fn role_of_dns64(settings: &Settings) -> Role {
 }
 
 /// Does some work, and meanwhile lets the service manager's watchdog hear that all its loops move.
-fn with_pulse<T>(
+fn with_watchdog<T>(
     manager: &Manager,
     watch: Watch,
     work: impl FnOnce(Watch) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let pulse = watch.pulse();
+    let watchdog = watch.watchdog();
     let (end, ended) = mpsc::channel::<()>();
     let keep = move || {
-        pulse.keep(|pause| ended.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout));
+        watchdog.keep(|pause| ended.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout));
         Ok(())
     };
     let keeper = match manager.watchdog() {
         None => None,
         Some(_) => Some(
             watch
-                .thread_with(privilege::PULSE, "pulse", keep)
+                .thread_with(privilege::WATCHDOG, "watchdog", keep)
                 .map_err(|e| {
                     Failure::run_time(format!("cannot start the watchdog's thread: {e}"))
                 })?,
@@ -91,7 +91,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
     files.and_dns64(its).check()?;
     privilege::keep(privilege::TRANSLATOR)?;
     let manager = Manager::of_environment();
-    let (watch, alarm) = supervise::pair_with(Pulse::of(&manager));
+    let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
     let (stop, stopped) = oneshot::channel::<()>();
     let beside = |settings: Settings, watch: &Watch| {
         let beat = watch.beat("the DNS64");
@@ -109,7 +109,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
             .map_err(|e| Failure::run_time(format!("cannot start the thread of the DNS64: {e}")))
     };
     start_log(level);
-    with_pulse(&manager, watch, |watch| {
+    with_watchdog(&manager, watch, |watch| {
         let beside = dns64.map(|settings| beside(settings, &watch)).transpose()?;
         let supervision = Supervision {
             watch,

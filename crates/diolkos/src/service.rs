@@ -8,8 +8,8 @@
 //! The loop may take its time for its own work (a new configuration, say). Whatever must not wait for it runs on the
 //! runtime's worker or on a thread: the DNS64, Neighbour Discovery, netlink, signals, large answers.
 
-mod settling;
-mod told;
+mod notify;
+mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::confinement;
 use crate::control::{Answer, Condition, Control, Request};
 use crate::failure::Failure;
 use crate::manager::Manager;
-use crate::net::{Event, Net, News, Own, RouteNews};
-use crate::pulse::Beat;
+use crate::net::{DeviceConfig, Event, Net, News, RouteNews};
 use crate::signals::Signals;
 use crate::supervise::{self, Alarm, Supervision, Task, Watch};
+use crate::watchdog::Heartbeat;
 
-use settling::{Keeping, Looks, Settling};
-use told::Told;
+use notify::Notified;
+use settle::{Checks, Restoring, Settling};
 
-pub use settling::until;
+pub use settle::until;
 
 /// The loop may take so long for one thing; each of a million routes is a request to the kernel. Beyond that it hangs.
 const LONGEST_WORK: Duration = Duration::from_secs(120);
@@ -109,14 +109,14 @@ pub struct Account {
 /// A translator, as the loop sees it.
 pub trait Service {
     /// What only this service waits for.
-    type Own;
+    type DeviceConfig;
 
     /// The name of its TUN device.
     fn device(&self) -> &str;
 
     /// What is on the TUN device and has to stay there; None before there is one. A router may have 100 000 routes: what
     /// is asked at each event has functions of its own.
-    fn own(&self) -> Option<Own>;
+    fn own(&self) -> Option<DeviceConfig>;
 
     /// The index of its TUN device.
     fn index(&self) -> Option<u32> {
@@ -141,10 +141,10 @@ pub trait Service {
     fn account(&self) -> Account;
 
     /// Waits for what only this service waits for. May be dropped at any time and called again.
-    async fn wait(&mut self) -> Self::Own;
+    async fn wait(&mut self) -> Self::DeviceConfig;
 
     /// Obeys it. Once begun it is not dropped.
-    async fn obey(&mut self, own: Self::Own) -> Result<(), Failure>;
+    async fn obey(&mut self, own: Self::DeviceConfig) -> Result<(), Failure>;
 
     /// A link came, changed or went, but not the TUN device.
     async fn link(&mut self, event: Event) -> Result<Heed, Failure>;
@@ -190,10 +190,10 @@ async fn work(
 ) -> Result<End, Failure> {
     let net = host.net.clone();
     let beat = host.watch.beat("the service");
-    let mut told = Told::default();
-    let mut looks = Looks::default();
+    let mut told = Notified::default();
+    let mut looks = Checks::default();
     let mut settings = Settling::default();
-    let mut keeping = Keeping::default();
+    let mut keeping = Restoring::default();
     let mut is_settled = false;
     loop {
         if !is_settled && service.account().is_settled {
@@ -312,8 +312,8 @@ async fn work(
 async fn reload(
     service: &mut impl Service,
     manager: &Manager,
-    beat: &Beat,
-    told: &mut Told,
+    beat: &Heartbeat,
+    told: &mut Notified,
 ) -> Answer {
     manager.reloading();
     let read = async {

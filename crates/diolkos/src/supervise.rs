@@ -17,13 +17,13 @@ use tokio::task::AbortHandle;
 use crate::failure::Failure;
 use crate::manager::Manager;
 use crate::privilege::{self, Role};
-use crate::pulse::{Beat, Pulse};
+use crate::watchdog::{Heartbeat, Watchdog};
 
 /// Starts what is watched. Clones tell the same [`Alarm`].
 #[derive(Clone)]
 pub struct Watch {
     tell: UnboundedSender<Failure>,
-    pulse: Pulse,
+    watchdog: Watchdog,
 }
 
 /// Rings when something that is watched has panicked or failed.
@@ -51,24 +51,24 @@ impl Drop for Task {
 
 /// A watch and its alarm; nobody listens to heartbeats.
 pub fn pair() -> (Watch, Alarm) {
-    pair_with(Pulse::default())
+    pair_with(Watchdog::default())
 }
 
 /// A watch and its alarm, and where heartbeats are heard.
-pub fn pair_with(pulse: Pulse) -> (Watch, Alarm) {
+pub fn pair_with(watchdog: Watchdog) -> (Watch, Alarm) {
     let (tell, hear) = unbounded_channel();
-    (Watch { tell, pulse }, Alarm(hear))
+    (Watch { tell, watchdog }, Alarm(hear))
 }
 
 impl Watch {
     /// The heartbeat of a loop that begins.
-    pub fn beat(&self, name: impl Into<String>) -> Beat {
-        self.pulse.beat(name)
+    pub fn beat(&self, name: impl Into<String>) -> Heartbeat {
+        self.watchdog.beat(name)
     }
 
     /// Of all its loops.
-    pub fn pulse(&self) -> Pulse {
-        self.pulse.clone()
+    pub fn watchdog(&self) -> Watchdog {
+        self.watchdog.clone()
     }
 
     /// Starts a thread. It may end with `Ok`; a panic or an error rings the alarm.

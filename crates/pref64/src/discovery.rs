@@ -12,12 +12,12 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 
 use crate::advertisement::Advertisement;
-use crate::calm::Calm;
+use crate::damping::Damping;
 use crate::known::{Known, Moment, Source};
 use crate::offers::Offers;
-use crate::passed::{Passed, Unusable};
 use crate::preference;
 use crate::synthesis::Reply;
+use crate::unusable::{Unusable, UnusablePrefixes};
 
 // Of the specifications.
 
@@ -64,8 +64,8 @@ pub struct Discovery {
     /// What a resolver has revealed, in the order of its answer.
     answer: Vec<Known>,
     /// What of it cannot be used.
-    passed: Passed,
-    calm: Calm,
+    unusable: UnusablePrefixes,
+    damping: Damping,
     chosen: Option<Ipv6Net>,
     /// Before this moment an answer does not count, unless a router has been heard.
     hold: Moment,
@@ -88,8 +88,8 @@ impl Discovery {
         Discovery {
             offers: Offers::default(),
             answer: Vec::new(),
-            passed: Passed::default(),
-            calm: Calm::default(),
+            unusable: UnusablePrefixes::default(),
+            damping: Damping::default(),
             chosen: None,
             hold: now + HOLD,
             solicitations_left: SOLICITATIONS,
@@ -109,7 +109,8 @@ impl Discovery {
         let had = self.is_offered(now);
         self.offers.hear(now, advertisement, self.chosen);
         let mut said = advertisement.pref64.iter();
-        if said.any(|(prefix, lifetime)| !lifetime.is_zero() && self.passed.admits(now, *prefix)) {
+        if said.any(|(prefix, lifetime)| !lifetime.is_zero() && self.unusable.admits(now, *prefix))
+        {
             // One that says nothing of use may be another router than the one that is looked for, or a forged one.
             self.solicitations_left = 0;
             self.renew_at = Some(Moment::MAX);
@@ -121,9 +122,9 @@ impl Discovery {
     }
 
     /// A prefix cannot be used. Another one is looked for, unless there is one.
-    pub fn pass_over(&mut self, now: Moment, prefix: Ipv6Net, how: Unusable) {
+    pub fn exclude(&mut self, now: Moment, prefix: Ipv6Net, how: Unusable) {
         let had = self.is_offered(now);
-        self.passed.pass_over(now, prefix, how);
+        self.unusable.exclude(now, prefix, how);
         self.renew_in_time(now);
         if had && !self.is_offered(now) {
             self.solicit(now);
@@ -135,12 +136,12 @@ impl Discovery {
 
     /// A prefix is used.
     pub fn worked(&mut self, prefix: Ipv6Net) {
-        self.passed.worked(prefix);
+        self.unusable.worked(prefix);
     }
 
     /// For prefixes that could not be used, addresses may be had now.
     pub fn reconsider(&mut self) {
-        self.passed.reconsider();
+        self.unusable.reconsider();
     }
 
     /// A question ended: what which resolver said, or that none has answered.
@@ -220,7 +221,7 @@ impl Discovery {
         let ends = self.known().map(|known| known.until);
         let stale = self.offers.stale_at(now);
         let others = [solicit, ask, hold, self.renew_at, stale];
-        let ours = [self.passed.ends_at(now), self.calm.ends_at(now)];
+        let ours = [self.unusable.ends_at(now), self.damping.ends_at(now)];
         let all = others.into_iter().chain(ours).flatten();
         all.chain(ends).min()
     }
@@ -243,10 +244,10 @@ impl Discovery {
             .filter(is_kept)
             .collect::<Vec<Known>>();
         match best {
-            _ if best == self.chosen => self.calm.rest(),
+            _ if best == self.chosen => self.damping.rest(),
             // What is in use is lost, and there is another one: IPv4 has no way until it is taken.
             Some(_) if self.chosen.is_some() && kept.is_empty() => self.take(now, best),
-            Some(prefix) if self.calm.admits(now, prefix) => self.take(now, best),
+            Some(prefix) if self.damping.admits(now, prefix) => self.take(now, best),
             Some(_) => of = std::mem::take(&mut kept),
             None => self.take(now, None),
         }
@@ -256,7 +257,7 @@ impl Discovery {
 
     fn take(&mut self, now: Moment, prefix: Option<Ipv6Net>) {
         self.chosen = prefix;
-        self.calm.moved(now);
+        self.damping.moved(now);
     }
 
     /// Of what is known, what is to be believed now: what routers confirm; else what a resolver says; else what routers
@@ -274,12 +275,12 @@ impl Discovery {
 
     /// So long a prefix has to be the best one before it is taken, because prefixes come and go too often.
     pub fn wait(&self) -> Option<Duration> {
-        self.calm.wait()
+        self.damping.wait()
     }
 
     /// Can a prefix be used, as far as is known?
     pub fn admits(&self, now: Moment, prefix: Ipv6Net) -> bool {
-        self.passed.admits(now, prefix)
+        self.unusable.admits(now, prefix)
     }
 
     /// Everything that is known, what routers say first.
@@ -292,7 +293,7 @@ impl Discovery {
         self.answer.retain(|known| known.until > now);
         let (offers, answer) = (&self.offers, &self.answer);
         let known = || offers.all().chain(answer).map(|known| known.prefix);
-        self.passed
+        self.unusable
             .keep(|prefix| known().any(|known| known == prefix));
     }
 

@@ -18,16 +18,16 @@
 #![forbid(unsafe_code)]
 
 pub mod advertisement;
-mod calm;
+mod damping;
 pub mod discovery;
 mod known;
 mod offers;
-mod passed;
 pub mod preference;
 pub mod synthesis;
+mod unusable;
 
 pub use advertisement::Advertisement;
 pub use discovery::{Action, Discovery};
 pub use known::{Known, Moment, Source};
-pub use passed::Unusable;
 pub use synthesis::Reply;
+pub use unusable::Unusable;

@@ -15,16 +15,16 @@
 
 mod inner;
 mod interface;
-mod own;
+mod originate;
 mod pool;
 mod quote;
 mod rate;
 mod table;
-mod through;
+mod translate;
 
 pub(crate) use inner::{parse_ipv4 as parse_quoted_ipv4, parse_ipv6 as parse_quoted_ipv6};
-pub(crate) use own::Answer;
-pub(crate) use through::{Ends, LARGEST_ERROR};
+pub(crate) use originate::Answer;
+pub(crate) use translate::{Ends, LARGEST_ERROR};
 
 use crate::addr::Mapper;
 use crate::config::Config;

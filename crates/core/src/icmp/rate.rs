@@ -4,7 +4,7 @@
 //! Packet Too Big and Fragmentation Needed have buckets of their own. A connection without them stalls, whereas
 //! all other errors can be provoked by a scan and are missed by nobody.
 
-use super::own::Answer;
+use super::originate::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 //! A source keeps a block while any of its ports is bound or lent, and for a while after that. Nobody counts these: a look
 //! at a block finds out, and blocks are looked at in turn.
 
+use super::block_list::{Blocks, Owned};
 use super::event::{BlockView, Event, Watcher};
-use super::owned::{Blocks, Owned};
 use super::rehearse::Undo;
 use super::timer::Millis;
 use super::State;

@@ -18,6 +18,7 @@
 
 mod admit;
 mod bib;
+mod block_list;
 mod blocks;
 mod change;
 mod event;
@@ -27,7 +28,6 @@ mod holding;
 pub(crate) mod key;
 mod limit;
 mod operate;
-mod owned;
 mod rehearse;
 mod reload;
 mod slab;
@@ -48,10 +48,10 @@ use crate::pool::Pool;
 use crate::trace::Step;
 use crate::verdict::Reason;
 use bib::Bib;
+use block_list::Blocks;
 use filter::Permissions;
 use key::Keys;
 use limit::Sources;
-use owned::Blocks;
 use rehearse::Undo;
 use std::time::Duration;
 use syn::Syns;

@@ -2,8 +2,8 @@
 //! The tables do what the model does ([`crate::model`]), after every step, and tell it to who
 //! watches. Small pools and limits, so that they are met often.
 
+use crate::harness::*;
 use crate::model::{outside, Model};
-use crate::world::*;
 use diolkos_core::config::nat64::{
     Binding, Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bindings of the operator, of the configuration and at run time.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Binding, Protocol};
 use diolkos_core::session::{BindError, Event, Inward, Segment, SessionState};
 

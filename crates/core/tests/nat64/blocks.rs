@@ -2,7 +2,7 @@
 //! Sources that get blocks of ports: a port is in a block of its node's source, a block is one source's, and what nobody
 //! uses comes back (RFC 6888 REQ-4, REQ-14).
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{
     Endpoint4, Endpoint6, Limits, Nat64Config, PortBlocks, Protocol,
 };
@@ -321,7 +321,7 @@ fn sessions_that_come_back_bring_their_blocks() {
     assert_eq!(again.sessions(), 100);
     again
         .state
-        .reconfigure(&crate::world::config(), &mut again.watch);
+        .reconfigure(&crate::harness::config(), &mut again.watch);
     known.hear(&mut again);
     assert!(known.0.is_empty() && again.sessions() == 100);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sources with fixed ports (RFC 7422): nobody has a port of somebody else, and only what is not fixed is told.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{
     Deterministic, Endpoint4, Endpoint6, Mapping, Nat64Config, PortBlocks, Protocol,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Time may go from one due moment to the next: nothing happens in between, and nothing is missed.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::Protocol;
 use diolkos_core::session::Segment;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //! ICMP errors through the tables, with the packets they quote (RFC 6146 section 3.4, RFC 5508).
 
 use crate::common::*;
+use crate::harness::*;
 use crate::packets::*;
-use crate::world::*;
 use diolkos_core::config::nat64::{Filtering, Protocol};
 use diolkos_core::{Reason, Verdict};
 

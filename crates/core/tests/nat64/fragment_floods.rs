@@ -3,8 +3,8 @@
 
 use crate::common::*;
 use crate::fragments::{pieces4, pieces6};
+use crate::harness::*;
 use crate::packets::*;
-use crate::world::*;
 use diolkos_core::config::nat64::{Limits, Protocol};
 use diolkos_core::{Reason, Verdict};
 

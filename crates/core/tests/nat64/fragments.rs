@@ -2,8 +2,8 @@
 //! Fragments of packets that pass the tables (RFC 6146 section 3.4), in every order, and in floods.
 
 use crate::common::*;
+use crate::harness::*;
 use crate::packets::*;
-use crate::world::*;
 use diolkos_core::{Reason, Verdict};
 
 /// A datagram of 64 bytes of payload and more, in three fragments of IPv6.

@@ -2,8 +2,8 @@
 //! Two nodes behind the same translator (RFC 6146 section 3.8, RFC 4787 REQ-9).
 
 use crate::common::*;
+use crate::harness::*;
 use crate::packets::*;
-use crate::world::*;
 use diolkos_core::config::nat64::{Filtering, Protocol};
 use diolkos_core::{Reason, Verdict};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Limits: in total, and for one source.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Filtering, Limits, Protocol};
 use diolkos_core::session::{Inward, Segment};
 use diolkos_core::Reason;

@@ -3,7 +3,7 @@
 //! here it is about addresses, ports, checksums, refusals and what is told about them.
 
 use crate::common::*;
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Filtering, Protocol};
 use diolkos_core::{Checksum, Gso, GsoKind, Offload, Reason, UdpZeroChecksum, Verdict};
 

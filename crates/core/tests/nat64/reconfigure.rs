@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Another configuration: what it allows goes on, what it does not ends.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Filtering, Protocol};
 use diolkos_core::session::{Event, Inward, Origin, Segment};
 use diolkos_core::Reason;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! State that is read out in parts, comes back after a restart, or comes from the fast path.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Binding, Protocol};
 use diolkos_core::session::{Event, Inward, Origin, Segment, SessionState, SessionView};
 use diolkos_core::Reason;

@@ -4,8 +4,8 @@
 //! expired nothing is left.
 
 use crate::common::*;
+use crate::harness::*;
 use crate::packets::*;
-use crate::world::*;
 use diolkos_core::config::nat64::{Filtering, Nat64Config, Protocol};
 use diolkos_core::{Checksum, Gso, GsoKind, Offload, UdpZeroChecksum, Verdict};
 

@@ -2,7 +2,7 @@
 //! Greedy nodes, greedy networks and strangers, with the limits that are the default: whoever comes next finds
 //! something.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Limits, Nat64Config, Protocol};
 use diolkos_core::session::{Inward, Segment};
 use diolkos_core::Reason;

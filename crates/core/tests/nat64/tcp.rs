@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TCP sessions (RFC 6146 section 3.5.2): every way into and out of every state, with its time.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Filtering, Protocol};
 use diolkos_core::session::{Event, Inward, Segment, SessionState, SessionState::*, Side};
 use diolkos_core::Reason;

@@ -3,9 +3,9 @@
 //! translators that get the same packets, one is asked about each before, and they go on alike.
 
 use crate::common::*;
+use crate::harness::*;
 use crate::packets::*;
 use crate::robust::Sender;
-use crate::world::*;
 use diolkos_core::config::nat64::{Filtering, Nat64Config, PortBlocks};
 use diolkos_core::session::Event;
 use diolkos_core::{Reason, Step, Verdict};

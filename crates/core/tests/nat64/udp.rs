@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! UDP and ICMP query sessions (RFC 6146 sections 3.5.1 and 3.5.3), filtering, and the clock.
 
-use crate::world::*;
+use crate::harness::*;
 use diolkos_core::config::nat64::{Filtering, Protocol};
 use diolkos_core::session::{Inward, Segment};
 use diolkos_core::Reason;

@@ -18,9 +18,9 @@ use ipnet::IpNet;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::accelerate;
 use crate::config::Settings;
 use crate::counters::Counter;
+use crate::datapath;
 use crate::failure::Failure;
 use crate::net::{Event, Link, Medium, Net};
 use crate::random::random;
@@ -139,7 +139,7 @@ impl Announcer {
         let one = match announcer {
             Some(announcer) => announcer,
             none => {
-                let path = AnswerPath::load().map_err(accelerate::failure)?;
+                let path = AnswerPath::load().map_err(datapath::failure)?;
                 none.insert(Announcer {
                     served: path.served(),
                     path,
@@ -213,11 +213,11 @@ impl Announcer {
             let echo = plan.echo.contains(&address);
             serve(&self.served, index, address.into(), echo).map_err(unserved)?;
         }
-        let attach = accelerate::attach(&settings.translator);
+        let attach = datapath::attach(&settings.translator);
         let device = &settings.translator.device;
         self.path
             .attach(index, attach, device)
-            .map_err(accelerate::failure)?;
+            .map_err(datapath::failure)?;
         let claims = Arc::new(Mutex::new(claims));
         let changed = Arc::new(Notify::new());
         let speaker = Speaker {

@@ -2,10 +2,10 @@
 //! What a running CLAT answers to whoever asks by its control socket.
 
 use super::{rules, Clat};
-use crate::accelerate;
 use crate::config::{Networks, Settings, V6Address};
 use crate::control::{self, Address6, Answer, Condition, Request, State};
 use crate::counters;
+use crate::datapath;
 use crate::figures::Figures;
 use crate::trace::{self, Imagined};
 
@@ -47,7 +47,7 @@ impl Clat {
             engine: device.slow.engine(),
             config: &rules::translation(settings, &self.site.uplink, device.side6),
             device: &settings.translator.device,
-            fast: accelerate::kind(settings, device.fast.as_deref()),
+            fast: datapath::kind(settings, device.fast.as_deref()),
         };
         control::traced(trace::trace(&asked, &self.site.net).await)
     }
@@ -72,7 +72,7 @@ impl Clat {
                 address: device.side6.address,
                 origin: self.origin.clone(),
             }),
-            datapath: device.map(|device| accelerate::datapath(device.fast.as_deref())),
+            datapath: device.map(|device| datapath::datapath(device.fast.as_deref())),
         }
     }
 
@@ -81,7 +81,7 @@ impl Clat {
         let fast = fast.and_then(|device| device.fast.as_deref());
         match self.counters() {
             Answer::Counters(counters) => Answer::Figures(Box::new(Figures {
-                about: accelerate::about(&self.site.settings, fast),
+                about: datapath::about(&self.site.settings, fast),
                 counters,
                 state: None,
             })),

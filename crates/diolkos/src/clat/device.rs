@@ -11,12 +11,12 @@ use std::sync::Arc;
 use diolkos_core::Translator;
 use diolkos_sys::fastpath::ClatPath;
 
-use crate::accelerate;
+use crate::accept_local;
 use crate::config::Settings;
+use crate::datapath;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
-use crate::net::{Link, Medium, Net, Own, Route4, Route6};
-use crate::own_sources;
+use crate::net::{DeviceConfig, Link, Medium, Net, Route4, Route6};
 use crate::random::random;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::Watch;
@@ -46,7 +46,7 @@ pub struct ClatDevice {
     /// IPv4 routes lead to it.
     pub is_open: bool,
     /// What is on the device now.
-    own: Own,
+    own: DeviceConfig,
     /// Of the TUN device and of the IPv6 side, bytes, as they are translated with.
     mtus: [u32; 2],
     // In the order in which they must end: the fast path must not lead to a device that is gone.
@@ -68,14 +68,14 @@ impl ClatDevice {
         let (tun, index) = net.create_tun(&t.device, queues).await?;
         net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
             .await?;
-        own_sources::admit(net, &site.settings, &[site.settings.clat.v4]).await?;
+        accept_local::admit(net, &site.settings, &[site.settings.clat.v4]).await?;
 
         let fast = start_fast_path(site, side6, index)?;
         if fast.is_some() {
             // Of networks behind the host, too.
             let links = net.links().await?;
-            accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
-            accelerate::warn_of_routes();
+            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            datapath::warn_of_routes();
         }
         let forwarding = match fast {
             Some(_) => None,
@@ -96,10 +96,10 @@ impl ClatDevice {
             index,
             side6,
             is_open: false,
-            own: Own {
+            own: DeviceConfig {
                 index,
                 mtu: rules::tun_mtu(uplink),
-                ..Own::default()
+                ..DeviceConfig::default()
             },
             mtus: mtus(uplink),
             fast,
@@ -151,7 +151,7 @@ impl ClatDevice {
         let (fast, slow) = (&mut self.fast, &self.slow);
         let commit = async {
             if let Some(fast) = fast {
-                fast.swap(&rules).map_err(accelerate::failure)?;
+                fast.swap(&rules).map_err(datapath::failure)?;
             }
             slow.swap(translator);
             Ok(())
@@ -171,11 +171,11 @@ impl ClatDevice {
     }
 
     /// What is to be on the device. Once it was open, its address stays.
-    fn layout(&self, site: &Site, side6: Side6, mtus: [u32; 2], is_open: bool) -> Own {
+    fn layout(&self, site: &Site, side6: Side6, mtus: [u32; 2], is_open: bool) -> DeviceConfig {
         let [mtu, mtu6] = mtus;
         let has_address = is_open || self.own.address.is_some();
         let routes4 = routes4(self.index, site, mtu6).filter(|_| is_open);
-        Own {
+        DeviceConfig {
             index: self.index,
             mtu,
             address: has_address.then_some(site.settings.clat.v4),
@@ -188,7 +188,7 @@ impl ClatDevice {
     }
 
     /// What has to stay on the device.
-    pub fn own(&self) -> Own {
+    pub fn own(&self) -> DeviceConfig {
         self.own.clone()
     }
 
@@ -224,12 +224,12 @@ fn start_fast_path(
 ) -> Result<Option<ClatPath>, Failure> {
     let t = &site.settings.translator;
     let rules = rules::of(&site.settings, &site.uplink, side6, tun_ifindex);
-    accelerate::start(t, |attach| match site.uplink.medium {
+    datapath::start(t, |attach| match site.uplink.medium {
         Medium::Other => Err(Failure::missing(format!(
             "the fast path does not know the link layer of {}",
             site.uplink.name
         ))),
-        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(accelerate::failure),
+        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(datapath::failure),
     })
 }
 

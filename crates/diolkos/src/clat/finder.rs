@@ -49,10 +49,10 @@ impl Finder {
     }
 
     /// A prefix cannot be used now; then the choice is another.
-    pub fn pass_over(&mut self, prefix: Ipv6Net, how: Unusable) {
+    pub fn exclude(&mut self, prefix: Ipv6Net, how: Unusable) {
         if let Finder::Search(search) = self {
             let now = search.now();
-            search.discovery.pass_over(now, prefix, how);
+            search.discovery.exclude(now, prefix, how);
         }
     }
 

@@ -24,14 +24,14 @@ use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::accelerate;
 use crate::config::Settings;
 use crate::control;
+use crate::datapath;
 use crate::failure::{Failure, Kind};
+use crate::handover;
 use crate::metrics::Metrics;
 use crate::net::{Link, Way};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
-use crate::resident;
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
 
@@ -73,7 +73,7 @@ pub async fn run(
         &host.watch,
     )?;
 
-    resident::clear(&net, &settings.translator.device).await?;
+    handover::clear(&net, &settings.translator.device).await?;
     check_v4(&net, &settings).await?;
     let finder = Finder::new(&settings, &uplink)?;
     let site = Site {
@@ -254,7 +254,7 @@ impl Clat {
             Ok(Claim::Made(made)) => (made.address, Some(made)),
             Ok(Claim::Kept(address)) => (address, None),
             Ok(Claim::NotYet(why)) if self.goes_on_without(pref64) => {
-                self.pass_over(pref64, Unusable::Unclaimed, &why).await;
+                self.exclude(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
             }
             Ok(Claim::NotYet(why)) if self.finder.is_search() => {
@@ -265,7 +265,7 @@ impl Clat {
             Ok(Claim::Taken(why))
                 if self.device.is_some() && !self.stranded || self.finder.is_search() =>
             {
-                self.pass_over(pref64, Unusable::Unclaimed, &why).await;
+                self.exclude(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
             }
             Ok(Claim::NotYet(why) | Claim::Taken(why)) => return Err(why),
@@ -289,8 +289,7 @@ impl Clat {
         match done {
             // What the network says does not fit what the operator says.
             Err(failure) if failure.kind == Kind::Usage && self.finder.is_search() => {
-                self.pass_over(pref64, Unusable::Contradicts, &failure)
-                    .await;
+                self.exclude(pref64, Unusable::Contradicts, &failure).await;
                 return Ok(());
             }
             Err(failure) if failure.is_transient => {
@@ -346,7 +345,7 @@ impl Clat {
     }
 
     /// What works goes on, and the next best prefix is taken if nothing does.
-    async fn pass_over(&mut self, pref64: Ipv6Net, how: Unusable, why: &Failure) {
+    async fn exclude(&mut self, pref64: Ipv6Net, how: Unusable, why: &Failure) {
         let present = self.in_force();
         if present == Some(pref64) || !self.finder.is_search() {
             tracing::warn!("the CLAT keeps its address, because no other one can be used: {why}");
@@ -357,7 +356,7 @@ impl Clat {
             None => String::new(),
         };
         tracing::warn!("the prefix {pref64} cannot be used, {why}{stays}");
-        self.finder.pass_over(pref64, how);
+        self.finder.exclude(pref64, how);
         // If it is still the next best one, what is in force needs nothing new.
         self.wanted = present.or(Some(pref64));
         self.follow().await;
@@ -429,7 +428,7 @@ impl Clat {
             device.side6.address,
             self.site.uplink.name,
             device.side6.pref64,
-            accelerate::datapath(device.fast.as_deref())
+            datapath::datapath(device.fast.as_deref())
         )
     }
 

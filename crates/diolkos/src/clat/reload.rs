@@ -13,11 +13,11 @@ use super::claim::check_v4;
 use super::device::Site;
 use super::finder::Finder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
+use crate::accept_local;
 use crate::config::{Networks, Settings};
 use crate::control::Answer;
 use crate::failure::{Failure, Kind};
 use crate::fixed_keys;
-use crate::own_sources;
 
 /// So long the prefix in force stays while the first one is looked for.
 const SEARCH: Duration = Duration::from_secs(15);
@@ -56,9 +56,9 @@ impl Clat {
             false => Some(Finder::new(&new, &site.uplink)?),
         };
         if let Some(device) = &mut self.device {
-            own_sources::admit(net, &new, &[new.clat.v4]).await?;
+            accept_local::admit(net, &new, &[new.clat.v4]).await?;
             if let Err(failure) = device.move_to(&site, device.side6).await {
-                if let Err(other) = own_sources::admit(net, &old, &[old.clat.v4]).await {
+                if let Err(other) = accept_local::admit(net, &old, &[old.clat.v4]).await {
                     tracing::warn!("{other}");
                 }
                 return Err(failure);

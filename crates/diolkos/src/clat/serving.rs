@@ -12,7 +12,7 @@ use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::control::{Condition, Request};
 use crate::failure::Failure;
-use crate::net::{Event, Own, RouteNews, Standing};
+use crate::net::{DeviceConfig, Event, RouteNews, Standing};
 use crate::service::{until, Account, Heed, Reply, Service};
 
 /// What a CLAT waits for.
@@ -28,13 +28,13 @@ pub(super) enum Step {
 }
 
 impl Service for Clat {
-    type Own = Step;
+    type DeviceConfig = Step;
 
     fn device(&self) -> &str {
         &self.site.settings.translator.device
     }
 
-    fn own(&self) -> Option<Own> {
+    fn own(&self) -> Option<DeviceConfig> {
         Some(self.device.as_ref()?.own())
     }
 

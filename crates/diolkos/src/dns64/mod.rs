@@ -32,9 +32,9 @@ use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
 use crate::instance;
 use crate::metrics::Metrics;
-use crate::pulse::Beat;
 use crate::signals::Signals;
 use crate::supervise::{self, Supervision, Watch};
+use crate::watchdog::Heartbeat;
 
 use datagrams::Datagrams;
 use follow::Follower;
@@ -51,7 +51,7 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
 
 /// The same beside a translator, which a port that another program has does not end: it is tried again. It hears no
 /// signals: one that came before the translator hears them would end the DNS64 alone. The translator ends both.
-pub async fn run_beside(settings: Settings, beat: Beat) -> Result<(), Failure> {
+pub async fn run_beside(settings: Settings, beat: Heartbeat) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
     let beside = async {
         let (watch, mut alarm) = supervise::pair();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use diolkos_sys::lock::Held;
 use diolkos_sys::{namespace, peer};
 
-use super::given;
+use super::runtime_directories;
 use super::{above, denied, objection, places, RUN};
 
 /// Whether and where a program runs.
@@ -103,7 +103,7 @@ pub fn find(name: &str) -> Found {
     if matches!(found, Found::At(_)) {
         return found;
     }
-    let given = given::all();
+    let given = runtime_directories::all();
     let mut given = given.iter().filter_map(|given| {
         let folder = given.place.join(&namespace);
         let owners = [0, given.owner];

@@ -22,9 +22,9 @@ use ipnet::Ipv4Net;
 
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
-use super::leaving::Leaving;
 use super::phase::{Lack, Phase};
 use super::records::Records;
+use super::removals::Removals;
 
 /// Keeps the copy. Without a fast path there is none, and nothing to do.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Mirror {
     opened: Vec<(Protocol, Ipv6Addr)>,
     /// A program has made what the tables are told about now: the session, or also the binding.
     adopting: Option<Told>,
-    leaving: Leaving,
+    removals: Removals,
     /// Who keeps a record of bindings, if somebody does.
     pub records: Option<Box<dyn Records>>,
 }
@@ -59,7 +59,7 @@ impl Mirror {
             phase: Phase::Whole,
             opened: Vec::new(),
             adopting: None,
-            leaving: Leaving::new(fast.clone()),
+            removals: Removals::new(fast.clone()),
             records: None,
             fast,
         }
@@ -68,12 +68,12 @@ impl Mirror {
     /// What the tables end from now on leaves the maps together, with [`Mirror::take_out`]. Nobody may lend or bind a port
     /// in between, and the lock must be held: a port whose binding the maps still have is not free.
     pub fn gather(&mut self) {
-        self.leaving.gather();
+        self.removals.gather();
     }
 
     /// What was gathered leaves the maps.
     pub fn take_out(&mut self) {
-        self.leaving.finish();
+        self.removals.finish();
     }
 
     /// Copies the bindings with which the tables begin.
@@ -102,7 +102,7 @@ impl Mirror {
         if renumbered {
             state.catch_up(0, usize::MAX, self);
             state.sessions().for_each(|session| self.remove(&session));
-            self.leaving.flush();
+            self.removals.flush();
         }
         Changing {
             mirror: self,
@@ -221,7 +221,7 @@ impl Mirror {
         if !self.belongs(view) {
             return self.remove(view);
         }
-        self.leaving.flush();
+        self.removals.flush();
         let Some(fast) = &self.fast else {
             return;
         };
@@ -234,7 +234,7 @@ impl Mirror {
     }
 
     fn bind(&mut self, binding: &Binding) {
-        self.leaving.flush();
+        self.removals.flush();
         let (Some(fast), Some(node)) = (&self.fast, node_port(binding)) else {
             return;
         };
@@ -259,7 +259,7 @@ impl Mirror {
 
     fn unbind(&mut self, binding: &Binding) {
         if let Some(node) = node_port(binding) {
-            self.leaving.binding(node);
+            self.removals.binding(node);
         }
     }
 
@@ -270,7 +270,7 @@ impl Mirror {
     }
 
     fn remove(&mut self, view: &SessionView) {
-        self.leaving.session(to_maps(view));
+        self.removals.session(to_maps(view));
     }
 }
 

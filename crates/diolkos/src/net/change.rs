@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::net::Ipv4Addr;
 
-use super::{Net, Own, Route4, Route6};
+use super::{DeviceConfig, Net, Route4, Route6};
 use crate::failure::Failure;
 
 /// One request to the kernel.
@@ -55,8 +55,8 @@ impl Net {
     /// Changes what is on the TUN device from `old` to `new`, with `commit` in between. An error says that all is as it was.
     pub async fn change(
         &self,
-        old: &Own,
-        new: &Own,
+        old: &DeviceConfig,
+        new: &DeviceConfig,
         commit: impl Future<Output = Result<(), Failure>>,
     ) -> Result<(), Failure> {
         change(&Tun(self, new.index), old, new, commit).await
@@ -65,8 +65,8 @@ impl Net {
 
 async fn change(
     device: &impl Device,
-    old: &Own,
-    new: &Own,
+    old: &DeviceConfig,
+    new: &DeviceConfig,
     commit: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let mut undo = Vec::new();
@@ -98,7 +98,7 @@ async fn change(
 }
 
 /// What comes before the commit, each step with the one that undoes it.
-fn make(old: &Own, new: &Own) -> Vec<(Step, Step)> {
+fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(Step, Step)> {
     let mut steps = Vec::new();
     if new.mtu > old.mtu {
         steps.push((Step::Mtu(new.mtu), Step::Mtu(old.mtu)));
@@ -121,7 +121,7 @@ fn make(old: &Own, new: &Own) -> Vec<(Step, Step)> {
 }
 
 /// What comes after it.
-fn cut(old: &Own, new: &Own) -> Vec<Step> {
+fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
     let (there4, wanted4, wanted6) = (by_key4(old), by_key4(new), by_key6(new));
     let is_other = |route: &&Route4| there4.get(&key4(route)).is_some_and(|old| old != route);
     let changed = new.routes4.iter().filter(is_other);
@@ -153,14 +153,14 @@ fn key6(route: &Route6) -> (ipnet::Ipv6Net, Option<u32>) {
     (route.to, route.metric)
 }
 
-fn by_key4(own: &Own) -> HashMap<(ipnet::Ipv4Net, u32), &Route4> {
+fn by_key4(own: &DeviceConfig) -> HashMap<(ipnet::Ipv4Net, u32), &Route4> {
     own.routes4
         .iter()
         .map(|route| (key4(route), route))
         .collect()
 }
 
-fn by_key6(own: &Own) -> HashMap<(ipnet::Ipv6Net, Option<u32>), &Route6> {
+fn by_key6(own: &DeviceConfig) -> HashMap<(ipnet::Ipv6Net, Option<u32>), &Route6> {
     own.routes6
         .iter()
         .map(|route| (key6(route), route))

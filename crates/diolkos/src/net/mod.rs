@@ -12,12 +12,12 @@ mod list;
 mod lookup;
 mod neighbour;
 mod nexthop;
-mod own;
+mod obstacles;
+mod restore;
 mod route;
 mod settings;
 mod tun;
 mod watcher;
-mod way;
 
 use std::fmt::Display;
 use std::future::Future;
@@ -33,10 +33,10 @@ use crate::supervise::{Task, Watch};
 pub use address::Standing;
 pub use link::{Link, LinkKind, Medium};
 pub use lookup::Leads;
-pub use own::{shown, Own};
+pub use obstacles::Way;
+pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
-pub use way::Way;
 
 /// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -48,7 +48,7 @@ pub struct Route6 {
 pub enum Added {
     /// It is there.
     Done,
-    /// The device is down, so it holds no routes. Once it is up again, [`Net::put_back`] adds them.
+    /// The device is down, so it holds no routes. Once it is up again, [`Net::restore`] adds them.
     DeviceIsDown,
 }
 

@@ -10,7 +10,7 @@ use diolkos_core::{
     Config, ErrorSources, Nat64, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
 };
 
-use super::world::World;
+use super::environment::Environment;
 
 /// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
 const BACK: usize = 256;
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// With tables that have the bindings of the configuration.
-    pub fn stateful(config: &Nat64Config, world: &mut World) -> Result<Engine, ConfigError> {
+    pub fn stateful(config: &Nat64Config, world: &mut Environment) -> Result<Engine, ConfigError> {
         let nat64 = Nat64::new(config, world.secret())?;
         Ok(Engine::Stateful(Box::new(nat64)))
     }
@@ -97,7 +97,12 @@ impl Engine {
     }
 
     /// Ends some of what has expired by now; true if that was all.
-    pub fn expire(&mut self, world: &mut World, out: &mut impl Outbox, noted: &mut Noted) -> bool {
+    pub fn expire(
+        &mut self,
+        world: &mut Environment,
+        out: &mut impl Outbox,
+        noted: &mut Noted,
+    ) -> bool {
         match self {
             Engine::Stateless(..) => true,
             Engine::Stateful(nat64) => nat64.expire(BUDGET, world, out, noted),
@@ -108,7 +113,7 @@ impl Engine {
     pub fn translate(
         &mut self,
         packet: &[u8],
-        world: &mut World,
+        world: &mut Environment,
         out: &mut impl Outbox,
         noted: &mut Noted,
     ) -> Verdict {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::engine::Noted;
 use crate::failure::Failure;
-use crate::shape::{verdict_name, Shape};
+use crate::packet_summary::{verdict_name, PacketSummary};
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,9 +63,9 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     drop: Option<&'static str>,
     #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
-    came: Option<Shape>,
+    came: Option<PacketSummary>,
     /// All that left, in its order.
-    out: &'a [Shape],
+    out: &'a [PacketSummary],
     /// Packets that were held until now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_drops: Vec<&'static str>,
@@ -142,7 +142,7 @@ impl<W: Write> Lines<W> {
         time: Duration,
         fate: Fate,
         packet: Option<(u64, &[u8])>,
-        out: &[Shape],
+        out: &[PacketSummary],
         noted: &Noted,
     ) -> Result<(), Failure> {
         let came = packet.filter(|_| fate != Fate::Skipped);
@@ -151,7 +151,7 @@ impl<W: Write> Lines<W> {
             time: format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
             verdict: fate.name(),
             drop: fate.reason().map(Reason::name),
-            came: came.map(|(_, bytes)| Shape::of(bytes)),
+            came: came.map(|(_, bytes)| PacketSummary::of(bytes)),
             out,
             held_drops: noted.dropped.iter().map(|reason| reason.name()).collect(),
             state: noted.events.iter().filter_map(Change::of).collect(),

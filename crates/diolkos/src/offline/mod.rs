@@ -7,12 +7,12 @@
 mod bindings;
 pub mod capture;
 mod engine;
+mod environment;
 mod lines;
 pub mod link;
 pub mod pcap;
 pub mod pcapng;
 mod summary;
-mod world;
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, StdoutLock};
@@ -26,13 +26,13 @@ use crate::cli;
 use crate::config::{self, Found, Mode, Networks, Settings, V6Address};
 use crate::failure::Failure;
 
-use crate::shape::Shape;
+use crate::packet_summary::PacketSummary;
 use capture::Capture;
 use engine::{Engine, Noted};
+use environment::Environment;
 use lines::{Fate, Form, Lines};
 use pcap::{Record, Writer};
 use summary::Summary;
-use world::World;
 
 /// Nothing that a packet begins is over sooner: every timeout is longer (RFC 6146 section 4).
 const SHORTEST_LIFE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ const SHORTEST_LIFE: Duration = Duration::from_secs(1);
 pub fn run(options: &cli::Translate) -> Result<(), Failure> {
     let settings = config::load(&options.config, |_| ())?;
     refuse_unknown(&settings, options)?;
-    let mut world = World::new(options.seed, options.ipv4_id);
+    let mut world = Environment::new(options.seed, options.ipv4_id);
     let mut engine = engine(&settings, &mut world)?;
     if engine.lacks_source() {
         eprintln!("diolkos: ICMPv6 errors are left out, because no source address is known: set icmp.address6");
@@ -107,7 +107,7 @@ fn refuse_unknown(settings: &Settings, options: &cli::Translate) -> Result<(), F
     Ok(())
 }
 
-fn engine(settings: &Settings, world: &mut World) -> Result<Engine, Failure> {
+fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Failure> {
     let found = Found {
         mtu4: Found::OFFLINE_MTU,
         mtu6: Found::OFFLINE_MTU,
@@ -143,7 +143,7 @@ type Output = Writer<BufWriter<File>>;
 /// A capture on its way through a translator.
 struct Run {
     engine: Engine,
-    world: World,
+    world: Environment,
     wire: Wire,
     noted: Noted,
     lines: Option<Lines<BufWriter<StdoutLock<'static>>>>,
@@ -250,7 +250,7 @@ struct Wire {
     keeps: bool,
     written: u64,
     /// Since the last line.
-    shapes: Vec<Shape>,
+    shapes: Vec<PacketSummary>,
     failed: Option<io::Error>,
 }
 
@@ -265,7 +265,7 @@ impl Wire {
 impl Outbox for Wire {
     fn emit(&mut self, packet: &[u8], _: Offload) {
         if self.keeps {
-            self.shapes.push(Shape::of(packet));
+            self.shapes.push(PacketSummary::of(packet));
         }
         match self.to.as_mut().map(|writer| writer.write(packet)) {
             Some(Err(error)) => self.failed = Some(error),

@@ -5,11 +5,11 @@ use diolkos_core::config::nat64::Endpoint4;
 
 use super::serving::Router;
 use super::{addresses, Gateway};
-use crate::accelerate;
 use crate::announce::Announcer;
 use crate::config::{Mtu, Settings};
 use crate::control::{self, Answer, Condition, Request, State};
 use crate::counters;
+use crate::datapath;
 use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
 use crate::nat64::{self, Controller, Order};
@@ -105,7 +105,7 @@ impl Gateway {
             engine: self.slow.engine(),
             config: &settings.translation(self.found),
             device: &settings.translator.device,
-            fast: accelerate::kind(settings, self.translation.fast()),
+            fast: datapath::kind(settings, self.translation.fast()),
         };
         control::traced(trace::trace(&asked, net).await)
     }
@@ -137,7 +137,7 @@ impl Gateway {
             obstacles,
             prefixes: prefixes.iter().map(ToString::to_string).collect(),
             address6: None,
-            datapath: Some(accelerate::datapath(self.translation.fast())),
+            datapath: Some(datapath::datapath(self.translation.fast())),
         }
     }
 
@@ -186,7 +186,7 @@ impl Gateway {
             Answer::Counters(counters) => {
                 let controller = self.translation.controller();
                 Answer::Figures(Box::new(Figures {
-                    about: accelerate::about(&self.settings, self.translation.fast()),
+                    about: datapath::about(&self.settings, self.translation.fast()),
                     counters,
                     state: controller.map(Controller::figures),
                 }))

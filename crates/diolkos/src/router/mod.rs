@@ -7,13 +7,13 @@ mod addresses;
 mod answers;
 mod drivers;
 mod interfaces;
+mod lifecycle;
 mod refresh;
 mod routes;
 mod rules;
 mod serving;
 mod stateful;
 mod stateless;
-mod stay;
 mod survey;
 mod translation;
 mod vrf;
@@ -23,15 +23,15 @@ use diolkos_sys::memory;
 use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;
 
-use crate::accelerate;
+use crate::accept_local;
 use crate::announce::{self, Announcer};
 use crate::config::{Found, Mode, Placement, Settings};
 use crate::control;
+use crate::datapath;
 use crate::failure::Failure;
 use crate::fixed_keys;
 use crate::forwarding::Forwarding;
-use crate::net::{shown, Net, Own};
-use crate::own_sources;
+use crate::net::{shown, DeviceConfig, Net};
 use crate::privilege::{self, NET_ADMIN};
 use crate::service::{self, Host};
 use crate::signals::Came;
@@ -44,7 +44,7 @@ use stateful::Past;
 use survey::{device_mtu, look_around, warn_of_narrow_links};
 use translation::Translation;
 
-pub use stay::clear;
+pub use lifecycle::clear;
 
 /// Runs until a signal comes (then it succeeds) or the device goes (then it fails). `read` reads the configuration again.
 pub async fn run(
@@ -64,7 +64,7 @@ pub async fn run(
         &settings.control.group,
         &host.watch,
     )?;
-    let mut gateway = match stay::begin(&host, settings).await {
+    let mut gateway = match lifecycle::begin(&host, settings).await {
         // Half of a state is none: what there was is left for the next start.
         Err(failure) if host.signals.came().already() => {
             tracing::info!("stopped by a signal before it was ready ({failure})");
@@ -173,11 +173,11 @@ impl Gateway {
             // Not before: what is refused until here leaves the device as it goes on.
             net.prepare_tun(&t.device, index, mtu).await?;
         }
-        own_sources::admit(net, &settings, &[]).await?;
+        accept_local::admit(net, &settings, &[]).await?;
         if translation.fast().is_some() {
             // Whatever is received may be routed to the device.
             let links = net.links().await?;
-            accelerate::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
         let forwarding = match t.placement {
@@ -234,11 +234,11 @@ impl Gateway {
         let routes = Routes::of(&new);
         let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
         let commit = async {
-            own_sources::admit(net, &new, &[]).await?;
+            accept_local::admit(net, &new, &[]).await?;
             self.translation.commit(&new, next, &self.slow)
         };
         if let Err(failure) = net.change(&old_own, &own, commit).await {
-            if let Err(other) = own_sources::admit(net, &self.settings, &[]).await {
+            if let Err(other) = accept_local::admit(net, &self.settings, &[]).await {
                 tracing::warn!("{other}");
             }
             return Err(failure);
@@ -258,7 +258,7 @@ impl Gateway {
         if let Err(failure) = self.widen(&inline) {
             tracing::warn!("{failure}");
         }
-        if let Err(failure) = self.put_back(net).await {
+        if let Err(failure) = self.restore(net).await {
             tracing::warn!("{failure}");
         }
         self.translation.write_soon();
@@ -269,10 +269,10 @@ impl Gateway {
     }
 
     /// Others may have taken away what is ours; a reload is what the operator tries then.
-    async fn put_back(&mut self, net: &Net) -> Result<(), Failure> {
+    async fn restore(&mut self, net: &Net) -> Result<(), Failure> {
         let own = self.own();
         net.set_tun_mtu(own.index, own.mtu).await?;
-        let restored = net.put_back(&own).await?.unwrap_or_default();
+        let restored = net.restore(&own).await?.unwrap_or_default();
         if !restored.is_empty() {
             let device = &self.settings.translator.device;
             tracing::warn!("{device} had lost {}: restored", shown(&restored));
@@ -284,7 +284,7 @@ impl Gateway {
     }
 
     /// What has to stay on the device.
-    fn own(&self) -> Own {
+    fn own(&self) -> DeviceConfig {
         own(self.index, &self.settings, self.found, &self.routes)
     }
 
@@ -327,7 +327,7 @@ impl Gateway {
             "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            accelerate::datapath(self.translation.fast()) + &inline,
+            datapath::datapath(self.translation.fast()) + &inline,
         )
     }
 
@@ -357,8 +357,8 @@ fn mode(settings: &Settings) -> &'static str {
 }
 
 /// What a configuration has on the device.
-fn own(index: u32, settings: &Settings, found: Found, routes: &Routes) -> Own {
-    Own {
+fn own(index: u32, settings: &Settings, found: Found, routes: &Routes) -> DeviceConfig {
+    DeviceConfig {
         mtu: device_mtu(settings, found),
         ..routes.own(index, Routes::metric(settings))
     }

@@ -13,7 +13,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::{Mode, Settings};
 use crate::failure::Failure;
-use crate::net::{Net, Own, Route4, Route6};
+use crate::net::{DeviceConfig, Net, Route4, Route6};
 
 /// Destinations, none inside another, neighbours put together where they make a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,11 +61,11 @@ impl Routes {
 
     /// Leads all of them to a device, and nothing else: an earlier run may have left some there.
     pub async fn lead(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
-        let there = Own {
+        let there = DeviceConfig {
             index,
             routes4: net.routes4(index).await?,
             routes6: net.routes6(index).await?,
-            ..Own::default()
+            ..DeviceConfig::default()
         };
         let there = as_asked(there, metric);
         let nothing = ready(Ok(()));
@@ -73,8 +73,8 @@ impl Routes {
     }
 
     /// All of them, as they stand on a device.
-    pub fn own(&self, index: u32, metric: u32) -> Own {
-        Own {
+    pub fn own(&self, index: u32, metric: u32) -> DeviceConfig {
+        DeviceConfig {
             index,
             routes4: self
                 .v4
@@ -86,13 +86,13 @@ impl Routes {
                 .iter()
                 .map(|to| route6(*to, index, metric))
                 .collect(),
-            ..Own::default()
+            ..DeviceConfig::default()
         }
     }
 }
 
 /// Routes as a configuration with this metric has them: with 0, IPv6 routes have none.
-fn as_asked(mut there: Own, metric: u32) -> Own {
+fn as_asked(mut there: DeviceConfig, metric: u32) -> DeviceConfig {
     for route in &mut there.routes6 {
         route.metric = route.metric.filter(|_| metric != 0);
     }

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::control::{Asker, Condition, Request};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::net::{shown, Event, Link, Net, Own, RouteNews};
+use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews};
 use crate::service::{Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
@@ -110,13 +110,13 @@ fn tell(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
 }
 
 impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
-    type Own = ();
+    type DeviceConfig = ();
 
     fn device(&self) -> &str {
         &self.gateway.settings.translator.device
     }
 
-    fn own(&self) -> Option<Own> {
+    fn own(&self) -> Option<DeviceConfig> {
         Some(self.gateway.own())
     }
 

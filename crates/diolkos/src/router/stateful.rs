@@ -16,9 +16,9 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::rules;
 use super::survey::misconfigured;
-use crate::accelerate;
 use crate::config::Settings;
 use crate::counters::Counter;
+use crate::datapath;
 use crate::failure::Failure;
 use crate::logging::Logs;
 use crate::nat64::store::{self, Found, StateFile, StateSaver};
@@ -87,7 +87,7 @@ impl Stateful {
         let has_past = !matches!(found, Found::Nothing) || old.is_some();
         restore(&controller, &mut found, old.as_ref(), past)?;
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
-            fast.take_over().map_err(accelerate::failure)?;
+            fast.take_over().map_err(datapath::failure)?;
         }
         let mut logs = Logs::new();
         log(&mut logs, &controller, settings, watch)?;
@@ -124,8 +124,8 @@ impl Stateful {
         let t = &settings.translator;
         match &mut self.fast {
             Some(fast) => fast
-                .widen(accelerate::site(t, accelerate::attach(t), new))
-                .map_err(accelerate::failure),
+                .widen(datapath::site(t, datapath::attach(t), new))
+                .map_err(datapath::failure),
             None => Ok(()),
         }
     }
@@ -197,7 +197,7 @@ impl Stateful {
         let program = match &self.fast {
             Some(fast) => {
                 let rules = of(settings, config, index, self.sizes, inline);
-                Some(fast.prepare(&rules).map_err(accelerate::failure)?)
+                Some(fast.prepare(&rules).map_err(datapath::failure)?)
             }
             None => None,
         };
@@ -216,7 +216,7 @@ impl Stateful {
         self.controller
             .reconfigure(&next.config, swap)
             .map_err(|e| misconfigured(settings, e))?
-            .map_err(accelerate::failure)?;
+            .map_err(datapath::failure)?;
         log(&mut self.logs, &self.controller, settings, &self.watch)
     }
 
@@ -272,17 +272,17 @@ fn fast_path(
 ) -> Result<Laid, Failure> {
     let t = &settings.translator;
     let Some(pins) = past.pins else {
-        let fast = accelerate::start(t, |attach| {
-            accelerate::with_drivers(t, inline, |inline| {
-                let site = accelerate::site(t, attach, inline);
+        let fast = datapath::start(t, |attach| {
+            datapath::with_drivers(t, inline, |inline| {
+                let site = datapath::site(t, attach, inline);
                 Nat64Path::start(&rules(inline), site, [random(), random()])
             })
         })?;
         return Ok((fast, None));
     };
-    let attach: Attach = accelerate::attach(t);
-    let inherited = accelerate::with_drivers(t, inline, |inline| {
-        let site = accelerate::site(t, attach, inline);
+    let attach: Attach = datapath::attach(t);
+    let inherited = datapath::with_drivers(t, inline, |inline| {
+        let site = datapath::site(t, attach, inline);
         Nat64Path::inherit(&rules(inline), site, pins, [random(), random()])
     })?;
     match inherited {

@@ -9,8 +9,8 @@ use diolkos_sys::fastpath::{Eam, Inline, Prepared, SiitPath, SiitRules};
 use super::routes::Routes;
 use super::rules;
 use super::survey::misconfigured;
-use crate::accelerate;
 use crate::config::Settings;
+use crate::datapath;
 use crate::failure::Failure;
 use crate::random::random;
 use crate::slowpath::{Engine, SlowPath};
@@ -35,9 +35,9 @@ impl Stateless {
     ) -> Result<(Stateless, Arc<dyn Engine>), Failure> {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let t = &settings.translator;
-        let fast = accelerate::start(t, |attach| {
-            accelerate::with_drivers(t, inline, |inline| {
-                let site = accelerate::site(t, attach, inline);
+        let fast = datapath::start(t, |attach| {
+            datapath::with_drivers(t, inline, |inline| {
+                let site = datapath::site(t, attach, inline);
                 SiitPath::start(&of(settings, config, index, inline), site, random())
             })
         })?;
@@ -49,8 +49,8 @@ impl Stateless {
         let t = &settings.translator;
         match &mut self.fast {
             Some(fast) => fast
-                .widen(accelerate::site(t, accelerate::attach(t), new))
-                .map_err(accelerate::failure),
+                .widen(datapath::site(t, datapath::attach(t), new))
+                .map_err(datapath::failure),
             None => Ok(()),
         }
     }
@@ -70,7 +70,7 @@ impl Stateless {
         let program = match &self.fast {
             Some(fast) => Some(
                 fast.prepare(&of(settings, config, index, inline))
-                    .map_err(accelerate::failure)?,
+                    .map_err(datapath::failure)?,
             ),
             None => None,
         };
@@ -82,7 +82,7 @@ impl Stateless {
 
     pub fn commit(&mut self, next: Next, slow: &SlowPath) -> Result<(), Failure> {
         if let (Some(fast), Some(program)) = (&mut self.fast, next.program) {
-            fast.swap(program).map_err(accelerate::failure)?;
+            fast.swap(program).map_err(datapath::failure)?;
         }
         slow.swap(next.translator);
         Ok(())

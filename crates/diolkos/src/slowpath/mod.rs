@@ -6,7 +6,7 @@
 //! by the kernel on its way in and out, and by nobody else.
 
 mod clock;
-mod departure;
+mod coalesce;
 pub mod join;
 pub mod offload;
 mod slots;
@@ -28,11 +28,11 @@ use crate::counters::{Direction, Tally};
 use crate::events::Events;
 use crate::failure::Failure;
 use crate::privilege;
-use crate::pulse::Beat;
 use crate::supervise::Watch;
+use crate::watchdog::Heartbeat;
 
 pub use clock::Clock;
-use departure::{Departures, Yard};
+use coalesce::{Coalescer, Endpoint};
 use slots::{Place, Slots};
 pub use writer::Writer;
 
@@ -120,7 +120,7 @@ impl SlowPath {
                 events: Events::default(),
                 env: Clock::new(),
                 slots: Slots::new(),
-                departures: Departures::default(),
+                coalescer: Coalescer::default(),
                 beat: watch.beat(format!("tun-{i}")),
             };
             slow.tallies.push(tally);
@@ -173,8 +173,8 @@ struct Reader {
     events: Events,
     env: Clock,
     slots: Slots,
-    departures: Departures,
-    beat: Beat,
+    coalescer: Coalescer,
+    beat: Heartbeat,
 }
 
 impl Reader {
@@ -202,7 +202,7 @@ impl Reader {
 
     /// Everything that waits leaves.
     fn depart(&mut self) {
-        self.departures.send_all(&mut Yard {
+        self.coalescer.send_all(&mut Endpoint {
             slots: &mut self.slots,
             queue: &self.queue,
             tally: &self.tally,
@@ -210,7 +210,7 @@ impl Reader {
     }
 
     fn packet(&mut self, place: Place, len: usize) {
-        self.departures.read_one(&mut Yard {
+        self.coalescer.read_one(&mut Endpoint {
             slots: &mut self.slots,
             queue: &self.queue,
             tally: &self.tally,
@@ -241,22 +241,22 @@ impl Reader {
             }
         }
         let (range, offload) = (packet.range(), packet.offload);
-        let mut yard = Yard {
+        let mut endpoint = Endpoint {
             slots: &mut self.slots,
             queue: &self.queue,
             tally: &self.tally,
         };
         if !out.is_empty() {
             // It may belong to a flow of which packets wait.
-            self.departures.send_all(&mut yard);
+            self.coalescer.send_all(&mut endpoint);
             out.send();
         }
         match verdict {
             Verdict::Forward => {
-                self.departures
-                    .send(&mut yard, place, range, offload, &received);
+                self.coalescer
+                    .send(&mut endpoint, place, range, offload, &received);
             }
-            _ => yard.slots.free(place),
+            _ => endpoint.slots.free(place),
         }
     }
 }

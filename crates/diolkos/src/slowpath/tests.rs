@@ -41,7 +41,7 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
         events: Events::default(),
         env: Clock::new(),
         slots: Slots::new(),
-        departures: Departures::default(),
+        coalescer: Coalescer::default(),
     };
     (reader, outside)
 }

@@ -5,7 +5,7 @@
 mod packet;
 mod path;
 mod report;
-mod told;
+mod sentences;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::net::{Leads, Net};
-use crate::shape::{self, Shape};
+use crate::packet_summary::{self, PacketSummary};
 use crate::slowpath::{Clock, Engine};
 
 pub use packet::{Details, Imagined};
@@ -46,7 +46,7 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
         packet: format!("{words}, {} bytes", bytes.len()),
         arrives: true,
         steps: Vec::new(),
-        verdict: shape::verdict_name(trace.verdict).to_owned(),
+        verdict: packet_summary::verdict_name(trace.verdict).to_owned(),
         reason: None,
         meaning: None,
         sent: trace.sent.iter().map(|sent| leaving(sent)).collect(),
@@ -56,12 +56,12 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
         path_because: String::new(),
     };
     arrival(asked, net, &mut report).await;
-    told::steps(&mut report, &trace.steps, asked.config);
+    sentences::steps(&mut report, &trace.steps, asked.config);
     if let Verdict::Drop(reason) = trace.verdict {
         report.reason = Some(reason.name().to_owned());
         report.meaning = Some(reason.describe().to_owned());
         if let IpAddr::V6(node) = words.source() {
-            told::shares(&mut report, reason, &asked.engine.holdings_of(node));
+            sentences::shares(&mut report, reason, &asked.engine.holdings_of(node));
         }
     }
     let (path, because) = path::likely(asked, &trace);
@@ -69,7 +69,7 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
     if let Some(to) = trace
         .sent
         .first()
-        .and_then(|sent| Shape::of(sent).destination())
+        .and_then(|sent| PacketSummary::of(sent).destination())
     {
         report.route = Some(match net.leads(to).await {
             Ok(leads) => format!("to {to}: {leads}"),
@@ -104,9 +104,9 @@ async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
 
 /// A packet as it would leave.
 fn leaving(bytes: &[u8]) -> Leaving {
-    let shape = Shape::of(bytes);
+    let shape = PacketSummary::of(bytes);
     Leaving {
-        text: format!("{shape}, {}", shape::header(bytes)),
+        text: format!("{shape}, {}", packet_summary::header(bytes)),
         packet: json!(shape),
     }
 }

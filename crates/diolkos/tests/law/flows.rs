@@ -4,7 +4,7 @@
 //! seed, and what the tables say ─► flow, direction, flags ─► bytes
 
 use super::common::ones_sum;
-use super::given::{Given, Way};
+use super::input::{Input, Way};
 use super::setup::Setup;
 use diolkos_core::addr::rfc6052::Pref64;
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
@@ -38,7 +38,7 @@ const FLAGS: [u8; 16] = [
 ];
 
 /// The next packet.
-pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Given {
+pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Input {
     let protocol = Protocol::ALL[rng.usize(..3)];
     // Mostly of a few, so that they meet again.
     let ports = [2, 2, 2, 400][rng.usize(..4)];
@@ -86,7 +86,7 @@ pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Given {
         let at = rng.usize(..bytes.len().min(70));
         bytes[at] = rng.u8(..);
     }
-    Given {
+    Input {
         way: match bytes[0] >> 4 {
             6 => Way::SixToFour,
             _ => Way::FourToSix,

@@ -6,7 +6,7 @@
 
 mod bytes;
 
-use super::given::Way;
+use super::input::Way;
 use super::setup::{Node, Setup};
 use diolkos_core::addr::special;
 use diolkos_sys::fastpath::testrun::LONGEST;

@@ -31,13 +31,11 @@ mod conversion;
 mod fastpath;
 mod fate;
 mod flows;
-mod given;
 mod grammar;
+mod input;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
-#[path = "../../src/nat64/leaving.rs"]
-mod leaving;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
@@ -47,6 +45,8 @@ mod phase;
 mod readdress;
 #[path = "../../src/nat64/records.rs"]
 mod records;
+#[path = "../../src/nat64/removals.rs"]
+mod removals;
 mod setup;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;

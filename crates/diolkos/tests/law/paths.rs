@@ -9,7 +9,7 @@ mod judge;
 mod slow;
 
 use super::fate::Fate;
-use super::given::{Given, Way};
+use super::input::{Input, Way};
 use super::setup::Setup;
 use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
 use judge::judge;
@@ -68,7 +68,7 @@ impl Paths {
 
     /// Gives the packet to both paths, with the same next identification. Fails with the whole story if the law is
     /// broken.
-    pub fn obey(&mut self, given: &Given, ipv4_id: u16) -> Result<Fate, String> {
+    pub fn obey(&mut self, given: &Input, ipv4_id: u16) -> Result<Fate, String> {
         let runs = (SHORTEST[given.way as usize]..=LONGEST).contains(&given.bytes.len());
         let fast = if runs {
             Some(self.fast(given, ipv4_id)?)
@@ -103,7 +103,7 @@ impl Paths {
         })
     }
 
-    fn fast(&mut self, given: &Given, ipv4_id: u16) -> Result<Run, String> {
+    fn fast(&mut self, given: &Input, ipv4_id: u16) -> Result<Run, String> {
         let gso_size = given.gso_size.unwrap_or(0);
         let run = self
             .fast
@@ -137,7 +137,7 @@ impl Paths {
 
     /// The program of a router's interfaces, beside the one at the device: what both translate becomes the same, and
     /// what one declines at the interface goes on to the device as it came. The run if it translates.
-    fn inline(&mut self, given: &Given, ipv4_id: u16, device: &Run) -> Result<Option<Run>, String> {
+    fn inline(&mut self, given: &Input, ipv4_id: u16, device: &Run) -> Result<Option<Run>, String> {
         let gso_size = given.gso_size.unwrap_or(0);
         let run = self
             .fast
@@ -177,7 +177,7 @@ impl Paths {
 
     /// The program of a router's drivers: what it translates becomes the same as behind the driver, byte by byte. All else
     /// goes on as it came, and is not counted. `inline`: what the program of the interface made of it, if it did.
-    fn driver(&mut self, given: &Given, ipv4_id: u16, inline: Option<&Run>) -> Result<(), String> {
+    fn driver(&mut self, given: &Input, ipv4_id: u16, inline: Option<&Run>) -> Result<(), String> {
         if given.gso_size.is_some() {
             return Ok(());
         }
@@ -227,7 +227,7 @@ impl Paths {
 
 /// The checksum of a packet with a plain header is the sum of its pseudo-header, as a device gets it that is to finish it
 /// (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1; the ICMP of IPv4 has none, so that it is zero).
-fn looks_unfinished(given: &Given) -> bool {
+fn looks_unfinished(given: &Input) -> bool {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     let bytes = &given.bytes;

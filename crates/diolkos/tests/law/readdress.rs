@@ -4,18 +4,18 @@
 //! A checksum moves with the addresses: one that was right stays right, one that was wrong stays wrong by as much.
 
 use super::common::ones_sum;
-use super::given::{Given, Way};
+use super::input::{Input, Way};
 use super::setup::Setup;
 use std::net::Ipv4Addr;
 
 /// The packet as it is, given where its version says; nothing if it has none.
-pub fn as_it_is(packet: &[u8]) -> Option<Given> {
+pub fn as_it_is(packet: &[u8]) -> Option<Input> {
     let way = match packet.first()? >> 4 {
         4 => Way::FourToSix,
         6 => Way::SixToFour,
         _ => return None,
     };
-    Some(Given {
+    Some(Input {
         way,
         bytes: packet.to_vec(),
         gso_size: None,
@@ -23,7 +23,7 @@ pub fn as_it_is(packet: &[u8]) -> Option<Given> {
 }
 
 /// The same between a node on our side and `peer`.
-pub fn between(packet: &[u8], setup: &Setup, peer: Ipv4Addr) -> Option<Given> {
+pub fn between(packet: &[u8], setup: &Setup, peer: Ipv4Addr) -> Option<Input> {
     let mut given = as_it_is(packet)?;
     let (near, far) = (setup.near(0, 0), setup.far(peer, 0, 0));
     let (addresses_at, new) = match given.way {
@@ -44,7 +44,7 @@ pub fn between(packet: &[u8], setup: &Setup, peer: Ipv4Addr) -> Option<Given> {
 }
 
 /// Where the packet has a checksum that covers its addresses; behind extension headers it is not looked for.
-fn transport_checksum_at(given: &Given) -> Option<usize> {
+fn transport_checksum_at(given: &Input) -> Option<usize> {
     let bytes = &given.bytes;
     let (protocol, header_len, is_first) = match given.way {
         Way::FourToSix => (

@@ -18,8 +18,6 @@ mod guide;
 mod incomplete;
 #[path = "../../src/nat64/leases.rs"]
 mod leases;
-#[path = "../../src/nat64/leaving.rs"]
-mod leaving;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror.rs"]
 mod mirror;
@@ -29,6 +27,8 @@ mod phase;
 mod program;
 #[path = "../../src/nat64/records.rs"]
 mod records;
+#[path = "../../src/nat64/removals.rs"]
+mod removals;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;

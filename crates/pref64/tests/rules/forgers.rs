@@ -7,7 +7,7 @@ use diolkos_pref64::{Known, Source};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::world::*;
+use crate::harness::*;
 
 #[test]
 fn what_routers_offer_is_bounded() {

@@ -2,6 +2,6 @@
 //! Rules of the discovery, in virtual time.
 
 mod forgers;
+mod harness;
 mod steps;
 mod unusable;
-mod world;

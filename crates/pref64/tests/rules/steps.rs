@@ -3,7 +3,7 @@
 
 use diolkos_pref64::{Action, Source};
 
-use crate::world::*;
+use crate::harness::*;
 
 /// RFC 4861 section 6.3.7: three solicitations, four seconds apart, until a router answers. What says no prefix is no
 /// answer: it may come from another router than the one that knows, or from none at all.

@@ -3,7 +3,7 @@
 
 use diolkos_pref64::Unusable;
 
-use crate::world::*;
+use crate::harness::*;
 
 /// The longest lifetime of RFC 8781 section 4.1, seconds.
 const LONGEST: u64 = 65_528;
@@ -17,7 +17,7 @@ fn resolvers_are_asked_while_no_offer_can_be_used() {
         world.is(WELL_KNOWN);
         world.hear("fe80::bad", &[(OTHER, LONGEST)]);
         world.is(OTHER);
-        world.pass_over(OTHER, how);
+        world.exclude(OTHER, how);
         world.is(WELL_KNOWN);
         let (asked, _) = world.pass(50, Some(WELL_KNOWN));
         assert_eq!(
@@ -28,7 +28,7 @@ fn resolvers_are_asked_while_no_offer_can_be_used() {
             world.pass(minute * 60, Some(WELL_KNOWN));
             if world.prefix().as_deref() == Some(OTHER) {
                 assert_eq!(how, Unusable::Unclaimed, "it contradicts for good");
-                world.pass_over(OTHER, how);
+                world.exclude(OTHER, how);
             }
             world.is(WELL_KNOWN);
         }
@@ -42,7 +42,7 @@ fn what_is_passed_over_is_tried_again_after_a_minute_and_then_less_often() {
     let mut pauses = Vec::new();
     for _ in 0..6 {
         world.is(OWN);
-        world.pass_over(OWN, Unusable::Unclaimed);
+        world.exclude(OWN, Unusable::Unclaimed);
         assert_eq!(world.prefix(), None);
         let passed = world.now;
         while world.prefix().is_none() {
@@ -55,7 +55,7 @@ fn what_is_passed_over_is_tried_again_after_a_minute_and_then_less_often() {
     assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
     // Used once, it begins anew.
     world.discovery.worked(net(OWN));
-    world.pass_over(OWN, Unusable::Unclaimed);
+    world.exclude(OWN, Unusable::Unclaimed);
     let again = world.now + 60_000;
     world.pass(again / 1000 - 1, None);
     assert_eq!(world.prefix(), None);
@@ -67,8 +67,8 @@ fn what_is_passed_over_is_tried_again_after_a_minute_and_then_less_often() {
 fn what_may_change_is_reconsidered_and_what_contradicts_is_not() {
     let mut world = World::new();
     world.hear("fe80::1", &[(OWN, 6000), (WELL_KNOWN, 6000)]);
-    world.pass_over(OWN, Unusable::Contradicts);
-    world.pass_over(WELL_KNOWN, Unusable::Unclaimed);
+    world.exclude(OWN, Unusable::Contradicts);
+    world.exclude(WELL_KNOWN, Unusable::Unclaimed);
     assert_eq!(world.prefix(), None);
     world.discovery.reconsider();
     world.is(WELL_KNOWN);
@@ -117,7 +117,7 @@ fn forgers_do_not_decide_how_often_others_are_asked() {
         for n in 0..100 {
             let forged = format!("2001:db8:bad:{:x}::/96", second * 100 + n);
             world.hear("fe80::bad", &[(&forged, LONGEST)]);
-            world.pass_over(&forged, Unusable::Contradicts);
+            world.exclude(&forged, Unusable::Contradicts);
             let more = world.pass(second, None);
             world.hear("fe80::bad", &[(&forged, 0)]);
             let most = world.pass(second, None);

@@ -9,7 +9,6 @@
 mod answer;
 mod clat;
 pub(crate) mod gso;
-mod heritage;
 mod hook;
 #[cfg(not(feature = "testrun"))]
 mod lease;
@@ -21,6 +20,7 @@ mod nat64;
 mod next_hop;
 mod openings;
 mod pin;
+mod pinned_program;
 mod qdisc;
 pub(crate) mod router;
 mod session;

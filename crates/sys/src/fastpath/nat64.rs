@@ -12,10 +12,10 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
-use super::heritage::{tag, Heritage};
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
 };
+use super::pinned_program::{tag, PinnedProgram};
 use super::router::{AsMap, Prepared, RouterPrograms, Site};
 use super::{
     handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
@@ -131,12 +131,12 @@ impl Nat64Path {
         let Some(hook) = Hook::inherit(pins, device, Side::Egress, site.attach, handle) else {
             return Ok(None);
         };
-        let heritage = hook.program().and_then(Heritage::of);
-        let heritage = heritage.map_err(|e| unknown("what is attached cannot be read", &e))?;
+        let pinned = hook.program().and_then(PinnedProgram::of);
+        let pinned = pinned.map_err(|e| unknown("what is attached cannot be read", &e))?;
 
         let [ids, lease_key] = random;
         let mut storage = MaybeUninit::uninit();
-        let shared = load_with(&mut storage, rules, lease_key, &heritage);
+        let shared = load_with(&mut storage, rules, lease_key, &pinned);
         let mut storage = MaybeUninit::uninit();
         let (loaded, old) = match shared {
             Some(loaded) => (loaded, Old::Shared),
@@ -145,7 +145,7 @@ impl Nat64Path {
                     .load()
                     .map_err(|e| failed("load", &e))?;
                 seed(&loaded.maps.ipv4_ids, ids)?;
-                let old = old(&loaded, &heritage)?;
+                let old = old(&loaded, &pinned)?;
                 (loaded, old)
             }
         };
@@ -247,15 +247,15 @@ fn load_with<'object>(
     storage: &'object mut MaybeUninit<OpenObject>,
     rules: &Nat64Rules,
     lease_key: u64,
-    heritage: &Heritage,
+    pinned: &PinnedProgram,
 ) -> Option<Nat64Skel<'object>> {
-    let known = known_pref64(heritage)?;
+    let known = known_pref64(pinned)?;
     let wanted: Vec<_> = rules.pref64.iter().map(|p| (p.network, p.bits)).collect();
     let (short, long) = match known.len() <= wanted.len() {
         true => (&known, &wanted),
         false => (&wanted, &known),
     };
-    let room = |name| heritage.map(name).map(|map| map.max_entries());
+    let room = |name| pinned.map(name).map(|map| map.max_entries());
     if !long.starts_with(short)
         || room("outward")? != size(rules)
         || room("bound")? != rules.max_bindings.max(1)
@@ -264,22 +264,22 @@ fn load_with<'object>(
     }
     let mut open = open(storage, rules, lease_key).ok()?;
     for (name, map) in inherited(&mut open.maps) {
-        map.reuse_fd(heritage.map(name)?.as_fd()).ok()?;
+        map.reuse_fd(pinned.map(name)?.as_fd()).ok()?;
     }
     let loaded = open.load().ok()?;
     let tag = tag(loaded.progs.nat64_egress.as_fd()).ok()?;
-    (tag == heritage.tag()).then_some(loaded)
+    (tag == pinned.tag()).then_some(loaded)
 }
 
 /// What a program that is there translates by, if it is of the version of another one.
-fn old(loaded: &Nat64Skel<'_>, heritage: &Heritage) -> Result<Old, FastPathError> {
+fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathError> {
     let tag = tag(loaded.progs.nat64_egress.as_fd());
-    if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != heritage.tag() {
+    if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
         return Ok(Old::Unknown);
     }
     let names = ["outward", "inward", "bound", "leases", "openings"];
     let [Some(outward), Some(inward), Some(bound), Some(leases), Some(openings)] =
-        names.map(|name| heritage.map(name))
+        names.map(|name| pinned.map(name))
     else {
         return Ok(Old::Unknown);
     };
@@ -294,14 +294,14 @@ fn old(loaded: &Nat64Skel<'_>, heritage: &Heritage) -> Result<Old, FastPathError
             inward: handle(inward)?,
             bound: handle(bound)?,
         }),
-        pref64: known_pref64(heritage).unwrap_or_default(),
+        pref64: known_pref64(pinned).unwrap_or_default(),
     })
 }
 
 /// The translation prefixes of a program of this version.
-fn known_pref64(heritage: &Heritage) -> Option<Vec<(Ipv6Addr, u8)>> {
+fn known_pref64(pinned: &PinnedProgram) -> Option<Vec<(Ipv6Addr, u8)>> {
     // SAFETY: any bytes are valid numbers, and addresses are numbers.
-    let data = unsafe { heritage.rodata::<types::rodata>() }?;
+    let data = unsafe { pinned.rodata::<types::rodata>() }?;
     let known = data.nat64.pref64.iter().take(data.nat64.pref64s as usize);
     // SAFETY: every member of this union is the same bytes.
     let network = |p: &types::diolkos_pref64| Ipv6Addr::from(unsafe { p.prefix.in6_u.u6_addr8 });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use diolkos_sys::peer;
 
-use super::aside;
+use super::backup;
 use super::format::{self, Head, Malformed, Reader, Salvage};
 use crate::failure::Failure;
 
@@ -118,7 +118,7 @@ impl StateFile {
         &mut self,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let new = aside::beside(&self.path, ".new");
+        let new = backup::beside(&self.path, ".new");
         let done = self.try_replace(&new, write);
         done.map_err(|error| self.failed("written", &error))
     }
@@ -137,7 +137,7 @@ impl StateFile {
         drop(out);
         new.file.sync_all()?;
         if self.is_in_the_way {
-            aside::keep(&self.path)?;
+            backup::keep(&self.path)?;
         }
         fs::rename(new.path, &self.path)?;
         self.is_in_the_way = false;

@@ -12,7 +12,7 @@
 //! sessions in a steady state, and when they were used last. After a clean end both say the same. After a kill the maps
 //! know better what they know at all.
 
-mod aside;
+mod backup;
 mod file;
 pub mod format;
 mod moment;

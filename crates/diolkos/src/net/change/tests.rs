@@ -7,7 +7,7 @@ use super::*;
 
 /// What is on it, and which of its steps fails.
 struct Twin {
-    own: RefCell<Own>,
+    own: RefCell<DeviceConfig>,
     steps: RefCell<usize>,
     fails_at: Option<usize>,
 }
@@ -20,7 +20,8 @@ impl Device for Twin {
             return Err(Failure::run_time("this one is refused"));
         }
         let mut own = self.own.borrow_mut();
-        let has4 = |own: &Own, route: &Route4| own.routes4.iter().any(|r| key4(r) == key4(route));
+        let has4 =
+            |own: &DeviceConfig, route: &Route4| own.routes4.iter().any(|r| key4(r) == key4(route));
         match step {
             Step::Mtu(mtu) => own.mtu = *mtu,
             Step::AddAddress(address) => own.address = Some(*address),
@@ -45,13 +46,13 @@ impl Device for Twin {
     }
 }
 
-fn sorted(mut own: Own) -> Own {
+fn sorted(mut own: DeviceConfig) -> DeviceConfig {
     own.routes4.sort_by_key(key4);
     own.routes6.sort_by_key(key6);
     own
 }
 
-fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str]) -> Own {
+fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str]) -> DeviceConfig {
     let routes4 = routes4.iter().map(|(to, mtu)| Route4 {
         to: to.parse().expect("a network"),
         index: 7,
@@ -64,7 +65,7 @@ fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str
         index: 7,
         metric: None,
     });
-    Own {
+    DeviceConfig {
         index: 7,
         mtu,
         address: address.map(|address| address.parse().expect("an address")),
@@ -74,7 +75,7 @@ fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str
 }
 
 /// A CLAT that is closed, open, of another prefix, on a larger uplink; routers with other routes; nothing at all.
-fn states() -> Vec<Own> {
+fn states() -> Vec<DeviceConfig> {
     let v4 = Some("192.0.0.1");
     vec![
         own(0, None, &[], &[]),
@@ -99,11 +100,11 @@ fn states() -> Vec<Own> {
 
 /// Changes a twin; what came of it, what is on it then, and how many steps there were before the commit, if that came.
 fn changed(
-    old: &Own,
-    new: &Own,
+    old: &DeviceConfig,
+    new: &DeviceConfig,
     fails_at: Option<usize>,
     commits: bool,
-) -> (Result<(), Failure>, Own, Option<usize>) {
+) -> (Result<(), Failure>, DeviceConfig, Option<usize>) {
     let twin = Twin {
         own: RefCell::new(old.clone()),
         steps: RefCell::new(0),
@@ -118,7 +119,7 @@ fn changed(
             old.mtu.max(new.mtu),
             "nothing is too large for it"
         );
-        let keys = |own: &Own| own.routes4.iter().map(key4).collect::<Vec<_>>();
+        let keys = |own: &DeviceConfig| own.routes4.iter().map(key4).collect::<Vec<_>>();
         for key in [keys(old), keys(new)].concat() {
             assert!(keys(&there).contains(&key), "make before break");
         }

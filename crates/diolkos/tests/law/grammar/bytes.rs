@@ -5,14 +5,14 @@
 
 use super::{Checksum, Fill, Oddity, Recipe, Transport};
 use crate::common::ones_sum;
-use crate::given::{Given, Way};
+use crate::input::{Input, Way};
 use crate::setup::Setup;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 impl Recipe {
     /// The packet.
-    pub fn given(&self, setup: &Setup) -> Given {
+    pub fn given(&self, setup: &Setup) -> Input {
         let near = self.near(setup);
         let mut ends = self.ends(setup);
         for end in &mut ends {
@@ -53,7 +53,7 @@ impl Recipe {
         if self.summed_again && self.way == Way::FourToSix && !self.changed.is_empty() {
             sum_header(&mut bytes);
         }
-        Given {
+        Input {
             way: self.way,
             bytes,
             gso_size: self.gso_size,

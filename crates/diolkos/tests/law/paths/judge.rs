@@ -5,14 +5,14 @@
 
 use super::slow::Outcome;
 use crate::fate::Fate;
-use crate::given::{Given, Way};
+use crate::input::{Input, Way};
 use crate::setup::Setup;
 use diolkos_core::Verdict;
 use diolkos_sys::fastpath::testrun::{Action, Run};
 use diolkos_sys::fastpath::Count;
 
 /// Fails with what is broken.
-pub fn judge(setup: &Setup, given: &Given, fast: &Run, slow: &Outcome) -> Result<Fate, String> {
+pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result<Fate, String> {
     let Outcome::Done {
         verdict,
         sent,

@@ -5,7 +5,7 @@
 //! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
 
 use crate::fastpath::{FastPath, Kernel};
-use crate::given::{Given, Way};
+use crate::input::{Input, Way};
 use crate::leases::Leases;
 use crate::mirror::Mirror;
 use diolkos_core::addr::rfc6052::Pref64;
@@ -109,7 +109,7 @@ impl SlowPath {
     }
 
     /// What it does with a packet, if the next one of its own gets this identification.
-    pub fn run(&mut self, given: &Given, ipv4_id: u16) -> Outcome {
+    pub fn run(&mut self, given: &Input, ipv4_id: u16) -> Outcome {
         let mut buffer = vec![0xaa; HEADROOM];
         buffer.extend(&given.bytes);
         let end = buffer.len();
@@ -181,7 +181,7 @@ type Ends = (Endpoint6, Endpoint4);
 
 impl State {
     /// The session that an unharmed segment of TCP may belong to, its side, and what it means.
-    fn segment(&self, given: &Given) -> Option<(Ends, Side, Segment)> {
+    fn segment(&self, given: &Input) -> Option<(Ends, Side, Segment)> {
         let bytes = &given.bytes;
         let (at, is_tcp) = match given.way {
             Way::SixToFour => (40, bytes.get(6) == Some(&6)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The heartbeats of the loops that matter, and the pulse that the service manager's watchdog hears.
+//! The heartbeats of the loops that matter, and the messages that keep the service manager's watchdog quiet.
 //!
-//! loop → [`Beat`] → [`Pulse::keep`] → service manager. Every loop beats again and again, also when it has nothing to do. The
-//! pulse goes on only while all of them beat: where one hangs, packets, sessions or questions are left alone, though the
+//! loop → [`Heartbeat`] → [`Watchdog::keep`] → service manager. Every loop beats again and again, also when it has nothing to do. The
+//! messages go on only while all of them beat: where one hangs, packets, sessions or questions are left alone, though the
 //! process looks alive. Then the service manager hears nothing, ends the process and starts it again.
 
 use std::future::Future;
@@ -15,14 +15,14 @@ use crate::manager::Manager;
 
 /// Of the watchdog's time: a loop that has not moved for so long hangs.
 const LATE: u32 = 2;
-/// Of the watchdog's time: how often the pulse looks at all loops.
+/// Of the watchdog's time: how often all loops are looked at.
 const LOOKS: u32 = 4;
 /// Of the watchdog's time: how often a loop with nothing to do beats.
 const BEATS: u32 = 8;
 
 /// All heartbeats. Clones are the same. The default is one that nobody listens to.
 #[derive(Clone, Default)]
-pub struct Pulse(Option<Arc<Inner>>);
+pub struct Watchdog(Option<Arc<Inner>>);
 
 struct Inner {
     manager: Manager,
@@ -38,12 +38,12 @@ struct Heart {
 }
 
 /// The heartbeat of one loop. Dropped, the loop has ended; in a panic it has stopped.
-pub struct Beat(Option<(Arc<Heart>, Duration)>);
+pub struct Heartbeat(Option<(Arc<Heart>, Duration)>);
 
-impl Pulse {
+impl Watchdog {
     /// For a service manager; it may have no watchdog.
-    pub fn of(manager: &Manager) -> Pulse {
-        Pulse(manager.watchdog().map(|watchdog| {
+    pub fn of(manager: &Manager) -> Watchdog {
+        Watchdog(manager.watchdog().map(|watchdog| {
             Arc::new(Inner {
                 manager: manager.clone(),
                 watchdog,
@@ -53,8 +53,8 @@ impl Pulse {
     }
 
     /// A loop that begins; `name` is for the log.
-    pub fn beat(&self, name: impl Into<String>) -> Beat {
-        Beat(self.0.as_ref().map(|inner| {
+    pub fn beat(&self, name: impl Into<String>) -> Heartbeat {
+        Heartbeat(self.0.as_ref().map(|inner| {
             let heart = Arc::new(Heart {
                 name: name.into(),
                 beats: AtomicU64::new(0),
@@ -65,7 +65,7 @@ impl Pulse {
         }))
     }
 
-    /// Keeps the pulse while all loops beat, until `pause` says that the program ends.
+    /// Tells the service manager that the program is alive while all loops beat, until `pause` says that the program ends.
     pub fn keep(&self, mut pause: impl FnMut(Duration) -> bool) {
         let Some(inner) = &self.0 else { return };
         let mut seen = Seen::default();
@@ -121,7 +121,7 @@ impl Seen {
     }
 }
 
-impl Beat {
+impl Heartbeat {
     /// The loop has moved.
     pub fn beat(&self) {
         if let Some((heart, _)) = &self.0 {
@@ -161,7 +161,7 @@ impl Beat {
     }
 }
 
-impl Drop for Beat {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
         if let (Some((heart, _)), false) = (&self.0, std::thread::panicking()) {
             heart.ended.store(true, Ordering::Relaxed);
@@ -176,16 +176,16 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
     const NONE: [&str; 0] = [];
 
-    fn heart(name: &str) -> Beat {
+    fn heart(name: &str) -> Heartbeat {
         let heart = Heart {
             name: name.to_owned(),
             beats: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         };
-        Beat(Some((Arc::new(heart), Duration::from_secs(1))))
+        Heartbeat(Some((Arc::new(heart), Duration::from_secs(1))))
     }
 
-    fn of(beats: &[&Beat]) -> Vec<Arc<Heart>> {
+    fn of(beats: &[&Heartbeat]) -> Vec<Arc<Heart>> {
         let hearts = beats.iter().map(|beat| beat.0.as_ref().expect("it beats"));
         hearts.map(|(heart, _)| heart.clone()).collect()
     }
@@ -247,10 +247,10 @@ mod tests {
 
     #[test]
     fn nobody_listens_and_nothing_is_kept() {
-        let pulse = Pulse::default();
-        let beat = pulse.beat("reader");
+        let watchdog = Watchdog::default();
+        let beat = watchdog.beat("reader");
         beat.beat();
         assert!(beat.every().is_none());
-        pulse.keep(|_| panic!("there is nothing to keep"));
+        watchdog.keep(|_| panic!("there is nothing to keep"));
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// What a line says of a packet. What cannot be read is left out.
 #[derive(Clone, Default, Serialize)]
-pub struct Shape {
+pub struct PacketSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     src: Option<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,16 +58,16 @@ const ECHOES: [(u8, u8); 4] = [
     (protocol::ICMPV6, 129),
 ];
 
-impl Shape {
+impl PacketSummary {
     /// Of bytes that begin with an IP header, or should.
-    pub fn of(packet: &[u8]) -> Shape {
-        let bare = Shape {
+    pub fn of(packet: &[u8]) -> PacketSummary {
+        let bare = PacketSummary {
             length: packet.len(),
-            ..Shape::default()
+            ..PacketSummary::default()
         };
         if let Ok(ip) = Ipv4::parse(packet) {
             let part = Part::of(ip.fragment_offset, ip.more_fragments);
-            return Shape {
+            return PacketSummary {
                 src: Some(ip.src.into()),
                 dst: Some(ip.dst.into()),
                 ..bare
@@ -78,7 +78,7 @@ impl Shape {
         let Ok(ip) = Ipv6::parse(packet) else {
             return bare;
         };
-        let shape = Shape {
+        let shape = PacketSummary {
             src: Some(ip.src.into()),
             dst: Some(ip.dst.into()),
             ..bare
@@ -95,7 +95,7 @@ impl Shape {
         )
     }
 
-    fn fragment(mut self, is_fragment: bool, offset: u16, more: bool) -> Shape {
+    fn fragment(mut self, is_fragment: bool, offset: u16, more: bool) -> PacketSummary {
         if is_fragment {
             self.fragment_offset = Some(u32::from(offset) * 8);
             self.more_fragments = Some(more);
@@ -103,7 +103,7 @@ impl Shape {
         self
     }
 
-    fn transport(mut self, number: u8, part: Part, bytes: Option<&[u8]>) -> Shape {
+    fn transport(mut self, number: u8, part: Part, bytes: Option<&[u8]>) -> PacketSummary {
         self.protocol = Some(match number {
             protocol::TCP => "tcp".to_owned(),
             protocol::UDP => "udp".to_owned(),
@@ -147,7 +147,7 @@ fn flags_of(flags: u8) -> String {
     set.map(|(_, name)| *name).collect::<Vec<_>>().join(",")
 }
 
-impl Shape {
+impl PacketSummary {
     /// Where it goes.
     pub fn destination(&self) -> Option<IpAddr> {
         self.dst
@@ -174,7 +174,7 @@ pub fn verdict_name(verdict: Verdict) -> &'static str {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for PacketSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(src), Some(dst)) = (self.src, self.dst) else {
             return write!(f, "no IP, {} bytes", self.length);

@@ -13,17 +13,17 @@ const TOGETHER: usize = 4096;
 
 /// What is to leave.
 #[derive(Debug)]
-pub struct Leaving {
+pub struct Removals {
     fast: Option<Arc<dyn FastPath>>,
     is_gathered: bool,
     sessions: Vec<Session>,
     bindings: Vec<NodePort>,
 }
 
-impl Leaving {
+impl Removals {
     /// Nothing yet.
-    pub fn new(fast: Option<Arc<dyn FastPath>>) -> Leaving {
-        Leaving {
+    pub fn new(fast: Option<Arc<dyn FastPath>>) -> Removals {
+        Removals {
             fast,
             is_gathered: false,
             sessions: Vec::new(),
@@ -31,7 +31,7 @@ impl Leaving {
         }
     }
 
-    /// What comes from now on waits for [`Leaving::finish`], or for [`Leaving::flush`].
+    /// What comes from now on waits for [`Removals::finish`], or for [`Removals::flush`].
     pub fn gather(&mut self) {
         self.is_gathered = true;
     }

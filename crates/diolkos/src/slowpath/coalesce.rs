@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translated packets on their way back to the device: those of a flow that are there at the same time leave as one
-//! super-packet.
+//! Coalesces translated packets on their way back to the device: those of a flow that are there at the same time leave as
+//! one super-packet.
 //!
 //! The kernel's forwarding is most of what a packet costs. Nothing waits for packets that are still to come: when there is
 //! nothing to read, all leave; and where there is always something to read, none waits for many of them. In a flow, packets
@@ -25,7 +25,7 @@ const PATIENCE: u32 = SLOTS as u32;
 
 /// Of one queue.
 #[derive(Debug, Default)]
-pub struct Departures {
+pub struct Coalescer {
     /// The one that waits longest is the first.
     trains: Vec<(Train, Vec<Waiting>)>,
     /// Of their flows, in the same order: quicker to look through.
@@ -50,7 +50,7 @@ struct Waiting {
 }
 
 /// Where packets come from and go to.
-pub struct Yard<'a> {
+pub struct Endpoint<'a> {
     /// What holds them.
     pub slots: &'a mut Slots,
     /// What takes them.
@@ -59,9 +59,9 @@ pub struct Yard<'a> {
     pub tally: &'a Tally,
 }
 
-impl Departures {
+impl Coalescer {
     /// Another packet is read, of whatever flow and fate. What has waited for too many leaves.
-    pub fn read_one(&mut self, yard: &mut Yard<'_>) {
+    pub fn read_one(&mut self, endpoint: &mut Endpoint<'_>) {
         self.read = self.read.wrapping_add(1);
         let now = self.read;
         let is_late = |waiting: &[Waiting]| now.wrapping_sub(waiting[0].read) > PATIENCE;
@@ -70,32 +70,32 @@ impl Departures {
             .first()
             .is_some_and(|(_, waiting)| is_late(waiting))
         {
-            self.send_train(yard, 0);
+            self.send_train(endpoint, 0);
         }
     }
 
     /// Sends a translated packet, or keeps it in its slot for those behind it.
     pub fn send(
         &mut self,
-        yard: &mut Yard<'_>,
+        endpoint: &mut Endpoint<'_>,
         place: Place,
         range: Range<usize>,
         offload: Offload,
         received: &Received,
     ) {
-        let packet = yard.slots.bytes(place, &range);
+        let packet = endpoint.slots.bytes(place, &range);
         let front = offload::write(offload, received.ecn, packet);
         let flow = join::flow(packet);
         let part = match place {
             Place::Slot(_) => join::part(packet, offload, received.checked),
             Place::Large => None,
         };
-        yard.slots.buffer(place)[range.start - VNET..range.start].copy_from_slice(&front);
+        endpoint.slots.buffer(place)[range.start - VNET..range.start].copy_from_slice(&front);
 
         let Some(flow) = flow else {
             // A fragment, say, of any of the flows.
-            self.send_all(yard);
-            yard.write(place, &range);
+            self.send_all(endpoint);
+            endpoint.write(place, &range);
             return;
         };
         let part = part.filter(|part| !(self.no_datagrams && part.is_udp()));
@@ -103,8 +103,8 @@ impl Departures {
         let mut alike = (0..self.tags.len()).filter(|&at| self.tags[at] == tag);
         if let Some(at) = alike.find(|&at| self.trains[at].0.flow == flow) {
             let (train, waiting) = &mut self.trains[at];
-            let first = yard.slots.bytes(waiting[0].place, &waiting[0].range);
-            let packet = yard.slots.bytes(place, &range);
+            let first = endpoint.slots.bytes(waiting[0].place, &waiting[0].range);
+            let packet = endpoint.slots.bytes(place, &range);
             if let Some(part) = part.filter(|part| train.take(packet, part, first)) {
                 let (data, read) = (part.data(), self.read);
                 waiting.push(Waiting {
@@ -114,22 +114,22 @@ impl Departures {
                     read,
                 });
                 if train.is_closed {
-                    self.send_train(yard, at);
+                    self.send_train(endpoint, at);
                 }
                 return;
             }
-            self.send_train(yard, at);
+            self.send_train(endpoint, at);
         }
         let train = part.map(|part| {
-            let packet = yard.slots.bytes(place, &range);
+            let packet = endpoint.slots.bytes(place, &range);
             (Train::new(flow, packet, part), part.data())
         });
         let Some((train, data)) = train.filter(|(train, _)| !train.is_closed) else {
-            yard.write(place, &range);
+            endpoint.write(place, &range);
             return;
         };
         if self.trains.len() == TRAINS {
-            self.send_all(yard);
+            self.send_all(endpoint);
         }
         let mut waiting = self.spare.pop().unwrap_or_default();
         waiting.push(Waiting {
@@ -143,32 +143,32 @@ impl Departures {
     }
 
     /// Sends what waits.
-    pub fn send_all(&mut self, yard: &mut Yard<'_>) {
+    pub fn send_all(&mut self, endpoint: &mut Endpoint<'_>) {
         let mut trains = std::mem::take(&mut self.trains);
         self.tags.clear();
         for (train, waiting) in trains.drain(..) {
-            self.leave(yard, &train, waiting);
+            self.leave(endpoint, &train, waiting);
         }
         self.trains = trains;
     }
 
-    fn send_train(&mut self, yard: &mut Yard<'_>, at: usize) {
+    fn send_train(&mut self, endpoint: &mut Endpoint<'_>, at: usize) {
         let (train, waiting) = self.trains.remove(at);
         self.tags.remove(at);
-        self.leave(yard, &train, waiting);
+        self.leave(endpoint, &train, waiting);
     }
 
-    fn leave(&mut self, yard: &mut Yard<'_>, train: &Train, mut waiting: Vec<Waiting>) {
+    fn leave(&mut self, endpoint: &mut Endpoint<'_>, train: &Train, mut waiting: Vec<Waiting>) {
         let written = train
             .is_joined()
-            .then(|| yard.write_joined(train, &waiting));
+            .then(|| endpoint.write_joined(train, &waiting));
         if !matches!(written, Some(Ok(()))) {
             if let Some(Err(error)) = written {
                 // Written one by one, too, where the kernel does not know this kind. A device that is down knows it again.
                 self.no_datagrams |= train.is_udp() && error.kind() == ErrorKind::InvalidInput;
             }
             for Waiting { place, range, .. } in &waiting {
-                yard.write(*place, range);
+                endpoint.write(*place, range);
             }
         }
         waiting.clear();
@@ -176,7 +176,7 @@ impl Departures {
     }
 }
 
-impl Yard<'_> {
+impl Endpoint<'_> {
     /// One packet, with the offload header that stands in front of it.
     fn write(&mut self, place: Place, range: &Range<usize>) {
         let bytes = self.slots.bytes(place, &(range.start - VNET..range.end));

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a service looks at the network again, and has put back what others took from its device.
+//! When a service checks the network again, and has restored what others removed from its device.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::failure::Failure;
-use crate::net::{shown, Net, Own};
+use crate::net::{shown, DeviceConfig, Net};
 
 /// Routes and addresses come and go in groups.
 const SETTLE: Duration = Duration::from_millis(200);
 /// But they may come and go without end.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(2);
-/// When what is ours could not be put back.
+/// When the configuration of the device could not be restored.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// When a service looks at the network again.
+/// When a service checks the network again.
 #[derive(Default)]
-pub(super) struct Looks {
+pub(super) struct Checks {
     pub(super) routes: Settling,
     pub(super) addresses: Settling,
 }
 
-impl Looks {
+impl Checks {
     /// What was not done because the kernel had no time or memory, another look makes up for.
     pub(super) fn again_after(&mut self, failure: Failure) -> Result<(), Failure> {
         if !failure.is_transient {
@@ -35,16 +35,16 @@ impl Looks {
     }
 }
 
-/// Has what is ours put back, and says so.
+/// Restores the configuration of the device, and logs it.
 #[derive(Default)]
-pub(super) struct Keeping {
+pub(super) struct Restoring {
     pub(super) settling: Settling,
     is_down: bool,
     /// What went wrong the last time, which is said once.
     failed: String,
 }
 
-impl Keeping {
+impl Restoring {
     /// What keeps packets from passing.
     pub(super) fn trouble(&self, device: &str) -> Option<String> {
         match (self.is_down, self.failed.as_str()) {
@@ -56,8 +56,8 @@ impl Keeping {
         }
     }
 
-    pub(super) async fn keep(&mut self, net: &Net, device: &str, own: &Own) {
-        match net.put_back(own).await {
+    pub(super) async fn keep(&mut self, net: &Net, device: &str, own: &DeviceConfig) {
+        match net.restore(own).await {
             Ok(None) => {
                 if !std::mem::replace(&mut self.is_down, true) {
                     tracing::warn!(
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_the_kernel_had_no_time_for_is_tried_again() {
-        let mut looks = Looks::default();
+        let mut looks = Checks::default();
         let begin = Instant::now();
         let failure = Failure::transient("cannot list the routes: no memory");
         assert!(looks.again_after(failure).is_ok());

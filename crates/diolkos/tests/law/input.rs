@@ -14,14 +14,14 @@ pub enum Way {
 
 /// A packet, and what the device says about it.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct Input {
     pub way: Way,
     pub bytes: Vec<u8>,
     /// Bytes of transport payload of one segment, if the packet stands for several.
     pub gso_size: Option<u16>,
 }
 
-impl Given {
+impl Input {
     /// The offload that says the same to the slow path as `gso_size` says to a program.
     pub fn offload(&self) -> Offload {
         let protocol = self.bytes.get(match self.way {

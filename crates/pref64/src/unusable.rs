@@ -27,7 +27,7 @@ pub enum Unusable {
 
 /// Those that are passed over.
 #[derive(Clone, Debug, Default)]
-pub struct Passed(BTreeMap<Ipv6Net, Term>);
+pub struct UnusablePrefixes(BTreeMap<Ipv6Net, Term>);
 
 #[derive(Clone, Copy, Debug)]
 struct Term {
@@ -36,9 +36,9 @@ struct Term {
     length: Duration,
 }
 
-impl Passed {
+impl UnusablePrefixes {
     /// Begins a term.
-    pub fn pass_over(&mut self, now: Moment, prefix: Ipv6Net, how: Unusable) {
+    pub fn exclude(&mut self, now: Moment, prefix: Ipv6Net, how: Unusable) {
         let before = self.0.get(&prefix).map(|term| term.length);
         let length = before.map_or(FIRST, |length| (2 * length).min(LONGEST));
         let until = match how {

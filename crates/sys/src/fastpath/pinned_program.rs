@@ -13,7 +13,7 @@ const MAPS: usize = 64;
 
 /// A loaded program's version and maps.
 #[derive(Debug)]
-pub(super) struct Heritage {
+pub(super) struct PinnedProgram {
     tag: Tag,
     maps: Vec<MapHandle>,
 }
@@ -22,9 +22,9 @@ pub(super) struct Heritage {
 /// the same one understand each other's maps.
 pub(super) type Tag = [u8; 8];
 
-impl Heritage {
+impl PinnedProgram {
     /// Of the program with a number. Needs CAP_SYS_ADMIN.
-    pub(super) fn of(program: u32) -> io::Result<Heritage> {
+    pub(super) fn of(program: u32) -> io::Result<PinnedProgram> {
         // SAFETY: any number may be asked for.
         let fd = unsafe { bpf::bpf_prog_get_fd_by_id(program) };
         if fd < 0 {
@@ -36,7 +36,7 @@ impl Heritage {
         let (tag, maps) = info(fd.as_raw_fd(), &mut ids)?;
         let maps = ids.iter().take(maps).map(|&id| MapHandle::from_map_id(id));
         let maps: Result<_, _> = maps.collect();
-        Ok(Heritage {
+        Ok(PinnedProgram {
             tag,
             maps: maps.map_err(io::Error::other)?,
         })

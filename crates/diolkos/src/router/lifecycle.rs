@@ -8,10 +8,10 @@ use super::{stateful, Gateway};
 use crate::config::{Datapath, Mode, Settings};
 use crate::failure::{Failure, Kind};
 use crate::forwarding;
+use crate::handover;
 use crate::instance::Instance;
 use crate::net::Net;
 use crate::privilege::{self, NET_ADMIN, SYS_ADMIN};
-use crate::resident;
 use crate::service::{End, Host};
 use crate::supervise;
 
@@ -19,7 +19,7 @@ use crate::supervise;
 pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Failure> {
     let net = &*host.net;
     let device = settings.translator.device.clone();
-    if may_stay(&settings) && resident::find(net, &device).await?.is_some() {
+    if may_stay(&settings) && handover::find(net, &device).await?.is_some() {
         match take_over(host, &device, settings.clone()).await {
             Ok(gateway) => return Ok(gateway),
             Err(failure) if failure.kind == Kind::Usage => return Err(failure),
@@ -33,7 +33,7 @@ pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Fa
             }
         }
     }
-    resident::clear(net, &device).await?;
+    handover::clear(net, &device).await?;
     Gateway::build(host, settings, None).await
 }
 
@@ -41,7 +41,7 @@ async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Gate
     let pins = pins(device)?;
     let gateway = Gateway::build(host, settings, Some(&pins)).await?;
     Pins::remove_dead();
-    resident::take_off(&host.net, device, gateway.translation.fast()).await?;
+    handover::take_off(&host.net, device, gateway.translation.fast()).await?;
     Ok(gateway)
 }
 
@@ -52,7 +52,7 @@ pub async fn clear(device: String) -> Result<(), Failure> {
     let (net, _news) = Net::connect(&watch).await?;
     // Nobody begins meanwhile.
     let _instance = Instance::claim(&device)?;
-    if !resident::clear(&net, &device).await? {
+    if !handover::clear(&net, &device).await? {
         tracing::info!(
             "no diolkos runs with the device {device}, and none has left anything behind"
         );
@@ -104,7 +104,7 @@ impl Gateway {
                 t.device
             );
         }
-        resident::mark(net, self.index).await?;
+        handover::mark(net, self.index).await?;
         self.device
             .set_persistent(true)
             .map_err(|e| Failure::run_time(format!("{} cannot be kept: {e}", t.device)))
@@ -147,7 +147,7 @@ impl Gateway {
             // It is gone already.
             tracing::debug!("{device}: {error}");
         }
-        resident::unmark(net, self.index).await;
+        handover::unmark(net, self.index).await;
         self.stays = false;
     }
 
@@ -165,7 +165,7 @@ impl Gateway {
             tracing::error!("{failure}");
         }
         let device = self.settings.translator.device.clone();
-        let is_there = resident::find(net, &device)
+        let is_there = handover::find(net, &device)
             .await
             .is_ok_and(|found| found.is_some());
         if self.stays && is_there && !matches!(served, Ok(End::ForGood)) {

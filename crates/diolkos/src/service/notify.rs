@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the service manager hears of a service.
 
-use super::settling::Keeping;
+use super::settle::Restoring;
 use super::{Account, Service};
 use crate::manager::Manager;
 
 /// What the service manager has been told.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Notified {
     is_ready: bool,
     /// Why the configuration file is not the one in force.
     pub(super) refusal: Option<String>,
 }
 
-impl Told {
-    pub(super) fn tell(&mut self, manager: &Manager, service: &impl Service, keeping: &Keeping) {
+impl Notified {
+    pub(super) fn tell(&mut self, manager: &Manager, service: &impl Service, keeping: &Restoring) {
         if !manager.listens() {
             return;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a translator asks of the world, where the world is a capture: its time, and numbers that repeat with the seed.
+//! What a translator asks of its environment, where that is a capture: its time, and numbers that repeat with the seed.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use diolkos_core::Env;
 use siphasher::sip::SipHasher24;
 
 /// The capture's time, identifications that count up, and random numbers of a seed.
-pub struct World {
+pub struct Environment {
     now: Duration,
     next_id: u16,
     seed: u64,
     drawn: u64,
 }
 
-impl World {
+impl Environment {
     /// At the beginning of time.
-    pub fn new(seed: u64, first_id: u16) -> World {
-        World {
+    pub fn new(seed: u64, first_id: u16) -> Environment {
+        Environment {
             now: Duration::ZERO,
             next_id: first_id,
             seed,
@@ -38,7 +38,7 @@ impl World {
     }
 }
 
-impl Env for World {
+impl Env for Environment {
     fn now(&mut self) -> Duration {
         self.now
     }
@@ -50,7 +50,7 @@ impl Env for World {
     }
 }
 
-impl Random for World {
+impl Random for Environment {
     fn random(&mut self) -> u64 {
         let mut hasher = SipHasher24::new_with_keys(self.seed, 0);
         hasher.write(&self.drawn.to_le_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is ours on the TUN device: its MTU, its settings, its address, its routes. Others may take them away; then they are put back.
+//! What a translator configures on its TUN device: MTU, settings, address, routes. Others may remove parts; then they are restored.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// Everything that a translator has put on its device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct DeviceConfig {
     /// The device's.
     pub index: u32,
     /// Bytes.
@@ -25,7 +25,7 @@ pub struct Own {
     pub routes6: Vec<Route6>,
 }
 
-impl Own {
+impl DeviceConfig {
     /// Where the routes lead.
     pub fn destinations(&self) -> impl Iterator<Item = IpNet> + '_ {
         let v4 = self.routes4.iter().map(|route| route.to.into());
@@ -34,8 +34,8 @@ impl Own {
 }
 
 impl Net {
-    /// Puts back what is missing, and says what that was. `None`: the device is down, and holds nothing.
-    pub async fn put_back(&self, own: &Own) -> Result<Option<Vec<String>>, Failure> {
+    /// Restores what is missing, and returns what that was. `None`: the device is down, and holds nothing.
+    pub async fn restore(&self, own: &DeviceConfig) -> Result<Option<Vec<String>>, Failure> {
         let mut restored = Vec::new();
         let Some(link) = self.link_at(own.index).await? else {
             return Err(Failure::run_time("the TUN device is gone"));

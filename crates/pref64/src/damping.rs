@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The last moves, and what is waited for.
 #[derive(Clone, Debug, Default)]
-pub struct Calm {
+pub struct Damping {
     /// Those of one period, FREE at most.
     moves: VecDeque<Moment>,
     /// How long a prefix has to be the best one; zero if moves are free.
@@ -32,12 +32,12 @@ pub struct Calm {
     best: Option<(Ipv6Net, Moment)>,
 }
 
-impl Calm {
+impl Damping {
     /// May the prefix that is the best one now be taken now?
     pub fn admits(&mut self, now: Moment, prefix: Ipv6Net) -> bool {
         let quiet = self.moves.back().map(|last| *last + self.wait + PERIOD);
         if quiet.is_some_and(|quiet| quiet <= now) {
-            *self = Calm::default();
+            *self = Damping::default();
         }
         let since = match self.best {
             Some((best, since)) if best == prefix => since,

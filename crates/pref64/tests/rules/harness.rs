@@ -108,8 +108,8 @@ impl World {
         assert_eq!(self.prefix(), None);
     }
 
-    pub fn pass_over(&mut self, prefix: &str, how: Unusable) {
-        self.discovery.pass_over(at(self.now), net(prefix), how);
+    pub fn exclude(&mut self, prefix: &str, how: Unusable) {
+        self.discovery.exclude(at(self.now), net(prefix), how);
     }
 
     /// Lets time pass. A resolver gives this answer to each question, and each step asks which prefix is in force. Returns
