@@ -115,3 +115,39 @@ def test_clats_by_order(net: Network, machine: Callable[[Network, str], Machine]
     host.systemctl("stop", MANAGER)
     assert [link["ifname"] for link in net.ip_json(net.client, "link")] == ["lo", "wan0"]
     assert host.run("find", "/run/diolkos", "-type", "s").stdout == ""
+
+
+def test_a_dns64_beside_a_translator(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
+    """Its process runs under the unit of the translator, which starts another one when it is killed, and reloads it."""
+    network = dns64_network
+    host = machine(network, network.router)
+    unit, path = "diolkos@both.service", "/etc/diolkos/both.toml"
+    translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}", "2001:db8:65::/96"]\n'
+    section = CONFIG.replace(f'pref64 = ["{PREF64}"]\n', "")
+    host.file(path, translator + section)
+    host.boot()
+    host.systemctl("start", unit)
+    pid = host.main(unit)
+    asked = ("dig", "+short", "AAAA", "v4.example", f"@{DNS64_ADDRESS}")
+
+    def answers(address: str) -> bool:
+        return address in network.run(network.client, *asked, check=False).stdout.split()
+
+    def children() -> list[int]:
+        lists = Path(f"/proc/{pid}/task").glob("*/children")
+        return [int(child) for children in lists for child in children.read_text().split()]
+
+    host.until(lambda: answers("2001:db8:64::c000:201"), host.journal)
+    (child,) = children()
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
+    assert int(status["CapPrm"], 16) == 0
+    os.kill(child, signal.SIGKILL)
+    host.until(lambda: answers("2001:db8:64::c000:201") and children() not in ([], [child]), host.journal)
+    assert "killed by signal 9" in host.journal(unit)
+    host.file(path, translator + section + 'pref64 = ["2001:db8:65::/96"]\n')
+    host.systemctl("reload", unit)
+    assert answers("2001:db8:65::c000:201")
+    assert host.main(unit) == pid
+    host.systemctl("stop", unit)
+    assert host.shown(unit, "Result") == "success"
+    assert not Path(f"/proc/{child}").exists()

@@ -18,6 +18,7 @@ mod clat;
 mod clats;
 mod cli;
 mod commands;
+mod companion;
 mod config;
 mod confinement;
 mod control;

@@ -101,7 +101,29 @@ pub const WATCHDOG: Role = Role {
     capabilities: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Messages],
 };
-/// A DNS64 with configured prefixes.
+/// What keeps the process of a DNS64 running, and opens the ports of that one.
+pub const KEEPER: Role = Role {
+    capabilities: PORTS,
+    calls: &[
+        Calls::Thread,
+        Calls::Threads,
+        Calls::EventLoop,
+        Calls::Files,
+        Calls::Sockets(FAMILIES),
+        Calls::Processes,
+    ],
+};
+/// The same where the network says the prefix: it hears routers for that process.
+pub const HEARING_KEEPER: Role = Role {
+    capabilities: PORTS.union(HEARING),
+    calls: KEEPER.calls,
+};
+/// The process of a DNS64 beside a translator: sockets of the Internet, and no files. Its user may be root.
+pub const DNS64_PROCESS: Role = Role {
+    capabilities: CapabilitySet::empty(),
+    calls: &[Calls::Thread, Calls::EventLoop, Calls::Internet],
+};
+/// A DNS64 alone with configured prefixes.
 pub const DNS64: Role = Role {
     capabilities: PORTS,
     calls: &[
@@ -112,7 +134,7 @@ pub const DNS64: Role = Role {
         Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
     ],
 };
-/// A DNS64 that learns its prefix from the network.
+/// A DNS64 alone that learns its prefix from the network.
 pub const HEARING_DNS64: Role = Role {
     capabilities: PORTS.union(HEARING),
     calls: &[

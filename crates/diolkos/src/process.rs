@@ -6,24 +6,32 @@
 use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 
+use diolkos_sys::limit;
+use nix::sys::signal::Signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use crate::companion::Companion;
 use crate::config::{Dns64, Level, Settings};
 use crate::dns64;
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::manager::Manager;
-use crate::privilege::{self, Role};
+use crate::privilege;
+use crate::signals;
 use crate::supervise::{self, Supervision, Watch};
-use crate::watchdog::Watchdog;
+use crate::watchdog::{Heartbeat, Watchdog};
 
 /// A DNS64 without a translator, until a signal ends it.
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
-    privilege::keep(role_of_dns64(&settings))?;
+    privilege::keep(match hears_routers(&settings) {
+        true => privilege::HEARING_DNS64,
+        false => privilege::DNS64,
+    })?;
     start_log(settings.log.level);
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
@@ -32,6 +40,7 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
             watch,
             alarm,
             manager: manager.clone(),
+            companion: Companion::default(),
         };
         supervise::guarded("the program", || {
             event_loop(&mut Builder::new_current_thread())?
@@ -40,12 +49,9 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     })
 }
 
-fn role_of_dns64(settings: &Settings) -> Role {
+fn hears_routers(settings: &Settings) -> bool {
     let dns64 = settings.dns64.as_ref();
-    match dns64.is_some_and(Dns64::follows_network) {
-        true => privilege::HEARING_DNS64,
-        false => privilege::DNS64,
-    }
+    dns64.is_some_and(Dns64::follows_network)
 }
 
 /// Does some work, and meanwhile lets the service manager's watchdog hear that all its loops move.
@@ -79,8 +85,8 @@ fn with_watchdog<T>(
     done
 }
 
-/// A translator, and a DNS64 beside it, until a signal ends both or one fails. The DNS64 has a thread of its own: it goes
-/// on while the translator restores its state or takes another configuration.
+/// A translator, and a DNS64 beside it, until a signal ends both or one fails. The DNS64 is a process of its own, whose
+/// keeper has a thread here: only that one may start programs, so it begins before the others give that up.
 pub fn translator<F: Future<Output = Result<(), Failure>>>(
     files: Files,
     level: Level,
@@ -89,43 +95,98 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
 ) -> Result<(), Failure> {
     let its = dns64.as_ref().and_then(|beside| beside.dns64.as_ref());
     files.and_dns64(its).check()?;
-    privilege::keep(privilege::TRANSLATOR)?;
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
-    let (stop, stopped) = oneshot::channel::<()>();
-    let beside = |settings: Settings, watch: &Watch| {
-        let beat = watch.beat("the DNS64");
-        let role = role_of_dns64(&settings);
-        let serve = move || {
-            event_loop(&mut Builder::new_current_thread())?.block_on(async {
-                tokio::select! {
-                    done = dns64::run_beside(settings, beat) => done,
-                    _ = stopped => Ok(()),
-                }
-            })
-        };
-        watch
-            .thread_with(role, "dns64", serve)
-            .map_err(|e| Failure::run_time(format!("cannot start the thread of the DNS64: {e}")))
+    let keeper = match dns64 {
+        Some(settings) => Some(Keeper::begin(settings, &watch)?),
+        None => None,
     };
+    privilege::keep(privilege::TRANSLATOR)?;
     start_log(level);
     with_watchdog(&manager, watch, |watch| {
-        let beside = dns64.map(|settings| beside(settings, &watch)).transpose()?;
+        let (companion, stop) = keeper.map(|keeper| keeper.go(&watch)).unzip();
         let supervision = Supervision {
             watch,
             alarm,
             manager: manager.clone(),
+            companion: companion.unwrap_or_default(),
         };
         let done = supervise::guarded("the translator", || {
             event_loop(Builder::new_multi_thread().worker_threads(1))?.block_on(run(supervision))
         });
-        drop(stop);
-        if let Some(thread) = beside {
+        if let Some((stop, thread)) = stop {
+            drop(stop);
             // Whatever it ended by, the alarm has told.
             let _ = thread.join();
         }
         done
     })
+}
+
+/// The thread that keeps the process of a DNS64, which waits for its word.
+struct Keeper {
+    companion: Companion,
+    go: mpsc::Sender<Heartbeat>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Keeper {
+    /// Starts it, and returns when it has given up what it does not need.
+    fn begin(settings: Settings, watch: &Watch) -> Result<Keeper, Failure> {
+        let (companion, changes) = Companion::pair();
+        let (stop, stopped) = oneshot::channel();
+        let (go, gone) = mpsc::channel();
+        let (confined, is_confined) = mpsc::channel::<()>();
+        let role = match hears_routers(&settings) {
+            true => privilege::HEARING_KEEPER,
+            false => privilege::KEEPER,
+        };
+        let keep = move || {
+            drop(confined);
+            // Without a word the program does not start.
+            let Ok(beat) = gone.recv() else { return Ok(()) };
+            event_loop(&mut Builder::new_current_thread())?
+                .block_on(dns64::run_beside(settings, beat, changes, stopped))
+        };
+        let thread = watch
+            .thread_with(role, "dns64", keep)
+            .map_err(|e| Failure::run_time(format!("cannot start the DNS64's thread: {e}")))?;
+        let _ = is_confined.recv();
+        Ok(Keeper {
+            companion,
+            go,
+            stop,
+            thread,
+        })
+    }
+
+    /// Lets it work.
+    fn go(self, watch: &Watch) -> (Companion, (oneshot::Sender<()>, JoinHandle<()>)) {
+        // If it has failed, the alarm has told.
+        let _ = self.go.send(watch.beat("the DNS64"));
+        (self.companion, (self.stop, self.thread))
+    }
+}
+
+/// The process of a DNS64 beside a translator, which ends with the one that has started it (`parent`). It has at most
+/// `memory` bytes, and its orders from its standard input.
+pub fn dns64_apart(parent: u32, memory: u64, level: Level) -> Result<(), Failure> {
+    let keeper = dns64::standard_input()?;
+    signals::end_with(parent, Signal::SIGKILL)?;
+    signals::leave_to_parent()?;
+    let named = rustix::thread::set_name(c"dns64");
+    let limited = named
+        .map_err(Into::into)
+        .and_then(|()| limit::small(memory));
+    limited.map_err(|e| Failure::run_time(format!("cannot limit the DNS64's process: {e}")))?;
+    start_log(level);
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_io().enable_time().build();
+    let runtime =
+        runtime.map_err(|e| Failure::run_time(format!("cannot start the event loop: {e}")))?;
+    privilege::keep(privilege::DNS64_PROCESS)?;
+    supervise::guarded("the DNS64", || runtime.block_on(dns64::work(keeper)))
 }
 
 /// Some work of this process that is no service of its own: it starts others.

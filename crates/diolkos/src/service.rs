@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ipnet::IpNet;
 
+use crate::companion::Companion;
 use crate::confinement;
 use crate::control::{Answer, Condition, Control, Request};
 use crate::failure::Failure;
@@ -44,6 +45,7 @@ pub struct Host {
     pub signals: Signals,
     /// Is told how it goes.
     pub manager: Manager,
+    companion: Companion,
     alarm: Alarm,
     news: News,
     _worker: Option<Task>,
@@ -56,6 +58,7 @@ impl Host {
             watch,
             alarm,
             manager,
+            companion,
         } = supervision;
         let signals = Signals::new(&watch)?;
         let (net, news) = Net::connect(&watch).await?;
@@ -65,6 +68,7 @@ impl Host {
             watch,
             signals,
             manager,
+            companion,
             alarm,
             news,
         })
@@ -189,6 +193,7 @@ async fn work(
     control: &mut Control,
 ) -> Result<End, Failure> {
     let net = host.net.clone();
+    let companion = host.companion.clone();
     let beat = host.watch.beat("the service");
     let mut told = Notified::default();
     let mut looks = Checks::default();
@@ -207,7 +212,7 @@ async fn work(
             () = beat.due() => {}
             () = host.signals.reload() => {
                 tracing::info!("SIGHUP: reading the configuration again");
-                let answer = reload(service, &host.manager, &beat, &mut told).await;
+                let answer = reload(service, (&host.manager, &companion), &beat, &mut told).await;
                 if answer == Answer::Reloaded {
                     control.reloaded();
                 }
@@ -287,7 +292,7 @@ async fn work(
             }
             question = control.next() => {
                 if question.request == Request::Reload {
-                    question.answer(reload(service, &host.manager, &beat, &mut told).await);
+                    question.answer(reload(service, (&host.manager, &companion), &beat, &mut told).await);
                     continue;
                 }
                 match beat.through(LONGEST_WORK, service.reply(question.request)).await {
@@ -311,16 +316,20 @@ async fn work(
 /// Has the configuration read again, whoever wants it.
 async fn reload(
     service: &mut impl Service,
-    manager: &Manager,
+    (manager, companion): (&Manager, &Companion),
     beat: &Heartbeat,
     told: &mut Notified,
 ) -> Answer {
     manager.reloading();
     let read = async {
-        match service.reply(Request::Reload).await {
+        let answer = match service.reply(Request::Reload).await {
             Reply::Now(answer) => answer,
             Reply::Later(answer) => answer.await,
+        };
+        if answer == Answer::Reloaded {
+            companion.take().await;
         }
+        answer
     };
     let answer = beat.through(LONGEST_WORK, read).await;
     told.refusal = None;

@@ -11,6 +11,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use diolkos_sys::signal::MEANINGLESS;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::getppid;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch::{channel, Receiver};
 use tokio::sync::Notify;
@@ -103,6 +106,38 @@ impl Signals {
     pub fn came(&self) -> Came {
         self.came.clone()
     }
+}
+
+/// Has the kernel end this process, by this signal, with the one that has started it.
+pub fn end_with(parent: u32, signal: Signal) -> Result<(), Failure> {
+    let failed =
+        |error| Failure::run_time(format!("cannot be ended with process {parent}: {error}"));
+    prctl::set_pdeathsig(signal).map_err(failed)?;
+    // It may have ended before.
+    match u32::try_from(getppid().as_raw()) == Ok(parent) {
+        true => Ok(()),
+        false => Err(Failure::run_time(format!(
+            "process {parent}, which started this one, has ended"
+        ))),
+    }
+}
+
+/// From now on this thread, and those that it starts, hear no signal that ends or stops a service: whoever has started this
+/// process hears them too, and ends it.
+pub fn leave_to_parent() -> Result<(), Failure> {
+    let mut all = SigSet::all();
+    // Those that the process sends itself when it is broken.
+    for signal in [
+        Signal::SIGABRT,
+        Signal::SIGSEGV,
+        Signal::SIGBUS,
+        Signal::SIGILL,
+        Signal::SIGFPE,
+    ] {
+        all.remove(signal);
+    }
+    all.thread_block()
+        .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))
 }
 
 /// Whether the process belongs to a terminal now.

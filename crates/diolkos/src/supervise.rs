@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
+use crate::companion::Companion;
 use crate::failure::Failure;
 use crate::manager::Manager;
 use crate::privilege::{self, Role};
@@ -37,6 +38,8 @@ pub struct Supervision {
     pub alarm: Alarm,
     /// Is told how it goes.
     pub manager: Manager,
+    /// What runs beside it.
+    pub companion: Companion,
 }
 
 /// A watched task. Dropped, it ends.

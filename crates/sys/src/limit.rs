@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many files the process may have open: queues, maps, programs, links and sockets are files.
+//! How many files the process may have open (queues, maps, programs, links and sockets are files), and how much memory it
+//! may have.
 
 use std::io;
 
@@ -15,6 +16,21 @@ pub fn open_files() -> io::Result<u64> {
     // Whoever may not raise it goes on with what there is.
     let _ = setrlimit(Resource::Nofile, raised);
     open_files_now()
+}
+
+/// Lets this process have so much memory of its own (bytes), and leave no core behind: it could not be written, and its
+/// content is others' questions.
+pub fn small(memory: u64) -> io::Result<()> {
+    for (resource, most) in [(Resource::Data, memory), (Resource::Core, 0)] {
+        let before = getrlimit(resource);
+        let most = before.maximum.map_or(most, |maximum| maximum.min(most));
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit)?;
+    }
+    Ok(())
 }
 
 /// Says where it is, and leaves it there.

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::prctl;
 use nix::sys::signal::{kill, Signal};
-use nix::unistd::{getppid, Pid};
+use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
@@ -19,7 +18,7 @@ use tokio::time::{sleep, timeout, Instant};
 
 use super::interface::{Clat, Spec, State};
 use crate::control;
-use crate::failure::{Failure, Kind};
+use crate::failure::Kind;
 
 /// Before the first new start of a process that has ended, then twice as long, …
 const RETRY: Duration = Duration::from_secs(1);
@@ -235,18 +234,4 @@ fn watch(child: &Child, device: &str, tell: &Tell, over: &Arc<AtomicBool>) {
             thread::sleep(LOOK);
         }
     });
-}
-
-/// Has the kernel end this process with the one that has started it.
-pub fn end_with(manager: u32) -> Result<(), Failure> {
-    let failed =
-        |error| Failure::run_time(format!("cannot be ended with process {manager}: {error}"));
-    prctl::set_pdeathsig(Signal::SIGTERM).map_err(failed)?;
-    // It may have ended before.
-    match u32::try_from(getppid().as_raw()) == Ok(manager) {
-        true => Ok(()),
-        false => Err(Failure::run_time(format!(
-            "process {manager}, which started this one, has ended"
-        ))),
-    }
 }

@@ -14,7 +14,6 @@ mod serve;
 
 pub use ask::{down, follow, list, up};
 pub use interface::{shown, Spec};
-pub use keeper::end_with;
 pub use serve::run;
 
 /// By what the manager is found in its network namespace, as a translator by its device.

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos clat`: file and options → settings → translator.
 
+use nix::sys::signal::Signal;
+
 use super::settings::checked;
 use crate::config::{self, Mode, Settings};
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::process::translator;
-use crate::{clat, clats, cli};
+use crate::{clat, cli, signals};
 
 /// Runs a CLAT until a signal ends it.
 pub fn run(options: cli::Clat) -> Result<(), Failure> {
-    options.end_with.map_or(Ok(()), clats::end_with)?;
+    let end_with = |parent| signals::end_with(parent, Signal::SIGTERM);
+    options.end_with.map_or(Ok(()), end_with)?;
     let settings = configured(&options)?;
     let read = move || match &options.config {
         Some(_) => configured(&options),

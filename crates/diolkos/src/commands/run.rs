@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, DNS64 or both.
 
-use crate::config::{self, Mode};
+use crate::config::{self, Mode, Settings};
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::process::{dns64_alone, translator};
+use crate::supervise::Supervision;
 use crate::{clat, cli, router};
 
 /// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
@@ -30,9 +31,26 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let beside = settings.dns64.is_some() && mode.is_none();
     let beside = beside.then(|| settings.clone());
     match settings.translator.mode {
-        Mode::Clat => translator(files, level, beside, |with| clat::run(settings, read, with)),
+        Mode::Clat => translator(files, level, beside, |with| {
+            let read = offered(&with, read);
+            clat::run(settings, read, with)
+        }),
         Mode::Siit | Mode::Nat64 => translator(files, level, beside, |with| {
+            let read = offered(&with, read);
             router::run(settings, read, with)
         }),
+    }
+}
+
+/// Lets what runs beside a translator know what is read.
+fn offered(
+    with: &Supervision,
+    read: impl Fn() -> Result<Settings, Failure>,
+) -> impl Fn() -> Result<Settings, Failure> {
+    let companion = with.companion.clone();
+    move || {
+        let settings = read()?;
+        companion.offer(&settings);
+        Ok(settings)
     }
 }

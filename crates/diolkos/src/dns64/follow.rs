@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Following the prefix of a network: the search on an uplink that may go and come back.
 //!
-//! links, addresses ─► search (`pref64`) ─► findings ─► query handler
+//! links, addresses ─► search (`pref64`) ─► findings ─► whoever synthesises
 
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use ipnet::Ipv6Net;
@@ -20,7 +19,6 @@ use crate::service::until;
 use crate::supervise::Watch;
 
 use super::prefix::Findings;
-use super::queries::QueryHandler;
 
 /// Addresses come and go in groups.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -79,11 +77,10 @@ impl Follower {
         Ok(Some(follower))
     }
 
-    /// Tells the handler what the network says.
-    pub async fn run(mut self, handler: Rc<QueryHandler>) {
+    /// Tells what the network says.
+    pub async fn run(mut self, tell: impl Fn(Findings)) {
         loop {
-            let findings = self.findings();
-            handler.take_prefix(findings);
+            tell(self.findings());
             let step = async {
                 match &mut self.search {
                     Some(search) => search.step().await,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 
 use super::datagrams::Datagrams;
 use super::tally::{Fate, Tally};
@@ -19,45 +19,51 @@ const BACKLOG: i32 = 256;
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// An address that could not be had is tried again after so long, then after twice as long, …
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// … and at least so often.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Takes an address for datagrams.
-pub fn datagrams(address: SocketAddr) -> Result<Datagrams, Failure> {
+/// Takes an address for datagrams. The failure is [`crate::failure::Kind::RunTime`] if another try may succeed.
+pub fn for_datagrams(address: SocketAddr) -> Result<Socket, Failure> {
     udp(address).map_err(|error| refusal(address, "UDP", &error))
 }
 
-/// Takes an address for connections.
-pub fn connections(address: SocketAddr) -> Result<TcpListener, Failure> {
+/// The same for connections.
+pub fn for_connections(address: SocketAddr) -> Result<Socket, Failure> {
     tcp(address).map_err(|error| refusal(address, "TCP", &error))
 }
 
-/// A socket, or None if it is to be tried again: where `is_patient`, unless nothing but the operator can help.
-pub fn first<S>(
-    bound: Result<S, Failure>,
-    is_patient: bool,
-    tally: &Tally,
-) -> Result<Option<S>, Failure> {
-    match bound {
-        Ok(socket) => Ok(Some(socket)),
-        Err(failure) if is_patient && failure.kind == Kind::RunTime => {
-            tally.count(Fate::ListenFailed);
-            tracing::warn!("dns64: {failure}; diolkos retries until it succeeds");
-            Ok(None)
-        }
-        Err(failure) => Err(failure),
-    }
+/// Takes an address for datagrams, and reads them.
+pub fn datagrams(address: SocketAddr) -> Result<Datagrams, Failure> {
+    let socket = for_datagrams(address)?;
+    datagrams_of(socket).map_err(|error| refusal(address, "UDP", &error))
 }
 
-/// Serves for ever. A socket that is not there, or breaks, is bound again, which is said once.
+/// Takes an address for connections, and accepts them.
+pub fn connections(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let socket = for_connections(address)?;
+    connections_of(socket).map_err(|error| refusal(address, "TCP", &error))
+}
+
+/// Reads datagrams from a socket that is bound.
+pub fn datagrams_of(socket: Socket) -> io::Result<Datagrams> {
+    Datagrams::new(UdpSocket::from_std(socket.into())?)
+}
+
+/// Accepts connections of a socket that listens.
+pub fn connections_of(socket: Socket) -> io::Result<TcpListener> {
+    TcpListener::from_std(socket.into())
+}
+
+/// Serves for ever. A socket that breaks is bound again, which is said once.
 pub async fn keep<S>(
     what: String,
-    mut socket: Option<S>,
+    socket: S,
     bind: impl Fn() -> Result<S, Failure>,
     serve: impl AsyncFn(S) -> io::Error,
     tally: &Tally,
 ) {
+    let mut socket = Some(socket);
     let mut pause = FIRST_PAUSE;
     loop {
         if let Some(socket) = socket.take() {
@@ -81,21 +87,21 @@ pub async fn keep<S>(
     }
 }
 
-fn udp(address: SocketAddr) -> io::Result<Datagrams> {
+fn udp(address: SocketAddr) -> io::Result<Socket> {
     let socket = socket(address, Type::DGRAM, Protocol::UDP)?;
     // The kernel gives what it allows.
     let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
     socket.bind(&address.into())?;
-    Datagrams::new(UdpSocket::from_std(socket.into())?)
+    Ok(socket)
 }
 
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+fn tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = socket(address, Type::STREAM, Protocol::TCP)?;
     // Connections of an earlier run may still be on their way out.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket)
 }
 
 /// Of one family only, so that `[::]:53` and `0.0.0.0:53` can stand side by side.
@@ -137,7 +143,7 @@ mod tests {
         of.expect("a counter").packets
     }
 
-    /// Twice it cannot be had, then it breaks, then it holds.
+    /// It breaks, twice it cannot be had, then it breaks, then it holds.
     #[tokio::test(start_paused = true)]
     async fn a_socket_is_bound_until_it_holds() {
         let tally = Rc::new(Tally::default());
@@ -155,31 +161,19 @@ mod tests {
         let (served, holds) = tokio::sync::oneshot::channel();
         let served = RefCell::new(Some(served));
         let serve = async |number: i32| {
-            if number == 3 {
+            if number == 0 || number == 3 {
                 return io::Error::other("it broke");
             }
             let served = served.borrow_mut().take();
             let _ = served.map(|served| served.send(number));
             std::future::pending().await
         };
-        let keep = keep("a socket".to_owned(), None, bind, serve, &tally);
+        let keep = keep("a socket".to_owned(), 0, bind, serve, &tally);
         tokio::select! {
             () = keep => {}
             number = holds => assert_eq!(number, Ok(4)),
         }
         assert_eq!(*at.borrow(), [1, 3, 7, 8]);
-        assert_eq!(failed(&tally), 3);
-    }
-
-    #[test]
-    fn alone_a_busy_port_is_an_end_and_beside_a_translator_it_is_not() {
-        let tally = Tally::default();
-        let busy = || Err::<u8, _>(Failure::run_time("another program has it"));
-        assert!(first(busy(), false, &tally).is_err());
-        assert_eq!(failed(&tally), 0);
-        assert!(matches!(first(busy(), true, &tally), Ok(None)));
-        assert_eq!(failed(&tally), 1);
-        let forbidden = Err::<u8, _>(Failure::missing("a capability"));
-        assert!(first(forbidden, true, &tally).is_err());
+        assert_eq!(failed(&tally), 4);
     }
 }

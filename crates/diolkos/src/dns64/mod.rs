@@ -5,7 +5,10 @@
 //! (exchange) → handler → waiter (how the answer gets to the client); beside it, follow (the network's prefix) → handler
 //!
 //! One thread does it all, so nothing is locked; it needs no privileges but those for its port and for hearing routers.
+//! Beside a translator it is a process of its own, which has none: see `apart`.
 
+mod apart;
+mod current;
 mod datagrams;
 mod follow;
 mod listen;
@@ -22,8 +25,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
+use crate::companion::Change;
 use crate::config::{Dns64, Networks, Settings};
 use crate::confinement;
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
@@ -33,13 +38,23 @@ use crate::figures::Figures;
 use crate::instance;
 use crate::metrics::Metrics;
 use crate::signals::Signals;
-use crate::supervise::{self, Supervision, Watch};
+use crate::supervise::{Supervision, Watch};
 use crate::watchdog::Heartbeat;
 
+use current::Current;
 use datagrams::Datagrams;
 use follow::Follower;
+use prefix::InForce;
 use queries::QueryHandler;
+use tally::Tally;
 use tcp::Connections;
+
+pub use apart::{standard_input, work};
+
+/// The program without questions and answers, generously, bytes.
+const PROGRAM: u64 = 256 << 20;
+/// What is wrong while there is no prefix.
+const UNKNOWN: &str = "no translation prefix is known: answers are forwarded unchanged";
 
 /// Runs until a signal comes, and then succeeds. Without its addresses it fails.
 pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
@@ -49,29 +64,31 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
         .await
 }
 
-/// The same beside a translator, which a port that another program has does not end: it is tried again. It hears no
-/// signals: one that came before the translator hears them would end the DNS64 alone. The translator ends both.
-pub async fn run_beside(settings: Settings, beat: Heartbeat) -> Result<(), Failure> {
+/// Keeps the process of a DNS64 beside a translator running until that one ends (`stopped`). It hears no signals: one that
+/// came before the translator hears them would end the DNS64 alone.
+pub async fn run_beside(
+    settings: Settings,
+    beat: Heartbeat,
+    changes: mpsc::Receiver<Change>,
+    stopped: oneshot::Receiver<()>,
+) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
-    let beside = async {
-        let (watch, mut alarm) = supervise::pair();
-        let mut server = Server::start(settings, dns64, true, &watch).await?;
-        loop {
-            beat.beat();
-            tokio::select! {
-                () = beat.due() => {}
-                failure = alarm.rung() => return Err(ended(&failure)),
-                () = server.handler.rules().changed() => server.tell(),
-                question = server.control.next() => server.reply(question),
-            }
-        }
-    };
-    LocalSet::new().run_until(beside).await
+    LocalSet::new()
+        .run_until(apart::keep(settings, dns64, beat, changes, stopped))
+        .await
 }
 
 /// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
 pub fn files(dns64: &Dns64) -> usize {
     2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
+}
+
+/// How much memory the process of a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
+/// longest answer for each question that waits, and for each that a connection may have under way; the program itself.
+pub fn memory(dns64: &Dns64) -> u64 {
+    let answers =
+        u64::from(dns64.max_outstanding) + u64::from(dns64.max_tcp) * tcp::PIPELINE as u64;
+    2 * dns64.cache_bytes + (answers << 16) + PROGRAM
 }
 
 fn section(settings: &Settings) -> Result<Dns64, Failure> {
@@ -90,10 +107,11 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
         watch,
         mut alarm,
         manager,
+        companion: _,
     } = supervision;
     let signals = Signals::new(&watch)?;
     let beat = watch.beat("the DNS64");
-    let mut server = Server::start(settings, dns64, false, &watch).await?;
+    let mut server = Server::start(settings, dns64, &watch).await?;
     // Beside a translator, that one tells the figures of both.
     let _metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
     confinement::tell();
@@ -130,38 +148,32 @@ struct Server {
 
 impl Server {
     /// Binds its addresses, and serves them on tasks of the present `LocalSet`.
-    async fn start(
-        settings: Settings,
-        dns64: Dns64,
-        is_patient: bool,
-        watch: &Watch,
-    ) -> Result<Server, Failure> {
+    async fn start(settings: Settings, dns64: Dns64, watch: &Watch) -> Result<Server, Failure> {
         let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
-        let handler = Rc::new(QueryHandler::new(&dns64, watch.clone())?);
+        let tally = Rc::new(Tally::default());
+        let handler = Rc::new(QueryHandler::new(&dns64, tally, watch.clone())?);
+        let current = Rc::new(Current::new(handler.clone()));
         let follower = Follower::begin(&settings, &dns64, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
-        let mut served = Vec::new();
         for &address in &dns64.listen {
-            let udp = listen::first(listen::datagrams(address), is_patient, &handler.tally)?;
-            let tcp = listen::first(listen::connections(address), is_patient, &handler.tally)?;
-            if udp.is_some() && tcp.is_some() {
-                served.push(address);
-            }
-            let work = serve_udp(address, udp, handler.clone());
+            let (udp, tcp) = (listen::datagrams(address)?, listen::connections(address)?);
+            let work = serve_udp(address, udp, current.clone());
             watch.local("a socket for UDP", work);
             let work = serve_tcp(
                 address,
                 tcp,
-                handler.clone(),
+                current.clone(),
                 connections.clone(),
                 watch.clone(),
             );
             watch.local("a socket for TCP", work);
         }
-        let description = description(&dns64, &served);
+        let description = description(&dns64, &dns64.listen);
         tracing::info!("ready: {description}");
         if let Some(follower) = follower {
-            watch.local("the search for the prefix", follower.run(handler.clone()));
+            let handler = handler.clone();
+            let take = move |findings| handler.take_prefix(findings);
+            watch.local("the search for the prefix", follower.run(take));
         }
         let server = Server {
             settings,
@@ -176,12 +188,11 @@ impl Server {
     /// Tells whoever follows the DNS64 which prefixes are in force.
     fn tell(&self) {
         let policy = self.handler.rules().policy();
-        let unknown = "no translation prefix is known: answers are forwarded unchanged";
         self.control.tell(Condition {
             state: State::Ready,
             obstacles: match policy.has_prefixes() {
                 true => Vec::new(),
-                false => vec![unknown.to_owned()],
+                false => vec![UNKNOWN.to_owned()],
             },
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,
@@ -190,32 +201,35 @@ impl Server {
     }
 
     fn reply(&self, question: Question) {
-        let answer = reply(&self.settings, &self.handler, question.request);
+        let rules = self.handler.rules();
+        let mut counters = self.handler.tally.counters();
+        counters.extend(rules.counters());
+        let answer = reply(&self.settings, rules, counters, question.request);
         question.answer(answer);
     }
 }
 
-async fn serve_udp(address: SocketAddr, first: Option<Datagrams>, handler: Rc<QueryHandler>) {
+async fn serve_udp(address: SocketAddr, first: Datagrams, current: Rc<Current>) {
+    let tally = current.handler().tally.clone();
     let bind = || listen::datagrams(address);
-    let serve = async |socket| udp::serve(Rc::new(socket), handler.clone()).await;
-    let what = format!("{address} by UDP");
-    listen::keep(what, first, bind, serve, &handler.tally).await;
+    let serve = async |socket| udp::serve(Rc::new(socket), current.clone()).await;
+    listen::keep(format!("{address} by UDP"), first, bind, serve, &tally).await;
 }
 
 async fn serve_tcp(
     address: SocketAddr,
-    first: Option<TcpListener>,
-    handler: Rc<QueryHandler>,
+    first: TcpListener,
+    current: Rc<Current>,
     connections: Rc<Connections>,
     watch: Watch,
 ) {
+    let tally = current.handler().tally.clone();
     let bind = || listen::connections(address);
     let serve = async |socket| {
-        let (handler, connections) = (handler.clone(), connections.clone());
-        tcp::serve(socket, handler, connections, watch.clone()).await
+        let (current, connections) = (current.clone(), connections.clone());
+        tcp::serve(socket, current, connections, watch.clone()).await
     };
-    let what = format!("{address} by TCP");
-    listen::keep(what, first, bind, serve, &handler.tally).await;
+    listen::keep(format!("{address} by TCP"), first, bind, serve, &tally).await;
 }
 
 fn listen_for_control(name: &str, group: &str, watch: &Watch) -> Result<Control, Failure> {
@@ -251,25 +265,19 @@ fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
     )
 }
 
-fn counters(handler: &QueryHandler) -> Vec<Counter> {
-    let mut counters = handler.tally.counters();
-    counters.extend(handler.rules().counters());
-    counters
-}
-
-fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answer {
+fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: Request) -> Answer {
     match request {
-        Request::Counters => Answer::Counters(counters(handler)),
+        Request::Counters => Answer::Counters(counters),
         Request::Figures => Answer::Figures(Box::new(Figures {
             about: vec![("mode".to_owned(), "dns64".to_owned())],
-            counters: counters(handler),
+            counters,
             state: None,
         })),
         Request::Config => match settings.canonical() {
             Ok(text) => Answer::Config(text),
             Err(failure) => Answer::Failed(failure.to_string()),
         },
-        Request::Prefix => Answer::Prefix(handler.rules().rows()),
+        Request::Prefix => Answer::Prefix(rules.rows()),
         Request::Sessions
         | Request::Bindings
         | Request::Top { .. }
@@ -282,7 +290,11 @@ fn reply(settings: &Settings, handler: &QueryHandler, request: Request) -> Answe
             Answer::NotSupported("a DNS64 leaves nothing behind: stop it with a signal".to_owned())
         }
         Request::Reload => {
-            Answer::NotSupported("a DNS64 does not reload: stop it and start it again".to_owned())
+            let how = match settings.no_translator {
+                true => "a DNS64 alone does not reload: stop it and start it again",
+                false => "this DNS64 reloads with its translator: name the translator's device",
+            };
+            Answer::NotSupported(how.to_owned())
         }
     }
 }

@@ -57,8 +57,7 @@ pub struct QueryHandler {
 
 impl QueryHandler {
     /// Opens it.
-    pub fn new(dns64: &Dns64, watch: Watch) -> Result<QueryHandler, Failure> {
-        let tally = Rc::new(Tally::default());
+    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<QueryHandler, Failure> {
         let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
         Ok(QueryHandler {
             rules: InForce::new(dns64),

@@ -80,10 +80,15 @@ pub enum Fate {
     UpstreamPortSuspect,
     /// A port towards upstream was given up since it was old, or nobody used it.
     UpstreamPortAged,
+    /// The process of a DNS64 beside a translator ended, or could not be started; another start follows.
+    Restarted,
 }
 
+/// How many fates there are.
+pub const NUMBER: usize = 36;
+
 /// The names, in the order of [`Fate`].
-const NAMES: [&str; 35] = [
+const NAMES: [&str; NUMBER] = [
     "query_udp",
     "query_tcp",
     "refused.form",
@@ -119,15 +124,16 @@ const NAMES: [&str; 35] = [
     "upstream.late",
     "upstream.port_suspect",
     "upstream.port_aged",
+    "restarted",
 ];
 
 /// How often each of it happened.
 #[derive(Debug)]
-pub struct Tally([Cell<u64>; NAMES.len()]);
+pub struct Tally([Cell<u64>; NUMBER]);
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally([const { Cell::new(0) }; NAMES.len()])
+        Tally([const { Cell::new(0) }; NUMBER])
     }
 }
 
@@ -151,13 +157,23 @@ impl Tally {
 
     /// All of them, for `diolkos show counters`.
     pub fn counters(&self) -> Vec<Counter> {
-        let counter = |(name, cell): (&&str, &Cell<u64>)| Counter {
-            name: format!("dns64.{name}"),
-            packets: cell.get(),
-            bytes: None,
-        };
-        NAMES.iter().zip(&self.0).map(counter).collect()
+        counters(&self.counts())
     }
+
+    /// Of each fate, in the order of [`Fate`].
+    pub fn counts(&self) -> [u64; NUMBER] {
+        self.0.each_ref().map(Cell::get)
+    }
+}
+
+/// Counts by their names.
+pub fn counters(counts: &[u64; NUMBER]) -> Vec<Counter> {
+    let counter = |(name, count): (&&str, &u64)| Counter {
+        name: format!("dns64.{name}"),
+        packets: *count,
+        bytes: None,
+    };
+    NAMES.iter().zip(counts).map(counter).collect()
 }
 
 #[cfg(test)]

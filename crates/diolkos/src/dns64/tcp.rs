@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Clients that ask by TCP (RFC 7766): several questions on a connection, answered as soon as each can be.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -17,7 +17,8 @@ use tokio::time::timeout;
 
 use crate::supervise::Watch;
 
-use super::queries::{QueryHandler, Scratch};
+use super::current::Current;
+use super::queries::Scratch;
 use super::tally::Fate;
 use super::waiter::{Reply, Waiter};
 
@@ -25,7 +26,7 @@ use super::waiter::{Reply, Waiter};
 const LONGEST_QUERY: usize = 4096;
 /// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next one is not
 /// read before one of them is over, so that a connection waits for itself and for nobody else.
-const PIPELINE: usize = 32;
+pub const PIPELINE: usize = 32;
 /// Of all connections, one client may have a part of this many.
 const SHARE: u32 = 4;
 /// After an error that may pass, no connection is accepted for so long.
@@ -36,7 +37,7 @@ const MOST_ERRORS: u32 = 600;
 /// Connections, in all and of each client. Each can be told to close.
 pub struct Connections {
     shares: RefCell<Shares<Rc<Notify>>>,
-    idle: Duration,
+    idle: Cell<Duration>,
 }
 
 impl Connections {
@@ -44,15 +45,20 @@ impl Connections {
     pub fn new(most: u32, idle_s: u32) -> Connections {
         Connections {
             shares: RefCell::new(Shares::new(most, most / SHARE)),
-            idle: Duration::from_secs(u64::from(idle_s)),
+            idle: Cell::new(Duration::from_secs(u64::from(idle_s))),
         }
+    }
+
+    /// From now on, connections are closed after so many seconds without a question.
+    pub fn set_idle(&self, idle_s: u32) {
+        self.idle.set(Duration::from_secs(u64::from(idle_s)));
     }
 }
 
 /// Accepts until the listener is unusable.
 pub async fn serve(
     listener: TcpListener,
-    handler: Rc<QueryHandler>,
+    current: Rc<Current>,
     connections: Rc<Connections>,
     watch: Watch,
 ) -> io::Error {
@@ -61,7 +67,7 @@ pub async fn serve(
         match listener.accept().await {
             Ok((stream, client)) => {
                 errors = 0;
-                let work = connect(stream, client.ip(), handler.clone(), connections.clone());
+                let work = connect(stream, client.ip(), current.clone(), connections.clone());
                 watch.local("a connection", work);
             }
             Err(error) if errors == MOST_ERRORS => return error,
@@ -81,18 +87,18 @@ pub async fn serve(
 async fn connect(
     stream: TcpStream,
     client: IpAddr,
-    handler: Rc<QueryHandler>,
+    current: Rc<Current>,
     connections: Rc<Connections>,
 ) {
     let close = Rc::new(Notify::new());
     let taken = connections.shares.borrow_mut().take(client, close.clone());
     let (ticket, evicted) = taken;
     if let Some(evicted) = evicted {
-        handler.tally.count(Fate::TcpEvicted);
+        current.handler().tally.count(Fate::TcpEvicted);
         evicted.held.notify_one();
     }
     tokio::select! {
-        done = converse(stream, client, &handler, connections.idle) => {
+        done = converse(stream, client, &current, connections.idle.get()) => {
             if let Err(error) = done {
                 tracing::debug!("a connection of {client} ended: {error}");
             }
@@ -106,7 +112,7 @@ async fn connect(
 async fn converse(
     stream: TcpStream,
     client: IpAddr,
-    handler: &Rc<QueryHandler>,
+    current: &Current,
     idle: Duration,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -114,7 +120,7 @@ async fn converse(
     let (answers, ready) = mpsc::channel(PIPELINE);
     // Questions on their way still hold a sender; their answers are written before the connection closes.
     let (done, ()) = tokio::join!(
-        take_questions(read, answers, client, handler, idle),
+        take_questions(read, answers, client, current, idle),
         write_answers(write, ready, idle)
     );
     done
@@ -124,14 +130,14 @@ async fn take_questions(
     mut read: OwnedReadHalf,
     answers: mpsc::Sender<Reply>,
     client: IpAddr,
-    handler: &Rc<QueryHandler>,
+    current: &Current,
     idle: Duration,
 ) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(PIPELINE));
     let mut scratch = Scratch::default();
     loop {
         if places.available_permits() == 0 {
-            handler.tally.count(Fate::TcpPaused);
+            current.handler().tally.count(Fate::TcpPaused);
         }
         // Every question under way ends in time, so this does too.
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -142,12 +148,13 @@ async fn take_questions(
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(error)) => return Err(error),
         };
-        handler.wait_for_rate(client).await;
+        current.handler().wait_for_rate(client).await;
         if answers.is_closed() {
             return Ok(());
         }
         let waiter = Waiter::Connection(answers.clone(), place);
-        handler.take(&query, client, waiter, &mut scratch);
+        // Another one may have come while the client had to wait.
+        current.handler().take(&query, client, waiter, &mut scratch);
     }
 }
 

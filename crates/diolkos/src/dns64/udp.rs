@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use quinn_udp::RecvMeta;
 
+use super::current::Current;
 use super::datagrams::Datagrams;
-use super::queries::{QueryHandler, Scratch};
+use super::queries::Scratch;
 use super::waiter::Waiter;
 
 /// Datagrams read with one system call, at most.
@@ -18,7 +19,7 @@ const BUFFER: usize = 1 << 16;
 const MOST_ERRORS: u32 = 64;
 
 /// Answers until the socket is unusable.
-pub async fn serve(datagrams: Rc<Datagrams>, handler: Rc<QueryHandler>) -> io::Error {
+pub async fn serve(datagrams: Rc<Datagrams>, current: Rc<Current>) -> io::Error {
     let mut buffers = vec![vec![0; BUFFER]; BATCH];
     let mut metas = [RecvMeta::default(); BATCH];
     let mut scratch = Scratch::default();
@@ -39,6 +40,7 @@ pub async fn serve(datagrams: Rc<Datagrams>, handler: Rc<QueryHandler>) -> io::E
             }
         };
         errors = 0;
+        let handler = current.handler();
         for (buffer, meta) in buffers.iter().zip(&metas).take(read) {
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                 let to = datagrams.return_of(meta);

@@ -23,6 +23,8 @@ pub enum Calls {
     Files,
     /// Sockets of these families, and what is done with them.
     Sockets(&'static [i32]),
+    /// Sockets of IPv4 and IPv6, and what is done with them; none of them listens that was not given.
+    Internet,
     /// Messages on sockets that are there already.
     Messages,
     /// Reading and changing BPF maps that the thread has.
@@ -61,7 +63,6 @@ const THREAD: &[c_long] = &[
     libc::SYS_getrandom,
     libc::SYS_getpid,
     libc::SYS_gettid,
-    libc::SYS_tgkill,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -189,6 +190,17 @@ const MESSAGES: &[c_long] = &[
     libc::SYS_getsockopt,
 ];
 
+/// Besides [`MESSAGES`], without what opens a socket.
+const CLIENTS: &[c_long] = &[
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_accept4,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+];
+
 /// Besides [`MESSAGES`].
 const SOCKETS: &[c_long] = &[
     libc::SYS_bind,
@@ -204,6 +216,8 @@ const SOCKETS: &[c_long] = &[
 ];
 
 const PROCESSES: &[c_long] = &[
+    // Of the processes that it starts, too.
+    libc::SYS_tgkill,
     libc::SYS_execve,
     libc::SYS_wait4,
     libc::SYS_waitid,
@@ -231,6 +245,9 @@ const OWN_AFFAIRS: &[i32] = &[
     libc::PR_CAP_AMBIENT,
     PR_GET_AUXV,
 ];
+
+/// That a socket does not block.
+const FIONBIO: i32 = libc::FIONBIO as i32;
 
 /// Not in libc: linux/prctl.h.
 const PR_GET_AUXV: i32 = 0x4155_5856;
@@ -261,6 +278,7 @@ impl Calls {
             Calls::EventLoop => &[EVENT_LOOP],
             Calls::Files => &[FILES, OLD_FILES],
             Calls::Sockets(_) => &[SOCKETS, MESSAGES],
+            Calls::Internet => &[CLIENTS, MESSAGES],
             Calls::Messages => &[MESSAGES],
             Calls::Maps => &[],
             // libbpf keeps the numbers of maps to come by files in memory.
@@ -278,6 +296,11 @@ impl Calls {
                 (libc::SYS_mmap, without(2, libc::PROT_EXEC as u64)),
                 (libc::SYS_mprotect, without(2, libc::PROT_EXEC as u64)),
                 (libc::SYS_prctl, one_of(0, OWN_AFFAIRS)),
+                // Signals of this process to itself: abort(3).
+                (
+                    libc::SYS_tgkill,
+                    one_of(0, &[std::process::id().cast_signed()]),
+                ),
             ],
             Calls::Threads => vec![(
                 libc::SYS_clone,
@@ -286,6 +309,13 @@ impl Calls {
             // Limits of this process, and not of others.
             Calls::Files => vec![(libc::SYS_prlimit64, one_of(0, &[0]))],
             Calls::Sockets(families) => vec![(libc::SYS_socket, one_of(0, families))],
+            Calls::Internet => vec![
+                (
+                    libc::SYS_socket,
+                    one_of(0, &[libc::AF_INET, libc::AF_INET6]),
+                ),
+                (libc::SYS_ioctl, one_of(1, &[FIONBIO])),
+            ],
             Calls::Maps => vec![(libc::SYS_bpf, one_of(0, OF_MAPS))],
             Calls::Processes => vec![
                 (libc::SYS_clone, without(0, NEW_NAMESPACES)),
