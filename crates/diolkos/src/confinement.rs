@@ -98,7 +98,7 @@ pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
 }
 
 /// Has the log say what is in force. Not before the start has succeeded: one that fails says one sentence.
-pub fn tell() {
+pub fn log_mode() {
     match Confinement::in_force() {
         Some(Confinement::Enforce) => tracing::info!(
             "each thread is confined to the system calls of its work (seccomp); others fail, and the kernel's log names them"

@@ -113,7 +113,7 @@ pub struct Account {
 /// A translator, as the loop sees it.
 pub trait Service {
     /// What only this service waits for.
-    type DeviceConfig;
+    type Wakeup;
 
     /// The name of its TUN device.
     fn device(&self) -> &str;
@@ -145,10 +145,10 @@ pub trait Service {
     fn account(&self) -> Account;
 
     /// Waits for what only this service waits for. May be dropped at any time and called again.
-    async fn wait(&mut self) -> Self::DeviceConfig;
+    async fn wait(&mut self) -> Self::Wakeup;
 
     /// Obeys it. Once begun it is not dropped.
-    async fn obey(&mut self, own: Self::DeviceConfig) -> Result<(), Failure>;
+    async fn obey(&mut self, own: Self::Wakeup) -> Result<(), Failure>;
 
     /// A link came, changed or went, but not the TUN device.
     async fn link(&mut self, event: Event) -> Result<Heed, Failure>;
@@ -203,7 +203,7 @@ async fn work(
     loop {
         if !is_settled && service.account().is_settled {
             is_settled = true;
-            confinement::tell();
+            confinement::log_mode();
         }
         control.tell(service.condition());
         beat.beat();

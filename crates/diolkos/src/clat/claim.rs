@@ -212,30 +212,12 @@ async fn name_of(net: &Net, index: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::LinkKind;
-
-    fn uplink() -> Link {
-        Link {
-            index: 2,
-            name: "eth0".to_owned(),
-            alias: String::new(),
-            mtu: 1500,
-            mtu6: 1500,
-            address: vec![0; 6],
-            medium: Medium::Ethernet,
-            kind: LinkKind::default(),
-            master: None,
-            lower: None,
-            is_up: true,
-            running: true,
-        }
-    }
 
     #[test]
     fn what_was_chosen_is_said() {
         let said = |prefixes: &[&str]| {
             let parsed = prefixes.iter().map(|p| p.parse().expect("a prefix"));
-            match uplink_prefix(&uplink(), &parsed.collect::<Vec<_>>()) {
+            match uplink_prefix(&Link::ethernet(2, 1500), &parsed.collect::<Vec<_>>()) {
                 Ok((prefix, from)) => format!("{prefix}: {from}"),
                 Err(failure) => failure.to_string(),
             }

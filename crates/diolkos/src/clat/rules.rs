@@ -83,22 +83,11 @@ pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::LinkKind;
 
     fn uplink(mtu: u32) -> Link {
         Link {
-            index: 2,
-            name: "eth0".to_owned(),
-            alias: String::new(),
-            mtu,
             mtu6: mtu - 100,
-            address: vec![0; 6],
-            medium: Medium::Ethernet,
-            kind: LinkKind::default(),
-            master: None,
-            lower: None,
-            is_up: true,
-            running: true,
+            ..Link::ethernet(2, mtu)
         }
     }
 

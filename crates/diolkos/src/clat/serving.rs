@@ -28,7 +28,7 @@ pub(super) enum Step {
 }
 
 impl Service for Clat {
-    type DeviceConfig = Step;
+    type Wakeup = Step;
 
     fn device(&self) -> &str {
         &self.site.settings.translator.device
@@ -138,8 +138,8 @@ impl Service for Clat {
         let Some(forwarding) = forwarding else {
             return Ok(());
         };
-        forwarding.look();
-        forwarding.heed_hands();
+        forwarding.check();
+        forwarding.respect_changes();
         self.look_at_way().await
     }
 

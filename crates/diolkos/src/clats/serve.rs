@@ -55,7 +55,7 @@ pub async fn run(group: String) -> Result<(), Failure> {
     tracing::info!("ready: takes orders at {}", socket.display());
     service_manager.status(&format!("takes orders at {}", socket.display()));
     service_manager.ready();
-    confinement::tell();
+    confinement::log_mode();
     let done = tokio::select! {
         () = signals.any() => {
             tracing::info!("stopped by a signal");

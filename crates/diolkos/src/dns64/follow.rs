@@ -89,8 +89,8 @@ impl Follower {
             };
             tokio::select! {
                 () = step => {}
-                event = self.news.next() => self.heed(event).await,
-                () = until(self.look_at) => self.look().await,
+                event = self.news.next() => self.handle(event).await,
+                () = until(self.look_at) => self.check().await,
             }
         }
     }
@@ -125,7 +125,7 @@ impl Follower {
         findings
     }
 
-    async fn heed(&mut self, event: Event) {
+    async fn handle(&mut self, event: Event) {
         match event {
             Event::LinkGone(index) if index == self.uplink.index && self.search.is_some() => {
                 tracing::warn!(
@@ -154,7 +154,7 @@ impl Follower {
     }
 
     /// Is this the same network still? And is the uplink back, if it was gone?
-    async fn look(&mut self) {
+    async fn check(&mut self) {
         self.look_at = None;
         let looked = match &mut self.search {
             None => match self.net.link(&self.uplink.name).await {

@@ -114,7 +114,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     let mut server = Server::start(settings, dns64, &watch).await?;
     // Beside a translator, that one tells the figures of both.
     let _metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
-    confinement::tell();
+    confinement::log_mode();
     manager.status(&server.description);
     manager.ready();
     let done = loop {

@@ -20,7 +20,7 @@ impl Forwarding {
     }
 
     /// Switches on again what nobody has switched off, and says so. What stands in the way all the same, in words.
-    pub fn look(&mut self) -> Vec<String> {
+    pub fn check(&mut self) -> Vec<String> {
         match self.switch_on_again() {
             Ok(names) => {
                 self.failed.clear();
@@ -43,7 +43,7 @@ impl Forwarding {
     }
 
     /// What is off now somebody has switched off, for what the kernel has forgotten was told before. It stays off.
-    pub fn heed_hands(&mut self) {
+    pub fn respect_changes(&mut self) {
         // Of what is not there now, nobody has said anything else.
         self.off.retain(|path| !path.exists());
         let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);

@@ -74,18 +74,18 @@ fn leave(tun: &str) {
     let Ok(own) = note::path(tun) else { return };
     let mut before = note::take(&own);
     for (device, note) in note::others(tun) {
-        if instance::is_running(&device) || stays(&device) {
+        if instance::is_running(&device) || is_kept(&device) {
             before.extend(note::take(&note));
             let _ = fs::write(note, note::write(&before));
             return;
         }
         before.extend(note::take(&note));
     }
-    note::put_back(&before);
+    note::restore(&before);
 }
 
 /// The device of an instance is still there: if it does not run, the kernel goes on without it.
-fn stays(tun: &str) -> bool {
+fn is_kept(tun: &str) -> bool {
     Path::new(CONF4).join(tun).exists()
 }
 

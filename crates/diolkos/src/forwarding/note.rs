@@ -80,8 +80,8 @@ pub fn others(tun: &str) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Puts settings back.
-pub fn put_back(before: &[Before]) {
+/// Restores settings.
+pub fn restore(before: &[Before]) {
     for setting in before {
         if let Some(path) = setting.place() {
             let _ = fs::write(path, &setting.value);

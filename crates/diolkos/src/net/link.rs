@@ -65,6 +65,27 @@ pub struct Link {
     pub running: bool,
 }
 
+#[cfg(test)]
+impl Link {
+    /// An Ethernet interface for tests.
+    pub fn ethernet(index: u32, mtu: u32) -> Link {
+        Link {
+            index,
+            name: "eth0".to_owned(),
+            alias: String::new(),
+            mtu,
+            mtu6: mtu,
+            address: vec![0; 6],
+            medium: Medium::Ethernet,
+            kind: LinkKind::default(),
+            master: None,
+            lower: None,
+            is_up: true,
+            running: true,
+        }
+    }
+}
+
 impl Link {
     pub(super) fn from_message(message: &LinkMessage) -> Link {
         let mut link = Link {

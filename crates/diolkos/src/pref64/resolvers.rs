@@ -59,27 +59,9 @@ fn nameserver(text: &str, uplink: &Link) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{LinkKind, Medium};
-
-    fn uplink() -> Link {
-        Link {
-            alias: String::new(),
-            index: 7,
-            name: "eth0".to_owned(),
-            mtu: 1500,
-            mtu6: 1500,
-            address: vec![0; 6],
-            medium: Medium::Ethernet,
-            kind: LinkKind::default(),
-            master: None,
-            lower: None,
-            is_up: true,
-            running: true,
-        }
-    }
 
     fn found(text: &str) -> Vec<String> {
-        let found = read(text, &uplink());
+        let found = read(text, &Link::ethernet(7, 1500));
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -94,7 +76,10 @@ mod tests {
         let text = "nameserver fe80::1%eth0\nnameserver fe80::2%eth1\nnameserver fe80::3%7\n";
         assert_eq!(found(text), ["[fe80::1%7]:53", "[fe80::3%7]:53"]);
         let given = ["fe80::1".parse().expect("an address")];
-        assert_eq!(now(&given, &uplink())[0].to_string(), "[fe80::1%7]:53");
+        assert_eq!(
+            now(&given, &Link::ethernet(7, 1500))[0].to_string(),
+            "[fe80::1%7]:53"
+        );
     }
 
     #[test]

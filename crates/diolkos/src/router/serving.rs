@@ -75,10 +75,10 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     }
 
     fn look_at_forwarding(&mut self) {
-        let now = self.gateway.forwarding.look();
+        let now = self.gateway.forwarding.check();
         let now = now.into_iter().collect();
         let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
-        tell(&mut self.unforwarded, now, therefore);
+        log_changes(&mut self.unforwarded, now, therefore);
     }
 
     async fn compare_obstacles(&mut self) -> Result<(), Failure> {
@@ -87,7 +87,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let links: Vec<Link> = links.collect();
         let now = self.net.obstacles(&links, self.gateway.index).await?;
         let now: BTreeSet<String> = now.into_iter().collect();
-        tell(&mut self.obstacles, now, "packets that need it cannot pass");
+        log_changes(&mut self.obstacles, now, "packets that need it cannot pass");
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
 }
 
 /// Says what is new, with what follows from it, and what is over.
-fn tell(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
+fn log_changes(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
     for new in now.difference(before) {
         tracing::warn!("{new}: {therefore}");
     }
@@ -110,7 +110,7 @@ fn tell(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
 }
 
 impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
-    type DeviceConfig = ();
+    type Wakeup = ();
 
     fn device(&self) -> &str {
         &self.gateway.settings.translator.device
@@ -219,7 +219,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
         self.look_at_forwarding();
-        self.gateway.forwarding.heed_hands();
+        self.gateway.forwarding.respect_changes();
         Ok(())
     }
 

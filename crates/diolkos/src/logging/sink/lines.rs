@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A file of lines. Whoever rotates it moves it away.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use diolkos_sys::file::append_to_regular;
+
+use super::{Sink, AT_ONCE};
+use crate::logging::record::Record;
+use crate::logging::text;
+
+/// A file of lines.
+pub struct Lines {
+    path: PathBuf,
+    instance: String,
+    file: Option<File>,
+    /// The last line of it is half a line.
+    is_torn: bool,
+}
+
+impl Lines {
+    pub fn new(path: PathBuf, instance: String) -> Lines {
+        Lines {
+            path,
+            instance,
+            file: None,
+            is_torn: false,
+        }
+    }
+
+    /// Has somebody put another file, or none, at the path? Then lines belong there from now on.
+    fn has_moved(&self, file: &File) -> bool {
+        match (file.metadata(), fs::symlink_metadata(&self.path)) {
+            (Ok(open), Ok(there)) => (open.dev(), open.ino()) != (there.dev(), there.ino()),
+            _ => true,
+        }
+    }
+}
+
+impl Sink for Lines {
+    fn open(&mut self) -> io::Result<()> {
+        self.file = Some(append_to_regular(&self.path)?);
+        Ok(())
+    }
+
+    fn send(&mut self, records: &[Record]) -> io::Result<usize> {
+        if self.file.as_ref().is_none_or(|file| self.has_moved(file)) {
+            self.open()?;
+            self.is_torn = false;
+        }
+        let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let taken = records.len().min(AT_ONCE);
+        let mut lines = String::new();
+        if self.is_torn {
+            lines.push('\n');
+        }
+        for record in &records[..taken] {
+            text::json(record, &self.instance, &mut lines);
+        }
+        let before = file.metadata()?.len();
+        if let Err(error) = file.write_all(lines.as_bytes()) {
+            // They are written once more: what got in before the disk was full must not stand there twice.
+            self.is_torn |= file.set_len(before).is_err();
+            return Err(error);
+        }
+        self.is_torn = false;
+        Ok(taken)
+    }
+}
