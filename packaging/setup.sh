@@ -68,6 +68,7 @@ wanted_to_run() {
 	want "nft" "command -v nft" "nftables"
 	want "ping" "command -v ping" "iputils-ping"
 	want "ufw, which stays disabled" "command -v ufw" "ufw"
+	want "firewalld, which does not start" "command -v firewalld" "firewalld"
 	want "NetworkManager, which does not start" "command -v NetworkManager" "network-manager"
 	want "D-Bus" "command -v dbus-daemon" "dbus-daemon"
 	want "ethtool" "command -v ethtool" "ethtool"
@@ -191,9 +192,13 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog; do
+	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
+	case " $* " in *" network-manager "*)
+		systemctl disable NetworkManager NetworkManager-dispatcher NetworkManager-wait-online || true
+		;;
+	esac
 	# Ubuntu starts this one by a socket.
 	case " $* " in *" openssh-server "*)
 		systemctl disable ssh.socket || true
