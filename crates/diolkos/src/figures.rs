@@ -10,6 +10,9 @@ use crate::counters::Counter;
 /// Protocols in the order in which figures of each protocol stand: that of `Protocol::index` in `diolkos-core`.
 pub const PROTOCOLS: [&str; 3] = ["tcp", "udp", "icmp"];
 
+/// What prefixes stand for, in the order in which figures of each kind stand.
+pub const KINDS: [&str; 3] = ["site", "source", "host"];
+
 /// All figures of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
@@ -36,12 +39,24 @@ pub struct StateFigures {
     pub sources: u32,
     /// SYNs of the IPv4 side that wait for one of the node's.
     pub held_syns: u64,
+    /// How many may.
+    #[serde(default)]
+    pub max_held_syns: u32,
     /// Fragments that wait for the first fragment of their packet.
     pub held_fragments: u64,
     /// Addresses of the pool.
     pub pool_addresses: u64,
     /// Of each protocol.
     pub pool: [PoolFigures; 3],
+    /// Blocks of ports that nobody has, and all; 0: ports are not given in blocks.
+    #[serde(default)]
+    pub port_blocks: [u64; 2],
+    /// Sources have fixed ports, and these blocks besides.
+    #[serde(default)]
+    pub is_deterministic: bool,
+    /// Sessions that the IPv4 side has opened, and how many it may have opened at this moment.
+    #[serde(default)]
+    pub outside_sessions: [u64; 2],
     /// Nodes to which the fast path may open sessions by itself.
     pub leases: u32,
     /// Sessions lent with them and not opened yet.
@@ -50,6 +65,36 @@ pub struct StateFigures {
     pub lock_wait: Spread,
     /// How long one packet of the slow path took in the tables.
     pub lock_held: Spread,
+    /// Everything that has a limit.
+    #[serde(default)]
+    pub resources: Vec<ResourceFigures>,
+    /// Prefixes that are near their share: sites, sources, hosts.
+    #[serde(default)]
+    pub near_share: [u64; 3],
+}
+
+/// Something that has a limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceFigures {
+    /// Its name: from a fixed list, but for `log_queue.NAME`.
+    pub name: String,
+    /// How much is in use.
+    pub used: u64,
+    /// Of how much.
+    pub limit: u64,
+    /// Its alarm is raised.
+    pub is_raised: bool,
+}
+
+/// An alarm that is raised.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// The name of what is nearly full, or `shares`.
+    pub resource: String,
+    /// How full it is, percent; of shares, the highest.
+    pub percent: u64,
+    /// How much of how much is in use, and what to do.
+    pub text: String,
 }
 
 /// Ports of one protocol, on all addresses of the pool.

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use ipnet::IpNet;
+use tokio::time::MissedTickBehavior;
 
 use crate::companion::Companion;
 use crate::confinement;
@@ -34,6 +35,9 @@ pub use settle::until;
 
 /// The loop may take so long for one thing; each of a million routes is a request to the kernel. Beyond that it hangs.
 const LONGEST_WORK: Duration = Duration::from_secs(120);
+
+/// Between two looks at forwarding, of which the kernel does not tell everything.
+const FORWARDING: Duration = Duration::from_secs(2);
 
 /// What a service runs on.
 pub struct Host {
@@ -159,6 +163,9 @@ pub trait Service {
     /// Routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
+    /// Whether forwarding is off where it is needed, as far as this is known without news of the kernel. It costs little.
+    fn lacks_forwarding(&self) -> bool;
+
     /// The kernel has just forgotten the settings of the interface with this index.
     fn settings_forgotten(&mut self, index: u32);
 
@@ -200,16 +207,27 @@ async fn work(
     let mut settings = Settling::default();
     let mut keeping = Restoring::default();
     let mut is_settled = false;
+    let mut lacked_forwarding = service.lacks_forwarding();
+    let mut looks_at_forwarding = tokio::time::interval(FORWARDING);
+    looks_at_forwarding.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         if !is_settled && service.account().is_settled {
             is_settled = true;
             confinement::log_mode();
         }
-        control.tell(service.condition());
+        let mut condition = service.condition();
+        keeping.add_to(&mut condition, service.device());
+        control.tell(condition);
         beat.beat();
         told.tell(&host.manager, service, &keeping);
         tokio::select! {
             () = beat.due() => {}
+            _ = looks_at_forwarding.tick() => {
+                let lacks = service.lacks_forwarding();
+                if std::mem::replace(&mut lacked_forwarding, lacks) != lacks {
+                    settings.touch();
+                }
+            }
             () = host.signals.reload() => {
                 tracing::info!("SIGHUP: reading the configuration again");
                 let answer = reload(service, (&host.manager, &companion), &beat, &mut told).await;

@@ -113,7 +113,7 @@ impl State {
     ) -> Result<(), Reason> {
         let limits = &self.config.limits;
         let there = u64::from(self.sources.outside());
-        let most = share(limits.outside_share, there + self.free_sessions());
+        let most = self.most_from_outside();
         if there >= most {
             return Err(Reason::OutsideSessionLimit);
         }
@@ -137,6 +137,13 @@ impl State {
             return Err(Reason::OutsidePeerLimit);
         }
         Ok(())
+    }
+
+    /// How many sessions the IPv4 side may have opened in all.
+    pub(super) fn most_from_outside(&self) -> u64 {
+        let there = u64::from(self.sources.outside());
+        let share_of = self.config.limits.outside_share;
+        share(share_of, there + self.free_sessions())
     }
 
     fn free_sessions(&self) -> u64 {

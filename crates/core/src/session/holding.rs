@@ -78,6 +78,15 @@ impl State {
             .collect()
     }
 
+    /// Sessions that the IPv4 side has opened, of those that it may have opened at this moment.
+    pub fn from_outside(&self) -> Held {
+        let has = u64::from(self.sources.outside());
+        Held {
+            has,
+            may: self.most_from_outside(),
+        }
+    }
+
     fn holding(&self, all: &[Has; LEVELS], level: usize, prefix: u128) -> Holding {
         let has = &all[level];
         let limits = &self.config.limits;

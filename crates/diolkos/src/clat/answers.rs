@@ -67,6 +67,7 @@ impl Clat {
                 false => State::Waiting,
             },
             obstacles: Some(obstacle()).filter(|_| !is_ready).into_iter().collect(),
+            alarms: Vec::new(),
             prefixes: self.in_force().iter().map(ToString::to_string).collect(),
             address6: device.filter(|_| !self.stranded).map(|device| Address6 {
                 address: device.side6.address,

@@ -115,6 +115,12 @@ impl ClatDevice {
         self.forwarding.as_mut()
     }
 
+    /// As [`Forwarding::is_unforced`], if packets need it.
+    pub fn lacks_forwarding(&self) -> bool {
+        let forwarding = self.forwarding.as_ref();
+        forwarding.is_some_and(Forwarding::is_unforced)
+    }
+
     /// Where somebody has switched forwarding off, in words, if anywhere.
     pub fn obstacle(&self) -> Option<String> {
         self.forwarding.as_ref()?.obstacles().into_iter().next()

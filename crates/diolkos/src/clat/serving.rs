@@ -127,6 +127,11 @@ impl Service for Clat {
         self.look_at_way().await
     }
 
+    fn lacks_forwarding(&self) -> bool {
+        let device = self.device.as_ref();
+        device.is_some_and(ClatDevice::lacks_forwarding)
+    }
+
     fn settings_forgotten(&mut self, index: u32) {
         if let Some(forwarding) = self.device.as_mut().and_then(ClatDevice::forwarding) {
             forwarding.forgotten(index);

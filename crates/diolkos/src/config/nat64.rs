@@ -53,6 +53,8 @@ pub struct Nat64 {
     pub site_share: u8,
     /// Percent of the sessions that the IPv4 side may open.
     pub outside_share: u8,
+    /// Raise an alarm when so many percent of a table, of the pool or of a share are in use; 0: never.
+    pub alarm_percent: u8,
     /// Where sessions are kept while the program does not run; empty: nowhere.
     pub state: PathBuf,
     /// How often that file is written while the program runs, seconds. What the operator changes is written at once.
@@ -90,6 +92,7 @@ impl Default for Nat64 {
             source_share: limits.source_share,
             site_share: limits.site_share,
             outside_share: limits.outside_share,
+            alarm_percent: 80,
             state: PathBuf::new(),
             state_interval: 60,
             timeouts: Timeouts::default(),

@@ -254,6 +254,11 @@ impl Settings {
             let message = format!("{interval} s is not between 1 and {LONGEST_INTERVAL} s");
             object("nat64.state_interval", message);
         }
+        let percent = self.nat64.alarm_percent;
+        if percent > 100 {
+            let message = format!("{percent} % is not between 0 and 100 %; 0 switches alarms off");
+            object("nat64.alarm_percent", message);
+        }
         object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }
 

@@ -6,6 +6,7 @@ use std::net::Ipv6Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::confinement::Confinement;
+use crate::figures::Alarm;
 
 /// Whether packets can pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub struct Condition {
     pub state: State,
     /// What keeps packets, or some of them, from passing.
     pub obstacles: Vec<String>,
+    /// What of a NAT64 is nearly full.
+    pub alarms: Vec<Alarm>,
     /// Translation prefixes in force.
     pub prefixes: Vec<String>,
     /// What IPv4 is translated into; None until there is one, and of all but a CLAT.
@@ -75,6 +78,9 @@ pub struct Status {
     pub address6: Option<Address6>,
     /// How packets pass; None until it is built.
     pub datapath: Option<String>,
+    /// What of a NAT64 is nearly full.
+    #[serde(default)]
+    pub alarms: Vec<Alarm>,
     /// How often another configuration was taken.
     pub reloads: u64,
     /// What becomes of system calls that are no part of a thread's work; None of a program that does not say.
@@ -100,6 +106,7 @@ impl Status {
         let before = Condition {
             state: self.state,
             obstacles: std::mem::take(&mut self.obstacles),
+            alarms: std::mem::take(&mut self.alarms),
             prefixes: std::mem::take(&mut self.prefixes),
             address6: self.address6.take(),
             datapath: self.datapath.take(),
@@ -107,6 +114,7 @@ impl Status {
         let is_new = before != now;
         self.state = now.state;
         self.obstacles = now.obstacles;
+        self.alarms = now.alarms;
         self.prefixes = now.prefixes;
         self.address6 = now.address6;
         self.datapath = now.datapath;
@@ -138,6 +146,12 @@ impl Status {
         }
         for obstacle in &self.obstacles {
             text += &format!("obstacle  {obstacle}\n");
+        }
+        for Alarm {
+            resource, text: of, ..
+        } in &self.alarms
+        {
+            text += &format!("alarm     {resource}: {of}\n");
         }
         text
     }

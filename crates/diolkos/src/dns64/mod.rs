@@ -194,6 +194,7 @@ impl Server {
                 true => Vec::new(),
                 false => vec![UNKNOWN.to_owned()],
             },
+            alarms: Vec::new(),
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,
             datapath: None,

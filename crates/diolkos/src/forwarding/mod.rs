@@ -186,6 +186,13 @@ impl Forwarding {
             .collect()
     }
 
+    /// Whether IPv6 packets from the TUN device are not forwarded. A write of 0 to `all/forwarding` that was 0 already
+    /// resets `force_forwarding` of every interface, and the kernel tells nobody: this one setting is read again and again.
+    pub fn is_unforced(&self) -> bool {
+        let forced = setting(CONF6, &self.tun, "force_forwarding");
+        forwards6().is_ok_and(|forwards| !forwards) && is_off(&forced)
+    }
+
     /// What is off, by family.
     fn switched_off(&self) -> [(&'static str, Vec<PathBuf>); 2] {
         let is_needed = |name: &String| match self.interfaces.is_empty() {

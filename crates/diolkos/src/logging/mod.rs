@@ -170,6 +170,12 @@ impl Logs {
         Recorders { all: all.collect() }
     }
 
+    /// The queue of each collector, by its name.
+    pub fn queues(&self) -> Vec<(String, Arc<Queue>)> {
+        let of = |running: &Running| (running.collector.name().to_owned(), running.queue.clone());
+        self.running.iter().map(of).collect()
+    }
+
     /// Delivers what waits, for a few seconds at the most, and ends.
     pub fn finish(&mut self) {
         self.running.iter().for_each(Running::end);

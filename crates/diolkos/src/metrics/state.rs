@@ -4,7 +4,7 @@
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
-use crate::figures::{StateFigures, PROTOCOLS};
+use crate::figures::{StateFigures, KINDS, PROTOCOLS};
 
 /// All of them.
 pub fn families(state: &StateFigures) -> Vec<Family> {
@@ -67,6 +67,7 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
         ),
     ];
     families.push(pool(state));
+    families.extend(resources(state));
     for (name, help, spread) in [
         (
             "diolkos_controller_wait",
@@ -91,6 +92,28 @@ fn by_protocol(name: &'static str, help: &'static str, values: [u64; 3]) -> Fami
         family.add(&[("protocol", protocol)], Value::Gauge(value));
     }
     family
+}
+
+/// How full everything is that has a limit.
+fn resources(state: &StateFigures) -> [Family; 4] {
+    let mut used = Family::new("diolkos_resource_used", "How much of a resource is in use.");
+    let mut limit = Family::new("diolkos_resource_limit", "How much of it there is.");
+    let mut alarm = Family::new(
+        "diolkos_resource_alarm",
+        "Whether nat64.alarm_percent of it were in use: 1 or 0.",
+    );
+    for resource in &state.resources {
+        let labels = [("resource", resource.name.as_str())];
+        used.add(&labels, Value::Gauge(resource.used));
+        limit.add(&labels, Value::Gauge(resource.limit));
+        alarm.add(&labels, Value::Gauge(resource.is_raised.into()));
+    }
+    let help = "IPv6 prefixes that have nat64.alarm_percent or more of what they may have.";
+    let mut near = Family::new("diolkos_prefixes_near_share", help);
+    for (kind, count) in KINDS.iter().zip(state.near_share) {
+        near.add(&[("kind", kind)], Value::Gauge(count));
+    }
+    [used, limit, alarm, near]
 }
 
 /// The states of a port exclude each other, so that their sum is the size of the pool.

@@ -26,7 +26,7 @@ use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
 
 /// Entries that are looked at before packets pass again.
-const BUDGET: usize = 512;
+pub const BUDGET: usize = 512;
 /// How long it lets them.
 const BREATH: Duration = Duration::from_micros(100);
 /// Whoever comes after a panic must not go on with what it left: each thread ends, and with the first the program.
@@ -224,9 +224,9 @@ impl Controller {
         self.lock().nat64.state().bindings_from(first, BUDGET)
     }
 
-    /// The same of prefixes that have something.
-    pub fn holdings_from(&self, first: u32) -> (Vec<Holding>, Option<u32>) {
-        self.lock().nat64.state().holdings_from(first, BUDGET)
+    /// The same of prefixes that have something; `places`: how many places it goes through.
+    pub fn holdings_from(&self, first: u32, places: usize) -> (Vec<Holding>, Option<u32>) {
+        self.lock().nat64.state().holdings_from(first, places)
     }
 
     /// The translation prefixes, by whose places sessions know them.
@@ -250,6 +250,7 @@ impl Controller {
         let (state, nat64) = (inner.nat64.state(), &inner.nat64);
         let (counts, pool, limits) = (state.counts(), state.pool(), &nat64.config().limits);
         let (leases, lent) = inner.leases.lent_out();
+        let outside = state.from_outside();
         let of_pool = |protocol: Protocol| PoolFigures {
             ports: pool.ports(protocol),
             free: pool.free_ports(protocol),
@@ -264,13 +265,19 @@ impl Controller {
             max_bindings: limits.bindings,
             sources: counts.sources,
             held_syns: counts.held_syns as u64,
+            max_held_syns: limits.held_syns,
             held_fragments: nat64.held_fragments() as u64,
             pool_addresses: pool.len() as u64,
             pool: Protocol::ALL.map(of_pool),
+            port_blocks: pool.blocks().into(),
+            is_deterministic: pool.mapping().is_some(),
+            outside_sessions: [outside.has, outside.may],
             leases,
             lent_sessions: lent.sessions,
             lock_wait: inner.times[0],
             lock_held: inner.times[1],
+            resources: Vec::new(),
+            near_share: [0; 3],
         }
     }
 

@@ -7,8 +7,11 @@
 //!
 //! controller ─► mirror ─► records ─► log, which a thread writes
 //!
+//! controller, queues of logs ─► alarms ─► log, status, metrics
+//!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
+pub mod alarms;
 mod controller;
 mod conversion;
 mod fastpath;

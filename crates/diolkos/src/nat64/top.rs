@@ -8,6 +8,7 @@ use diolkos_core::config::nat64::LevelKind;
 use diolkos_core::session::{Held, Holding};
 use serde::{Deserialize, Serialize};
 
+use super::controller::BUDGET;
 use super::show::{Entries, Row};
 use super::Controller;
 
@@ -69,7 +70,7 @@ pub fn top(controller: &Controller, order: Order, lines: usize) -> Entries<TopRo
     let mut total = 0;
     let mut next = Some(0);
     while let Some(first) = next {
-        let (holdings, after) = controller.holdings_from(first);
+        let (holdings, after) = controller.holdings_from(first, BUDGET);
         next = after;
         total += holdings.len() as u32;
         for holding in holdings {

@@ -137,6 +137,10 @@ impl Gateway {
             obstacles,
             prefixes: prefixes.iter().map(ToString::to_string).collect(),
             address6: None,
+            alarms: self
+                .translation
+                .alarms()
+                .map_or(Vec::new(), |alarms| alarms.raised()),
             datapath: Some(datapath::datapath(self.translation.fast())),
         }
     }
@@ -183,14 +187,11 @@ impl Gateway {
 
     fn figures(&self) -> Answer {
         match self.counters() {
-            Answer::Counters(counters) => {
-                let controller = self.translation.controller();
-                Answer::Figures(Box::new(Figures {
-                    about: datapath::about(&self.settings, self.translation.fast()),
-                    counters,
-                    state: controller.map(Controller::figures),
-                }))
-            }
+            Answer::Counters(counters) => Answer::Figures(Box::new(Figures {
+                about: datapath::about(&self.settings, self.translation.fast()),
+                counters,
+                state: self.translation.state_figures(),
+            })),
             other => other,
         }
     }

@@ -13,12 +13,21 @@ use crate::control::{Asker, Condition, Request};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews};
-use crate::service::{Account, Heed, Reply, Service};
+use crate::service::{until, Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
 
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
+
+/// What a router waits for by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// To look at what drivers can do.
+    Drivers,
+    /// Other alarms are raised.
+    Alarms,
+}
 
 /// What serves a gateway.
 pub(super) struct Router<'a, R> {
@@ -110,7 +119,7 @@ fn log_changes(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: 
 }
 
 impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
-    type Wakeup = ();
+    type Wakeup = Due;
 
     fn device(&self) -> &str {
         &self.gateway.settings.translator.device
@@ -149,14 +158,25 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         }
     }
 
-    async fn wait(&mut self) {
-        match self.gateway.has_drivers() {
-            true => tokio::time::sleep_until(self.drivers_next).await,
-            false => std::future::pending().await,
+    async fn wait(&mut self) -> Due {
+        let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
+        let alarms = async {
+            match self.gateway.translation.alarms() {
+                Some(alarms) => alarms.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = drivers => Due::Drivers,
+            () = alarms => Due::Alarms,
         }
     }
 
-    async fn obey(&mut self, (): ()) -> Result<(), Failure> {
+    async fn obey(&mut self, due: Due) -> Result<(), Failure> {
+        if due == Due::Alarms {
+            // The status is told after each event.
+            return Ok(());
+        }
         self.drivers_next = Instant::now() + DRIVERS;
         if let Err(failure) = self.gateway.look_at_drivers(self.net).await {
             tracing::warn!("cannot read the XDP features of the drivers: {failure}");
@@ -211,6 +231,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
         self.look_for_obstacles().await;
         Ok(())
+    }
+
+    fn lacks_forwarding(&self) -> bool {
+        self.gateway.forwarding.is_unforced()
     }
 
     fn settings_forgotten(&mut self, index: u32) {

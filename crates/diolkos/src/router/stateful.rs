@@ -20,7 +20,9 @@ use crate::config::Settings;
 use crate::counters::Counter;
 use crate::datapath;
 use crate::failure::Failure;
+use crate::figures::StateFigures;
 use crate::logging::Logs;
+use crate::nat64::alarms::{AlarmThread, Alarms};
 use crate::nat64::store::{self, Found, StateFile, StateSaver};
 use crate::nat64::{lister, own_networks, Controller, Listener, Log, Sweeper};
 use crate::random::random;
@@ -31,6 +33,7 @@ use crate::supervise::Watch;
 /// The state, and what moves it.
 pub struct Stateful {
     // In the order in which they must end.
+    alarm_thread: Option<AlarmThread>,
     sweeper: Option<Sweeper>,
     saver: Option<StateSaver>,
     listener: Option<Listener>,
@@ -38,6 +41,7 @@ pub struct Stateful {
     logs: Logs,
     watch: Watch,
     pub controller: Arc<Controller>,
+    pub alarms: Arc<Alarms>,
     /// As the maps were made: sessions, bindings.
     sizes: [u32; 2],
 }
@@ -106,7 +110,14 @@ impl Stateful {
                 "cannot start the thread that receives what the fast path opens: {e}"
             ))
         })?;
+        let alarms = Arc::new(Alarms::default());
+        alarms.follow(settings.nat64.alarm_percent, logs.queues());
+        let alarm_thread =
+            AlarmThread::start(alarms.clone(), controller.clone(), watch).map_err(|e| {
+                Failure::run_time(format!("cannot start the thread of the alarms: {e}"))
+            })?;
         let stateful = Stateful {
+            alarm_thread: Some(alarm_thread),
             sweeper: Some(sweeper),
             saver,
             listener,
@@ -114,6 +125,7 @@ impl Stateful {
             logs,
             watch: watch.clone(),
             controller: controller.clone(),
+            alarms,
             sizes,
         };
         Ok((stateful, controller))
@@ -165,6 +177,7 @@ impl Stateful {
     }
 
     pub fn finish(&mut self) -> Result<(), Failure> {
+        self.alarm_thread = None;
         self.sweeper = None;
         self.listener = None;
         if self.controller.is_broken() {
@@ -217,7 +230,17 @@ impl Stateful {
             .reconfigure(&next.config, swap)
             .map_err(|e| misconfigured(settings, e))?
             .map_err(datapath::failure)?;
-        log(&mut self.logs, &self.controller, settings, &self.watch)
+        log(&mut self.logs, &self.controller, settings, &self.watch)?;
+        self.alarms
+            .follow(settings.nat64.alarm_percent, self.logs.queues());
+        Ok(())
+    }
+
+    /// Figures of the tables, and how full they are.
+    pub fn figures(&self) -> StateFigures {
+        let mut figures = self.controller.figures();
+        self.alarms.add_to(&mut figures);
+        figures
     }
 
     /// What became of records of bindings.

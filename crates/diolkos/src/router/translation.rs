@@ -14,6 +14,8 @@ use super::stateless::{self, Stateless};
 use crate::config::{Found, Mode, Settings};
 use crate::counters::{Counter, Tally};
 use crate::failure::Failure;
+use crate::figures::StateFigures;
+use crate::nat64::alarms::Alarms;
 use crate::nat64::Controller;
 use crate::slowpath::{Engine, SlowPath};
 use crate::supervise::Watch;
@@ -171,7 +173,23 @@ impl Translation {
         }
     }
 
-    /// The same for another thread.
+    /// Figures of its tables, if there are any.
+    pub fn state_figures(&self) -> Option<StateFigures> {
+        match self {
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => Some(stateful.figures()),
+        }
+    }
+
+    /// The alarms of its tables, if there are any.
+    pub fn alarms(&self) -> Option<&Alarms> {
+        match self {
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => Some(&stateful.alarms),
+        }
+    }
+
+    /// The controller for another thread.
     pub fn shared_controller(&self) -> Option<Arc<Controller>> {
         match self {
             Translation::Stateless(_) => None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::control::{Condition, State};
 use crate::failure::Failure;
 use crate::net::{shown, DeviceConfig, Net};
 
@@ -45,10 +46,18 @@ pub(super) struct Restoring {
 }
 
 impl Restoring {
+    /// What of it followers of the service hear.
+    pub(super) fn add_to(&self, condition: &mut Condition, device: &str) {
+        if self.is_down && condition.state == State::Ready {
+            condition.state = State::Waiting;
+        }
+        condition.obstacles.extend(self.trouble(device));
+    }
+
     /// What keeps packets from passing.
     pub(super) fn trouble(&self, device: &str) -> Option<String> {
         match (self.is_down, self.failed.as_str()) {
-            (true, _) => Some(format!("{device} is down")),
+            (true, _) => Some(is_down(device)),
             (false, "") => None,
             (false, failed) => Some(format!(
                 "{device} has lost parts that cannot be restored: {failed}"
@@ -60,9 +69,7 @@ impl Restoring {
         match net.restore(own).await {
             Ok(None) => {
                 if !std::mem::replace(&mut self.is_down, true) {
-                    tracing::warn!(
-                        "{device} is down: nothing can pass until it is up (`ip link set {device} up`)"
-                    );
+                    tracing::warn!("{}", is_down(device));
                 }
             }
             Ok(Some(restored)) => {
@@ -84,6 +91,10 @@ impl Restoring {
             }
         }
     }
+}
+
+fn is_down(device: &str) -> String {
+    format!("{device} is down: nothing can pass until it is up (`ip link set {device} up`)")
 }
 
 /// Waits until nothing has changed for a while, but not for ever.

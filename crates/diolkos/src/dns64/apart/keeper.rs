@@ -281,6 +281,7 @@ impl Keeper {
         let unknown = (!policy.has_prefixes()).then(|| UNKNOWN.to_owned());
         control.tell(Condition {
             state,
+            alarms: Vec::new(),
             obstacles: away.into_iter().chain(unknown).collect(),
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,

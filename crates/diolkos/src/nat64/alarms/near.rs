@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Prefixes that have nearly all that they may have, counted in rounds through all prefixes. There may be millions, and a
+//! stranger may make them: of a round, each look does a part, and only the first few are remembered.
+
+use std::cmp::Reverse;
+
+use diolkos_core::config::nat64::LevelKind;
+use diolkos_core::session::Holding;
+
+use crate::figures::KINDS;
+
+/// Prefixes that are named.
+const NAMED: usize = 3;
+
+/// What a round has found.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Near {
+    /// How many, in the order of [`KINDS`].
+    pub counts: [u64; 3],
+    /// Those with the highest percentage: it, what they have, and their name.
+    most: Vec<(u64, u64, String)>,
+}
+
+impl Near {
+    /// How many of all kinds.
+    pub fn all(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Counts a prefix if it has so many percent.
+    pub fn count(&mut self, holding: &Holding, percent: u8) {
+        let its = holding.percent();
+        if its < u64::from(percent) {
+            return;
+        }
+        let kind = kind_of(holding.kind);
+        self.counts[kind] += 1;
+        let has = holding.sessions.has;
+        let is_more =
+            |(least, its_least, _): &(u64, u64, String)| (its, has) > (*least, *its_least);
+        if self.most.len() >= NAMED && !self.most.last().is_some_and(is_more) {
+            return;
+        }
+        let name = format!("{} {}/{}", KINDS[kind], holding.prefix, holding.prefix_len);
+        self.most.push((its, has, name));
+        self.most.sort_by(|a, b| {
+            Reverse((a.0, a.1))
+                .cmp(&Reverse((b.0, b.1)))
+                .then_with(|| a.2.cmp(&b.2))
+        });
+        self.most.truncate(NAMED);
+    }
+
+    /// The highest percentage of one.
+    pub fn highest(&self) -> u64 {
+        self.most.first().map_or(0, |(percent, ..)| *percent)
+    }
+
+    /// How many, and who has most.
+    pub fn tell(&self, percent: u8) -> String {
+        let [sites, sources, hosts] = self.counts;
+        let most: Vec<String> = self
+            .most
+            .iter()
+            .map(|(percent, _, name)| format!("{name} {percent} %"))
+            .collect();
+        format!(
+            "{sites} sites, {sources} sources and {hosts} hosts have {percent} % or more of what they may have; most: {}",
+            most.join(", ")
+        )
+    }
+}
+
+fn kind_of(kind: LevelKind) -> usize {
+    match kind {
+        LevelKind::Site => 0,
+        LevelKind::Source => 1,
+        LevelKind::Host => 2,
+    }
+}
+
+/// A round that goes on with each look.
+#[derive(Default, Debug)]
+pub struct Round {
+    next: u32,
+    so_far: Near,
+}
+
+impl Round {
+    /// Goes on by so many parts; `part` has the prefixes from a place on, and the next place. Returns what the round has
+    /// found if it is over.
+    pub fn go_on(
+        &mut self,
+        percent: u8,
+        parts: usize,
+        mut part: impl FnMut(u32) -> (Vec<Holding>, Option<u32>),
+    ) -> Option<Near> {
+        for _ in 0..parts {
+            let (holdings, next) = part(self.next);
+            for holding in &holdings {
+                self.so_far.count(holding, percent);
+            }
+            match next {
+                Some(next) => self.next = next,
+                None => {
+                    self.next = 0;
+                    return Some(std::mem::take(&mut self.so_far));
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diolkos_core::session::Held;
+
+    fn holding(n: u64, has: u64) -> Holding {
+        Holding {
+            prefix: format!("2001:db8::{n:x}").parse().expect("an address"),
+            prefix_len: 128,
+            kind: LevelKind::Host,
+            sessions: Held { has, may: 100 },
+            outside: 0,
+            bindings: Held::default(),
+            ports: [Held::default(); 3],
+        }
+    }
+
+    #[test]
+    fn thousands_are_counted_and_three_are_named() {
+        let mut round = Round::default();
+        let mut looks = 0;
+        let near = loop {
+            looks += 1;
+            let part = |first: u32| {
+                let of = |n: u64| holding(n, n % 101);
+                let here = (u64::from(first)..u64::from(first) + 100).map(of);
+                (
+                    here.collect(),
+                    Some(first + 100).filter(|next| *next < 10_100),
+                )
+            };
+            if let Some(near) = round.go_on(80, 10, part) {
+                break near;
+            }
+        };
+        assert_eq!(looks, 11, "101 parts, ten a look");
+        assert_eq!(near.counts, [0, 0, 100 * 21]);
+        assert_eq!(near.most.len(), NAMED);
+        let told = near.tell(80);
+        assert!(
+            told.starts_with("0 sites, 0 sources and 2100 hosts have 80 %"),
+            "{told}"
+        );
+        assert!(told.contains("host 2001:db8::64/128 100 %"), "{told}");
+        assert!(told.len() < 300, "{told}");
+    }
+}

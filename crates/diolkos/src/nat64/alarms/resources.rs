@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of a NAT64 has a limit at which packets of users, or records of bindings, are lost; and what to do before that.
+
+use crate::figures::{StateFigures, PROTOCOLS};
+
+/// Something that has a limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resource {
+    /// For metrics and scripts: from a fixed list, but for `log_queue.NAME`.
+    pub name: String,
+    /// For people.
+    pub what: String,
+    /// How much is in use.
+    pub used: u64,
+    /// Of how much. It is not 0.
+    pub limit: u64,
+    /// What is lost at the limit, and what to do.
+    pub advice: String,
+}
+
+/// Records that wait for a collector: its name, how many they are, and how many fit in.
+pub type Waiting = (String, u64, u64);
+
+/// All that this configuration has.
+pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
+    let sum = |of: [u32; 3]| of.iter().map(|&n| u64::from(n)).sum();
+    let mut all = vec![
+        resource(
+            "sessions",
+            "sessions",
+            (sum(state.sessions), state.max_sessions.into()),
+            "a full table drops every new session: raise nat64.max_sessions and start again; `diolkos show top` names \
+             who has most",
+        ),
+        resource(
+            "bindings",
+            "bindings",
+            (sum(state.bindings), state.max_bindings.into()),
+            "a full table drops every new binding: raise nat64.max_bindings and start again; `diolkos show top --by \
+             bindings` names who has most",
+        ),
+    ];
+    let nouns = [
+        ("tcp_ports", "TCP ports of the pool"),
+        ("udp_ports", "UDP ports of the pool"),
+        ("icmp_ids", "ICMP identifiers of the pool"),
+    ];
+    debug_assert_eq!(PROTOCOLS.len(), nouns.len());
+    for ((name, what), pool) in nouns.into_iter().zip(&state.pool) {
+        all.push(resource(
+            name,
+            what,
+            (pool.ports - pool.free.min(pool.ports), pool.ports),
+            "new bindings are dropped without a free port: add addresses to nat64.pool4",
+        ));
+    }
+    let [free, blocks] = state.port_blocks;
+    all.push(resource(
+        "port_blocks",
+        "port blocks",
+        (blocks - free.min(blocks), blocks),
+        match state.is_deterministic {
+            true => {
+                "sources get no more ports than their own without a free block: raise \
+                 nat64.deterministic.overflow_share, or add addresses to nat64.pool4"
+            }
+            false => {
+                "new sources are dropped without a free block: add addresses to nat64.pool4, or lower \
+                 nat64.ports_per_block"
+            }
+        },
+    ));
+    let [outside, may] = state.outside_sessions;
+    all.push(resource(
+        "sessions_from_ipv4",
+        "sessions that the IPv4 side may open",
+        (outside, may),
+        "more sessions that begin on the IPv4 side are dropped: stop a flood in the firewall, or raise \
+         nat64.outside_share or nat64.max_sessions",
+    ));
+    all.push(resource(
+        "held_syns",
+        "places for SYNs from the IPv4 side that wait for the node",
+        (state.held_syns, state.max_held_syns.into()),
+        "more such SYNs are dropped; established connections are not affected: stop a flood in the firewall",
+    ));
+    for (collector, waiting, room) in logs {
+        all.push(Resource {
+            name: format!("log_queue.{collector}"),
+            what: format!("places for records that wait for the log \"{collector}\""),
+            used: *waiting,
+            limit: *room,
+            advice: "records of bindings are lost (and counted) when none is left: see whether the collector is there \
+                     and fast enough, or raise queue in [[log.bindings]]"
+                .to_owned(),
+        });
+    }
+    all.retain(|resource| resource.limit > 0);
+    all
+}
+
+fn resource(name: &str, what: &str, (used, limit): (u64, u64), advice: &str) -> Resource {
+    Resource {
+        name: name.to_owned(),
+        what: what.to_owned(),
+        used,
+        limit,
+        advice: advice.to_owned(),
+    }
+}
+
+impl Resource {
+    /// Percent, rounded down.
+    pub fn percent(&self) -> u64 {
+        let percent = u128::from(self.used) * 100 / u128::from(self.limit.max(1));
+        percent.try_into().unwrap_or(u64::MAX)
+    }
+
+    /// How much of how much.
+    pub fn level(&self) -> String {
+        format!(
+            "{} of {} {} are in use ({} %)",
+            self.used,
+            self.limit,
+            self.what,
+            self.percent()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::PoolFigures;
+
+    #[test]
+    fn only_what_has_a_limit_is_a_resource() {
+        let udp = PoolFigures {
+            ports: 10,
+            free: 3,
+            lent: 2,
+            exhausted_addresses: 0,
+        };
+        let state = StateFigures {
+            sessions: [1, 2, 3],
+            max_sessions: 12,
+            max_bindings: 5,
+            pool: [PoolFigures::default(), udp, PoolFigures::default()],
+            ..StateFigures::default()
+        };
+        let log = ("syslog".to_owned(), 7, 8);
+        let found = resources(&state, &[log]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|r| (r.name.as_str(), r.used, r.limit, r.percent()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("sessions", 6, 12, 50),
+                ("bindings", 0, 5, 0),
+                // What is lent is nobody else's.
+                ("udp_ports", 7, 10, 70),
+                ("log_queue.syslog", 7, 8, 87),
+            ]
+        );
+    }
+}
