@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A socket for datagrams that tells to which address each was sent, so that the answer leaves from there.
 
+use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,12 +10,15 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use super::outbox::Outbox;
+
 /// A socket that tells to which address a datagram was sent, and sends from it.
 pub struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
     /// It has one address, and what it sends is from there.
     is_bound: bool,
+    outbox: RefCell<Outbox>,
 }
 
 /// Where an answer has to go.
@@ -35,12 +39,26 @@ impl Datagrams {
             socket,
             state,
             is_bound,
+            outbox: RefCell::default(),
         })
+    }
+
+    /// From now on answers wait for [`Datagrams::send_gathered`].
+    pub fn gather(&self) {
+        self.outbox.borrow_mut().gather();
+    }
+
+    /// Sends the answers that wait; how many could not be sent.
+    pub fn send_gathered(&self) -> usize {
+        self.outbox.borrow_mut().send(&self.socket)
     }
 
     /// Sends an answer, or not: a client asks again.
     pub fn send(&self, to: Return, answer: &[u8]) -> io::Result<()> {
         if to.own.is_none() {
+            if self.outbox.borrow_mut().take(to.client, answer) {
+                return Ok(());
+            }
             let socket = SockRef::from(&self.socket);
             return socket.send_to(answer, &to.client.into()).map(drop);
         }

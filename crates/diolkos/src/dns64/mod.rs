@@ -12,6 +12,7 @@ mod current;
 mod datagrams;
 mod follow;
 mod listen;
+mod outbox;
 mod prefix;
 mod queries;
 mod tally;

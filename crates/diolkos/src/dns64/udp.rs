@@ -9,10 +9,11 @@ use quinn_udp::RecvMeta;
 use super::current::Current;
 use super::datagrams::Datagrams;
 use super::queries::Scratch;
+use super::tally::Fate;
 use super::waiter::Waiter;
 
 /// Datagrams read with one system call, at most.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 /// The kernel may hand over several datagrams of one sender as one, so each buffer holds the longest.
 const BUFFER: usize = 1 << 16;
 /// A socket that fails so often in a row does not recover.
@@ -41,12 +42,16 @@ pub async fn serve(datagrams: Rc<Datagrams>, current: Rc<Current>) -> io::Error 
         };
         errors = 0;
         let handler = current.handler();
+        datagrams.gather();
         for (buffer, meta) in buffers.iter().zip(&metas).take(read) {
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                 let to = datagrams.return_of(meta);
                 let waiter = Waiter::Datagram(datagrams.clone(), to);
                 handler.take(datagram, meta.addr.ip(), waiter, &mut scratch);
             }
+        }
+        for _ in 0..datagrams.send_gathered() {
+            handler.tally.count(Fate::SendFailed);
         }
         is_drained = read < BATCH;
         if !is_drained {
