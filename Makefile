@@ -32,6 +32,8 @@ SOAK_DATAPATH ?= tc
 KERNELS   ?= 6.1 6.12
 KERNEL_DIR ?=
 LAW_CASES ?= 12000
+# Debian's architecture for which `make deb` builds: this machine's, or arm64.
+ARCH      ?= $(shell dpkg --print-architecture 2>/dev/null)
 # Debian's releases in which `make test-deb` installs the packages.
 RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
@@ -59,7 +61,7 @@ setup-kernels:
 	@$(SETUP) kernels
 
 setup-deb:
-	@$(SETUP) deb
+	@$(SETUP) $(if $(filter-out $(shell dpkg --print-architecture 2>/dev/null),$(ARCH)),$(ARCH),deb)
 
 root: # said at once, not after the build
 	@$(AS_ROOT) true
@@ -147,12 +149,12 @@ uninstall: ## remove what `make install` installed
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos $(DESTDIR)$(PREFIX)/lib/diolkos
 
-deb: setup-deb ## build Debian packages of what git knows here, target/deb/*.deb, and look for mistakes in them
-	@$(STEP) "Building the Debian packages" $(LOG)/deb.log packaging/deb.sh
-	@$(STEP) "lintian" $(LOG)/lintian.log sh -c 'lintian --fail-on error,warning target/deb/*.changes'
-	@ls target/deb/*.deb
+deb: setup-deb ## build Debian packages for ARCH of what git knows here, target/deb/*.deb, and look for mistakes in them
+	@$(STEP) "Building the Debian packages" $(LOG)/deb.log packaging/deb.sh $(ARCH)
+	@$(STEP) "lintian" $(LOG)/lintian.log sh -c 'lintian --fail-on error,warning target/deb/*_$(ARCH).changes'
+	@ls target/deb/*_$(ARCH).deb
 
-test-deb: root deb ## install, upgrade and purge the packages in bare installations of RELEASES (as root)
+test-deb: root setup deb ## install, upgrade and purge the packages in bare installations of RELEASES (as root)
 	@$(AS_ROOT) env DIOLKOS_RELEASES="$(RELEASES)" $(PYTHON) -m pytest -q --strict-markers tests/packages
 
 reproducible: setup-deb ## build the Debian packages of the last commit twice, in two places, and compare their bytes

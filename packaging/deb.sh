@@ -3,7 +3,7 @@
 # Builds the Debian packages diolkos, diolkos-pktgen and diolkos-lab of what git knows here: target/deb/*.deb.
 #
 #   packaging/deb.sh               for this machine
-#   packaging/deb.sh arm64         for another architecture of Debian's
+#   packaging/deb.sh arm64         for arm64, from another machine (packaging/setup.sh arm64 installs what that needs)
 #   DIOLKOS_BIN=FOLDER ...         packs programs that are built already (diolkos, diolkos-pktgen, manual/)
 #
 #   programs and pages ─► tree of the sources ─► debhelper ─► .deb
@@ -14,15 +14,49 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 project=$PWD
-arch=${1:-$(dpkg --print-architecture)}
+own_arch=$(dpkg --print-architecture)
+arch=${1:-$own_arch}
 out=$project/target/deb
 stage=$out/tree
-maintainer=${DEB_MAINTAINER:-The Diolkos authors <maintainers@diolkos.invalid>}
+# An address that cannot exist: what a user builds for himself asks nobody for help.
+nobody="The Diolkos authors <maintainers@diolkos.invalid>"
+maintainer=${DEB_MAINTAINER:-$nobody}
+
+fail() {
+	echo "packaging/deb.sh: $1" >&2
+	exit 2
+}
+commit() { git -c safe.directory="$project" log -1 --format="$1"; }
+
+# --- what is asked for
+
+[ "$own_arch" = amd64 ] || [ "$own_arch" = "$arch" ] || fail "packages for another architecture are built on amd64, and this is $own_arch"
+one_line='^[^<>[:cntrl:]]*[^<>[:cntrl:][:space:]] <[^<>[:cntrl:][:space:]]+@[^<>[:cntrl:][:space:]]+>$'
+[[ $maintainer =~ $one_line ]] || fail "DEB_MAINTAINER: \"$maintainer\" is not a name and an address; write \"Name <user@host.example>\""
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+if git -c safe.directory="$project" describe --exact-match --match "v$version" HEAD >/dev/null 2>&1; then
+	[ "$maintainer" != "$nobody" ] || fail "commit $(commit %h) is release $version: set DEB_MAINTAINER=\"Name <user@host.example>\" to whom its users may write"
+else
+	# Between releases, commits follow each other by their time.
+	version="$version~$(date -u -d "@$(commit %ct)" +%Y%m%d%H%M).$(commit %h)"
+fi
+version=${DEB_VERSION:-$version}
 
 # --- programs and pages
 
-triple() { case $1 in amd64) echo x86_64 ;; arm64) echo aarch64 ;; esac }
-target=$(triple "$arch")-unknown-linux-gnu
+triple() { # ARCHITECTURE OF DEBIAN
+	case $1 in
+	amd64) echo x86_64-unknown-linux-gnu ;;
+	arm64) echo aarch64-unknown-linux-gnu ;;
+	*) fail "\"$1\" is not an architecture of these packages; they are for amd64 and arm64" ;;
+	esac
+}
+target=$(triple "$arch")
+own=$(triple "$own_arch")
+if [ "$target" != "$own" ]; then
+	# The compiler of Debian's name, with which debhelper strips, too.
+	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+fi
 
 # One set of flags and one folder for each platform.
 compile() { # TRIPLE, PACKAGES
@@ -35,8 +69,7 @@ compile() { # TRIPLE, PACKAGES
 }
 
 build() {
-	local own programs=(diolkos diolkos-pktgen) manual=diolkos-manual
-	own=$(triple "$(dpkg --print-architecture)")-unknown-linux-gnu
+	local programs=(diolkos diolkos-pktgen) manual=diolkos-manual
 	DIOLKOS_BIN=$out/bin-$arch
 	rm -rf "$DIOLKOS_BIN"
 	mkdir -p "$DIOLKOS_BIN"
@@ -63,15 +96,8 @@ cp -r "$DIOLKOS_BIN/manual" "$stage/built/manual"
 )
 packaging/third_party.py --target "$target" diolkos diolkos-pktgen >"$stage/built/third-party-notices"
 
-commit() { git -c safe.directory="$project" log -1 --format="$1"; }
 SOURCE_DATE_EPOCH=$(commit %ct)
 export SOURCE_DATE_EPOCH
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
-# Between releases, commits follow each other by their time.
-if ! git -c safe.directory="$project" describe --exact-match --match "v$version" HEAD >/dev/null 2>&1; then
-	version="$version~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).$(commit %h)"
-fi
-version=${DEB_VERSION:-$version}
 
 debian=$stage/debian
 cp -r packaging/debian "$debian"
@@ -94,7 +120,7 @@ place grafana usr/share/doc/diolkos/examples/grafana '*.json'
 
 fill() { awk -v file="$2" -v mark="@$1@" '$0 == mark { while ((getline line < file) > 0) print (line == "" ? " ." : " " line); next } { print }'; }
 fill MIT LICENSE-MIT <packaging/debian/copyright | fill BSD bpf/LICENSE-BSD-2-Clause >"$debian/copyright"
-sed -i "s/@MAINTAINER@/$maintainer/" "$debian/control"
+awk -v maintainer="${maintainer//\\/\\\\}" '$2 == "@MAINTAINER@" { print $1, maintainer; next } { print }' packaging/debian/control >"$debian/control"
 cat >"$debian/changelog" <<END
 diolkos ($version) unstable; urgency=medium
 
@@ -106,10 +132,13 @@ END
 
 # --- debhelper
 
-rm -f "$out"/*.deb "$out"/*.buildinfo "$out"/*.changes
-# Architecture-independent packages are built once, by the machine's own architecture.
-what=binary
-[ "$arch" = "$(dpkg --print-architecture)" ] || what=any
+# Packages of the other architecture stay. Architecture-independent ones are built once, for the machine's own.
+rm -f "$out"/*_"$arch".deb "$out"/*_"$arch".buildinfo "$out"/*_"$arch".changes
+what=any
+if [ "$target" = "$own" ]; then
+	rm -f "$out"/*_all.deb
+	what=binary
+fi
 (
 	cd "$stage"
 	# The tools of the build were checked by packaging/setup.sh; Rust may be another one than the distribution's.
@@ -117,4 +146,4 @@ what=binary
 	dpkg-buildpackage --no-check-builddeps --no-sign --no-pre-clean --host-arch="$arch" --build="$what"
 )
 rm -rf "$stage"
-sha256sum "$out"/*.deb
+sha256sum "$out"/*_"$arch".deb

@@ -8,6 +8,7 @@
 #   packaging/setup.sh fuzz    or what `make fuzz` needs
 #   packaging/setup.sh kernels or what `make kernels` needs: guests
 #   packaging/setup.sh deb     or what `make deb` needs: tools of Debian's packages
+#   packaging/setup.sh arm64   and what `make deb ARCH=arm64` needs: a compiler and libraries for arm64, as a foreign architecture
 #
 #   wanted ─► look ─► install from the distribution ─► look again ─► Python environment
 #
@@ -44,7 +45,8 @@ look() {
 	[ "$purpose" != lint ] || wanted_to_lint
 	[ "$purpose" != fuzz ] || wanted_to_fuzz
 	[ "$purpose" != kernels ] || wanted_for_guests
-	[ "$purpose" != deb ] || wanted_for_packages
+	case $purpose in deb | arm64) wanted_for_packages ;; esac
+	[ "$purpose" != arm64 ] || wanted_for_arm64
 }
 
 # Rust, and a C compiler for libbpf, which is compiled with it. The lab needs Python only.
@@ -120,6 +122,19 @@ wanted_for_packages() {
 	want "mmdebstrap" "command -v mmdebstrap" "mmdebstrap"
 }
 
+# Programs for arm64 are linked with Debian's own libraries, so that dpkg knows what they depend on.
+wanted_for_arm64() {
+	local libraries=/usr/lib/aarch64-linux-gnu
+	want "a compiler for arm64" "command -v aarch64-linux-gnu-gcc" "gcc-aarch64-linux-gnu"
+	want "the C library of arm64" "[ -e $libraries/crt1.o ]" "libc6-dev:arm64"
+	want "libelf of arm64" "[ -e $libraries/libelf.so ]" "libelf-dev:arm64"
+	want "zlib of arm64" "[ -e $libraries/libz.so ]" "zlib1g-dev:arm64"
+	want "Rust's library of arm64" "has_rust_library aarch64-unknown-linux-gnu" "@rust-library:arm64"
+	want "QEMU for programs of arm64" "command -v qemu-aarch64-static" "qemu-user-static"
+}
+
+has_rust_library() { [ -d "$("$("$tools" --rust)/rustc" --print sysroot)/lib/rustlib/$1/lib" ]; }
+
 oldest_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
 
 # --- install from the distribution
@@ -159,6 +174,7 @@ resolve() {
 			;;
 		@rustfmt) if suffix=$(lint_suffix); then resolved+=("rustfmt$suffix"); fi ;;
 		@clippy) if suffix=$(lint_suffix); then resolved+=("rust$suffix-clippy"); fi ;;
+		@rust-library:*) if suffix=$(lint_suffix); then resolved+=("libstd-rust$suffix-dev${name#*-library}"); fi ;;
 		*) resolved+=("$name") ;;
 		esac
 	done
@@ -216,6 +232,7 @@ distribution() {
 		echo "Missing: $(list "${missing[@]}"). To install it, run: sudo packaging/setup.sh $purpose" >&2
 		return 3
 	fi
+	if [[ " ${packages[*]} " == *:arm64* ]]; then foreign arm64; fi
 	"$tools" --root "$step" "Reading the distribution's package lists" $logs/apt-update.log \
 		apt-get -o DPkg::Lock::Timeout=300 update -q
 	resolve
@@ -227,8 +244,22 @@ distribution() {
 		echo "Still missing after the installation: $(list "${missing[@]}")." >&2
 		[[ " ${missing[*]} " != *rustfmt* && " ${missing[*]} " != *clippy* ]] ||
 			echo "A toolchain of rustup gets them with: rustup component add rustfmt clippy" >&2
+		[[ " ${missing[*]} " != *"Rust's library"* ]] ||
+			echo "A toolchain of rustup gets it with: rustup target add aarch64-unknown-linux-gnu" >&2
 		return 3
 	fi
+}
+
+# Lets apt install packages of another architecture. Ubuntu has those on a server of their own, which apt has to be told.
+foreign() { # ARCHITECTURE
+	if dpkg --print-foreign-architectures | grep -qx "$1"; then return; fi
+	if ! grep -qx 'ID=debian' /etc/os-release; then
+		echo "Missing: $(list "${missing[@]}"). Run this on Debian, or tell apt where this distribution has packages of $1," \
+			"run dpkg --add-architecture $1, and run this again." >&2
+		return 3
+	fi
+	echo "== dpkg --add-architecture $1 (to undo: dpkg --remove-architecture $1, after the packages of $1 are removed)"
+	dpkg --add-architecture "$1"
 }
 
 list() {
@@ -252,16 +283,17 @@ environment() {
 }
 
 case $purpose in
-build | run | lint | fuzz | kernels | deb)
+build | run | lint | fuzz | kernels | deb | arm64)
 	look
 	[ ${#missing[@]} -eq 0 ] || distribution
-	environment
+	# Packages are built without it.
+	case $purpose in deb | arm64) ;; *) environment ;; esac
 	;;
 install-packages) # from `distribution`, as a step
 	install_packages "${@:2}"
 	;;
 *)
-	sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,12s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -69,9 +69,15 @@ def network(packages: Path, tmp_path: Path) -> Iterator[Nat64Network]:
 
 
 @pytest.fixture(params=RELEASES)
-def host(request: pytest.FixtureRequest, network: Nat64Network, packages: Path) -> Iterator[Host]:
+def release(request: pytest.FixtureRequest) -> str:
+    """The name of a distribution's release."""
+    return str(request.param)
+
+
+@pytest.fixture
+def host(release: str, network: Nat64Network, packages: Path) -> Iterator[Host]:
     """The router, booted from a bare installation."""
-    made = Host(network, network.translator, request.param, packages)
+    made = Host(network, network.translator, release, packages)
     try:
         made.boot()
         yield made

@@ -33,11 +33,11 @@ def blocks() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def router(network: Nat64Network, packages: Path) -> Iterator[Host]:
-    """The router of the page, a Debian 12, and what is around it: an IPv4 host with names and pages."""
+def router(release: str, network: Nat64Network, packages: Path) -> Iterator[Host]:
+    """The router of the page, and what is around it: an IPv4 host with names and pages."""
     servers.names(network)
     servers.web(network, {"index.html": TEXT})
-    made = Host(network, network.translator, "bookworm", packages, FROM_DISTRIBUTION)
+    made = Host(network, network.translator, release, packages, FROM_DISTRIBUTION)
     try:
         made.boot()
         yield made
@@ -94,6 +94,6 @@ def on_host(network: Nat64Network, text: str) -> str:
 
 
 def has_sessions(answer: str) -> bool:
-    """Whether Prometheus has figures of sessions, of TCP at least one."""
-    rows = json.loads(answer)["data"]["result"] if answer else []
+    """Whether Prometheus has figures of sessions, of TCP at least one. While it starts, its answer is no JSON."""
+    rows = json.loads(answer)["data"]["result"] if answer.startswith("{") else []
     return any(row["metric"]["protocol"] == "tcp" and int(row["value"][1]) > 0 for row in rows)
