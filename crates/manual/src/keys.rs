@@ -25,7 +25,7 @@ pub struct Key {
     pub about: String,
     /// What a value is, for people.
     pub kind: String,
-    /// None: the key must be there.
+    /// None: the key must be there. Null: without the key, another one decides, and the sentences say which.
     pub default: Option<Value>,
     /// Words that it may be, and what each means. Empty: it is no choice.
     pub choices: Vec<(String, String)>,
@@ -50,8 +50,12 @@ fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut 
             "" => key.clone(),
             _ => format!("{name}.{key}"),
         };
-        let value = present(value);
-        let about = about_of(value);
+        let (optional, value) = (value, present(value));
+        let about = match about_of(value) {
+            // The type has no sentence of its own, and the key has.
+            none if none.is_empty() => about_of(optional),
+            about => about,
+        };
         if properties(value).is_some() {
             collect(&below, false, value, &about, found);
         } else if let Some(items) = value.get("items").filter(|i| properties(i).is_some()) {
@@ -61,7 +65,7 @@ fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut 
                 name: key.clone(),
                 about,
                 kind: kind(value),
-                default: value.get("default").cloned(),
+                default: value.get("default").or(optional.get("default")).cloned(),
                 choices: choices(value),
             });
         }

@@ -83,6 +83,7 @@ fn add_key(page: &mut Roff, key: &Key) {
     page.control("TP", []);
     let default = key.default.as_ref().map(toml);
     let (behind, below) = match default {
+        Some(_) if key.default == Some(Value::Null) => (String::new(), String::new()),
         Some(text) if text.len() > SHORT => (String::new(), format!(" Default: {text}.")),
         Some(text) => (format!(" = {text}"), String::new()),
         None => (String::new(), " Required.".to_owned()),
