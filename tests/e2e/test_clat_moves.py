@@ -296,11 +296,14 @@ def test_a_better_prefix_without_a_free_address(pref64: Pref64Network) -> None:
     """Another host has every address that can be made for it: the program goes on with what works."""
     pref64.reach(OTHER, OWN)
     pref64.sysctl(pref64.client, "net.ipv6.conf.wan0.dad_transmits", "1")
-    for _ in range(4):
+    taken: set[str] = set()
+    while len(taken) < 4:
         clat = pref64.clat("tun", "--pref64", OWN)
-        taken = address_of(clat.log())
+        # It uses an address while it tests it (RFC 4429).
+        pref64.until(lambda clat=clat: address_of(clat.log()) not in taken)
+        taken.add(address_of(clat.log()))
         assert clat.stop() == 0
-        pref64.ip(pref64.router, "address", "add", f"{taken}/64", "dev", "down0", "nodad")
+        pref64.ip(pref64.router, "address", "add", f"{address_of(clat.log())}/64", "dev", "down0", "nodad")
     pref64.unbound(OTHER)
     clat = pref64.clat("tc", "--pref64", "auto", "--resolver", SERVER6)
     pref64.advertise(Option(OWN))

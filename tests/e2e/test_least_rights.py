@@ -52,7 +52,7 @@ def test_threads_of_a_nat64(nat64: Nat64Network) -> None:
     found = rights(running.process.pid)
     readers = {name for name in found if name.startswith("tun-")}
     assert readers
-    expected = {name: {BPF} for name in (*readers, "sweeper", "listener")}
+    expected = {name: {BPF} for name in (*readers, "sweeper", "listener", "alarms")}
     expected |= {"saver": FILES | {BPF}, "dns64": {NET_BIND_SERVICE}}
     assert {name: found[name] for name in expected} == expected
     # The event loop and its worker move devices, routes and programs.
