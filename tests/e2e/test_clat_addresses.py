@@ -158,6 +158,23 @@ def test_another_prefix_is_delegated(net: Network, datapath: str) -> None:
     assert remains(net) == []
 
 
+def test_addresses_change_while_the_next_one_is_tested(net: Network) -> None:
+    """After a reload, the address of the delegated prefix works until one of the link is known to be free."""
+    net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
+    delegate(net)
+    file = net.scratch / "clat.toml"
+    file.write_text(f'[translator]\ninterfaces = ["wan0"]\n[clat]\nv6_prefix = "{DELEGATED}"\n')
+    clat = net.clat("auto", "--config", str(file))
+    before = address_of(clat.log())
+    file.write_text('[translator]\ninterfaces = ["wan0"]\n')
+    net.run(net.client, str(net.program), "reload")
+    net.ip(net.client, "address", "add", "2001:2:0:1::77/64", "dev", "wan0", "nodad")
+    net.until(lambda: address_of(clat.log()) != before or clat.process.poll() is not None)
+    assert ipaddress.IPv6Address(address_of(clat.log())) in ipaddress.IPv6Network(LINK), clat.log()
+    net.until(lambda: reaches(net))
+    assert clat.stop() == 0
+
+
 @pytest.mark.parametrize("prefix", ["2001:db8::1/64", "2001:db8::/97", "fe80::/64", "ff00::/64", "64:ff9b::/96", "teleport"])
 def test_prefixes_that_cannot_be(net: Network, prefix: str) -> None:
     """Nothing is made with them."""

@@ -121,6 +121,8 @@ struct Clat {
     device: Option<ClatDevice>,
     /// Where the address of the device is from.
     origin: String,
+    /// It lies in a prefix of the uplink's. After a reload, the configuration may speak of the next address already.
+    is_of_uplink: bool,
     /// Answers for the address.
     answering: Option<Task>,
     /// Hears that another host has the address, while it is tentative.
@@ -149,6 +151,7 @@ impl Clat {
             stranded: false,
             device: None,
             origin: String::new(),
+            is_of_uplink: false,
             answering: None,
             duplicate: None,
             prefixes: Vec::new(),
@@ -303,6 +306,7 @@ impl Clat {
         if let Some(made) = made {
             tracing::info!("the CLAT's IPv6 address is {address}: {}", made.origin);
             self.origin = made.origin;
+            self.is_of_uplink = self.site.settings.clat.follows_uplink();
             if let Some(responder) = made.responder {
                 self.answer_for(responder, made.is_tentative);
             }

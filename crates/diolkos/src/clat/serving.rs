@@ -195,7 +195,7 @@ impl Clat {
         let Some(side6) = self.device.as_ref().map(|device| device.side6) else {
             return Ok(());
         };
-        if self.stranded || !self.site.settings.clat.follows_uplink() {
+        if self.stranded || !self.is_of_uplink {
             return Ok(());
         }
         let (net, uplink) = (&self.site.net, &self.site.uplink);
