@@ -21,6 +21,11 @@ pub fn run(file: &[u8]) {
                 no_translator,
                 ..whole
             });
+            // So does what a DNS64 without a prefix takes from the translator beside it.
+            let whole = whole.map(|mut whole| {
+                whole.settle_prefix_of_dns64();
+                whole
+            });
             assert_eq!(whole.as_ref(), Ok(&right));
             let print = right.canonical().expect("what was read prints");
             let again = settings(&print, "print", |_| ())
