@@ -27,6 +27,7 @@ pub mod fastpath;
 pub mod file;
 pub mod kernel;
 pub mod limit;
+mod link_layer;
 pub mod lock;
 pub mod memory;
 pub mod namespace;
@@ -35,6 +36,7 @@ pub mod peer;
 pub mod pktgen;
 pub mod seccomp;
 pub mod signal;
+mod socket_option;
 pub mod task;
 pub mod tun;
 pub mod vnet;
@@ -43,6 +45,7 @@ pub mod vnet;
     missing_docs,
     clippy::all,
     clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
     unused_imports,
     non_camel_case_types
 )]

@@ -3,12 +3,23 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{fcntl, FcntlArg};
+
 /// What is read of a file, bytes.
 const LONGEST: usize = 4096;
+
+/// Of the whole file, and of no process, as locks of open files demand.
+const WRITE_LOCK: libc::flock = libc::flock {
+    l_type: libc::F_WRLCK as libc::c_short,
+    l_whence: libc::SEEK_SET as libc::c_short,
+    l_start: 0,
+    l_len: 0,
+    l_pid: 0,
+};
 
 /// A lock that this process has. Dropped, it is released and its file is gone.
 #[derive(Debug)]
@@ -28,9 +39,10 @@ impl Lock {
                 .create(true)
                 .mode(0o600)
                 .open(path)?;
-            if !set(&file, libc::F_OFD_SETLK, &mut write_lock())? {
-                return Ok(None);
-            }
+            match fcntl(&file, FcntlArg::F_OFD_SETLK(&WRITE_LOCK)) {
+                Err(Errno::EAGAIN | Errno::EACCES) => return Ok(None),
+                taken => taken?,
+            };
             // Whoever releases a lock removes its file first, which may be the one that was just opened.
             if !is_at(&file, path) {
                 continue;
@@ -80,8 +92,8 @@ impl Held {
 
     /// Whether that same process still has it. Another one that takes the lock later has another file.
     pub fn lasts(&self) -> io::Result<bool> {
-        let mut lock = write_lock();
-        set(&self.file, libc::F_OFD_GETLK, &mut lock)?;
+        let mut lock = WRITE_LOCK;
+        fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut lock))?;
         Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
     }
 
@@ -116,26 +128,6 @@ fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(file), Ok(there)) => inode(file) == inode(there),
         _ => false,
-    }
-}
-
-fn write_lock() -> libc::flock {
-    // SAFETY: all zeros is a valid flock: of the whole file, as locks of open files demand.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_WRLCK as libc::c_short;
-    lock
-}
-
-/// False if another process has the lock.
-fn set(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Result<bool> {
-    // SAFETY: the descriptor is open, and `lock` outlives the call.
-    if unsafe { libc::fcntl(file.as_raw_fd(), command, lock as *mut libc::flock) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
     }
 }
 

@@ -1,37 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which network namespace this is, and what its interfaces are called.
 
-use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
-use crate::kernel;
+use rustix::net::netdevice::{index_to_name, name_to_index};
 
-/// Not in libc for every target: asm-generic/socket.h.
-const SO_NETNS_COOKIE: libc::c_int = 71;
+use crate::kernel;
+use crate::socket_option::{get, Readable};
 
 /// A number that no other network namespace has or will have until the machine starts again (Linux 5.14 and later).
 /// The inode of a namespace is no such number: it is given to another one later on.
 pub fn cookie() -> io::Result<u64> {
     // Sockets of every family know it, and this one needs no address.
     let socket = UnixDatagram::unbound()?;
-    let mut cookie = 0u64;
-    let mut len = size_of_val(&cookie) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `cookie`; both outlive the call.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &mut len,
-        )
-    };
-    if done < 0 {
-        return Err(explained(io::Error::last_os_error()));
-    }
-    Ok(cookie)
+    let mut cookie = [0; 8];
+    get(&socket, Readable::NamespaceCookie, &mut cookie).map_err(explained)?;
+    Ok(u64::from_ne_bytes(cookie))
 }
 
 /// A kernel that does not know the option says "Protocol not available", which helps nobody.
@@ -50,24 +35,12 @@ fn explained(error: io::Error) -> io::Error {
 
 /// The index of an interface, if there is one of that name.
 pub fn interface_index(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
-    // SAFETY: the name is a C string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => None,
-        index => Some(index),
-    }
+    name_to_index(UnixDatagram::unbound().ok()?, name).ok()
 }
 
 /// What an interface is called now, if it is still there.
 pub fn interface_name(index: u32) -> Option<String> {
-    let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: `name` is valid for writing the longest name with its end.
-    if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
-        return None;
-    }
-    // SAFETY: the kernel has written a C string.
-    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-    name.to_str().ok().map(str::to_owned)
+    index_to_name(UnixDatagram::unbound().ok()?, index).ok()
 }
 
 #[cfg(test)]

@@ -7,10 +7,15 @@
 //! routers say whatever the kernel does with it.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::net::{bind, sendto, socket_with, AddressFamily, SendFlags, SocketFlags, SocketType};
+use socket2::{SockFilter, SockRef};
 use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
+
+use crate::link_layer::LinkLayer;
+use crate::socket_option::{set, Writable};
 
 /// A link-layer address, as long as the link's addresses are.
 pub type LinkAddress = Vec<u8>;
@@ -45,10 +50,10 @@ impl Hears {
     }
 
     /// Of linux/if_ether.h.
-    fn ethertype(self) -> libc::c_int {
+    fn ethertype(self) -> u16 {
         match self {
-            Hears::Neighbours | Hears::Routers => libc::ETH_P_IPV6,
-            Hears::Arp => libc::ETH_P_ARP,
+            Hears::Neighbours | Hears::Routers => libc::ETH_P_IPV6 as u16,
+            Hears::Arp => libc::ETH_P_ARP as u16,
         }
     }
 }
@@ -58,14 +63,9 @@ impl Hears {
 ///
 /// The kernel hands over those of VLANs, too. One in a VLAN that this host is in has become that VLAN's interface's. One in
 /// a VLAN that it is not in has lost its tag, and is somebody else's.
-fn filter(ifindex: u32, types: Option<[u32; 2]>) -> Vec<libc::sock_filter> {
-    fn ins(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-        libc::sock_filter {
-            code: code as u16,
-            jt,
-            jf,
-            k,
-        }
+fn filter(ifindex: u32, types: Option<[u32; 2]>) -> Vec<SockFilter> {
+    fn ins(code: u32, jt: u8, jf: u8, k: u32) -> SockFilter {
+        SockFilter::new(code as u16, jt, jf, k)
     }
     const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
     const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -99,109 +99,54 @@ fn filter(ifindex: u32, types: Option<[u32; 2]>) -> Vec<libc::sock_filter> {
 impl DiscoverySocket {
     /// Opens the socket on one interface. Needs CAP_NET_RAW.
     pub fn open(ifindex: u32, hears: Hears) -> io::Result<DiscoverySocket> {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // Protocol 0: nothing arrives before the filter stands and the socket is bound.
-        // SAFETY: no pointers are passed; a descriptor that is returned is ours alone.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: as above.
-        let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-
-        let mut filter = filter(ifindex, hears.types());
-        let program = libc::sock_fprog {
-            len: filter.len() as u16,
-            filter: filter.as_mut_ptr(),
-        };
-        // SAFETY: the kernel copies the program, whose pointer and length are of `filter`.
-        let set = unsafe {
-            libc::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_ATTACH_FILTER,
-                (&raw const program).cast(),
-                size_of_val(&program) as libc::socklen_t,
-            )
-        };
-        let address = link_layer(ifindex, hears, &[]);
-        // SAFETY: `address` is a sockaddr_ll of the given length.
-        if set < 0
-            || unsafe {
-                libc::bind(
-                    fd,
-                    (&raw const address).cast(),
-                    size_of_val(&address) as libc::socklen_t,
-                )
-            } < 0
-        {
-            return Err(io::Error::last_os_error());
-        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // No protocol: nothing arrives before the filter stands and the socket is bound.
+        let socket = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?;
+        SockRef::from(&socket).attach_filter(&filter(ifindex, hears.types()))?;
+        bind(&socket, &LinkLayer::new(ifindex, hears.ethertype(), &[]))?;
         // SAFETY: an OwnedFd is open, and the same descriptor, for as long as it lives.
-        let fd = unsafe { AsyncFd::register_with_interest(owned, Interest::READABLE) }?;
+        let fd = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;
         Ok(DiscoverySocket { fd, ifindex, hears })
     }
 
     /// Has the network card pass on what is sent to any group, for as long as the socket is open.
     pub fn hear_all_groups(&self) -> io::Result<()> {
-        let membership = libc::packet_mreq {
-            mr_ifindex: self.ifindex as i32,
-            mr_type: libc::PACKET_MR_ALLMULTI as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        // SAFETY: the kernel copies the value, which is valid for its length.
-        let set = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_ADD_MEMBERSHIP,
-                (&raw const membership).cast(),
-                size_of_val(&membership) as libc::socklen_t,
-            )
-        };
-        match set {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        // struct packet_mreq: interface, kind, length of an address, the address.
+        let mut membership = [0; size_of::<libc::packet_mreq>()];
+        membership[..4].copy_from_slice(&self.ifindex.to_ne_bytes());
+        membership[4..6].copy_from_slice(&(libc::PACKET_MR_ALLMULTI as u16).to_ne_bytes());
+        set(&self.fd, Writable::PacketMembership, &membership)
     }
 
     /// The next packet and who sent it.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
         self.fd
-            .async_io(Interest::READABLE, |fd| receive(fd, self, buffer))
+            .async_io(Interest::READABLE, |fd| receive(fd, buffer))
             .await
     }
 
     /// Sends one packet to a link-layer address; the kernel writes the link-layer header.
     pub fn send(&self, packet: &[u8], to: &[u8]) -> io::Result<()> {
-        let address = link_layer(self.ifindex, self.hears, to);
-        // SAFETY: packet and address are valid for reading their lengths.
-        let n = unsafe {
-            libc::sendto(
-                self.fd.as_raw_fd(),
-                packet.as_ptr().cast(),
-                packet.len(),
-                0,
-                (&raw const address).cast(),
-                size_of_val(&address) as libc::socklen_t,
-            )
-        };
-        if n < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let to = LinkLayer::new(self.ifindex, self.hears.ethertype(), to);
+        sendto(&self.fd, packet, SendFlags::empty(), &to)?;
         Ok(())
     }
 }
 
-fn receive(
-    fd: &OwnedFd,
-    socket: &DiscoverySocket,
-    buffer: &mut [u8],
-) -> io::Result<(usize, LinkAddress)> {
-    let mut from = link_layer(socket.ifindex, socket.hears, &[]);
+fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
+    let mut from = libc::sockaddr_ll {
+        sll_family: 0,
+        sll_protocol: 0,
+        sll_ifindex: 0,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
     let mut len = size_of_val(&from) as libc::socklen_t;
-    // SAFETY: buffer, address and length are valid for writing for the call.
+    // Not by rustix, which hides the sender's address.
+    // SAFETY: the kernel writes at most as many bytes to `buffer` and to `from` as it is told, and any bytes may fill them; all
+    // outlive the call.
     let n = unsafe {
         libc::recvfrom(
             fd.as_raw_fd(),
@@ -209,23 +154,10 @@ fn receive(
             buffer.len(),
             0,
             (&raw mut from).cast(),
-            &mut len,
+            &raw mut len,
         )
     };
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     let halen = usize::from(from.sll_halen).min(from.sll_addr.len());
     Ok((n, from.sll_addr[..halen].to_vec()))
-}
-
-fn link_layer(ifindex: u32, hears: Hears, to: &[u8]) -> libc::sockaddr_ll {
-    // SAFETY: all zeros is a valid sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (hears.ethertype() as u16).to_be();
-    address.sll_ifindex = ifindex as i32;
-    address.sll_halen = to.len().min(address.sll_addr.len()) as u8;
-    for (slot, byte) in address.sll_addr.iter_mut().zip(to) {
-        *slot = *byte;
-    }
-    address
 }

@@ -2,9 +2,14 @@
 //! Who is at the other end of a Unix socket.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
+use crate::socket_option::{get, Readable};
+
+/// That a process can have: `NGROUPS_MAX` of linux/limits.h.
+const MOST_GROUPS: usize = 65536;
 
 /// A process, as the kernel vouches for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,60 +24,36 @@ pub struct Peer {
 
 /// Who called listen(2) or connect(2) at the other end, at that time (unix(7), SO_PEERCRED).
 pub fn of(socket: impl AsFd) -> io::Result<Peer> {
-    let mut found = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut len = size_of_val(&found) as libc::socklen_t;
     // Not by rustix, which takes no process for one that has no number here.
-    // SAFETY: the kernel writes at most `len` bytes to `found`; both outlive the call.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut found).cast(),
-            &mut len,
-        )
-    };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Peer {
-        pid: found.pid as u32,
-        uid: found.uid,
-        gid: found.gid,
-    })
+    let mut found = [0; size_of::<libc::ucred>()];
+    get(socket, Readable::PeerCredentials, &mut found)?;
+    let [pid, uid, gid] = [0, 4, 8].map(|at| {
+        let number = found[at..].first_chunk().copied().unwrap_or_default();
+        u32::from_ne_bytes(number)
+    });
+    Ok(Peer { pid, uid, gid })
 }
 
 /// The supplementary groups of the same process, at the same time (SO_PEERGROUPS).
 pub fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
-    let mut groups: Vec<libc::gid_t> = vec![0; 32];
-    loop {
-        let mut len = (groups.len() * size_of::<libc::gid_t>()) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes to `groups`; both outlive the call.
-        let done = unsafe {
-            libc::getsockopt(
-                socket.as_fd().as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERGROUPS,
-                groups.as_mut_ptr().cast(),
-                &mut len,
-            )
-        };
-        let count = len as usize / size_of::<libc::gid_t>();
-        if done == 0 {
-            groups.truncate(count);
-            return Ok(groups);
+    const LEN: usize = size_of::<libc::gid_t>();
+    let mut bytes = vec![0; 32 * LEN];
+    let len = loop {
+        match get(&socket, Readable::PeerGroups, &mut bytes) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ERANGE)
+                    && bytes.len() < MOST_GROUPS * LEN =>
+            {
+                bytes.resize(bytes.len() * 2, 0);
+            }
+            len => break len?,
         }
-        let error = io::Error::last_os_error();
-        // Then `len` says how many bytes there are; a process has 65536 groups at most.
-        match error.raw_os_error() {
-            Some(libc::ERANGE) if count > groups.len() => groups.resize(count, 0),
-            _ => return Err(error),
-        }
-    }
+    };
+    let groups = bytes[..len].chunks_exact(LEN);
+    Ok(groups
+        .filter_map(|gid| gid.first_chunk().copied())
+        .map(u32::from_ne_bytes)
+        .collect())
 }
 
 /// Whether the other side of a connection has closed it, or will send nothing more.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use rustix::io::Errno;
 use rustix::thread::{
     clock_nanosleep_absolute, gettid, move_into_link_name_space, sched_setaffinity,
@@ -64,15 +65,11 @@ impl Interruptible {
     /// This thread. SIGUSR1, which does nothing else, is taken for it.
     pub fn this_thread() -> io::Result<Interruptible> {
         extern "C" fn nothing(_: libc::c_int) {}
-        let handler: extern "C" fn(libc::c_int) = nothing;
-        // SAFETY: all zeros is a valid sigaction; the handler may be called at any time, for it does nothing. Without
-        // SA_RESTART, the system call ends.
-        let set = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as libc::sighandler_t;
-            libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut())
-        };
-        done(set)?;
+        // Without SA_RESTART, the system call ends.
+        let handler = SigHandler::Handler(nothing);
+        let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler may be called at any time, on any thread, for it does nothing.
+        unsafe { sigaction(Signal::SIGUSR1, &action) }?;
         Ok(Interruptible(id()))
     }
 
@@ -87,39 +84,29 @@ impl Interruptible {
                 libc::SIGUSR1,
             )
         };
-        done(sent as libc::c_int)
+        match sent {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
 /// SIGINT, SIGTERM and SIGHUP, held back from this thread and those that it will start: one thread waits for them.
 #[derive(Debug)]
 pub struct Signals {
-    set: libc::sigset_t,
+    set: SigSet,
     arrived: AtomicBool,
 }
 
 impl Signals {
     /// From now on.
     pub fn hold() -> io::Result<Signals> {
-        // SAFETY: all zeros is a sigset_t, which sigemptyset makes a valid one; the signals exist.
-        let set = unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::sigaddset(&mut set, signal);
-            }
-            set
-        };
-        // SAFETY: the set is valid for reading.
-        match unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
-        } {
-            0 => Ok(Signals {
-                set,
-                arrived: AtomicBool::new(false),
-            }),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        let set = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        set.thread_block()?;
+        Ok(Signals {
+            set,
+            arrived: AtomicBool::new(false),
+        })
     }
 
     /// Whether one of them has arrived, as far as somebody has waited for it.
@@ -137,17 +124,9 @@ impl Signals {
             tv_nsec: at_most.subsec_nanos() as libc::c_long,
         };
         // SAFETY: set and time are valid for reading; nothing is asked about the signal.
-        let signal = unsafe {
-            libc::sigtimedwait(&raw const self.set, std::ptr::null_mut(), &raw const time)
-        };
+        let signal =
+            unsafe { libc::sigtimedwait(self.set.as_ref(), std::ptr::null_mut(), &raw const time) };
         self.arrived.fetch_or(signal > 0, Relaxed);
         signal > 0
-    }
-}
-
-fn done(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -7,13 +7,14 @@
 //! The kernel lets every user open a queue of a device without an owner, so the owner comes first. A process that was
 //! faster is still visible as a queue: whoever creates a device looks for it, and then calls [`Tun::settle`].
 
-use std::ffi::CString;
+use std::fs::OpenOptions;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 use crate::{peer, vnet};
 
-const PATH: &std::ffi::CStr = c"/dev/net/tun";
+const PATH: &str = "/dev/net/tun";
 // linux/if_tun.h; libc has no TUNSETVNETHDRSZ and the offload flags on every target.
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
@@ -31,6 +32,16 @@ const TUN_F_TSO6: libc::c_ulong = 0x04;
 const TUN_F_TSO_ECN: libc::c_ulong = 0x08;
 const TUN_F_USO4: libc::c_ulong = 0x20;
 const TUN_F_USO6: libc::c_ulong = 0x40;
+
+/// `struct ifreq` of linux/if.h, as TUNSETIFF reads and writes it.
+#[repr(C, align(8))]
+struct NamedFlags {
+    name: [u8; libc::IFNAMSIZ],
+    flags: u16,
+    unused: [u8; 22],
+}
+
+const _: () = assert!(size_of::<NamedFlags>() >= size_of::<libc::ifreq>());
 
 /// A user that nobody is. A device of this owner is open to processes with CAP_NET_ADMIN alone, and not to root without it,
 /// as in a container on the network of its host.
@@ -177,36 +188,34 @@ fn failed<'a>(name: &'a str, action: &'static str) -> impl FnOnce(io::Error) -> 
 }
 
 fn open_queue(name: &str, exclusive: bool) -> Result<Queue, TunError> {
-    // SAFETY: PATH is a C string; a descriptor that is returned is ours alone.
-    let fd = unsafe {
-        libc::open(
-            PATH.as_ptr(),
-            libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK,
-        )
-    };
-    if fd < 0 {
-        let error = io::Error::last_os_error();
-        return Err(match error.kind() {
-            io::ErrorKind::PermissionDenied => TunError::Closed,
-            _ => TunError::NoDriver(error),
-        });
-    }
-    // SAFETY: as above.
-    let queue = Queue(unsafe { OwnedFd::from_raw_fd(fd) });
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(PATH);
+    let queue = Queue(match opened {
+        Ok(file) => file.into(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(TunError::Closed)
+        }
+        Err(error) => return Err(TunError::NoDriver(error)),
+    });
 
-    // SAFETY: all zeros is a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let c_name = CString::new(name).map_err(|_| TunError::BadName(name.to_owned()))?;
-    for (to, from) in request.ifr_name.iter_mut().zip(c_name.as_bytes_with_nul()) {
-        *to = *from as libc::c_char;
-    }
     let exclusive = if exclusive { libc::IFF_TUN_EXCL } else { 0 };
     let flags =
         libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE | exclusive;
-    // IFF_TUN_EXCL is the sign bit of the 16-bit field.
-    request.ifr_ifru.ifru_flags = flags as u16 as libc::c_short;
-    // SAFETY: the kernel reads and writes one ifreq, which outlives the call.
-    if unsafe { libc::ioctl(fd, libc::TUNSETIFF, &mut request) } < 0 {
+    let mut request = NamedFlags {
+        name: [0; libc::IFNAMSIZ],
+        flags: flags as u16,
+        unused: [0; 22],
+    };
+    // Whoever calls has seen that it is shorter.
+    for (to, from) in request.name.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    // SAFETY: the kernel reads and writes one ifreq, for which `request` has the room, and which any bytes may fill; it
+    // outlives the call.
+    if unsafe { libc::ioctl(queue.0.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
         let source = io::Error::last_os_error();
         return Err(match source.raw_os_error() {
             Some(libc::EPERM) => TunError::NotPermitted(name.to_owned()),
@@ -226,7 +235,7 @@ fn set_header_size(queue: &Queue) -> io::Result<()> {
 }
 
 fn set_by_pointer(queue: &Queue, request: libc::Ioctl, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: these requests read one int, which outlives the call.
+    // SAFETY: the requests that are passed here read one int, which outlives the call, or nothing.
     if unsafe { libc::ioctl(queue.0.as_raw_fd(), request, &value) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -234,7 +243,7 @@ fn set_by_pointer(queue: &Queue, request: libc::Ioctl, value: libc::c_int) -> io
 }
 
 fn set(queue: &Queue, request: libc::Ioctl, value: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: these requests take a plain number.
+    // SAFETY: the requests that are passed here take a plain number, and no pointer.
     if unsafe { libc::ioctl(queue.0.as_raw_fd(), request, value) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -244,37 +253,23 @@ fn set(queue: &Queue, request: libc::Ioctl, value: libc::c_ulong) -> io::Result<
 impl Queue {
     /// Reads one packet, its offload header in front. `WouldBlock` when there is none.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: `buffer` is valid for writing its length.
-        let n = unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+        Ok(rustix::io::read(&self.0, buffer)?)
     }
 
     /// The same into several pieces of memory, one behind the other.
     pub fn read_vectored(&self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let count = pieces.len() as libc::c_int;
-        // SAFETY: `IoSliceMut` has the layout of an iovec, and each is valid for writing its length.
-        let n = unsafe { libc::readv(self.0.as_raw_fd(), pieces.as_mut_ptr().cast(), count) };
-        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+        Ok(rustix::io::readv(&self.0, pieces)?)
     }
 
     /// Writes one packet that lies in several pieces of memory, the offload header in front of all.
     pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
-        let count = pieces.len() as libc::c_int;
-        // SAFETY: `IoSlice` has the layout of an iovec, and each is valid for reading its length.
-        let n = unsafe { libc::writev(self.0.as_raw_fd(), pieces.as_ptr().cast(), count) };
-        if n < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        rustix::io::writev(&self.0, pieces)?;
         Ok(())
     }
 
     /// Writes one packet, its offload header in front.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
-        // SAFETY: `packet` is valid for reading its length.
-        let n = unsafe { libc::write(self.0.as_raw_fd(), packet.as_ptr().cast(), packet.len()) };
-        if n < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        rustix::io::write(&self.0, packet)?;
         Ok(())
     }
 }

@@ -23,8 +23,6 @@ const FAR: Duration = Duration::from_micros(400);
 const AWAKE_BEFORE: Duration = Duration::from_micros(200);
 /// And wakes up so often to see whether it shall end.
 const NAP: Duration = Duration::from_millis(20);
-/// Frames of one system call.
-const AT_ONCE: usize = 64;
 
 pub(super) fn send(job: &Job<'_>, stop: &Stop, because: Option<String>) -> Result<Done, Failure> {
     let plan = &job.plan;
@@ -33,7 +31,7 @@ pub(super) fn send(job: &Job<'_>, stop: &Stop, because: Option<String>) -> Resul
     job.settle_down()?;
     let length = frame::length(plan);
     let burst = plan.burst as usize;
-    let mut frames = vec![0; length * burst.min(AT_ONCE)];
+    let mut frames = vec![0; length * burst.min(FrameSocket::AT_ONCE)];
     let mut done = Done {
         path: Path::Packet,
         because,
@@ -60,7 +58,7 @@ pub(super) fn send(job: &Job<'_>, stop: &Stop, because: Option<String>) -> Resul
         schedule.note(now, &mut done);
         let mut left = (plan.count - done.written).min(burst as u64) as usize;
         while left > 0 {
-            let part = left.min(AT_ONCE);
+            let part = left.min(FrameSocket::AT_ONCE);
             for frame in frames.chunks_exact_mut(length).take(part) {
                 let signature = Signature {
                     stream: plan.stream as u8,

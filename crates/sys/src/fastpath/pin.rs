@@ -18,7 +18,7 @@ use crate::namespace;
 
 const BPFFS: &str = "/sys/fs/bpf";
 /// linux/magic.h.
-const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]
@@ -134,14 +134,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn is_bpffs() -> bool {
-    let Ok(path) = c_path(Path::new(BPFFS)) else {
-        return false;
-    };
-    // SAFETY: all zeros is a valid statfs; the path is a C string, the result is valid for writing.
-    unsafe {
-        let mut found: libc::statfs = std::mem::zeroed();
-        libc::statfs(path.as_ptr(), &mut found) == 0 && found.f_type as i64 == BPF_FS_MAGIC
-    }
+    rustix::fs::statfs(BPFFS).is_ok_and(|found| found.f_type == BPF_FS_MAGIC)
 }
 
 fn c_path(path: &Path) -> io::Result<CString> {

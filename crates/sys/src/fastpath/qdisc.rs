@@ -2,10 +2,15 @@
 //! The clsact queueing discipline that filters hang on. Whoever takes the last filter off takes it away.
 
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::size_of;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use libbpf_sys as bpf;
+use rustix::net::sockopt::{set_socket_timeout, Timeout};
+use rustix::net::{
+    recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
 
 /// linux/pkt_sched.h: TC_H_CLSACT with TC_H_MIN_INGRESS and TC_H_MIN_EGRESS.
 const PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
@@ -15,22 +20,16 @@ const RTM_GETTFILTER: u16 = 46;
 /// What is read at once; the kernel's own answers to dumps are not longer.
 const BUFFER: usize = 32 * 1024;
 
-/// struct tcmsg of linux/rtnetlink.h.
-#[repr(C)]
-#[derive(Default)]
-struct TcMessage {
-    family: u8,
-    pad: [u8; 3],
-    ifindex: i32,
-    handle: u32,
-    parent: u32,
-    info: u32,
-}
-
-#[repr(C)]
-struct Request {
-    header: libc::nlmsghdr,
-    tc: TcMessage,
+/// A request that lists the filters of an interface below a parent: struct nlmsghdr, and struct tcmsg of linux/rtnetlink.h.
+fn list_filters(ifindex: i32, parent: u32) -> [u8; 36] {
+    let mut request = [0; 36];
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    request[..4].copy_from_slice(&36u32.to_ne_bytes());
+    request[4..6].copy_from_slice(&RTM_GETTFILTER.to_ne_bytes());
+    request[6..8].copy_from_slice(&flags.to_ne_bytes());
+    request[20..24].copy_from_slice(&ifindex.to_ne_bytes());
+    request[28..32].copy_from_slice(&parent.to_ne_bytes());
+    request
 }
 
 /// An interface as libbpf names it.
@@ -57,36 +56,10 @@ pub(super) fn remove_unused_clsact(ifindex: u32) {
 
 fn has_filters(ifindex: i32, parent: u32) -> io::Result<bool> {
     let socket = socket()?;
-    // SAFETY: all bytes zero are a valid value of a struct of integers.
-    let mut header: libc::nlmsghdr = unsafe { zeroed() };
-    header.nlmsg_len = size_of::<Request>() as u32;
-    header.nlmsg_type = RTM_GETTFILTER;
-    header.nlmsg_flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    let tc = TcMessage {
-        ifindex,
-        parent,
-        ..TcMessage::default()
-    };
-    let request = Request { header, tc };
-    // SAFETY: the request is valid for its size until the call returns.
-    let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            (&raw const request).cast(),
-            size_of::<Request>(),
-            0,
-        )
-    };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    send(&socket, &list_filters(ifindex, parent), SendFlags::empty())?;
     let mut buffer = vec![0u8; BUFFER];
-    // SAFETY: the buffer is valid for its length until the call returns.
-    let read = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), BUFFER, 0) };
-    if read < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    buffer.truncate(read as usize);
+    let (read, _) = recv(&socket, &mut buffer[..], RecvFlags::empty())?;
+    buffer.truncate(read);
     match first_answer(&buffer) {
         Some(RTM_NEWTFILTER) => Ok(true),
         Some(kind) if kind == libc::NLMSG_DONE as u16 => Ok(false),
@@ -102,30 +75,9 @@ fn first_answer(messages: &[u8]) -> Option<u16> {
 
 /// It waits a second at most: the kernel answers at once.
 fn socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the new descriptor is ours alone.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let patience = libc::timeval {
-        tv_sec: 1,
-        tv_usec: 0,
-    };
-    // SAFETY: the value is valid for its size until the call returns.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const patience).cast(),
-            size_of::<libc::timeval>() as libc::socklen_t,
-        )
-    };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // Protocol 0 is NETLINK_ROUTE.
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(1)))?;
     Ok(socket)
 }
