@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A bare installation of a distribution, booted as a host of a test's network.
 
-mmdebstrap ─► target/machines/RELEASE (kept) ─► boot.sh ─► systemd as process 1 of its own namespaces
+mmdebstrap ─► target/machines/RELEASE (kept) ─┐
+DIOLKOS_SYSTEM_RELEASE, a folder ─────────────┴► boot.sh ─► systemd as process 1 of its own namespaces
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ ROOT = HERE.parents[1]
 SERIAL = itertools.count()
 # Seconds. Only a hang reaches it.
 PATIENCE = 120
-# What the packages need, so that no test needs a mirror, and what a test looks with.
-INCLUDED = "systemd,systemd-sysv,init-system-helpers,passwd,iproute2,libelf1,zlib1g,python3-minimal,procps"
+# What the packages need, so that no test needs a mirror, and what a test looks with. Releases since Debian 13 and Ubuntu 24.04
+# have another name for a library whose interface has times of 64 bits.
+INCLUDED = ("systemd", "systemd-sysv", "init-system-helpers", "passwd", "iproute2", "zlib1g", "python3-minimal", "procps")
+LIBELF = {"bookworm": "libelf1"}
+LIBELF_SINCE = "libelf1t64"
 # Places that packages have nothing to do with, or where dpkg and systemd keep books.
 PASSING = (
     "proc",
@@ -41,23 +45,32 @@ PASSING = (
 
 
 def system(release: str, further: tuple[str, ...] = ()) -> Path:
-    """A bare installation of a release with further packages; the first time, it is made from this machine's mirror."""
+    """A bare installation of a release with further packages, which stays as it is.
+
+    It is the folder that DIOLKOS_SYSTEM_RELEASE names. Without that, it is made the first time, from this machine's mirror.
+    """
+    wanted = (*INCLUDED, LIBELF.get(release, LIBELF_SINCE), *further)
+    variable = f"DIOLKOS_SYSTEM_{release.upper()}"
+    if given := os.environ.get(variable):
+        folder = Path(given).resolve()
+        lacks = sorted(set(wanted) - installed(folder))
+        assert not lacks, f'{variable}="{given}" lacks {" ".join(lacks)}: make it with mmdebstrap --include={",".join(wanted)}'
+        return folder
     folder = ROOT / "target" / "machines" / "+".join((release, *further))
     if not (folder / "etc" / "os-release").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         find = ("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages")
         mirror = subprocess.run(find, check=True, capture_output=True, text=True).stdout.splitlines()[0]
-        make = (
-            "mmdebstrap",
-            "--quiet",
-            "--variant=minbase",
-            f"--include={','.join((INCLUDED, *further))}",
-            release,
-            str(folder),
-            mirror,
-        )
+        make = ("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(wanted)}", release, str(folder), mirror)
         subprocess.run(make, check=True)
     return folder
+
+
+def installed(folder: Path) -> set[str]:
+    """The names of the packages that an installation in a folder has."""
+    look = ("dpkg-query", f"--admindir={folder}/var/lib/dpkg", "--show", "--showformat=${db:Status-Abbrev}${Package}\n")
+    listed = subprocess.run(look, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {line[3:] for line in listed if line.startswith("ii ")}
 
 
 @dataclass
