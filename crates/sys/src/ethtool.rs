@@ -2,7 +2,6 @@
 //! What the kernel does with packets of an interface before anybody sees them (ethtool's features).
 
 use std::io;
-use std::mem::zeroed;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
@@ -19,6 +18,16 @@ const NAME_LEN: usize = 32;
 /// Words of `struct ethtool_get_features_block`; the third says what is active.
 const BLOCK: usize = 4;
 const ACTIVE: usize = 2;
+
+/// `struct ifreq` of linux/if.h, as SIOCETHTOOL reads it.
+#[repr(C)]
+struct NamedData {
+    name: [u8; libc::IFNAMSIZ],
+    data: *mut u32,
+    unused: [u8; 16],
+}
+
+const _: () = assert!(size_of::<NamedData>() >= size_of::<libc::ifreq>());
 
 /// GRO keeps received packets whole in a list instead of merging their payload (`ethtool -K INTERFACE rx-gro-list`).
 pub const GRO_FRAGLIST: &str = "rx-gro-list";
@@ -111,17 +120,20 @@ fn place(names: &[u8], feature: &str) -> Option<usize> {
 
 /// One request; the kernel writes its answer over it, and no more than the request has room for.
 fn ask(socket: &UdpSocket, interface: &str, request: &mut [u32]) -> io::Result<()> {
-    // SAFETY: all bytes zero are a valid value of a struct of integers and pointers that C fills.
-    let mut ifreq: libc::ifreq = unsafe { zeroed() };
-    if interface.len() >= ifreq.ifr_name.len() {
+    let mut name = [0; libc::IFNAMSIZ];
+    if interface.len() >= name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    for (to, byte) in ifreq.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = byte as libc::c_char;
-    }
-    ifreq.ifr_ifru.ifru_data = request.as_mut_ptr().cast();
-    // SAFETY: `ifreq` and what it leads to are valid until the call returns, and the lengths in the requests say how much.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) };
+    name[..interface.len()].copy_from_slice(interface.as_bytes());
+    let mut named = NamedData {
+        name,
+        data: request.as_mut_ptr(),
+        unused: [0; 16],
+    };
+    let socket = socket.as_raw_fd();
+    // SAFETY: the kernel reads one ifreq, for which `named` has the room, and what it leads to has the length that the request
+    // says; both outlive the call.
+    let done = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut named) };
     if done < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -20,6 +20,7 @@
 //! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
 
+mod bpf;
 pub mod clock;
 pub mod ethtool;
 pub mod event;

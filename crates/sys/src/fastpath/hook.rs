@@ -2,13 +2,14 @@
 //! One program at one hook: a link (tcx, XDP), or a filter on clsact. Either can be kept beyond the process.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_sys as bpf;
 
 use super::pin::{self, Pins};
 use super::qdisc::{remove_unused_clsact, tc_hook};
 use super::{xdp, Attach};
+use crate::bpf::pinned;
 use crate::kernel;
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
@@ -75,13 +76,12 @@ impl Hook {
                 side,
             });
         }
-        let ifindex = ifindex as i32;
         if attach != Attach::Clsact {
             match tcx(program, ifindex, side) {
                 Ok(link) => {
                     return Ok(Hook::Link {
                         link,
-                        ifindex: ifindex as u32,
+                        ifindex,
                         side,
                     });
                 }
@@ -89,7 +89,7 @@ impl Hook {
                 Err(_) => {}
             }
         }
-        clsact(program, ifindex, side, handle)
+        clsact(program, ifindex as i32, side, handle)
     }
 
     /// The hook of a run that has ended, with the program that is still there.
@@ -101,7 +101,7 @@ impl Hook {
         handle: u32,
     ) -> Option<Hook> {
         if attach != Attach::Clsact || side == Side::Driver {
-            let link = pin::open(&pins.path(ifindex, side)).ok();
+            let link = pinned(&pins.path(ifindex, side)).ok();
             let link = link
                 .filter(|link| pin::link(link.as_fd()).is_ok_and(|link| link.ifindex == ifindex));
             if let Some(link) = link {
@@ -180,16 +180,7 @@ impl Hook {
     /// Puts another program in the place of the one that is here. Each packet meets one of them.
     pub fn replace(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
         match self {
-            Hook::Link { link, .. } => {
-                // SAFETY: both descriptors are open; a null options pointer is allowed.
-                let error = unsafe {
-                    bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
-                };
-                match error {
-                    0 => Ok(()),
-                    error => Err(io::Error::from_raw_os_error(-error)),
-                }
-            }
+            Hook::Link { link, .. } => crate::bpf::update(link.as_fd(), program),
             Hook::Clsact {
                 ifindex,
                 side,
@@ -253,29 +244,15 @@ fn without_tcx(error: io::Error) -> io::Error {
     }
 }
 
-fn tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd> {
-    let attach_type = match side {
-        Side::Ingress | Side::Front => bpf::BPF_TCX_INGRESS,
-        Side::Egress => bpf::BPF_TCX_EGRESS,
+fn tcx(program: BorrowedFd<'_>, ifindex: u32, side: Side) -> io::Result<OwnedFd> {
+    // Without flags the program goes behind all others, and none of them is moved; before nobody it goes in front of all.
+    let (attach_type, flags) = match side {
+        Side::Ingress => (bpf::BPF_TCX_INGRESS, 0),
+        Side::Front => (bpf::BPF_TCX_INGRESS, bpf::BPF_F_BEFORE),
+        Side::Egress => (bpf::BPF_TCX_EGRESS, 0),
         Side::Driver => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    // Without options the program goes behind all others, and none of them is moved; before nobody it goes in front of all.
-    let in_front = bpf::bpf_link_create_opts {
-        sz: size_of::<bpf::bpf_link_create_opts>() as _,
-        flags: bpf::BPF_F_BEFORE,
-        ..Default::default()
-    };
-    let options = match side {
-        Side::Front => &raw const in_front,
-        Side::Ingress | Side::Egress | Side::Driver => std::ptr::null(),
-    };
-    // SAFETY: the descriptor is open; the options are null, which is allowed, or valid for the call.
-    let fd = unsafe { bpf::bpf_link_create(program.as_raw_fd(), ifindex, attach_type, options) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the new descriptor is ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    crate::bpf::attach(program, ifindex, attach_type, flags)
 }
 
 fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io::Result<Hook> {

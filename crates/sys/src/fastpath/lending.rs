@@ -7,27 +7,18 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
-use super::lease::{Lease, Shared};
+use super::leases::{Lease, Leases};
 use super::openings::Openings;
 
-/// How many leases there can be: a node has the one place that its address says.
-pub const LEASES: usize = 4096;
-/// Ports of each queue that one lease can have.
-pub const LEASE_PORTS: u32 = 128;
+pub use super::leases::{LEASES, LEASE_PORTS};
 
 /// `DIOLKOS_FROM_PEER`.
 const FROM_PEER: u32 = 0x100;
-
-/// `struct diolkos_lease`.
-type Mapped = Lease<Shared, { LEASE_PORTS as usize }>;
-
-const _: () = assert!(size_of::<Mapped>() == 1120 && size_of::<Opening>() >= 40);
 
 /// What a program has done (`enum diolkos_told`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +61,7 @@ pub struct Opening {
 
 /// Leases and openings.
 pub struct Lending {
-    leases: NonNull<Mapped>,
+    leases: Leases,
     /// Which node has which place.
     key: u64,
     ring_map: MapHandle,
@@ -78,31 +69,9 @@ pub struct Lending {
     heard: Arc<Mutex<Vec<Opening>>>,
 }
 
-// SAFETY: the memory stays mapped as long as this lives, and all of it is used by atomic operations.
-unsafe impl Send for Lending {}
-// SAFETY: the same; whoever reads the ring holds its lock.
-unsafe impl Sync for Lending {}
-
-/// Bytes of all leases, in whole pages as the kernel maps them.
-const MAPPED: usize = (LEASES * size_of::<Mapped>()).next_multiple_of(4096);
-
 impl Lending {
     pub(super) fn new(lease_map: &MapHandle, ring_map: MapHandle, key: u64) -> io::Result<Lending> {
-        // SAFETY: nothing is at the address that the kernel chooses; the map has this size and is open.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                MAPPED,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                lease_map.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let leases = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let leases = Leases::of(lease_map.as_fd())?;
         let heard: Arc<Mutex<Vec<Opening>>> = Arc::default();
         let hears = heard.clone();
         let listen = || {
@@ -114,15 +83,11 @@ impl Lending {
             })?;
             builder.build()
         };
-        let ring = listen().map_err(io::Error::other);
-        if ring.is_err() {
-            // SAFETY: mapped above, and nobody has it.
-            unsafe { libc::munmap(memory, MAPPED) };
-        }
+        let ring = listen().map_err(io::Error::other)?;
         Ok(Lending {
             leases,
             key,
-            ring: Mutex::new(Openings::new(ring?)),
+            ring: Mutex::new(Openings::new(ring)),
             ring_map,
             heard,
         })
@@ -193,11 +158,8 @@ impl Lending {
         drop(self.drain());
     }
 
-    fn at(&self, place: usize) -> &Mapped {
-        assert!(place < LEASES);
-        // SAFETY: the memory holds as many leases, is mapped as long as `self` lives, and begins at a page; zeros, and
-        // whatever else stands there, are valid values of every field.
-        unsafe { self.leases.add(place).as_ref() }
+    fn at(&self, place: usize) -> &Lease {
+        self.leases.at(place)
     }
 }
 
@@ -220,13 +182,6 @@ pub fn halves(node: Ipv6Addr) -> [u64; 2] {
 pub(super) fn mix(hash: u64, word: u64) -> u64 {
     let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash ^ hash >> 32
-}
-
-impl Drop for Lending {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length; no reference to it outlives `self`.
-        unsafe { libc::munmap(self.leases.as_ptr().cast(), MAPPED) };
-    }
 }
 
 impl fmt::Debug for Lending {

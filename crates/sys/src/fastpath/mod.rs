@@ -10,10 +10,12 @@ mod answer;
 mod clat;
 pub(crate) mod gso;
 mod hook;
+mod known_pref64;
 #[cfg(not(feature = "testrun"))]
 mod lease;
 #[cfg(feature = "testrun")]
 pub mod lease;
+mod leases;
 mod lending;
 pub(crate) mod load;
 mod nat64;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
+use super::known_pref64::known_pref64;
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
 };
@@ -21,9 +22,7 @@ use super::{
     handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
     UsedHops,
 };
-use crate::skel::nat64::{
-    types, Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel,
-};
+use crate::skel::nat64::{Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel};
 
 /// What the program of a NAT64 needs to know; see `struct diolkos_nat64` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,16 +295,6 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
         }),
         pref64: known_pref64(pinned).unwrap_or_default(),
     })
-}
-
-/// The translation prefixes of a program of this version.
-fn known_pref64(pinned: &PinnedProgram) -> Option<Vec<(Ipv6Addr, u8)>> {
-    // SAFETY: any bytes are valid numbers, and addresses are numbers.
-    let data = unsafe { pinned.rodata::<types::rodata>() }?;
-    let known = data.nat64.pref64.iter().take(data.nat64.pref64s as usize);
-    // SAFETY: every member of this union is the same bytes.
-    let network = |p: &types::diolkos_pref64| Ipv6Addr::from(unsafe { p.prefix.in6_u.u6_addr8 });
-    Some(known.map(|p| (network(p), p.bits as u8)).collect())
 }
 
 fn unknown(what: &str, error: &io::Error) -> FastPathError {

@@ -4,16 +4,15 @@
 //! A link holds its program, and the program its maps: nothing else is pinned. A link whose interface is gone knows it,
 //! and so what namespaces leave that are gone can be told from what still works.
 
-use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use libbpf_sys as bpf;
+use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 
 use super::hook::{Hook, Side};
+use crate::bpf::pinned;
 use crate::namespace;
 
 const BPFFS: &str = "/sys/fs/bpf";
@@ -57,19 +56,14 @@ impl Pins {
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let path = self.path(ifindex, side);
-        if let Ok(there) = open(&path) {
+        if let Ok(there) = pinned(&path) {
             if self::link(there.as_fd())?.id == self::link(link)?.id {
                 return Ok(());
             }
             fs::remove_file(&path)?;
         }
         fs::create_dir_all(&self.folder)?;
-        let path = c_path(&path)?;
-        // SAFETY: the descriptor is open, the path is a C string.
-        match unsafe { bpf::bpf_obj_pin(link.as_raw_fd(), path.as_ptr()) } {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(-error)),
-        }
+        crate::bpf::pin(link, &path)
     }
 
     pub(super) fn unpin(&self, ifindex: u32, side: Side) {
@@ -114,7 +108,7 @@ impl Pins {
     pub fn remove_dead() {
         for folder in entries(&root()) {
             for pin in entries(&folder) {
-                let found = open(&pin).and_then(|link| self::link(link.as_fd()));
+                let found = pinned(&pin).and_then(|link| self::link(link.as_fd()));
                 if found.is_ok_and(|link| link.ifindex == 0) {
                     let _ = fs::remove_file(pin);
                 }
@@ -137,22 +131,6 @@ fn is_bpffs() -> bool {
     rustix::fs::statfs(BPFFS).is_ok_and(|found| found.f_type == BPF_FS_MAGIC)
 }
 
-fn c_path(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
-}
-
-/// What is pinned under a path.
-pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
-    let path = c_path(path)?;
-    // SAFETY: the path is a C string.
-    let fd = unsafe { bpf::bpf_obj_get(path.as_ptr()) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the new descriptor is ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// A link to an interface, as the kernel knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
@@ -165,24 +143,15 @@ pub(super) struct Link {
 
 /// Fails if it is neither a tcx link nor an XDP link.
 pub(super) fn link(link: BorrowedFd<'_>) -> io::Result<Link> {
-    // SAFETY: all zeros is a valid bpf_link_info.
-    let mut info: bpf::bpf_link_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of_val(&info) as u32;
-    // SAFETY: the descriptor is open, `info` is valid for writing `len` bytes.
-    let done = unsafe { bpf::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) };
-    if done < 0 {
-        return Err(io::Error::from_raw_os_error(-done));
-    }
-    let ifindex = match info.type_ {
-        // SAFETY: of a tcx link the kernel fills this member; all of it are plain numbers.
-        bpf::BPF_LINK_TYPE_TCX => unsafe { info.__bindgen_anon_1.tcx.ifindex },
-        // SAFETY: the same of an XDP link.
-        bpf::BPF_LINK_TYPE_XDP => unsafe { info.__bindgen_anon_1.xdp.ifindex },
+    let found = LinkInfo::from_fd(link).map_err(io::Error::other)?;
+    let ifindex = match found.info {
+        LinkTypeInfo::Tcx(tcx) => tcx.ifindex,
+        LinkTypeInfo::Xdp(xdp) => xdp.ifindex,
         _ => return Err(io::ErrorKind::InvalidData.into()),
     };
     Ok(Link {
-        id: info.id,
-        program: info.prog_id,
+        id: found.id,
+        program: found.prog_id,
         ifindex,
     })
 }

@@ -4,13 +4,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
-use libbpf_sys as bpf;
 
 use super::lending::mix;
+use crate::bpf::delete;
 
 /// A session (RFC 6146 section 3.2). With ICMP, ports are query identifiers, and the peer's is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,23 +162,9 @@ fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
     let len = map.key_size() as usize;
     let mut left = &keys[..];
     while !left.is_empty() {
-        let mut count = (left.len() / len) as u32;
-        // SAFETY: there are `count` keys; the kernel writes nothing but `count`.
-        let error = unsafe {
-            bpf::bpf_map_delete_batch(
-                map.as_fd().as_raw_fd(),
-                left.as_ptr().cast(),
-                &mut count,
-                std::ptr::null(),
-            )
-        };
         // Behind the deleted ones stands the one that is not there.
-        let done = match -error {
-            0 => return Ok(()),
-            libc::ENOENT => count as usize + 1,
-            error => return Err(io::Error::from_raw_os_error(error)),
-        };
-        left = &left[done * len..];
+        let done = delete(map, left)? + 1;
+        left = left.get(done * len..).unwrap_or_default();
     }
     Ok(())
 }

@@ -3,13 +3,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use libbpf_sys as bpf;
 
 use super::{NodePort, Sent, Session, Sessions};
+use crate::bpf::{read, Position};
 
 /// Entries for one call into the kernel.
 const BATCH: u32 = 4096;
@@ -55,7 +54,7 @@ struct Entries<'map, T> {
     keys: Vec<u8>,
     values: Vec<u8>,
     /// Where the kernel goes on; None at the beginning.
-    next: Option<[u8; 64]>,
+    next: Option<Position>,
     /// Of this batch: how many entries there are, and how many were given.
     batch: (usize, usize),
     done: bool,
@@ -85,35 +84,18 @@ impl<'map, T> Entries<'map, T> {
     fn load(&mut self) -> io::Result<()> {
         loop {
             let room = self.keys.len() / self.map.key_size() as usize;
-            let mut count = room as u32;
-            // It is as long as a key, or a number of a bucket.
-            let mut next = [0u8; 64];
-            let previous = self.next.as_mut();
-            let previous = previous.map_or(std::ptr::null_mut(), |at| at.as_mut_ptr().cast());
-            // SAFETY: the buffers hold `count` keys and values, the places more than the kernel writes.
-            let done = unsafe {
-                bpf::bpf_map_lookup_batch(
-                    self.map.as_fd().as_raw_fd(),
-                    previous,
-                    next.as_mut_ptr().cast(),
-                    self.keys.as_mut_ptr().cast(),
-                    self.values.as_mut_ptr().cast(),
-                    &mut count,
-                    std::ptr::null(),
-                )
-            };
-            match -done {
-                0 => {}
-                libc::ENOENT => self.done = true,
-                libc::EINTR => continue,
+            let next = self.next.as_mut();
+            let (count, next) = match read(self.map, next, &mut self.keys, &mut self.values) {
                 // A bucket is larger than the room for it.
-                libc::ENOSPC => {
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
                     self.make_room(room * 2);
                     continue;
                 }
-                error => return Err(io::Error::from_raw_os_error(error)),
-            }
-            (self.next, self.batch) = (Some(next), (count as usize, 0));
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => continue,
+                found => found?,
+            };
+            self.done = next.is_none();
+            (self.next, self.batch) = (next, (count, 0));
             return Ok(());
         }
     }

@@ -11,11 +11,10 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use libbpf_sys as bpf;
 
 use super::load::{failed, keep, no_data};
 use super::router::AsMap;
@@ -23,6 +22,7 @@ use super::{
     answer, clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port,
     Sends, Served, Sessions, SiitRules, FATE_NAMES,
 };
+use crate::bpf::read;
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -32,6 +32,9 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 pub const LONGEST: usize = 3500;
 /// Bytes of the shortest: IPv4 and IPv6 without their header are refused.
 pub const SHORTEST: [usize; 2] = [20, 40];
+
+/// Bytes of a counter: packets and bytes.
+const COUNT: usize = 16;
 
 /// `struct __sk_buff`, which goes in as context: its length, and where it has what a super-packet needs.
 const CONTEXT: usize = 192;
@@ -314,31 +317,19 @@ impl TestRun {
     fn counts(&self) -> io::Result<Vec<Count>> {
         // With that of 0, which is no fate.
         let entries = FATE_NAMES.len() + 1;
-        let mut keys = vec![0u32; entries];
-        let mut values = vec![0u64; entries * self.cpus * 2];
-        let (mut next, mut count) = (0u32, keys.len() as u32);
-        // SAFETY: `keys` has room for `count` keys of 4 bytes, `values` for `count` values of 16 bytes for each
-        // possible CPU; without a beginning the kernel starts with the first key.
-        let error = unsafe {
-            bpf::bpf_map_lookup_batch(
-                self.fates.as_fd().as_raw_fd(),
-                std::ptr::null_mut(),
-                (&raw mut next).cast(),
-                keys.as_mut_ptr().cast(),
-                values.as_mut_ptr().cast(),
-                &mut count,
-                std::ptr::null(),
-            )
-        };
-        // ENOENT says that there are no more keys than these.
-        if error != 0 && error != -libc::ENOENT || count as usize != keys.len() {
-            return Err(io::Error::from_raw_os_error(-error));
+        let mut keys = vec![0; entries * 4];
+        let mut values = vec![0; entries * self.cpus * COUNT];
+        let (count, _) = read(&self.fates, None, &mut keys, &mut values)?;
+        if count != entries {
+            return Err(io::Error::other("the map of counters is cut off"));
         }
-        let mut counts = vec![Count::default(); keys.len()];
-        for (key, per_cpu) in keys.iter().zip(values.chunks(self.cpus * 2)) {
-            for value in per_cpu.chunks(2) {
-                counts[*key as usize].packets += value[0];
-                counts[*key as usize].bytes += value[1];
+        let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |n| u64::from_ne_bytes(*n));
+        let mut counts = vec![Count::default(); entries];
+        // An array gives its keys in order.
+        for (count, per_cpu) in counts.iter_mut().zip(values.chunks(self.cpus * COUNT)) {
+            for value in per_cpu.chunks(COUNT) {
+                count.packets += number(value);
+                count.bytes += number(&value[8..]);
             }
         }
         Ok(counts.split_off(1))
@@ -420,22 +411,14 @@ fn run_once(
     context: Option<&[u8; CONTEXT]>,
 ) -> io::Result<(u32, Vec<u8>)> {
     let mut data_out = vec![0; data_in.len() + 128];
-    let mut options = bpf::bpf_test_run_opts {
-        sz: size_of::<bpf::bpf_test_run_opts>() as _,
-        data_in: data_in.as_ptr().cast(),
-        data_size_in: data_in.len() as u32,
-        data_out: data_out.as_mut_ptr().cast(),
-        data_size_out: data_out.len() as u32,
-        ctx_in: context.map_or(std::ptr::null(), |context| context.as_ptr().cast()),
-        ctx_size_in: context.map_or(0, |context| context.len() as u32),
+    let call = crate::bpf::TestRun {
+        data_in,
+        data_out: &mut data_out,
+        context: context.map_or(&[], |context| context),
         repeat: 1,
         ..Default::default()
     };
-    // SAFETY: the descriptor is open; the pointers are valid for the lengths next to them until the call returns.
-    let error = unsafe { bpf::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(-error));
-    }
-    data_out.truncate(options.data_size_out as usize);
-    Ok((options.retval, data_out))
+    let (returned, len) = call.run(program.as_fd())?;
+    data_out.truncate(len);
+    Ok((returned, data_out))
 }

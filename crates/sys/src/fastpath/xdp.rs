@@ -4,12 +4,13 @@
 //! Only native XDP: the generic one runs behind the driver, and copies every super-packet that GRO has made.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use libbpf_rs::{Program, Xdp, XdpFlags};
 use libbpf_sys as bpf;
 
 use super::load::{heard, listen};
+use crate::bpf::program_info;
 use crate::{kernel, namespace};
 
 /// linux/netdev.h, `enum netdev_xdp_act`.
@@ -148,7 +149,8 @@ fn query(ifindex: u32) -> io::Result<bpf::bpf_xdp_query_opts> {
         sz: size_of::<bpf::bpf_xdp_query_opts>() as _,
         ..Default::default()
     };
-    // SAFETY: `found` is valid for writing and says its size.
+    // Not by libbpf-rs, which wants a program for it.
+    // SAFETY: `found` says its size, and outlives the call; the kernel writes integers.
     match unsafe { bpf::bpf_xdp_query(ifindex as i32, 0, &mut found) } {
         0 => Ok(found),
         error => Err(io::Error::from_raw_os_error(-error)),
@@ -157,21 +159,8 @@ fn query(ifindex: u32) -> io::Result<bpf::bpf_xdp_query_opts> {
 
 /// The name of the program with a number.
 fn name(id: u32) -> io::Result<String> {
-    // SAFETY: any number may be asked for.
-    let fd = unsafe { bpf::bpf_prog_get_fd_by_id(id) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the new descriptor is ours alone.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: all zeros is a valid bpf_prog_info.
-    let mut info: bpf::bpf_prog_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of_val(&info) as u32;
-    // SAFETY: the descriptor is open, `info` is valid for writing `len` bytes.
-    let done = unsafe { bpf::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) };
-    if done != 0 {
-        return Err(io::Error::from_raw_os_error(-done));
-    }
+    let fd = Program::fd_from_id(id).map_err(io::Error::other)?;
+    let info = program_info(fd.as_fd(), &mut [])?;
     let bytes = info.name.iter().map(|c| *c as u8);
     let bytes = bytes.take_while(|byte| *byte != 0).collect();
     Ok(String::from_utf8(bytes).unwrap_or_default())
@@ -179,21 +168,9 @@ fn name(id: u32) -> io::Result<String> {
 
 /// Attaches the program in the driver. Fails rather than to run it behind the driver.
 pub(super) fn attach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
-    let options = bpf::bpf_link_create_opts {
-        sz: size_of::<bpf::bpf_link_create_opts>() as _,
-        flags: bpf::XDP_FLAGS_DRV_MODE,
-        ..Default::default()
-    };
-    // SAFETY: the descriptor is open, the options are valid for the call.
-    let fd = unsafe {
-        bpf::bpf_link_create(program.as_raw_fd(), ifindex as i32, bpf::BPF_XDP, &options)
-    };
-    if fd < 0 {
-        let error = io::Error::from_raw_os_error(-fd);
-        return Err(explained(program, ifindex, error));
-    }
-    // SAFETY: the new descriptor is ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = bpf::XDP_FLAGS_DRV_MODE;
+    crate::bpf::attach(program, ifindex, bpf::BPF_XDP, flags)
+        .map_err(|error| explained(program, ifindex, error))
 }
 
 /// With whose program is there, or what the driver wants: the kernel says a number only.
@@ -225,15 +202,12 @@ fn explained(program: BorrowedFd<'_>, ifindex: u32, error: io::Error) -> io::Err
 
 /// The driver's own words. Over netlink alone the kernel hands them on, so the program is offered once more in that way.
 fn words(program: BorrowedFd<'_>, ifindex: u32) -> Option<String> {
-    let flags = bpf::XDP_FLAGS_DRV_MODE | bpf::XDP_FLAGS_UPDATE_IF_NOEXIST;
+    let (xdp, ifindex) = (Xdp::new(program), ifindex as i32);
     listen();
-    // SAFETY: the descriptor is open; there are no options.
-    let done =
-        unsafe { bpf::bpf_xdp_attach(ifindex as i32, program.as_raw_fd(), flags, ptr::null()) };
-    if done == 0 {
+    let flags = XdpFlags::DRV_MODE | XdpFlags::UPDATE_IF_NOEXIST;
+    if xdp.attach(ifindex, flags).is_ok() {
         // What stood in the way has just gone. A program that was attached in this way would outlive the process.
-        // SAFETY: there are no options.
-        unsafe { bpf::bpf_xdp_detach(ifindex as i32, bpf::XDP_FLAGS_DRV_MODE, ptr::null()) };
+        let _ = xdp.detach(ifindex, XdpFlags::DRV_MODE);
     }
     refusal(&heard())
 }

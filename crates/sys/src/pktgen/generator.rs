@@ -3,17 +3,17 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{read_array, Memory, Plan, State, BUCKETS, SIGNATURE, SPARE};
+use super::{numbers, read_array, Memory, Plan, State, BUCKETS, SIGNATURE, SPARE};
+use crate::bpf::TestRun;
 use crate::fastpath::load::{failed, keep, listen, no_data};
 use crate::fastpath::router::AsMap;
 use crate::fastpath::FastPathError;
-use crate::skel::pktgen_send::types;
 use crate::skel::pktgen_send::PktgenSendSkelBuilder;
 
 /// A loaded program that writes frames. It belongs to the thread that loaded it.
@@ -84,21 +84,16 @@ impl Generator {
     /// EINVAL on kernels before 5.18, which do not know live frames, and for frames that do not fit a page.
     pub fn run(&self) -> io::Result<()> {
         let repeat = u32::MAX - u32::MAX % self.batch;
-        let mut options = bpf::bpf_test_run_opts {
-            sz: size_of::<bpf::bpf_test_run_opts>() as _,
-            data_in: self.frame.as_ptr().cast(),
-            data_size_in: self.frame.len() as u32,
-            // The kernel's number has no sign.
-            repeat: repeat as i32,
+        let call = TestRun {
+            data_in: &self.frame,
+            repeat,
             flags: bpf::BPF_F_TEST_XDP_LIVE_FRAMES,
             batch_size: self.batch,
             ..Default::default()
         };
-        // SAFETY: the descriptor is open; the frame is valid for its length until the call returns.
-        match unsafe { bpf::bpf_prog_test_run_opts(self.program.as_raw_fd(), &mut options) } {
-            0 => Ok(()),
-            error if error == -libc::EINTR => Ok(()),
-            error => Err(io::Error::from_raw_os_error(-error)),
+        match call.run(self.program.as_fd()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINTR) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -109,11 +104,23 @@ impl Generator {
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(io::Error::other)?
             .unwrap_or_default();
-        if bytes.len() < size_of::<types::bss>() {
-            return Err(io::Error::other("the generator's state is cut off"));
-        }
-        // SAFETY: there are enough bytes, and each pattern of them is a valid value of a struct of integers.
-        Ok(unsafe { bytes.as_ptr().cast::<types::bss>().read_unaligned() }.state)
+        let [seq, flow, bursts, begun_ns, latest_ns, burst_ns, due_ns, due_rest, left, skip, done, accepted, dropped] =
+            numbers(&bytes)?;
+        Ok(State {
+            seq,
+            flow,
+            bursts,
+            begun_ns,
+            latest_ns,
+            burst_ns,
+            due_ns,
+            due_rest,
+            left,
+            skip,
+            done,
+            accepted,
+            dropped,
+        })
     }
 
     /// Gaps between bursts, and how late bursts were: counts of the buckets.

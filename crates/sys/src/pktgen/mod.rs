@@ -13,9 +13,10 @@ pub mod testrun;
 mod witness;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::MapHandle;
+
+use crate::bpf::read;
 
 pub use crate::skel::pktgen_send::types::{pktgen_plan as Plan, pktgen_state as State};
 pub use crate::skel::pktgen_sink::types::{pktgen_tally as Tally, pktgen_watch as Watch};
@@ -48,29 +49,25 @@ pub const STAMP_BITS: u32 = 48;
 
 /// All counts of an array of 64-bit numbers, in order, with one system call.
 fn read_array(map: &MapHandle, len: usize) -> io::Result<Vec<u64>> {
-    let (mut keys, mut counts) = (vec![0u32; len], vec![0u64; len]);
-    let (mut next, mut count) = (0u32, len as u32);
-    // SAFETY: `keys` has room for `count` keys of 4 bytes, `counts` for as many values of 8; without a beginning the
-    // kernel starts with the first key, and an array gives its keys in order.
-    let error = unsafe {
-        libbpf_sys::bpf_map_lookup_batch(
-            map.as_fd().as_raw_fd(),
-            std::ptr::null_mut(),
-            (&raw mut next).cast(),
-            keys.as_mut_ptr().cast(),
-            counts.as_mut_ptr().cast(),
-            &mut count,
-            std::ptr::null(),
-        )
-    };
-    // ENOENT says that there are no more keys than these.
-    match error {
-        0 => {}
-        error if error == -libc::ENOENT => {}
-        error => return Err(io::Error::from_raw_os_error(-error)),
-    }
-    if count as usize != len {
+    let (mut keys, mut counts) = (vec![0; len * 4], vec![0; len * 8]);
+    let (count, _) = read(map, None, &mut keys, &mut counts)?;
+    if count != len {
         return Err(io::Error::other("an array of counts is cut off"));
     }
-    Ok(counts)
+    let counts = counts.chunks_exact(8);
+    Ok(counts
+        .map(|count| count.try_into().map_or(0, u64::from_ne_bytes))
+        .collect())
+}
+
+/// The fields of a struct of 64-bit numbers.
+fn numbers<const N: usize>(bytes: &[u8]) -> io::Result<[u64; N]> {
+    let mut found = [0; N];
+    if bytes.len() < size_of_val(&found) {
+        return Err(io::Error::other("what a program has counted is cut off"));
+    }
+    for (number, bytes) in found.iter_mut().zip(bytes.chunks_exact(8)) {
+        *number = bytes.try_into().map_or(0, u64::from_ne_bytes);
+    }
+    Ok(found)
 }

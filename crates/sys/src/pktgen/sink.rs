@@ -3,13 +3,13 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{read_array, Tally, Watch, BUCKETS};
+use super::{numbers, read_array, Tally, Watch, BUCKETS};
 use crate::fastpath::load::{failed, keep, listen, no_data};
 use crate::fastpath::router::AsMap;
 use crate::fastpath::FastPathError;
@@ -176,11 +176,7 @@ impl Sink {
             .unwrap_or_default();
         let mut sum = Tally::default();
         for bytes in per_cpu {
-            if bytes.len() < size_of::<Tally>() {
-                return Err(io::Error::other("a tally is cut off"));
-            }
-            // SAFETY: there are enough bytes, and each pattern of them is a valid value of a struct of integers.
-            let part = unsafe { bytes.as_ptr().cast::<Tally>().read_unaligned() };
+            let part = tally(&bytes)?;
             sum.received += part.received;
             sum.bytes += part.bytes;
             sum.duplicate += part.duplicate;
@@ -220,26 +216,29 @@ fn attach(
 }
 
 fn link(program: BorrowedFd<'_>, ifindex: u32, mode: SinkMode) -> io::Result<OwnedFd> {
-    let options = bpf::bpf_link_create_opts {
-        sz: size_of::<bpf::bpf_link_create_opts>() as _,
-        flags: match mode {
-            SinkMode::Driver => bpf::XDP_FLAGS_DRV_MODE,
-            SinkMode::Generic => bpf::XDP_FLAGS_SKB_MODE,
-        },
-        ..Default::default()
+    let flags = match mode {
+        SinkMode::Driver => bpf::XDP_FLAGS_DRV_MODE,
+        SinkMode::Generic => bpf::XDP_FLAGS_SKB_MODE,
     };
-    // SAFETY: the descriptor is open, the options are valid for the call.
-    let fd = unsafe {
-        bpf::bpf_link_create(
-            program.as_raw_fd(),
-            ifindex as i32,
-            bpf::BPF_XDP,
-            &raw const options,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the new descriptor is ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    crate::bpf::attach(program, ifindex, bpf::BPF_XDP, flags)
+}
+
+/// `struct pktgen_tally`.
+fn tally(bytes: &[u8]) -> io::Result<Tally> {
+    let [received, bytes, duplicate, reordered, late, corrupted, foreign, forgotten, unfinished, extent, first_ns, latest_ns] =
+        numbers(bytes)?;
+    Ok(Tally {
+        received,
+        bytes,
+        duplicate,
+        reordered,
+        late,
+        corrupted,
+        foreign,
+        forgotten,
+        unfinished,
+        extent,
+        first_ns,
+        latest_ns,
+    })
 }

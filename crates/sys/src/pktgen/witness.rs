@@ -9,7 +9,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{num_possible_cpus, Link, MapCore, MapFlags, MapHandle};
 use libbpf_sys as bpf;
 
-use super::{Looks, Stall, Vigil};
+use super::{numbers, Looks, Stall, Vigil};
 use crate::fastpath::load::{failed, listen, no_data};
 use crate::fastpath::router::AsMap;
 use crate::fastpath::FastPathError;
@@ -103,18 +103,6 @@ impl Witness {
         }
         Ok(found)
     }
-}
-
-/// The fields of a struct of 64-bit numbers.
-fn numbers<const N: usize>(bytes: &[u8]) -> io::Result<[u64; N]> {
-    let mut found = [0; N];
-    if bytes.len() < size_of_val(&found) {
-        return Err(io::Error::other("a record of the witness is cut off"));
-    }
-    for (number, bytes) in found.iter_mut().zip(bytes.chunks_exact(8)) {
-        *number = bytes.try_into().map_or(0, u64::from_ne_bytes);
-    }
-    Ok(found)
 }
 
 /// Tells the program which CPUs matter.

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls of bpf(2) that libbpf-rs lacks, or has only for objects that it has loaded itself. Errors have the kernel's number.
+
+use std::ffi::{c_int, c_void, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+use libbpf_rs::{MapCore, MapHandle, MapType};
+use libbpf_sys as bpf;
+
+/// Where a walk through a map goes on: as long as the longest key, or a bucket's number.
+pub(crate) type Position = [u8; 64];
+
+/// Attaches a program to an interface. `attach_type`: `BPF_XDP`, `BPF_TCX_INGRESS` or another one of interfaces.
+pub(crate) fn attach(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    attach_type: bpf::bpf_attach_type,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let options = bpf::bpf_link_create_opts {
+        sz: size_of::<bpf::bpf_link_create_opts>() as _,
+        flags,
+        ..Default::default()
+    };
+    let (program, ifindex) = (program.as_raw_fd(), ifindex as c_int);
+    // SAFETY: the options say their size, have no pointers, and outlive the call.
+    let fd = unsafe { bpf::bpf_link_create(program, ifindex, attach_type, &raw const options) };
+    done(fd)?;
+    // SAFETY: the kernel has made the descriptor for this call, so that nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Puts a program in the place of the one that a link holds.
+pub(crate) fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: it takes no options for a null pointer, and no other pointer is passed.
+    done(unsafe { bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), ptr::null()) })
+}
+
+/// Pins an object under a path in bpffs.
+pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string that outlives the call.
+    done(unsafe { bpf::bpf_obj_pin(object.as_raw_fd(), path.as_ptr()) })
+}
+
+/// What is pinned under a path. (libbpf-rs opens links too, and prints an error where nothing is.)
+pub(crate) fn pinned(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string that outlives the call.
+    let fd = unsafe { bpf::bpf_obj_get(path.as_ptr()) };
+    done(fd)?;
+    // SAFETY: the kernel has made the descriptor for this call, so that nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
+}
+
+/// What the kernel knows of a program; and the numbers of its maps, of as many as fit.
+pub(crate) fn program_info(
+    program: BorrowedFd<'_>,
+    maps: &mut [u32],
+) -> io::Result<bpf::bpf_prog_info> {
+    let mut info = bpf::bpf_prog_info {
+        nr_map_ids: maps.len() as u32,
+        map_ids: maps.as_mut_ptr() as u64,
+        ..Default::default()
+    };
+    let mut len = size_of_val(&info) as u32;
+    let program = program.as_raw_fd();
+    // SAFETY: the kernel writes at most `len` bytes to `info`, and at most `nr_map_ids` numbers to `maps`; the other places that
+    // `info` could lead to have no length.
+    done(unsafe { bpf::bpf_prog_get_info_by_fd(program, &raw mut info, &raw mut len) })?;
+    Ok(info)
+}
+
+/// One call of BPF_PROG_TEST_RUN.
+#[derive(Debug, Default)]
+pub(crate) struct TestRun<'a> {
+    /// The frame.
+    pub data_in: &'a [u8],
+    /// Where the frame is written that has become of it.
+    pub data_out: &'a mut [u8],
+    /// As the kernel has it for this type of program; empty for none.
+    pub context: &'a [u8],
+    /// How often the program runs; the kernel's number has no sign.
+    pub repeat: u32,
+    /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+    pub flags: u32,
+    /// Of live frames.
+    pub batch_size: u32,
+}
+
+impl TestRun<'_> {
+    /// What the program returned, and how many bytes of `data_out` are the frame's.
+    pub fn run(self, program: BorrowedFd<'_>) -> io::Result<(u32, usize)> {
+        // The kernel wants no address of what has no length.
+        let data_out = match &mut *self.data_out {
+            [] => ptr::null_mut(),
+            bytes => bytes.as_mut_ptr(),
+        };
+        let mut options = bpf::bpf_test_run_opts {
+            sz: size_of::<bpf::bpf_test_run_opts>() as _,
+            data_in: address(self.data_in),
+            data_size_in: self.data_in.len() as u32,
+            data_out: data_out.cast(),
+            data_size_out: self.data_out.len() as u32,
+            ctx_in: address(self.context),
+            ctx_size_in: self.context.len() as u32,
+            repeat: self.repeat as i32,
+            flags: self.flags,
+            batch_size: self.batch_size,
+            ..Default::default()
+        };
+        // SAFETY: each pointer is null, or valid for the length next to it until the call returns.
+        done(unsafe { bpf::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) })?;
+        Ok((options.retval, options.data_size_out as usize))
+    }
+}
+
+fn address(bytes: &[u8]) -> *const c_void {
+    match bytes {
+        [] => ptr::null(),
+        _ => bytes.as_ptr().cast(),
+    }
+}
+
+/// Reads as many entries as fit, from `after` on or from the beginning: keys and values, each one behind the other. Returns
+/// how many there are, and where to go on; then nowhere if they are the last ones. Fails with ENOSPC where a bucket has more
+/// than fit.
+pub(crate) fn read(
+    map: &MapHandle,
+    after: Option<&mut Position>,
+    keys: &mut [u8],
+    values: &mut [u8],
+) -> io::Result<(usize, Option<Position>)> {
+    let room = (keys.len() / map.key_size() as usize).min(values.len() / value_len(map)?);
+    let mut count = room as u32;
+    let mut next = [0; size_of::<Position>()];
+    let after = after.map_or(ptr::null_mut(), |after| after.as_mut_ptr());
+    assert!(map.key_size() as usize <= next.len());
+    // SAFETY: `keys` and `values` have room for `count` entries, a position is as long as what the kernel reads and writes of
+    // it, and all of them outlive the call. Any bytes are valid in them.
+    let error = unsafe {
+        bpf::bpf_map_lookup_batch(
+            map.as_fd().as_raw_fd(),
+            after.cast(),
+            next.as_mut_ptr().cast(),
+            keys.as_mut_ptr().cast(),
+            values.as_mut_ptr().cast(),
+            &raw mut count,
+            ptr::null(),
+        )
+    };
+    match -error {
+        0 => Ok((count as usize, Some(next))),
+        libc::ENOENT => Ok((count as usize, None)),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Bytes that the kernel gives for a value: of a map that has one for each CPU, all of them.
+fn value_len(map: &MapHandle) -> io::Result<usize> {
+    let len = map.value_size() as usize;
+    let is_per_cpu = matches!(
+        map.map_type(),
+        MapType::PercpuHash | MapType::PercpuArray | MapType::LruPercpuHash
+    );
+    if !is_per_cpu {
+        return Ok(len);
+    }
+    let cpus = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
+    Ok(len.next_multiple_of(8) * cpus)
+}
+
+/// Deletes entries by their keys, one behind the other, up to the first one that is not there. Returns how many; fewer than
+/// keys if one was missing.
+pub(crate) fn delete(map: &MapHandle, keys: &[u8]) -> io::Result<usize> {
+    let mut count = (keys.len() / map.key_size() as usize) as u32;
+    let map = map.as_fd().as_raw_fd();
+    // SAFETY: there are `count` keys, which the kernel reads; it writes nothing but `count`.
+    let error = unsafe {
+        bpf::bpf_map_delete_batch(map, keys.as_ptr().cast(), &raw mut count, ptr::null())
+    };
+    match -error {
+        0 | libc::ENOENT => Ok(count as usize),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// libbpf returns an error's number, negative.
+fn done(result: c_int) -> io::Result<()> {
+    match result {
+        0.. => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}

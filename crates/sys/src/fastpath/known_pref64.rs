@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The translation prefixes of a NAT64's program that an earlier run has left.
+
+use std::mem::offset_of;
+use std::net::Ipv6Addr;
+
+use super::pinned_program::PinnedProgram;
+use crate::skel::nat64::types;
+
+/// Translation prefixes that the program can know.
+const PREF64S: usize = 4;
+
+const _: () = {
+    let bytes = offset_of!(types::diolkos_nat64, own) - offset_of!(types::diolkos_nat64, pref64);
+    assert!(bytes == PREF64S * size_of::<types::diolkos_pref64>());
+};
+
+/// The translation prefixes of a program of this version.
+pub(super) fn known_pref64(pinned: &PinnedProgram) -> Option<Vec<(Ipv6Addr, u8)>> {
+    let data = pinned.rodata(size_of::<types::rodata>(), align_of::<types::rodata>())?;
+    let number = |at: usize| {
+        data.get(at..)?
+            .first_chunk()
+            .copied()
+            .map(u32::from_ne_bytes)
+    };
+    let nat64 = offset_of!(types::rodata, nat64);
+    let count = number(nat64 + offset_of!(types::diolkos_nat64, pref64s))? as usize;
+    let first = nat64 + offset_of!(types::diolkos_nat64, pref64);
+    let places = (0..count.min(PREF64S)).map(|i| first + i * size_of::<types::diolkos_pref64>());
+    places
+        .map(|at| {
+            let prefix = at + offset_of!(types::diolkos_pref64, prefix);
+            let prefix: [u8; 16] = *data.get(prefix..)?.first_chunk()?;
+            let bits = number(at + offset_of!(types::diolkos_pref64, bits))?;
+            Some((prefix.into(), bits as u8))
+        })
+        .collect()
+}
