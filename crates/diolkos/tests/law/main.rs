@@ -34,10 +34,10 @@ mod flows;
 mod grammar;
 mod input;
 #[expect(dead_code, reason = "only the program uses all of it")]
-#[path = "../../src/nat64/leases.rs"]
+#[path = "../../src/nat64/leases/mod.rs"]
 mod leases;
 #[expect(dead_code, reason = "only the program uses all of it")]
-#[path = "../../src/nat64/mirror.rs"]
+#[path = "../../src/nat64/mirror/mod.rs"]
 mod mirror;
 mod paths;
 #[path = "../../src/nat64/phase.rs"]

@@ -16,10 +16,10 @@ mod conversion;
 mod fastpath;
 mod guide;
 mod incomplete;
-#[path = "../../src/nat64/leases.rs"]
+#[path = "../../src/nat64/leases/mod.rs"]
 mod leases;
 #[expect(dead_code, reason = "only the program uses all of it")]
-#[path = "../../src/nat64/mirror.rs"]
+#[path = "../../src/nat64/mirror/mod.rs"]
 mod mirror;
 mod orders;
 #[path = "../../src/nat64/phase.rs"]

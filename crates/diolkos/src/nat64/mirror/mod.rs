@@ -10,6 +10,8 @@
 //! What is only right while a state comes back, or while another configuration comes into force, is to be had from
 //! [`Restoring`] and [`Changing`] alone.
 
+mod rebuilding;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
 use diolkos_core::session::{Event, Origin, SessionState, SessionView, State, Watcher};
 use diolkos_core::Reason;
-use diolkos_sys::fastpath::{Sessions, Told};
+use diolkos_sys::fastpath::Told;
 use ipnet::Ipv4Net;
 
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
@@ -25,6 +27,9 @@ use super::fastpath::FastPath;
 use super::phase::{Lack, Phase};
 use super::records::Records;
 use super::removals::Removals;
+
+use rebuilding::Meanwhile;
+pub use rebuilding::{Changing, Restoring};
 
 /// Keeps the copy. Without a fast path there is none, and nothing to do.
 #[derive(Debug)]
@@ -91,7 +96,7 @@ impl Mirror {
     /// Sessions and bindings of an earlier run come back.
     pub fn restore(&mut self) -> Restoring<'_> {
         self.phase.restore();
-        Restoring(self)
+        Restoring::of(self)
     }
 
     /// Another configuration comes into force. `renumbered`: programs would understand the numbers of the prefixes
@@ -104,13 +109,11 @@ impl Mirror {
             state.sessions().for_each(|session| self.remove(&session));
             self.removals.flush();
         }
-        Changing {
-            mirror: self,
-            meanwhile: match renumbered {
-                true => Meanwhile::Emptied,
-                false => Meanwhile::Kept,
-            },
-        }
+        let meanwhile = match renumbered {
+            true => Meanwhile::Emptied,
+            false => Meanwhile::Kept,
+        };
+        Changing::of(self, meanwhile)
     }
 
     /// The program ends, and the copy stays for the next start.
@@ -309,114 +312,6 @@ impl Watcher for Mirror {
 
     fn dropped(&mut self, reason: Reason) {
         self.dropped.push(reason);
-    }
-}
-
-/// A copy that is being filled from what an earlier run had. Dropped before [`Restoring::finish`], it is incomplete.
-pub struct Restoring<'a>(&'a mut Mirror);
-
-impl Restoring<'_> {
-    /// The kernel's maps, if there is a fast path.
-    pub fn sessions(&self) -> Option<Arc<Sessions>> {
-        self.0.fast.as_ref()?.maps()
-    }
-
-    /// With all bindings in the tables, it is known which peers are our own.
-    pub fn follow(&mut self, config: &Nat64Config, state: &mut State) {
-        self.0.follow(config, state, Meanwhile::Kept);
-    }
-
-    /// Copies all bindings.
-    pub fn bind_all(&mut self, state: &State) {
-        self.0.begin(state);
-    }
-
-    /// Whether programs may have a session.
-    pub fn belongs(&self, view: &SessionView) -> bool {
-        self.0.belongs(view)
-    }
-
-    /// Copies a session.
-    pub fn copy(&mut self, view: &SessionView) {
-        self.0.copy(view);
-    }
-
-    /// Everything has come back.
-    pub fn finish(self) {
-        self.0.phase.end();
-    }
-}
-
-impl Drop for Restoring<'_> {
-    fn drop(&mut self) {
-        self.0.break_off();
-    }
-}
-
-impl Watcher for Restoring<'_> {
-    fn event(&mut self, event: Event) {
-        match event {
-            // A packet of an earlier run has opened it: it earns no lease in this one.
-            Event::SessionOpened(view) => {
-                self.0.changed = true;
-                self.0.copy(&view);
-            }
-            other => self.0.event(other),
-        }
-    }
-
-    fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
-        self.0.last_seen(view)
-    }
-
-    fn dropped(&mut self, reason: Reason) {
-        Watcher::dropped(self.0, reason);
-    }
-}
-
-/// What becomes of the sessions of the maps while a configuration changes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Meanwhile {
-    Kept,
-    Emptied,
-}
-
-/// A copy while another configuration comes into force. Dropped before [`Changing::finish`], it is incomplete.
-pub struct Changing<'a> {
-    mirror: &'a mut Mirror,
-    meanwhile: Meanwhile,
-}
-
-impl Changing<'_> {
-    /// This configuration is in force now. The copy is made anew where it has to be.
-    pub fn finish(self, config: &Nat64Config, state: &mut State) {
-        self.mirror.take_out();
-        self.mirror.follow(config, state, self.meanwhile);
-        if let Some(records) = &mut self.mirror.records {
-            records.follow(config);
-        }
-        self.mirror.phase.end();
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        self.mirror.take_out();
-        self.mirror.break_off();
-    }
-}
-
-impl Watcher for Changing<'_> {
-    fn event(&mut self, event: Event) {
-        self.mirror.event(event);
-    }
-
-    fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
-        self.mirror.last_seen(view)
-    }
-
-    fn dropped(&mut self, reason: Reason) {
-        Watcher::dropped(self.mirror, reason);
     }
 }
 

@@ -12,6 +12,8 @@
 //!
 //! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
 
+mod margins;
+
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -36,8 +38,6 @@ const SESSIONS_PER_PORT: u32 = 8;
 const MOST_SESSIONS: u32 = 8192;
 /// Beyond what goes with its ports, a filling has one part of so many of what may still be lent: other nodes come, too.
 const PARTS: u32 = 64;
-/// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
-const LEAST_MARGIN: u32 = 8;
 /// Sweeps in which every lease comes up once: 8 seconds, at 250 ms each.
 const SWEEPS: usize = 32;
 
@@ -252,84 +252,6 @@ impl Leases {
     )]
     pub fn lent(&self) -> [u32; 2] {
         [self.lent.sessions, self.lent.all_ports()]
-    }
-
-    /// What may be lent to a node beyond what is.
-    fn room(&self, node: Ipv6Addr, state: &State) -> Lent {
-        let used = state.usage(node);
-        let room = |limit: u32, used: u32, lent: u32| {
-            let lendable = limit.saturating_sub((limit / 16).max(LEAST_MARGIN));
-            lendable.saturating_sub(used.saturating_add(lent))
-        };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
-        let of_bindings = room(bindings.all, used.bindings, self.lent.all_ports());
-        let mut least = Lent {
-            sessions: room(sessions.all, used.sessions, self.lent.sessions),
-            ports: [0, 1].map(|at| {
-                // Nothing of a free port is lent: what is lent is taken.
-                let taken = Terms::ports_taken(state, LENT[at]);
-                of_bindings.min(room(ports[at].all, taken, 0))
-            }),
-        };
-        for (level, prefix) in self.terms.prefixes(node) {
-            let lent = self.lent_to.get(&(level, prefix));
-            let lent = lent.copied().unwrap_or_default();
-            let (of_sessions, of_bindings) = used.of_level[level];
-            let of_sessions = room(sessions.of_level[level], of_sessions, lent.sessions);
-            least.sessions = least.sessions.min(of_sessions);
-            for (least, ports) in least.ports.iter_mut().zip(&ports) {
-                let limit = bindings.of_level[level].min(ports.of_level[level]);
-                *least = (*least).min(room(limit, of_bindings, lent.all_ports()));
-            }
-        }
-        least
-    }
-
-    /// Ends leases where a limit or the end of the pool is near, which others may reach.
-    fn end_where_short(&mut self, node: Ipv6Addr, state: &mut State) {
-        let used = state.usage(node);
-        let is_near = |limit: u32, used: u32, lent: u32| {
-            let margin = (limit / 32).max(LEAST_MARGIN / 2);
-            lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
-        };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
-        let all = self.lent;
-        let is_pool_near = |at: usize| {
-            let taken = Terms::ports_taken(state, LENT[at]);
-            let bound = taken.saturating_sub(all.ports[at]);
-            is_near(ports[at].all, bound, all.ports[at])
-        };
-        if is_near(sessions.all, used.sessions, all.sessions)
-            || is_near(bindings.all, used.bindings, all.all_ports())
-            || [0, 1].into_iter().any(is_pool_near)
-        {
-            return self.end_all(state);
-        }
-        let prefixes: Vec<_> = self.terms.prefixes(node).collect();
-        for (at, prefix) in prefixes {
-            let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
-            let (of_sessions, of_bindings) = used.of_level[at];
-            let of_ports = ports.iter().zip(its.ports).filter(|(_, lent)| *lent > 0);
-            let limit = of_ports.map(|(ports, _)| ports.of_level[at]).min();
-            let bindings = limit.map_or(u32::MAX, |limit| limit.min(bindings.of_level[at]));
-            if is_near(sessions.of_level[at], of_sessions, its.sessions)
-                || is_near(bindings, of_bindings, its.all_ports())
-            {
-                let level = self.terms.levels[at];
-                self.end_where(state, |held| level.prefix_of(held.node) == prefix);
-                break;
-            }
-        }
-        let Some(address) = state.address_of(node) else {
-            return;
-        };
-        let pool = state.pool();
-        if LENT
-            .iter()
-            .any(|&protocol| pool.is_short(protocol, address))
-        {
-            self.end_where(state, |held| held.address == address);
-        }
     }
 
     /// Gives a lease what it lacks, and more than before if it is used up fast.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a prefix to an address for it: what the network offers is compared with what is in force, an address is claimed,
+//! and the device is built or moved.
+
+use std::time::Duration;
+
+use diolkos_pref64::Unusable;
+use futures_util::future::FutureExt;
+use ipnet::Ipv6Net;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::claim::{claim, Claim, Detection};
+use super::device::ClatDevice;
+use super::neighbour::Responder;
+use super::rules::Side6;
+use super::Clat;
+use crate::failure::{Failure, Kind};
+
+/// After the kernel could not say whether there is an address, it is asked again after so long, then twice as long, …
+const RETRY: Duration = Duration::from_secs(1);
+/// … and so often doubled at most.
+const DOUBLINGS: u32 = 6;
+
+impl Clat {
+    /// Compares what is wanted with the prefix that is to be used now, and sets out for it.
+    pub(super) async fn follow(&mut self) {
+        let choice = self.finder.choice();
+        let wanted = choice.as_ref().map(|(prefix, _)| *prefix);
+        if wanted.is_none() && self.holds.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.holds = None;
+        if wanted == self.wanted {
+            return;
+        }
+        self.wanted = wanted;
+        self.claiming = None;
+        self.stranded = false;
+        let Some((prefix, from)) = choice else {
+            let why = match self.finder.is_any_unusable() {
+                false => "the network no longer has a translation prefix",
+                true => "the network has no usable translation prefix",
+            };
+            self.close(why).await;
+            return;
+        };
+        if self.finder.is_search() {
+            tracing::info!("translation prefix {prefix} from {from}");
+        }
+        self.set_out(prefix, true, Duration::ZERO);
+    }
+
+    /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept. `pause`: how long it is waited
+    /// before another one is claimed.
+    pub(super) fn set_out(&mut self, prefix: Ipv6Net, keeps: bool, pause: Duration) {
+        if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.device) {
+            // Nobody could be asked there whether an address is free.
+            self.stranded = true;
+            if self.obstacle.replace(why.clone()) != Some(why.clone()) {
+                tracing::warn!("waiting: {why}");
+            }
+            return;
+        }
+        let given = self.site.settings.clat.v6.fixed();
+        let fits = |side6: &Side6| {
+            let is_it = match given {
+                Some(address) => side6.address == address,
+                None => side6.pref64 == prefix,
+            };
+            keeps && is_it
+        };
+        let ours = self.device.as_ref().map(|device| device.side6);
+        self.claiming = Some(match ours.filter(fits) {
+            // It is answered for all the time.
+            Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed(),
+            None => {
+                let site = self.site.clone();
+                // What works goes on until an address is known to be free, and a search may find a better prefix.
+                let detection = match self.device.is_none() && !self.finder.is_search() {
+                    true => Detection::Optimistic,
+                    false => Detection::First,
+                };
+                let claim = async move {
+                    tokio::time::sleep(pause).await;
+                    claim(&site, prefix, detection).await
+                };
+                claim.boxed()
+            }
+        });
+    }
+
+    /// There is an address for what is wanted: build with it, or move to it, and open.
+    pub(super) async fn claimed(&mut self, claimed: Result<Claim, Failure>) -> Result<(), Failure> {
+        let Some(pref64) = self.wanted else {
+            return Ok(());
+        };
+        let failures = std::mem::replace(&mut self.failures, 0);
+        let (address, made) = match claimed {
+            Ok(Claim::Made(made)) => (made.address, Some(made)),
+            Ok(Claim::Kept(address)) => (address, None),
+            Ok(Claim::NotYet(why)) if self.goes_on_without(pref64) => {
+                self.exclude(pref64, Unusable::Unclaimed, &why).await;
+                return Ok(());
+            }
+            Ok(Claim::NotYet(why)) if self.finder.is_search() => {
+                self.strand(&why.to_string()).await;
+                return Ok(());
+            }
+            // With an address that works it is no reason to end; nor where there may be another prefix.
+            Ok(Claim::Taken(why))
+                if self.device.is_some() && !self.stranded || self.finder.is_search() =>
+            {
+                self.exclude(pref64, Unusable::Unclaimed, &why).await;
+                return Ok(());
+            }
+            Ok(Claim::NotYet(why) | Claim::Taken(why)) => return Err(why),
+            // It says nothing about the prefix.
+            Err(why) if self.device.is_some() || why.is_transient => {
+                self.claim_later(pref64, failures, &why);
+                return Ok(());
+            }
+            Err(why) => return Err(why),
+        };
+        let side6 = Side6 { pref64, address };
+        let done = match &mut self.device {
+            Some(device) if device.side6 == side6 => Ok(()),
+            Some(device) => device.move_to(&self.site, side6).await,
+            None => ClatDevice::build(&self.site, side6, &self.watch)
+                .await
+                .map(|built| {
+                    self.device = Some(built);
+                }),
+        };
+        match done {
+            // What the network says does not fit what the operator says.
+            Err(failure) if failure.kind == Kind::Usage && self.finder.is_search() => {
+                self.exclude(pref64, Unusable::Contradicts, &failure).await;
+                return Ok(());
+            }
+            Err(failure) if failure.is_transient => {
+                self.claim_later(pref64, failures, &failure);
+                return Ok(());
+            }
+            done => done?,
+        }
+        self.stranded = false;
+        self.finder.worked(pref64);
+        if let Some(made) = made {
+            tracing::info!("the CLAT's IPv6 address is {address}: {}", made.origin);
+            self.origin = made.origin;
+            self.is_of_uplink = self.site.settings.clat.follows_uplink();
+            if let Some(responder) = made.responder {
+                self.answer_for(responder, made.is_tentative);
+            }
+        }
+        self.look_at_way().await
+    }
+
+    /// Tries for an address again, soon and then less often. What works goes on meanwhile.
+    pub(super) fn claim_later(&mut self, pref64: Ipv6Net, failures: u32, why: &Failure) {
+        let pause = RETRY * (1 << failures.min(DOUBLINGS));
+        if failures == 0 {
+            tracing::warn!("no address yet for the prefix {pref64}: {why}; retrying");
+        }
+        self.failures = failures + 1;
+        self.set_out(pref64, false, pause);
+    }
+
+    /// Answers for the CLAT's address on a task of its own: a neighbour does not wait until a program is loaded.
+    pub(super) fn answer_for(&mut self, responder: Responder, is_tentative: bool) {
+        // The old one first: it would take the new one's solicitations for its own.
+        self.answering = None;
+        let (report, duplicate) = oneshot::channel();
+        self.duplicate = is_tentative.then_some(duplicate);
+        let answer = async move {
+            if is_tentative && !responder.is_unique_in_use().await {
+                // If nobody hears it, another address is in use already.
+                let _ = report.send(());
+                return std::future::pending().await;
+            }
+            drop(report);
+            match responder.answer().await {}
+        };
+        self.answering = Some(self.watch.task("neighbour discovery", answer));
+    }
+
+    /// There is another prefix that works, and is known still.
+    pub(super) fn goes_on_without(&mut self, pref64: Ipv6Net) -> bool {
+        let others = self.in_force().filter(|present| *present != pref64);
+        others.is_some_and(|present| self.finder.knows(present)) && !self.stranded
+    }
+
+    /// What works goes on, and the next best prefix is taken if nothing does.
+    pub(super) async fn exclude(&mut self, pref64: Ipv6Net, how: Unusable, why: &Failure) {
+        let present = self.in_force();
+        if present == Some(pref64) || !self.finder.is_search() {
+            tracing::warn!("the CLAT keeps its address, because no other one can be used: {why}");
+            return;
+        }
+        let stays = match present {
+            Some(present) => format!(": continuing with {present}"),
+            None => String::new(),
+        };
+        tracing::warn!("the prefix {pref64} cannot be used, {why}{stays}");
+        self.finder.exclude(pref64, how);
+        // If it is still the next best one, what is in force needs nothing new.
+        self.wanted = present.or(Some(pref64));
+        self.follow().await;
+    }
+}
