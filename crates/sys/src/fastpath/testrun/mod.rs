@@ -19,13 +19,18 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use super::load::{failed, keep, no_data};
 use super::router::AsMap;
 use super::{
-    answer, clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port,
-    Sends, Served, Sessions, SiitRules, FATE_NAMES,
+    clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port, Sends,
+    Sessions, SiitRules, FATE_NAMES,
 };
 use crate::bpf::read;
 
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
+mod answering;
+mod frame;
+
+pub use answering::AnswerRun;
+pub use frame::Action;
+use frame::{run, run_on_frame, ETHERNET};
+
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// Bytes of the longest packet for a test run: the kernel wants it, headroom and bookkeeping in one page.
@@ -35,11 +40,6 @@ pub const SHORTEST: [usize; 2] = [20, 40];
 
 /// Bytes of a counter: packets and bytes.
 const COUNT: usize = 16;
-
-/// `struct __sk_buff`, which goes in as context: its length, and where it has what a super-packet needs.
-const CONTEXT: usize = 192;
-const GSO_SEGS_AT: usize = 164;
-const GSO_SIZE_AT: usize = 176;
 
 /// Which node has which place among the leases need not be a secret here.
 const LEASE_KEY: u64 = 1;
@@ -60,21 +60,6 @@ macro_rules! segments_are_datagrams {
         let data = $open.maps.rodata_data.as_deref_mut();
         data.ok_or_else(no_data)?.gso.udp_under_test = 1;
     }};
-}
-
-/// What a program can return (`linux/pkt_cls.h`, `enum xdp_action`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// `TC_ACT_UNSPEC`, `XDP_PASS`: whoever comes next gets the packet.
-    Next,
-    /// `TC_ACT_SHOT`, `XDP_DROP`: the packet is dropped.
-    Drop,
-    /// `XDP_TX`: back to where it came from.
-    Back,
-    /// `TC_ACT_REDIRECT`: to another interface. To which, the kernel does not tell.
-    Redirect,
-    /// Something that no program of ours returns.
-    Other(u32),
 }
 
 /// What a program did with a packet.
@@ -334,91 +319,4 @@ impl TestRun {
         }
         Ok(counts.split_off(1))
     }
-}
-
-/// A frame with the packet, as a driver passes it, once through the program.
-fn run_on_frame(program: &OwnedFd, ethertype: u16, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
-    let mut data_in = vec![0; ETHERNET - 2];
-    data_in.extend(ethertype.to_be_bytes());
-    data_in.extend(packet);
-    run_once(program, &data_in, None)
-}
-
-/// The answering program (`bpf/answer.bpf.c`), attached nowhere, and what it answers for: on the loopback device, whose
-/// index is 1.
-#[derive(Debug)]
-pub struct AnswerRun {
-    program: OwnedFd,
-    /// The addresses.
-    pub served: Served,
-}
-
-impl AnswerRun {
-    /// The interface on which frames arrive.
-    pub const IFINDEX: u32 = 1;
-
-    /// Loads the program, as the daemon does.
-    pub fn load() -> Result<AnswerRun, FastPathError> {
-        let (program, served) = answer::load()?;
-        Ok(AnswerRun { program, served })
-    }
-
-    /// Gives a frame to the program: what it returned, and the frame behind it.
-    pub fn frame(&self, frame: &[u8]) -> io::Result<(Action, Vec<u8>)> {
-        run_frame(&self.program, frame, &[0; CONTEXT])
-    }
-}
-
-/// The packet with a header in front, as the kernel passes it, once through the program.
-fn run(
-    program: &OwnedFd,
-    ethertype: u16,
-    packet: &[u8],
-    gso_size: u16,
-) -> io::Result<(Action, Vec<u8>)> {
-    let mut data_in = vec![0; ETHERNET - 2];
-    data_in.extend(ethertype.to_be_bytes());
-    data_in.extend(packet);
-    let mut context = [0u8; CONTEXT];
-    if gso_size > 0 {
-        let segments = (packet.len() / usize::from(gso_size) + 1) as u32;
-        context[GSO_SEGS_AT..GSO_SEGS_AT + 4].copy_from_slice(&segments.to_ne_bytes());
-        context[GSO_SIZE_AT..GSO_SIZE_AT + 4].copy_from_slice(&u32::from(gso_size).to_ne_bytes());
-    }
-    run_frame(program, &data_in, &context)
-}
-
-/// A frame as it is.
-fn run_frame(
-    program: &OwnedFd,
-    data_in: &[u8],
-    context: &[u8; CONTEXT],
-) -> io::Result<(Action, Vec<u8>)> {
-    let (returned, data_out) = run_once(program, data_in, Some(context))?;
-    let action = match returned as i32 {
-        -1 => Action::Next,
-        2 => Action::Drop,
-        7 => Action::Redirect,
-        _ => Action::Other(returned),
-    };
-    Ok((action, data_out))
-}
-
-/// What the program returned, and the frame behind it.
-fn run_once(
-    program: &OwnedFd,
-    data_in: &[u8],
-    context: Option<&[u8; CONTEXT]>,
-) -> io::Result<(u32, Vec<u8>)> {
-    let mut data_out = vec![0; data_in.len() + 128];
-    let call = crate::bpf::TestRun {
-        data_in,
-        data_out: &mut data_out,
-        context: context.map_or(&[], |context| context),
-        repeat: 1,
-        ..Default::default()
-    };
-    let (returned, len) = call.run(program.as_fd())?;
-    data_out.truncate(len);
-    Ok((returned, data_out))
 }
