@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses that the operator fixes or leaves to the program: a value, or `auto`.
+//! Addresses and numbers that the operator fixes or leaves to the program: a value, or `auto`.
+
+pub mod number;
 
 use ipnet::Ipv6Net;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// A network of either family, or of one that is known.
 pub trait Network: FromStr + From<Self::Node> {
@@ -41,7 +41,20 @@ pub fn parse<N: Network>(text: &str) -> Result<N, String> {
         .map_err(|_| format!("`{text}` is not {}", N::WHAT))
 }
 
-/// The same of a value in a file.
+/// Writes a network so that it is read again: one of a single node as its address.
+pub fn short(net: Ipv4Net) -> String {
+    match net.prefix_len() {
+        32 => net.addr().to_string(),
+        _ => net.to_string(),
+    }
+}
+
+/// Writes a value in a file as [`short`] does.
+pub fn serialize_short<S: Serializer>(net: &Ipv4Net, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&short(*net))
+}
+
+/// Reads a value in a file as [`parse`] does.
 pub fn network<'de, N: Network, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
     One::deserialize(deserializer).map(|One(net)| net)
 }

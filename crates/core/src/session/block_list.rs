@@ -12,6 +12,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Blocks {
     pub rules: PortBlocks,
+    /// For so long after its last use a block stays with its source.
+    pub idle: Duration,
     /// In no order.
     pub owned: Vec<Owned>,
     pub by_place: HashMap<Place, u32, Keys>,
@@ -40,13 +42,15 @@ impl Blocks {
             ports: 64,
             per_source: 0,
             source_prefix_len: config.limits.source_prefix_len,
-            idle: Duration::ZERO,
         };
         let rules = config
             .blocks
             .or_else(|| config.deterministic.as_ref().map(|_| fixed()))?;
         Some(Blocks {
             rules,
+            idle: config
+                .blocks
+                .map_or(Duration::ZERO, |_| config.timeouts.port_block),
             owned: Vec::new(),
             by_place: HashMap::with_hasher(keys),
             by_source: HashMap::with_hasher(keys),

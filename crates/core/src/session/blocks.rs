@@ -262,7 +262,7 @@ impl State {
                 owned.idle_since = None;
             } else {
                 let since = *owned.idle_since.get_or_insert(now);
-                if since + blocks.rules.idle.as_millis() as Millis <= now {
+                if since + blocks.idle.as_millis() as Millis <= now {
                     let gone = blocks.remove(at);
                     self.let_go(&gone, watcher);
                     continue;

@@ -4,7 +4,7 @@
 
 use crate::harness::*;
 use diolkos_core::config::nat64::{
-    Endpoint4, Endpoint6, Limits, Nat64Config, PortBlocks, Protocol,
+    Endpoint4, Endpoint6, Limits, Nat64Config, PortBlocks, Protocol, Timeouts,
 };
 use diolkos_core::session::{BlockView, Event, Segment};
 use diolkos_core::Reason;
@@ -22,8 +22,11 @@ fn blocks(ports: u16, per_source: u16) -> Nat64Config {
             ports,
             per_source,
             source_prefix_len: 64,
-            idle: Duration::from_secs(IDLE as u64),
         }),
+        timeouts: Timeouts {
+            port_block: Duration::from_secs(IDLE as u64),
+            ..Timeouts::default()
+        },
         ..config()
     }
 }

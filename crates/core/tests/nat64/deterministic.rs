@@ -9,7 +9,6 @@ use diolkos_core::session::{Event, Segment};
 use diolkos_core::Reason;
 use proptest::prelude::*;
 use std::collections::HashSet;
-use std::time::Duration;
 
 const UDP: Protocol = Protocol::Udp;
 const PEER: &str = "198.51.100.1:9";
@@ -22,7 +21,6 @@ fn fixed(sources: &str, blocks_per_source: u16) -> Nat64Config {
         ports: 64,
         per_source: blocks_per_source,
         source_prefix_len: 64,
-        idle: Duration::from_secs(120),
     });
     config.deterministic = Some(Deterministic {
         sources: vec![sources.parse().unwrap()],

@@ -130,9 +130,9 @@ fn what_is_told_where_sources_have_blocks_happens() {
         config.blocks = Some(PortBlocks {
             ports: 64,
             per_source: 2,
-            idle: Duration::from_secs(100),
             source_prefix_len: 56,
         });
+        config.timeouts.port_block = Duration::from_secs(100);
     });
 }
 

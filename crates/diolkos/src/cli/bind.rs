@@ -4,8 +4,9 @@
 use std::net::{SocketAddrV4, SocketAddrV6};
 
 use clap::Subcommand;
+use diolkos_core::config::nat64::Protocol;
 
-use crate::config::nat64::Protocol;
+use super::protocol::protocol;
 
 /// What to do with a binding.
 #[derive(Subcommand, Debug)]
@@ -13,7 +14,7 @@ pub enum Bind {
     /// Bind an IPv4 address and port to a node's; without a state file, the binding ends with the program
     Add {
         /// Protocol of the binding
-        #[arg(value_enum)]
+        #[arg(value_parser = protocol())]
         protocol: Protocol,
         /// IPv4 address and port of the node as seen from outside; with icmp, the port is a query identifier
         #[arg(value_name = "ADDRESS:PORT")]
@@ -28,7 +29,7 @@ pub enum Bind {
     /// Delete a binding and end its sessions
     Del {
         /// Protocol of the binding
-        #[arg(value_enum)]
+        #[arg(value_parser = protocol())]
         protocol: Protocol,
         /// IPv4 address and port of the node as seen from outside
         #[arg(value_name = "ADDRESS:PORT")]

@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use diolkos_core::config::nat64::Protocol;
 
-use crate::config::nat64::Protocol;
+use super::protocol::protocol;
 
 /// Options of `lookup`.
 #[derive(Args, Debug)]
@@ -27,7 +28,7 @@ pub struct Lookup {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_rfc3339_weak)]
     pub time: Option<std::time::SystemTime>,
     /// Only this protocol; icmp: the port is a query identifier
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = protocol())]
     pub protocol: Option<Protocol>,
     /// Print JSON
     #[arg(long)]

@@ -8,6 +8,7 @@ mod dns64;
 mod follow;
 mod lookup;
 mod options;
+mod protocol;
 mod reload;
 mod run;
 mod show;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos bind`: a binding of the running NAT64.
 
+use diolkos_core::config::nat64::Binding;
+
 use crate::cli;
-use crate::config::nat64::Static;
 use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
 
@@ -14,12 +15,18 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
             v4,
             v6,
             device,
-        } => (device, Request::Bind(Static { protocol, v4, v6 })),
+        } => {
+            let (v4, v6) = (v4.into(), v6.into());
+            (device, Request::Bind(Binding { protocol, v4, v6 }))
+        }
         cli::Bind::Del {
             protocol,
             v4,
             device,
-        } => (device, Request::Unbind { protocol, v4 }),
+        } => {
+            let v4 = v4.into();
+            (device, Request::Unbind { protocol, v4 })
+        }
     };
     match control::ask(&device, request)? {
         Answer::Done => Ok(()),

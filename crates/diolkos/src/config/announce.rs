@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use diolkos_core::config::nat64::{Binding, Protocol};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,9 +91,9 @@ impl Settings {
 
     /// The addresses that a NAT64 gives to its nodes.
     fn pool(&self) -> Vec<Ipv4Net> {
-        let pool = self.nat64.pool4.iter().map(|part| part.address.0);
+        let pool = self.nat64.pool4.iter().map(|part| part.net);
         let bound = self.nat64.bindings.iter();
-        pool.chain(bound.map(|b| Ipv4Net::from(*b.v4.ip())))
+        pool.chain(bound.map(|b| Ipv4Net::from(b.v4.addr)))
             .collect()
     }
 
@@ -201,9 +202,7 @@ impl Settings {
                 eam.v6
             ));
         }
-        let is_bound = |b: &&super::nat64::Static| {
-            *b.v4.ip() == v4 && b.protocol == super::nat64::Protocol::Icmp
-        };
+        let is_bound = |b: &&Binding| b.v4.addr == v4 && b.protocol == Protocol::Icmp;
         let bound = self.nat64.bindings.iter().find(is_bound)?;
         Some(format!(
             "{v4} has a static binding of ICMP to {}, which answers echo itself: remove one of them",

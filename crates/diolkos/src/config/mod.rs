@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use network::networks;
 
 pub use announce::Announce;
-pub use auto::{Limit, Mtu, Networks, Prefix, V6Address};
+pub use auto::{Mtu, Networks, Prefix, V6Address};
 pub use control::Control;
 pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use dns64::Dns64;

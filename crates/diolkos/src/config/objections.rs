@@ -287,12 +287,10 @@ impl Settings {
         match key {
             "eam[0].v4" if clat => "clat.v4".to_owned(),
             "eam[0].v6" if clat => "clat.v6".to_owned(),
-            other if other.starts_with("nat64.") => match other.strip_suffix(".net") {
-                Some(part) => format!("{part}.address"),
-                None => other.to_owned(),
+            other => match other.split(['.', '[']).next() {
+                Some("eam" | "icmp" | "nat64") => other.to_owned(),
+                _ => format!("translator.{other}"),
             },
-            other if other.starts_with("eam") || other.starts_with("icmp.") => other.to_owned(),
-            other => format!("translator.{other}"),
         }
     }
 }

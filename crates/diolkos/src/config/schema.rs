@@ -10,9 +10,8 @@ use diolkos_core::config::auto::schema_or_auto;
 use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
-use super::auto::{Limit, Mtu, Networks};
+use super::auto::{Mtu, Networks};
 use super::metrics::Place;
-use super::nat64::{Addresses, Ports};
 use super::resolver::Resolver;
 use super::Settings;
 
@@ -58,9 +57,6 @@ macro_rules! told {
 
 told! {
     Mtu: schema_or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
-    Limit: schema_or_auto(&json_schema!({ "type": "integer", "title": "number" }));
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
     Place: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
-    Addresses: json_schema!({ "type": "string", "title": "IPv4 address or network" });
-    Ports: json_schema!({ "type": "string", "title": "port, or range of ports" });
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests and answers as calls and replies of `org.diolkos.Translator`, in both directions.
 
+use diolkos_core::config::nat64::Binding;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 use super::{Answer, Request, Status};
-use crate::config::nat64::Static;
 use crate::nat64::Entries;
 use crate::trace::{Details, Imagined};
 use crate::varlink::{Call, Interface, Refusal};
@@ -44,7 +44,7 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
             lines: call.take("lines")?,
         },
         "Trace" => Request::Trace(imagined(&mut call)?),
-        "Bind" => Request::Bind(Static {
+        "Bind" => Request::Bind(Binding {
             protocol: call.take("protocol")?,
             v4: call.take("v4")?,
             v6: call.take("v6")?,
@@ -218,8 +218,8 @@ fn joined<T: for<'de> Deserialize<'de>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::nat64::Protocol;
     use crate::nat64::Order;
+    use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
     const ALL: [Request; 9] = [
         Request::Counters,
@@ -236,19 +236,27 @@ mod tests {
         },
     ];
 
+    fn seen_at(port: u16) -> Endpoint4 {
+        let addr = "192.0.2.1".parse().expect("it is an address");
+        Endpoint4 { addr, port }
+    }
+
     fn unbind() -> Request {
         Request::Unbind {
             protocol: Protocol::Udp,
-            v4: "192.0.2.1:7".parse().expect("it is an endpoint"),
+            v4: seen_at(7),
         }
     }
 
     #[test]
     fn a_call_says_what_was_asked_and_is_described() {
-        let bind = Request::Bind(Static {
+        let bind = Request::Bind(Binding {
             protocol: Protocol::Tcp,
-            v4: "192.0.2.1:80".parse().expect("it is an endpoint"),
-            v6: "[2001:db8::1]:80".parse().expect("it is an endpoint"),
+            v4: seen_at(80),
+            v6: Endpoint6 {
+                addr: "2001:db8::1".parse().expect("it is an address"),
+                port: 80,
+            },
         });
         let plain = Details {
             length: None,

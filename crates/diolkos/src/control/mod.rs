@@ -12,10 +12,10 @@ mod interface;
 mod serve;
 mod status;
 
-use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use crate::config::nat64::{Protocol, Static};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+
 use crate::counters::Counter;
 use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
@@ -60,13 +60,13 @@ pub enum Request {
     /// What would become of a packet.
     Trace(Imagined),
     /// Make a binding.
-    Bind(Static),
+    Bind(Binding),
     /// End one.
     Unbind {
         /// Of which table.
         protocol: Protocol,
         /// As the IPv4 side sees it.
-        v4: SocketAddrV4,
+        v4: Endpoint4,
     },
 }
 

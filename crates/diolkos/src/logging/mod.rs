@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::config::nat64::{Deterministic, Pool4};
+use diolkos_core::config::nat64::{Deterministic, Pool4};
+
 use crate::config::{Collector, Destination, Settings};
 use crate::counters::Counter;
 use crate::failure::Failure;

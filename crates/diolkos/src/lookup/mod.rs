@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diolkos_core::config::nat64::{Endpoint4, Mapping};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Mapping};
 use ipnet::Ipv6Net;
 use serde::Serialize;
 
@@ -130,7 +130,7 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
     }
     owners.extend(mapping.and_then(|(mapping, since)| fixed(&mapping, since, question)));
     if let Some(protocol) = options.protocol {
-        let wanted = diolkos_core::config::nat64::Protocol::from(protocol).name();
+        let wanted = protocol.name();
         owners.retain(|owner| owner.protocol.as_deref().is_none_or(|of| of == wanted));
     }
     owners.sort();
@@ -169,21 +169,17 @@ fn logged((protocol, address, first_port, last_port): history::Key, held: histor
 fn statics(settings: &Settings, question: Question) -> Vec<Owner> {
     let all = settings.nat64.bindings.iter();
     let asked = all.filter(|binding| match question {
-        Question::Owner(addr, port) => (*binding.v4.ip(), binding.v4.port()) == (addr, port),
-        Question::Ports(node) => *binding.v6.ip() == node,
+        Question::Owner(addr, port) => binding.v4 == Endpoint4 { addr, port },
+        Question::Ports(node) => binding.v6.addr == node,
     });
-    let owner = |binding: &config::nat64::Static| Owner {
+    let owner = |binding: &Binding| Owner {
         by: By::Static,
-        protocol: Some(
-            diolkos_core::config::nat64::Protocol::from(binding.protocol)
-                .name()
-                .to_owned(),
-        ),
-        address: *binding.v4.ip(),
-        first_port: binding.v4.port(),
-        last_port: binding.v4.port(),
-        source: Ipv6Net::from(*binding.v6.ip()),
-        source_port: Some(binding.v6.port()),
+        protocol: Some(binding.protocol.name().to_owned()),
+        address: binding.v4.addr,
+        first_port: binding.v4.port,
+        last_port: binding.v4.port,
+        source: Ipv6Net::from(binding.v6.addr),
+        source_port: Some(binding.v6.port),
         since: None,
     };
     asked.map(owner).collect()

@@ -3,13 +3,12 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::net::{SocketAddrV4, SocketAddrV6};
 use std::path::Path;
 
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use serde::Deserialize;
 
 use super::engine::Engine;
-use crate::config::nat64::{Protocol, Static};
 use crate::failure::Failure;
 
 /// Far more than an answer of all bindings that are shown, bytes.
@@ -24,17 +23,16 @@ struct Shown {
 #[derive(Deserialize)]
 struct Row {
     protocol: Protocol,
-    v4: SocketAddrV4,
-    v6: SocketAddrV6,
+    v4: Endpoint4,
+    v6: Endpoint6,
 }
 
 /// Makes every binding of the file. Those of the configuration may be among them.
 pub fn make(engine: &mut Engine, path: &Path) -> Result<(), Failure> {
     for row in read(path)? {
         let Row { protocol, v4, v6 } = row;
-        let binding = Static { protocol, v4, v6 };
-        let protocol = diolkos_core::config::nat64::Protocol::from(protocol);
-        engine.bind(binding.into()).map_err(|why| {
+        let binding = Binding { protocol, v4, v6 };
+        engine.bind(binding).map_err(|why| {
             Failure::usage(format!(
                 "--bindings {}: the binding {protocol} {v4} of {v6} cannot be made: {why}",
                 path.display()

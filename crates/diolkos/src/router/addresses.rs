@@ -22,9 +22,9 @@ pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
     }
     let own = net.addresses4().await?;
     let pool = settings.nat64.pool4.iter().enumerate();
-    let pool = pool.map(|(at, part)| (format!("nat64.pool4[{at}].address"), part.address.0));
+    let pool = pool.map(|(at, part)| (format!("nat64.pool4[{at}].address"), part.net));
     let bound = settings.nat64.bindings.iter().enumerate();
-    let bound = bound.map(|(at, b)| (format!("nat64.static[{at}].v4"), (*b.v4.ip()).into()));
+    let bound = bound.map(|(at, b)| (format!("nat64.static[{at}].v4"), b.v4.addr.into()));
     for (key, net) in pool.chain(bound) {
         refuse_own(&own, &key, net)?;
     }

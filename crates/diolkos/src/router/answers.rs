@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a running router answers to whoever asks by its control socket.
 
-use diolkos_core::config::nat64::Endpoint4;
-
 use super::serving::Router;
 use super::{addresses, Gateway};
 use crate::announce::Announcer;
@@ -30,14 +28,13 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             Request::Trace(packet) => gateway.trace(packet, self.net).await,
             Request::Bind(binding) => {
                 let device = &gateway.settings.translator.device;
-                let address = *binding.v4.ip();
+                let address = binding.v4.addr;
                 let fit = addresses::check_bound(self.net, device, &gateway.routes, address).await;
-                let bound =
-                    gateway.of_state(|state| match fit.map(|()| state.bind(binding.into())) {
-                        Ok(Ok(())) => Answer::Done,
-                        Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
-                        Err(failure) => refused(&failure),
-                    });
+                let bound = gateway.of_state(|state| match fit.map(|()| state.bind(binding)) {
+                    Ok(Ok(())) => Answer::Done,
+                    Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),
+                    Err(failure) => refused(&failure),
+                });
                 let otherwise = format!(
                     "{} is bound, but the binding does not survive a restart yet",
                     binding.v4
@@ -45,15 +42,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 return gateway.once_it_lasts(bound, otherwise);
             }
             Request::Unbind { protocol, v4 } => {
-                let unbound = gateway.of_state(|state| {
-                    let v4 = Endpoint4 {
-                        addr: *v4.ip(),
-                        port: v4.port(),
-                    };
-                    match state.unbind(protocol.into(), v4) {
-                        Ok(_) => Answer::Done,
-                        Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
-                    }
+                let unbound = gateway.of_state(|state| match state.unbind(protocol, v4) {
+                    Ok(_) => Answer::Done,
+                    Err(error) => Answer::Misconfigured(format!("{v4}: {error}")),
                 });
                 let otherwise = format!(
                     "the binding of {v4} is removed, but a restart would restore it for now"

@@ -25,7 +25,7 @@ use diolkos_sys::tun::Queue;
 
 use crate::accept_local;
 use crate::announce::{self, Announcer};
-use crate::config::{Found, Mode, Placement, Settings};
+use crate::config::{network, Found, Mode, Placement, Settings};
 use crate::control;
 use crate::datapath;
 use crate::failure::Failure;
@@ -299,7 +299,7 @@ impl Gateway {
         let what = match t.mode {
             Mode::Nat64 => {
                 let pool = self.settings.nat64.pool4.iter();
-                let pool = pool.map(|part| String::from(part.address)).collect();
+                let pool = pool.map(|part| network::short(part.net)).collect();
                 format!(
                     "nat64 on {}, prefixes {prefixes}, pool {}",
                     t.device,

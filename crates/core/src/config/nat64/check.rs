@@ -52,11 +52,14 @@ impl Nat64Config {
             if part.net.addr() != part.net.network() {
                 let meant = part.net.trunc();
                 add(
-                    format!("{key}.net"),
+                    format!("{key}.address"),
                     format!("{} has bits set after its prefix; write {meant}", part.net),
                 );
             } else if !is_unicast4(part.net) {
-                add(format!("{key}.net"), format!("{} is not unicast", part.net));
+                add(
+                    format!("{key}.address"),
+                    format!("{} is not unicast", part.net),
+                );
             }
             if part.ports.is_empty() {
                 add(
@@ -151,8 +154,9 @@ impl Nat64Config {
                     "0 would drop every packet".into(),
                 );
             }
-            if blocks.idle > MAX_TIMEOUT {
-                let (idle, most) = (in_seconds(blocks.idle), in_seconds(MAX_TIMEOUT));
+            let idle = self.timeouts.port_block;
+            if idle > MAX_TIMEOUT {
+                let (idle, most) = (in_seconds(idle), in_seconds(MAX_TIMEOUT));
                 add(
                     "nat64.timeouts.port_block".into(),
                     format!("{idle} is above {most}"),
@@ -240,7 +244,7 @@ impl Binding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::nat64::{Endpoint4, Endpoint6, Pool4};
+    use crate::config::nat64::{Endpoint4, Endpoint6, Pool4, PortBlocks};
 
     fn config() -> Nat64Config {
         Nat64Config {
@@ -284,9 +288,9 @@ mod tests {
         assert_eq!(
             keys(&bad),
             [
-                "nat64.pool4[0].net",
+                "nat64.pool4[0].address",
                 "nat64.pool4[0].protocols",
-                "nat64.pool4[1].net",
+                "nat64.pool4[1].address",
                 "nat64.pool4[1].ports",
                 "nat64.pool4"
             ]
@@ -310,6 +314,19 @@ mod tests {
         assert_eq!(keys(&bad), ["nat64.timeouts.udp"]);
         bad.timeouts.udp = Duration::from_secs(120);
         assert_eq!(keys(&bad), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_time_of_a_block_matters_where_there_are_blocks() {
+        let mut bad = config();
+        bad.timeouts.port_block = MAX_TIMEOUT + Duration::from_millis(1);
+        assert_eq!(keys(&bad), Vec::<String>::new());
+        bad.blocks = Some(PortBlocks {
+            ports: 64,
+            per_source: 1,
+            source_prefix_len: 64,
+        });
+        assert_eq!(keys(&bad), ["nat64.timeouts.port_block"]);
     }
 
     #[test]

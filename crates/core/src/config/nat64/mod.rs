@@ -2,29 +2,41 @@
 //! What the operator says of a stateful NAT64 (RFC 6146), beyond what holds for every translator.
 
 mod check;
+mod endpoint;
+#[cfg(feature = "file")]
+mod file;
 mod limits;
 mod mapping;
 mod numbered;
 
+pub use endpoint::{Endpoint4, Endpoint6};
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 pub use mapping::{Figures, Mapping, PortRange};
 
 use super::Config;
+#[cfg(feature = "file")]
+use super::{auto, network};
+#[cfg(feature = "file")]
+use file::seconds;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// A transport with a binding table of its own (RFC 6146 section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "lowercase")
+)]
 #[repr(u8)]
 pub enum Protocol {
     /// TCP.
     Tcp,
     /// UDP.
     Udp,
-    /// ICMP queries (echo); the identifier stands for the port.
+    /// ICMP queries; the identifier stands for the port.
     Icmp,
 }
 
@@ -53,53 +65,49 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// An IPv4 transport address; with ICMP, an address and a query identifier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Endpoint4 {
-    /// The node.
-    pub addr: Ipv4Addr,
-    /// Port or query identifier.
-    pub port: u16,
-}
-
-/// An IPv6 transport address; with ICMP, an address and a query identifier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Endpoint6 {
-    /// The node.
-    pub addr: Ipv6Addr,
-    /// Port or query identifier.
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.addr, self.port)
-    }
-}
-
-impl fmt::Display for Endpoint6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}]:{}", self.addr, self.port)
-    }
-}
-
-/// A part of the pool of IPv4 transport addresses.
+/// A part of the pool of IPv4 transport addresses. Port 0 of TCP and UDP is never used.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
 pub struct Pool4 {
-    /// Its addresses, all of the network.
+    /// An address, or a prefix with all its addresses.
+    #[cfg_attr(
+        feature = "file",
+        serde(
+            rename = "address",
+            deserialize_with = "network::network",
+            serialize_with = "network::serialize_short"
+        ),
+        schemars(schema_with = "file::address_schema")
+    )]
     pub net: Ipv4Net,
-    /// Its ports or query identifiers. Port 0 of TCP and UDP is never used.
+    /// Its ports, or query identifiers.
+    #[cfg_attr(
+        feature = "file",
+        serde(default = "file::ports::unprivileged", with = "file::ports"),
+        schemars(schema_with = "file::ports::schema")
+    )]
     pub ports: RangeInclusive<u16>,
     /// For which protocols.
+    #[cfg_attr(feature = "file", serde(default = "file::all_protocols"))]
     pub protocols: Vec<Protocol>,
 }
 
-/// A binding that the operator made: packets pass in both directions without anybody having begun.
+/// A binding that the operator made: packets pass in both directions without anybody having begun. Its IPv4 address need not
+/// lie in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
 pub struct Binding {
     /// Of which table.
     pub protocol: Protocol,
-    /// As the IPv4 side sees the node. Need not lie in the pool.
+    /// As the IPv4 side sees the node.
     pub v4: Endpoint4,
     /// The node.
     pub v6: Endpoint6,
@@ -114,24 +122,38 @@ pub struct PortBlocks {
     pub per_source: u16,
     /// Bits of the prefix that is one source, as in [`Limits`].
     pub source_prefix_len: u8,
-    /// For so long after its last use a block stays with its source.
-    pub idle: Duration,
 }
 
-/// Fixed ports for each source, by which everybody who has the configuration knows whose a port was (RFC 7422).
+/// Fixed ports for each source (RFC 7422).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
 pub struct Deterministic {
-    /// The prefixes of those who may use the pool: sources of [`Limits::source_prefix_len`] bits, in the order in which they
-    /// are numbered.
+    /// The prefixes of those who may use the pool, in the order in which they get ports. One source is `source_prefix_len`
+    /// bits of them.
     pub sources: Vec<Ipv6Net>,
-    /// Ports of each source, for each protocol: a multiple of 64. None: as many as the pool has.
+    /// Ports of each source, a multiple of 64; auto: as many as the pool has.
+    #[cfg_attr(
+        feature = "file",
+        serde(default, with = "auto::number"),
+        schemars(schema_with = "auto::number::schema")
+    )]
     pub ports_per_source: Option<u32>,
-    /// Percent of the ports of each address that are given in blocks ([`Nat64Config::blocks`]) to sources that need more.
+    /// Percent of each address's ports that sources get in blocks (`ports_per_block`) once their own are used up.
+    #[cfg_attr(feature = "file", serde(default))]
     pub overflow_share: u8,
 }
 
 /// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Filtering {
     /// From everybody.
     #[default]
@@ -140,24 +162,40 @@ pub enum Filtering {
     AddressDependent,
 }
 
-/// How long a session lives without a packet (RFC 6146 section 4).
+/// How long something lives without a packet (RFC 6146 section 4). A file has whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "file",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Timeouts {
-    /// `UDP_DEFAULT`.
+    /// UDP.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub udp: Duration,
-    /// `TCP_EST`.
+    /// TCP whose both sides have spoken.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_established: Duration,
-    /// `TCP_TRANS`.
+    /// TCP that begins or ends.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_transitory: Duration,
-    /// `TCP_INCOMING_SYN`: how long a SYN from the IPv4 side is kept without an answer.
+    /// A SYN from the IPv4 side that nobody has answered yet.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_incoming_syn: Duration,
-    /// `ICMP_DEFAULT`.
+    /// ICMP queries.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub icmp: Duration,
-    /// `FRAGMENT_MIN`: how long the fragments of one packet may take.
+    /// The fragments of one packet.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub fragments: Duration,
+    /// A block of ports of which none is used any more, with its source.
+    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
+    pub port_block: Duration,
 }
 
 impl Default for Timeouts {
+    /// Of RFC 6146 section 4, in this order: `UDP_DEFAULT`, `TCP_EST`, `TCP_TRANS`, `TCP_INCOMING_SYN`, `ICMP_DEFAULT`,
+    /// `FRAGMENT_MIN`. It knows no blocks of ports.
     fn default() -> Self {
         Timeouts {
             udp: Duration::from_secs(5 * 60),
@@ -166,6 +204,7 @@ impl Default for Timeouts {
             tcp_incoming_syn: Duration::from_secs(6),
             icmp: Duration::from_secs(60),
             fragments: Duration::from_secs(2),
+            port_block: Duration::from_secs(120),
         }
     }
 }
@@ -184,7 +223,8 @@ pub struct Nat64Config {
     pub bindings: Vec<Binding>,
     /// Whether sources get blocks of ports.
     pub blocks: Option<PortBlocks>,
-    /// Whether sources have fixed ports. Blocks are then those of the overflow.
+    /// Whether sources have fixed ports, by which everybody who has the configuration knows whose a port was. Blocks
+    /// are then those of the overflow.
     pub deterministic: Option<Deterministic>,
     /// Who may send to a binding.
     pub filtering: Filtering,

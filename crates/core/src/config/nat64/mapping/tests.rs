@@ -6,7 +6,6 @@ use crate::config::nat64::{Limits, PortBlocks};
 use crate::config::Config;
 use proptest::prelude::*;
 use std::collections::HashSet;
-use std::time::Duration;
 
 fn config(sources: &[&str], pool: &[&str], ports: Option<u32>, overflow: u8) -> Nat64Config {
     let part = |net: &&str| Pool4 {
@@ -18,7 +17,6 @@ fn config(sources: &[&str], pool: &[&str], ports: Option<u32>, overflow: u8) -> 
         ports: 64,
         per_source: 8,
         source_prefix_len: 64,
-        idle: Duration::from_secs(120),
     };
     Nat64Config {
         translator: Config {

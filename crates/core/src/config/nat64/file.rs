@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a file writes what is kept otherwise here: times in seconds, and ranges of ports.
+
+use super::Protocol;
+use schemars::{json_schema, Schema, SchemaGenerator};
+
+pub(super) fn address_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "title": "IPv4 address or network" })
+}
+
+/// Without the key, a part of the pool is for every protocol.
+pub(super) fn all_protocols() -> Vec<Protocol> {
+    Protocol::ALL.to_vec()
+}
+
+/// Times in whole seconds: `300`.
+pub(super) mod seconds {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::time::Duration;
+
+    /// Writes a time that was read; of any other one, the part below a second is lost.
+    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(time.as_secs())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_secs)
+    }
+}
+
+/// A range of ports, or one port: `1024-65535`, `4000`.
+pub(super) mod ports {
+    use schemars::{json_schema, Schema, SchemaGenerator};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::ops::RangeInclusive;
+
+    /// Without the key, all that are not well-known (RFC 6335 section 6).
+    pub fn unprivileged() -> RangeInclusive<u16> {
+        1024..=65535
+    }
+
+    pub fn serialize<S: Serializer>(
+        ports: &RangeInclusive<u16>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}-{}", ports.start(), ports.end()))
+    }
+
+    /// Never an empty range.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<RangeInclusive<u16>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse(&text).ok_or_else(|| {
+            let message = format!("`{text}` is not a range of ports such as 1024-65535");
+            Error::custom(message)
+        })
+    }
+
+    fn parse(text: &str) -> Option<RangeInclusive<u16>> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last).then_some(first..=last)
+    }
+
+    pub fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "title": "port, or range of ports" })
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The protocols of bindings as arguments.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use diolkos_core::config::nat64::Protocol;
+
+/// Reads the name of a protocol, as configuration and output have it.
+pub fn protocol() -> impl TypedValueParser<Value = Protocol> {
+    let named = |protocol: Protocol| PossibleValue::new(protocol.name()).help(help(protocol));
+    PossibleValuesParser::new(Protocol::ALL.map(named)).try_map(|name| {
+        let mut all = Protocol::ALL.into_iter();
+        all.find(|protocol| protocol.name() == name)
+            .ok_or("no such protocol")
+    })
+}
+
+fn help(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+        Protocol::Icmp => "ICMP queries; the identifier stands for the port",
+    }
+}
