@@ -3,7 +3,8 @@
 # Looks for inputs that break what reads bytes of others, with libFuzzer and the stable toolchain.
 #
 #   fuzz/run.sh build                     the targets, and their seeds
-#   fuzz/run.sh SECONDS [TARGET...]       each target, or these, for so long; FUZZ_SEED=N: from the same draw each time
+#   fuzz/run.sh SECONDS [TARGET...]       each target, or these, for so long; FUZZ_SEED=N: from the same draw each time;
+#                                         FUZZ_JOBS=N: so many targets at once (default: one for each CPU)
 #
 #   targets with coverage ─► seeds, fuzz/corpus, what earlier runs reached ─► run ─► an input that breaks it
 #
@@ -46,15 +47,15 @@ folders() { # TARGET: where its inputs are, the first being that to which new on
 run() { # SECONDS TARGET
 	local log=$work/$2.log inputs
 	mapfile -t inputs < <(folders "$2")
-	printf '== Fuzzing %s for %s s ... ' "$2" "$1"
 	if ! "$programs/$2" "${limits[@]}" -max_total_time="$1" -seed="${FUZZ_SEED:-0}" -print_final_stats=1 \
 		-artifact_prefix="$work/broken/$2/" "${inputs[@]}" >"$log" 2>&1 </dev/null; then
-		printf 'broken\n'
+		printf '== Fuzzing %s for %s s ... broken\n' "$2" "$1"
 		grep -a -A 4 'panicked at\|ERROR: libFuzzer' "$log" || tail -n 40 "$log"
 		printf '== failed: %s. The input is below %s\n' "$2" "$work/broken/$2"
 		return 1
 	fi
-	sed -n 's/^stat::number_of_executed_units: *//p' "$log" | sed 's/$/ inputs/'
+	printf '== Fuzzing %s for %s s ... %s inputs\n' "$2" "$1" \
+		"$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
 }
 
 case ${1-} in
@@ -65,12 +66,22 @@ build)
 	seconds=$1
 	shift
 	[ $# -gt 0 ] || set -- "${targets[@]}"
-	broken=()
-	for target; do run "$seconds" "$target" || broken+=("$target"); done
-	[ ${#broken[@]} -eq 0 ]
+	jobs=${FUZZ_JOBS:-$(nproc)} running=0 broken=0
+	# Jobs in the background do not hear Ctrl-C by themselves.
+	trap 'trap - INT TERM; kill 0' INT TERM
+	for target; do
+		if [ "$running" -ge "$jobs" ]; then
+			wait -n || broken=1
+			running=$((running - 1))
+		fi
+		run "$seconds" "$target" &
+		running=$((running + 1))
+	done
+	for ((; running > 0; running--)); do wait -n || broken=1; done
+	exit "$broken"
 	;;
 *)
-	sed -n '5,6s/^# \{0,1\}//p' "$0" >&2
+	sed -n '5,7s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
