@@ -45,14 +45,34 @@ slaac private
 noarp
 nodev
 """
+# As Debian 12 ships it, sandbox included; a `-` stands before what the machine lacks.
 UNIT = """
 [Unit]
-Description=DHCP client
+Wants=network.target
+Before=network.target
 [Service]
 Type=forking
 PIDFile=/run/dhcpcd/pid
 ExecStart=/usr/sbin/dhcpcd -q -b
+ExecStop=/usr/sbin/dhcpcd -x
+RuntimeDirectory=dhcpcd
 StateDirectory=dhcpcd
+ProtectSystem=strict
+ReadWritePaths=/var/lib/dhcpcd /run/dhcpcd -/etc/wpa_supplicant /etc/dhcpcd.conf /etc/resolv.conf
+ProtectHome=true
+PrivateDevices=true
+ProtectClock=true
+ProtectKernelModules=true
+ProtectKernelLogs=true
+ProtectControlGroups=true
+RestrictNamespaces=true
+LockPersonality=true
+MemoryDenyWriteExecute=true
+RestrictRealtime=true
+RestrictSUIDSGID=true
+SystemCallFilter=@system-service chroot
+SystemCallErrorNumber=EPERM
+SystemCallArchitectures=native
 """
 
 
@@ -74,11 +94,18 @@ class Network108:
         with self.log.open("w") as sink:
             net.start(net.router, *SERVER, stdout=sink, stderr=sink)
         net.until(lambda: "DHCP, IP range" in self.log.read_text())
+        host.file("/etc/resolv.conf", "")
         host.file("/etc/dhcpcd.conf", CONF + of_the_page("/etc/dhcpcd.conf"))
         host.file(f"/etc/systemd/system/{DHCPCD}", UNIT)
         drop_in = "/etc/systemd/system/dhcpcd.service.d/diolkos.conf"
         host.file(drop_in, of_the_page(drop_in))
         host.file("/etc/diolkos/option108-wan0.env", of_the_page("/etc/diolkos/option108-eth0.env"))
+
+    def boot_with_ipv4(self) -> None:
+        """Boot the host, and wait until it has leased an address."""
+        self.host.boot()
+        self.host.systemctl("start", DHCPCD)
+        self.host.until(lambda: self.native() != [], self.told)
 
     def advertisement(self, *options: Option) -> str:
         """What the router says: that it is one, the network's prefix, and these."""
@@ -143,12 +170,13 @@ def test_ipv4_goes_when_the_clat_is_ready_and_comes_back_when_it_ends(network: N
     host.systemctl("start", DHCPCD)
     host.until(lambda: "IPv6-Only Preferred received" in host.journal(DHCPCD), network.told)
     assert network.native() == []
-    # Offered once, and not asked for (RFC 8925 section 3.2).
-    assert network.exchanges() == [("2", True)]
+    # Offered, and not asked for (RFC 8925 section 3.2).
+    assert set(network.exchanges()) == {("2", True)}
     assert f"108 ipv6-only  {WAIT}" in network.log.read_text()
     assert net.ping("-c2").returncode == 0, network.told()
     assert [route["dev"] for route in net.ip_json(net.client, "-4", "route")] == ["diolkos0"]
 
+    host.until(lambda: "dhcpcd requests option 108" in host.journal(OPTION108), network.told)
     assert host.journal(OPTION108).count("requests option 108") == 1
 
     # Stopped by the operator: not after V6ONLY_WAIT, but at once, because the client no longer wants the option.
@@ -168,8 +196,8 @@ def test_ipv4_comes_back_when_the_prefix_is_withdrawn(network: Network108) -> No
     """The CLAT runs on, and nothing can pass: that counts as no CLAT. The next prefix takes IPv4 away again."""
     net, host = network.net, network.host
     network.advertise(Option())
-    host.boot()
-    host.systemctl("start", DHCPCD, CLAT, OPTION108)
+    network.boot_with_ipv4()
+    host.systemctl("start", CLAT, OPTION108)
     host.until(lambda: "IPv6-Only Preferred received" in host.journal(DHCPCD), network.told)
     network.stop_advertising()
     network.advertise_now(Option(lifetime=0))
@@ -185,8 +213,8 @@ def test_ipv4_comes_back_when_the_clat_is_killed_and_cannot_start(network: Netwo
     """As after an upgrade that went wrong: the service tries again and again, and there is IPv4."""
     host = network.host
     network.advertise(Option())
-    host.boot()
-    host.systemctl("start", DHCPCD, CLAT, OPTION108)
+    network.boot_with_ipv4()
+    host.systemctl("start", CLAT, OPTION108)
     host.until(lambda: "IPv6-Only Preferred received" in host.journal(DHCPCD), network.told)
     host.run("rm", "/usr/bin/diolkos")
     os.kill(host.main(CLAT), signal.SIGKILL)
@@ -198,8 +226,8 @@ def test_no_request_outlives_its_service(network: Network108) -> None:
     """If the script is killed, the service manager withdraws what it had requested, and starts it again."""
     host = network.host
     network.advertise(Option())
-    host.boot()
-    host.systemctl("start", DHCPCD, CLAT, OPTION108)
+    network.boot_with_ipv4()
+    host.systemctl("start", CLAT, OPTION108)
     host.until(lambda: "IPv6-Only Preferred received" in host.journal(DHCPCD), network.told)
     os.kill(host.main(OPTION108), signal.SIGKILL)
     host.until(lambda: "no longer requests option 108" in host.journal(OPTION108), network.told)
@@ -223,5 +251,5 @@ def test_without_a_clat_the_host_has_ipv4_as_always(network: Network108, options
     host.until(lambda: network.native() != [], network.told)
     said = host.shown(CLAT, "StatusText") if not says_pref64 else host.shown(CLAT, "ExecMainStatus")
     assert said == "2" or "waiting for a translation prefix" in said, network.told()
-    assert [was_requested for _, was_requested in network.exchanges()] == [False, False]
+    assert {was_requested for _, was_requested in network.exchanges()} == {False}
     assert net.run(net.client, "ping", "-c1", "-W2", GATEWAY4).returncode == 0
