@@ -19,7 +19,7 @@ PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
@@ -137,7 +137,7 @@ install: ## install the translator and the packet generator, built before, below
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/manual/fish/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
 		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause docs/*.md
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/diolkos packaging/systemd/after-stop
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/diolkos packaging/systemd/after-stop packaging/systemd/option108
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(addprefix packaging/systemd/,$(UNITS))
 	sed -i 's|/usr/\(bin/diolkos\|lib/diolkos\|share/doc\)|$(PREFIX)/\1|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
 

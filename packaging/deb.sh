@@ -111,6 +111,7 @@ place() { # FOLDER BELOW packaging/, WHERE, PATTERN
 place systemd usr/lib/systemd/system '*.service'
 place systemd usr/lib/systemd/system '*.socket'
 place systemd usr/lib/diolkos after-stop
+place systemd usr/lib/diolkos option108
 place networkd usr/lib/systemd/network '*.network'
 place networkmanager usr/lib/NetworkManager/dispatcher.d '[0-9]*'
 place varlink usr/share/varlink '*.varlink'

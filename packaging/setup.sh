@@ -72,6 +72,8 @@ wanted_to_run() {
 	want "ufw, which stays disabled" "command -v ufw" "ufw"
 	want "firewalld, which does not start" "command -v firewalld" "firewalld"
 	want "NetworkManager, which does not start" "command -v NetworkManager" "network-manager"
+	want "dhcpcd, which does not start" "command -v dhcpcd" "dhcpcd-base"
+	want "dnsmasq, which does not start" "command -v dnsmasq" "dnsmasq-base"
 	want "D-Bus" "command -v dbus-daemon" "dbus-daemon"
 	want "ethtool" "command -v ethtool" "ethtool"
 	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"

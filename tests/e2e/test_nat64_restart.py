@@ -148,7 +148,7 @@ def test_a_prefix_that_has_been_taken_away_since(nat64: Nat64Network) -> None:
     end(running, signal.SIGKILL)
     state(nat64).write_bytes(older)
     running = start(nat64)
-    said = "0 sessions and 0 bindings of the operator restored, 1 were outdated"
+    said = "0 sessions and 0 bindings of the operator restored, 1 was outdated"
     assert said in running.log() and "no longer allowed" not in running.log(), running.log()
     stop_for_good(nat64)
 
@@ -165,7 +165,7 @@ def test_what_only_the_kernel_knows_of_an_operators_binding(nat64: Nat64Network)
     assert ask(inside, (V4_IN_IPV6, 4500), outside) == (BOUND, 80)
     end(running, signal.SIGKILL)
     running = start(nat64)
-    said = "0 sessions and 1 bindings of the operator restored, 1 more from the kernel's maps"
+    said = "0 sessions and 1 binding of the operator restored, 1 more from the kernel's maps"
     assert said in running.log() and "no longer allowed" not in running.log(), running.log()
     [session] = nat64.shown("sessions")
     assert session["v4"] == f"{BOUND}:80"
@@ -191,7 +191,7 @@ def test_a_port_that_another_node_has_got_since(nat64: Nat64Network) -> None:
     end(running, signal.SIGKILL)
     state(nat64).write_bytes(older)
     running = start(nat64)
-    said = "0 sessions and 0 bindings of the operator restored, 1 more from the kernel's maps, 1 were outdated"
+    said = "0 sessions and 0 bindings of the operator restored, 1 more from the kernel's maps, 1 was outdated"
     assert said in running.log() and "no longer allowed" not in running.log(), running.log()
     assert ask(since, (V4_IN_IPV6, 4500), outside) == (BOUND, 5000)
     assert ask(outside, (BOUND, 5000), since) == (V4_IN_IPV6, 4500)

@@ -61,13 +61,13 @@ def test_a_folder_that_cannot_be_made(nat64: Nat64Network) -> None:
     stop_for_good(nat64)
 
 
-KEPT, LOST = "all 1 bindings of the operator are kept", "the bindings of the operator are lost, nodes get other addresses"
+KEPT, LOST = "the only binding of the operator is kept", "the bindings of the operator are lost, nodes get other addresses"
 
 
 @pytest.mark.parametrize(
     ("change", "words", "bindings"),
     [
-        (lambda data: data[:-1], "it is truncated", "1 bindings of the operator are kept, others may be lost"),
+        (lambda data: data[:-1], "it is truncated", "1 binding of the operator is kept, others may be lost"),
         (lambda data: data[:20], "it is truncated", LOST),
         (lambda data: data + b"x", "it is corrupted: something follows its end", KEPT),
         (lambda data: data[:90] + bytes([data[90] ^ 1]) + data[91:], "it is corrupted: a section has a wrong checksum", KEPT),
@@ -304,7 +304,7 @@ def test_a_file_that_cannot_be_read_at_the_next_start(nat64: Nat64Network) -> No
     stream.flow()
     (folder / "x").chmod(0o600)
     running = nat64.siit("--state", str(folder / "x"), command="nat64")
-    assert "1 sessions and 0 bindings of the operator restored" in running.log()
+    assert "1 session and 0 bindings of the operator restored" in running.log()
     stream.finish()
     assert running.stop() == 0
     stop_for_good(nat64)
@@ -319,7 +319,7 @@ def test_time_that_has_passed(nat64: Nat64Network) -> None:
     end(running, signal.SIGTERM)
     make_older(state(nat64), 100)
     running = start(nat64, "", "--datapath", "tun")
-    assert "1 sessions and 0 bindings of the operator restored, 1 had expired" in running.log()
+    assert "1 session and 0 bindings of the operator restored, 1 had expired" in running.log()
     [session] = nat64.shown("sessions")
     assert session["protocol"] == "udp"
     assert 10 <= session["expires_in_s"] <= 20

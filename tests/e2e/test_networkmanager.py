@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from network import ROUTER6
 from pref64 import OWN, ROUTER, Option, Pref64Network
 from test_clat_manager import SCRIPT, listed, manager, order, pings, until_ready
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("NetworkManager", path="/usr/sbin:/usr/bin") is None, reason="no NetworkManager here"
 )
 
+OPTION108 = ROOT / "packaging/systemd/option108"
 NETWORK = "ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64, L=1, A=1, validlifetime=3600, preferredlifetime=1800)"
 
 # Everything that these programs keep lies in memory, and ends with this shell: it is process 1 of its namespace.
@@ -94,6 +97,11 @@ class System:
         net.until(lambda: "it runs\n" in self.log.read_text() or self.shell.poll() is not None)
         assert self.shell.poll() is None, self.log.read_text()
 
+    def inside(self) -> int:
+        """Process 1 of its namespaces, by its number here."""
+        pid = self.shell.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
     def nmcli(self, words: str) -> None:
         """Have nmcli(1) do something; what comes of it is waited for elsewhere."""
         self.shell.stdin.write(f"{words}\n")
@@ -165,3 +173,25 @@ def test_a_clat_of_others_is_left_alone(network: Pref64Network, system: Callable
     order(net, "up", "wan0")
     net.until(lambda: [clat["state"] for clat in listed(net)] == ["failed"])
     assert "192.0.0.1" in listed(net)[0]["obstacles"][0]
+
+
+def version() -> tuple[int, ...]:
+    """That of NetworkManager."""
+    words = subprocess.run(["NetworkManager", "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(int(number) for number in words.strip().split("-")[0].split(".")[:2])
+
+
+@pytest.mark.skipif(shutil.which("nmcli") is not None and version() >= (1, 52), reason="this NetworkManager knows option 108")
+def test_a_networkmanager_without_option_108_says_so(network: Pref64Network, system: Callable[[], System]) -> None:
+    """The property does not exist before 1.52: the log says that nothing was requested, and nothing is left."""
+    net = network
+    manager(net)
+    networkmanager = system()
+    until_ready(net)
+    requests, log = net.scratch / "requests", net.scratch / "log-option108"
+    settings = (f"OPTION108_REQUESTS={requests}", f"DIOLKOS={net.program}", "DHCP_CLIENT=networkmanager")
+    inside = ("nsenter", f"--target={networkmanager.inside()}", "--mount")
+    with log.open("w") as sink:
+        net.start(net.client, *inside, "env", *settings, str(OPTION108), "follow", "wan0", stdout=sink, stderr=sink)
+    net.until(lambda: "networkmanager cannot request option 108, and IPv4 stays as it is" in log.read_text())
+    assert list(requests.iterdir()) == []

@@ -19,6 +19,7 @@ from dns64 import Dns64Network  # noqa: E402
 from machine import Machine  # noqa: E402
 from nat64 import Nat64Network  # noqa: E402
 from network import Network  # noqa: E402
+from pref64 import Pref64Network  # noqa: E402
 
 
 def program() -> Path:
@@ -53,6 +54,17 @@ def nat64() -> Iterator[Nat64Network]:
 def net() -> Iterator[Network]:
     """Client, router and server."""
     network = Network(program())
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def pref64() -> Iterator[Pref64Network]:
+    """Client, router and server, of which the router says a translation prefix."""
+    network = Pref64Network(program())
     try:
         network.build()
         yield network

@@ -56,7 +56,8 @@ class Machine:
         for folder in ("bin", "lib/diolkos", "lib/systemd/system"):
             (usr / folder).mkdir(parents=True)
         shutil.copy(self.network.program, usr / "bin" / "diolkos")
-        shutil.copy(UNITS / "after-stop", usr / "lib" / "diolkos" / "after-stop")
+        for script in ("after-stop", "option108"):
+            shutil.copy(UNITS / script, usr / "lib" / "diolkos" / script)
         for unit in UNITS.glob("*.service"):
             shutil.copy(unit, usr / "lib" / "systemd" / "system")
 

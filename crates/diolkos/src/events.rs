@@ -12,6 +12,7 @@ use diolkos_core::wire::{protocol, Ipv4, Ipv6, Part};
 use diolkos_core::Reason;
 
 use crate::config::WELL_KNOWN_PREFIX;
+use crate::counted::{agreeing, counted};
 
 /// Between two lines.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -74,7 +75,12 @@ impl Pace {
         }
         let mut line = line()?;
         if self.unsaid > 0 {
-            let _ = write!(line, " So were {} others since the last line.", self.unsaid);
+            let _ = write!(
+                line,
+                " So {} {} since the last line.",
+                agreeing(self.unsaid, "was", "were"),
+                counted(self.unsaid, "other")
+            );
         }
         (self.last, self.unsaid) = (Some(now), 0);
         Some(line)

@@ -22,6 +22,7 @@ mod companion;
 mod config;
 mod confinement;
 mod control;
+mod counted;
 mod counters;
 mod datapath;
 mod dns64;

@@ -22,6 +22,7 @@ use super::arp;
 use super::claims::{Claims, Clash, Spoke, Step};
 use super::tally::Tally;
 use crate::clat::neighbour;
+use crate::counted::counted;
 use crate::random::random;
 use crate::service::until;
 
@@ -318,7 +319,10 @@ impl Log {
         self.next = Some(now + LOG_INTERVAL);
         say(match std::mem::take(&mut self.unsaid) {
             0 => String::new(),
-            unsaid => format!(" ({unsaid} more conflicts since the last one that was logged)"),
+            unsaid => format!(
+                " ({} since the last one that was logged)",
+                counted(unsaid, "more conflict")
+            ),
         });
     }
 }

@@ -9,6 +9,8 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Figures, Protoc
 use diolkos_core::session::BlockView;
 use ipnet::{Ipv4Net, Ipv6Net};
 
+use crate::counted::{agreeing, counted};
+
 /// Something that a log of bindings tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -197,11 +199,16 @@ impl fmt::Display for Record {
         };
         match &self.what {
             What::Started | What::Stopped => Ok(()),
-            What::Listed(bindings) => write!(f, ": {bindings} bindings are in force"),
+            What::Listed(bindings) => {
+                let are = agreeing(*bindings, "is", "are");
+                write!(f, ": {} {are} in force", counted(*bindings, "binding"))
+            }
             What::Lost(count, since) => {
                 write!(
                     f,
-                    ": {count} records are missing since {}",
+                    ": {} {} missing since {}",
+                    counted(*count, "record"),
+                    agreeing(*count, "is", "are"),
                     Word::Time(*since)
                 )
             }

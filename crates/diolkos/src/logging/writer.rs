@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::queue::{Queue, Taken};
 use super::record::{Record, What};
 use super::sink::Sink;
+use crate::counted::{agreeing, counted};
 
 /// Records that are taken from the queue together.
 const BATCH: usize = 1024;
@@ -172,8 +173,10 @@ impl Writer {
                 continue;
             };
             tracing::warn!(
-                "log.bindings \"{}\": {count} records are missing: listing all bindings in force again",
-                self.name
+                "log.bindings \"{}\": {} {} missing: listing all bindings in force again",
+                self.name,
+                counted(count, "record"),
+                agreeing(count, "is", "are")
             );
             *listing = match *listing {
                 Listing::At(_) => Listing::NotBefore(Instant::now() + LIST_AGAIN),
@@ -220,8 +223,10 @@ impl Writer {
             })
             .sum();
         tracing::error!(
-            "log.bindings \"{}\": {missing} records were not written before the end",
-            self.name
+            "log.bindings \"{}\": {} {} not written before the end",
+            self.name,
+            counted(missing, "record"),
+            agreeing(missing, "was", "were")
         );
     }
 }

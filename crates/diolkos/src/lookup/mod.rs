@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::cli;
 use crate::config::{self, Found, Mode, Settings};
+use crate::counted::{agreeing, counted};
 use crate::failure::Failure;
 
 use history::{History, Question};
@@ -219,15 +220,20 @@ fn note_doubts(history: &History, logs: &[std::path::PathBuf], notes: &mut Vec<S
             notes.push(format!("the log ended at {time}; what came after that it does not know"));
         }
         None if !logs.is_empty() && history.others > 0 => notes.push(format!(
-            "the log has {} records of other translators: set log.instance as it was when they were written",
-            history.others
+            "the log has {} of other translators: set log.instance as it was when they were written",
+            counted(history.others, "record")
         )),
         _ => {}
     }
     if history.unread > 0 {
         notes.push(format!(
-            "{} lines of the log are no records of bindings",
-            history.unread
+            "{} of the log {}",
+            counted(history.unread, "line"),
+            agreeing(
+                history.unread,
+                "is no record of a binding",
+                "are no records of bindings"
+            )
         ));
     }
 }

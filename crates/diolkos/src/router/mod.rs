@@ -27,6 +27,7 @@ use crate::accept_local;
 use crate::announce::{self, Announcer};
 use crate::config::{network, Found, Mode, Placement, Settings};
 use crate::control;
+use crate::counted::counted;
 use crate::datapath;
 use crate::failure::Failure;
 use crate::fixed_keys;
@@ -307,9 +308,9 @@ impl Gateway {
                 )
             }
             Mode::Clat | Mode::Siit => format!(
-                "siit on {}, prefixes {prefixes}, {} mappings",
+                "siit on {}, prefixes {prefixes}, {}",
                 t.device,
-                self.settings.eam.len()
+                counted(self.settings.eam.len(), "mapping")
             ),
         };
         let inline = match (t.placement, self.translation.fast()) {

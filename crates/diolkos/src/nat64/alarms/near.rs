@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use diolkos_core::config::nat64::LevelKind;
 use diolkos_core::session::Holding;
 
+use crate::counted::counted;
 use crate::figures::KINDS;
 
 /// Prefixes that are named.
@@ -58,14 +59,27 @@ impl Near {
 
     /// How many, and who has most.
     pub fn tell(&self, percent: u8) -> String {
-        let [sites, sources, hosts] = self.counts;
+        let counts = KINDS.iter().zip(self.counts);
+        let kinds: Vec<String> = counts
+            .filter(|(_, number)| *number > 0)
+            .map(|(kind, number)| counted(number, kind).to_string())
+            .collect();
+        let kinds = match kinds.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => "no prefixes".to_owned(),
+        };
+        let [have, they] = match self.all() {
+            1 => ["has", "it"],
+            _ => ["have", "they"],
+        };
         let most: Vec<String> = self
             .most
             .iter()
             .map(|(percent, _, name)| format!("{name} {percent} %"))
             .collect();
         format!(
-            "{sites} sites, {sources} sources and {hosts} hosts have {percent} % or more of what they may have; most: {}",
+            "{kinds} {have} {percent} % or more of what {they} may have; most: {}",
             most.join(", ")
         )
     }
@@ -117,6 +131,32 @@ mod tests {
     use super::*;
     use diolkos_core::session::Held;
 
+    #[test]
+    fn numbers_and_words_agree() {
+        let told = |counts| {
+            let most = vec![(100, 1, "source 2001:db8::/64".to_owned())];
+            Near { counts, most }.tell(80)
+        };
+        let most = "; most: source 2001:db8::/64 100 %";
+        for (counts, expected) in [
+            ([0, 1, 0], "1 source has 80 % or more of what it may have"),
+            (
+                [0, 2, 0],
+                "2 sources have 80 % or more of what they may have",
+            ),
+            (
+                [1, 0, 1],
+                "1 site and 1 host have 80 % or more of what they may have",
+            ),
+            (
+                [1, 2, 3],
+                "1 site, 2 sources and 3 hosts have 80 % or more of what they may have",
+            ),
+        ] {
+            assert_eq!(told(counts), format!("{expected}{most}"));
+        }
+    }
+
     fn holding(n: u64, has: u64) -> Holding {
         Holding {
             prefix: format!("2001:db8::{n:x}").parse().expect("an address"),
@@ -151,10 +191,7 @@ mod tests {
         assert_eq!(near.counts, [0, 0, 100 * 21]);
         assert_eq!(near.most.len(), NAMED);
         let told = near.tell(80);
-        assert!(
-            told.starts_with("0 sites, 0 sources and 2100 hosts have 80 %"),
-            "{told}"
-        );
+        assert!(told.starts_with("2100 hosts have 80 %"), "{told}");
         assert!(told.contains("host 2001:db8::64/128 100 %"), "{told}");
         assert!(told.len() < 300, "{told}");
     }

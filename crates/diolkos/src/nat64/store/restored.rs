@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::counted::{agreeing, counted};
+
 /// What came back.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Restored {
@@ -28,12 +30,17 @@ impl fmt::Display for Restored {
         } = self;
         write!(
             f,
-            "{sessions} sessions and {bindings} bindings of the operator restored"
+            "{} and {} of the operator restored",
+            counted(*sessions, "session"),
+            counted(*bindings, "binding")
         )?;
         for (number, what) in [
             (self.from_maps, "more from the kernel's maps"),
             (self.expired, "had expired"),
-            (self.outdated, "were outdated"),
+            (
+                self.outdated,
+                agreeing(self.outdated, "was outdated", "were outdated"),
+            ),
         ] {
             if number > 0 {
                 write!(f, ", {number} {what}")?;

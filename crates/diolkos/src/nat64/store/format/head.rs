@@ -7,6 +7,7 @@ use diolkos_core::config::nat64::Binding;
 use ipnet::Ipv6Net;
 
 use super::super::moment::Moment;
+use crate::counted::{agreeing, counted};
 
 /// Of a NAT64; other modes have no state.
 pub const NAT64: u32 = 1;
@@ -48,11 +49,14 @@ impl fmt::Display for Salvage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.bindings.len();
         match self.is_complete {
+            true if number == 1 => write!(f, "the only binding of the operator is kept")?,
             true => write!(f, "all {number} bindings of the operator are kept")?,
             false if number == 0 => write!(f, "the bindings of the operator are lost")?,
             false => write!(
                 f,
-                "{number} bindings of the operator are kept, others may be lost"
+                "{} of the operator {} kept, others may be lost",
+                counted(number, "binding"),
+                agreeing(number, "is", "are")
             )?,
         }
         match self.secret {
