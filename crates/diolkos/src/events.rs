@@ -51,11 +51,11 @@ impl Events {
             | Reason::FragmentUdpZeroChecksum
             | Reason::FragmentExtension => self
                 .drops
-                .say(PAUSE, now, || told(packet, reason.describe()))
+                .line(PAUSE, now, || drop_line(packet, reason.describe()))
                 .map(Line::Debug),
             Reason::NotGlobalWithWkp => self
                 .well_known
-                .say(LONG_PAUSE, now, || told(packet, &not_global(packet)))
+                .line(LONG_PAUSE, now, || drop_line(packet, &not_global(packet)))
                 .map(Line::Warn),
             _ => None,
         }
@@ -63,7 +63,7 @@ impl Events {
 }
 
 impl Pace {
-    fn say(
+    fn line(
         &mut self,
         pause: Duration,
         now: Instant,
@@ -87,7 +87,7 @@ impl Pace {
     }
 }
 
-fn told(packet: &[u8], why: &str) -> Option<String> {
+fn drop_line(packet: &[u8], why: &str) -> Option<String> {
     Some(format!("dropped: {}: {why}", ends(packet)?))
 }
 

@@ -70,23 +70,23 @@ impl Manager {
 
     /// The service does what it is for, or waits for what only the network can bring.
     pub fn ready(&self) {
-        self.tell("READY=1");
+        self.send("READY=1");
     }
 
     /// The configuration is read again; [`Manager::ready`] ends that.
     pub fn reloading(&self) {
         let now = clock::shown_monotonic().as_micros();
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now}"));
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}"));
     }
 
     /// The service ends.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.send("STOPPING=1");
     }
 
     /// The loops that matter have moved.
     pub fn alive(&self) {
-        self.tell("WATCHDOG=1");
+        self.send("WATCHDOG=1");
     }
 
     /// What the service does, and what is wrong, for people.
@@ -95,12 +95,12 @@ impl Manager {
         let line = line(text);
         let mut last = inner.status.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != line {
-            self.tell(&format!("STATUS={line}"));
+            self.send(&format!("STATUS={line}"));
             *last = line;
         }
     }
 
-    fn tell(&self, word: &str) {
+    fn send(&self, word: &str) {
         let Some(inner) = &self.0 else { return };
         if let Err(error) = inner.socket.send(word.as_bytes()) {
             tracing::debug!("the service manager was not told {word:?}: {error}");

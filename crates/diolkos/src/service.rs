@@ -217,9 +217,9 @@ async fn work(
         }
         let mut condition = service.condition();
         keeping.add_to(&mut condition, service.device());
-        control.tell(condition);
+        control.publish(condition);
         beat.beat();
-        told.tell(&host.manager, service, &keeping);
+        told.notify(&host.manager, service, &keeping);
         tokio::select! {
             () = beat.due() => {}
             _ = looks_at_forwarding.tick() => {

@@ -29,7 +29,7 @@ pub fn stop(device: &str) -> Result<(), Failure> {
             Found::At(running) => running,
             found => {
                 if let Found::Ignored(why) = found {
-                    config::say(&why);
+                    config::warn(&why);
                 }
                 let clear = router::clear(device.to_owned());
                 return process::foreground(Files::default(), Level::Info, clear);

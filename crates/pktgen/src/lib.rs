@@ -62,12 +62,14 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Send(options) => send(&options, &signals),
         Command::Sink(options) => sink(&options, &signals),
-        Command::Measure(options) => report::say("measured", measure::measure(&options, &signals)?),
+        Command::Measure(options) => {
+            report::print_event("measured", measure::measure(&options, &signals)?)
+        }
         Command::Connect(options) => {
-            report::say("connected", connect::connect(&options, &signals)?)
+            report::print_event("connected", connect::connect(&options, &signals)?)
         }
         Command::Converse(options) => {
-            report::say("conversed", converse::converse(&options, &signals)?)
+            report::print_event("conversed", converse::converse(&options, &signals)?)
         }
     }
 }
@@ -94,7 +96,7 @@ fn send(options: &cli::Send, signals: &Signals) -> Result<(), Failure> {
         whole: options.common.histogram,
     }
     .job(ways::RUN_UP)?;
-    report::say("begun", json!({"interface": interface.name}))?;
+    report::print_event("begun", json!({"interface": interface.name}))?;
 
     let stop = Stop::default();
     let sent = thread::scope(|scope| {
@@ -108,7 +110,7 @@ fn send(options: &cli::Send, signals: &Signals) -> Result<(), Failure> {
             .join()
             .unwrap_or_else(|_| Err(Failure::run_time("the generating thread broke down")))
     })?;
-    report::say("sent", sent)
+    report::print_event("sent", sent)
 }
 
 fn sink(options: &cli::SinkOptions, signals: &Signals) -> Result<(), Failure> {
@@ -118,7 +120,7 @@ fn sink(options: &cli::SinkOptions, signals: &Signals) -> Result<(), Failure> {
     let interface = net::interface(&options.interface)?;
     let watching = sink::watching(&options.counting, options.streams, options.common.key);
     let sink = sink::open(interface.index, &watching)?;
-    report::say(
+    report::print_event(
         "ready",
         json!({"interface": interface.name, "sink": sink::place(&sink)}),
     )?;
@@ -129,7 +131,7 @@ fn sink(options: &cli::SinkOptions, signals: &Signals) -> Result<(), Failure> {
     };
     sink::wait(&sink, until, signals)?;
     let expected = options.expect.map(|n| n.0);
-    report::say(
+    report::print_event(
         "received",
         sink::report(&sink, expected, options.common.histogram)?,
     )

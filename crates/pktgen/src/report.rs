@@ -14,7 +14,7 @@ use crate::histogram::{Distribution, Summary};
 pub const FORMAT: u32 = 1;
 
 /// Prints one object with the format and the event in front.
-pub fn say(event: &str, fields: impl Serialize) -> Result<(), Failure> {
+pub fn print_event(event: &str, fields: impl Serialize) -> Result<(), Failure> {
     let mut line = json!({"format": FORMAT, "event": event});
     let fields = serde_json::to_value(fields)
         .map_err(|e| Failure::run_time(format!("cannot write the report: {e}")))?;

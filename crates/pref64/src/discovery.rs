@@ -205,7 +205,7 @@ impl Discovery {
             self.solicit_at = now + SOLICITATION_INTERVAL;
             return Some(Action::Solicit);
         }
-        if self.asks(now) && self.ask_at.is_some_and(|at| at <= now) {
+        if self.needs_resolvers(now) && self.ask_at.is_some_and(|at| at <= now) {
             self.ask_at = None;
             self.ask_after = now + RETRY;
             return Some(Action::Ask);
@@ -216,7 +216,7 @@ impl Discovery {
     /// When [`Discovery::next`] or [`Discovery::choice`] may say something else than at the moment `now`.
     pub fn wake(&self, now: Moment) -> Option<Moment> {
         let solicit = (self.solicitations_left > 0).then_some(self.solicit_at);
-        let ask = self.ask_at.filter(|_| self.asks(now));
+        let ask = self.ask_at.filter(|_| self.needs_resolvers(now));
         let hold = (now < self.hold).then_some(self.hold);
         let ends = self.known().map(|known| known.until);
         let stale = self.offers.stale_at(now);
@@ -328,7 +328,7 @@ impl Discovery {
     }
 
     /// Resolvers are asked unless what a router offers holds for a while.
-    fn asks(&self, now: Moment) -> bool {
+    fn needs_resolvers(&self, now: Moment) -> bool {
         !self.is_offered(now) || self.renew_at.is_none()
     }
 

@@ -62,8 +62,8 @@ impl Router {
         self.offers.iter().any(|o| Some(o.known.prefix) == prefix)
     }
 
-    /// Takes what it says. The one in use goes last of all.
-    fn says(&mut self, now: Moment, pref64: &[(Ipv6Net, Duration)], in_use: Option<Ipv6Net>) {
+    /// Records what the router advertises. The one in use goes last of all.
+    fn record(&mut self, now: Moment, pref64: &[(Ipv6Net, Duration)], in_use: Option<Ipv6Net>) {
         for &(prefix, lifetime) in pref64 {
             let at = self.offers.iter().position(|o| o.known.prefix == prefix);
             let offer = Offer {
@@ -105,7 +105,7 @@ impl Offers {
         if let Some(router) = self.0.iter_mut().find(|router| router.address == address) {
             router.is_proven |= proven < PROVEN && now >= router.since + APART;
             router.heard = now;
-            router.says(now, &advertisement.pref64, in_use);
+            router.record(now, &advertisement.pref64, in_use);
             self.0.retain(|router| !router.offers.is_empty());
             return;
         }
@@ -116,7 +116,7 @@ impl Offers {
             is_proven: false,
             offers: Vec::new(),
         };
-        router.says(now, &advertisement.pref64, in_use);
+        router.record(now, &advertisement.pref64, in_use);
         if router.offers.is_empty() {
             return;
         }

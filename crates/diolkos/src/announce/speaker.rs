@@ -282,7 +282,7 @@ impl Speaker {
         };
         let Some(clash) = clash else { return Ok(()) };
         self.tally.conflicts.add();
-        log.say(now, |unsaid| {
+        log.write_damped(now, |unsaid| {
             let what = match clash {
                 Clash::Taken => ": diolkos does not answer for it, and tries again in a minute",
                 Clash::Defended | Clash::Undefended => ": diolkos keeps answering for it",
@@ -310,14 +310,14 @@ impl Speaker {
 }
 
 impl Log {
-    /// Says what others can bring about without end, but only now and then.
-    fn say(&mut self, now: Instant, say: impl FnOnce(String)) {
+    /// Writes a line that others can cause without end, at a limited rate.
+    fn write_damped(&mut self, now: Instant, write: impl FnOnce(String)) {
         if self.next.is_some_and(|next| now < next) {
             self.unsaid += 1;
             return;
         }
         self.next = Some(now + LOG_INTERVAL);
-        say(match std::mem::take(&mut self.unsaid) {
+        write(match std::mem::take(&mut self.unsaid) {
             0 => String::new(),
             unsaid => format!(
                 " ({} since the last one that was logged)",

@@ -264,7 +264,7 @@ impl Clat {
             self.finder.attached();
         }
         if uplink.address != before.address {
-            self.tell_neighbours().await;
+            self.announce_link_address().await;
         }
         if let (None, true, None, Some(wanted)) =
             (&self.device, self.stranded, &self.claiming, self.wanted)
@@ -286,8 +286,8 @@ impl Clat {
         Ok(())
     }
 
-    /// Answers with the uplink's new link-layer address, and tells those who remember the old one.
-    async fn tell_neighbours(&mut self) {
+    /// Answers with the uplink's new link-layer address, and announces it to neighbours that remember the old one.
+    async fn announce_link_address(&mut self) {
         if let (true, Some(wanted)) = (self.claiming.is_some(), self.wanted) {
             self.set_out(wanted, true, Duration::ZERO);
         }

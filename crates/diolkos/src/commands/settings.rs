@@ -10,7 +10,7 @@ pub fn checked(settings: Settings, is_new: bool) -> Result<Settings, Failure> {
         None => {
             let warnings = settings.warnings();
             for warning in warnings.iter().filter(|_| is_new) {
-                config::say(&format!("{}: {}", warning.key, warning.message));
+                config::warn(&format!("{}: {}", warning.key, warning.message));
             }
             Ok(settings)
         }

@@ -6,16 +6,16 @@ use std::path::Path;
 use super::objections::Objection;
 use super::pieces;
 use super::position::{line_and_column, Places};
-use super::{say, text, Settings};
+use super::{text, warn, Settings};
 use crate::failure::Failure;
 
-/// Reads a file, lets `adjust` say what the command line knows better, and checks the result.
+/// Reads a file, lets `adjust` add what the command line knows better, and checks the result.
 pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
     let text = text::read(path)?;
     let name = path.display().to_string();
     let settings = parse(&text, &name, adjust)?;
     for warning in located(&text, &name, &settings.warnings()) {
-        say(&warning);
+        warn(&warning);
     }
     Ok(settings)
 }

@@ -45,7 +45,7 @@ pub use nat64::Nat64;
 pub use resolver::Resolver;
 pub use schema::schema;
 pub use translation::Found;
-pub use warnings::say;
+pub use warnings::warn;
 
 /// Everything a configuration file can say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

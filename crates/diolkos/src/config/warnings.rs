@@ -40,8 +40,8 @@ impl Settings {
     }
 }
 
-/// Says a warning: in the log if there is one yet, else on standard error.
-pub fn say(warning: &str) {
+/// Writes a warning: to the log if there is one yet, else to standard error.
+pub fn warn(warning: &str) {
     match tracing::dispatcher::has_been_set() {
         true => tracing::warn!("{warning}"),
         false => eprintln!("diolkos: warning: {warning}"),

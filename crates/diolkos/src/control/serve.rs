@@ -173,8 +173,8 @@ impl Control {
         self.asker.clone()
     }
 
-    /// Tells followers how the program stands, if that is new.
-    pub fn tell(&self, now: Condition) {
+    /// Sends followers the program's condition, if it is new.
+    pub fn publish(&self, now: Condition) {
         self.status.send_if_modified(|status| status.take(now));
     }
 
@@ -193,8 +193,8 @@ impl Control {
         }
     }
 
-    /// Tells those who wait for the end how it was, if it was not a good one.
-    pub fn tell_end(&self, end: &Result<(), Failure>) {
+    /// Leaves the reason of a failure for those who wait for the end.
+    pub fn publish_end(&self, end: &Result<(), Failure>) {
         if let (Some(instance), Err(failure)) = (&self.instance, end) {
             instance.leave_word(&failure.to_string());
         }

@@ -130,7 +130,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
                 tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
             }
             failure = alarm.rung() => break Err(ended(&failure)),
-            () = server.handler.rules().changed() => server.tell(),
+            () = server.handler.rules().changed() => server.publish_condition(),
             question = server.control.next() => server.reply(question),
         }
     };
@@ -182,14 +182,14 @@ impl Server {
             handler,
             description,
         };
-        server.tell();
+        server.publish_condition();
         Ok(server)
     }
 
-    /// Tells whoever follows the DNS64 which prefixes are in force.
-    fn tell(&self) {
+    /// Publishes to followers which prefixes are in force.
+    fn publish_condition(&self) {
         let policy = self.handler.rules().policy();
-        self.control.tell(Condition {
+        self.control.publish(Condition {
             state: State::Ready,
             obstacles: match policy.has_prefixes() {
                 true => Vec::new(),

@@ -172,7 +172,7 @@ impl Exporter {
                 put(&mut message, template.id);
                 put(&mut message, 0);
             }
-            self.tell(record, &mut message);
+            self.append(record, &mut message);
             taken += 1;
             told += 1;
         }
@@ -194,7 +194,7 @@ impl Exporter {
         message
     }
 
-    fn tell(&mut self, record: &Record, message: &mut Vec<u8>) {
+    fn append(&mut self, record: &Record, message: &mut Vec<u8>) {
         match &record.what {
             What::Binding(change, binding) => {
                 head(record.at, nat_event(*change, false), binding, message);

@@ -47,13 +47,13 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, latest: Arc<Late
 
 async fn answer(request: &Request<Incoming>, latest: &Latest) -> Response<Full<Bytes>> {
     if request.uri().path() != PATH {
-        return said(
+        return plain_text(
             StatusCode::NOT_FOUND,
             format!("the metrics are at {PATH}\n"),
         );
     }
     if request.method() != Method::GET {
-        let mut refusal = said(
+        let mut refusal = plain_text(
             StatusCode::METHOD_NOT_ALLOWED,
             "only GET is answered\n".to_owned(),
         );
@@ -64,11 +64,11 @@ async fn answer(request: &Request<Incoming>, latest: &Latest) -> Response<Full<B
     }
     match latest.text().await {
         Ok(text) => response(StatusCode::OK, family::CONTENT_TYPE, text),
-        Err(why) => said(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        Err(why) => plain_text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 
-fn said(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+fn plain_text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response(status, "text/plain; charset=utf-8", Bytes::from(text))
 }
 

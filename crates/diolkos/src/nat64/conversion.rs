@@ -70,8 +70,8 @@ pub fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -
         && state != SessionState::V4FinV6FinRcv
 }
 
-/// Whose session it is that a program tells of, and with whom.
-pub fn told_of(opening: &Opening) -> (Binding, Endpoint4) {
+/// The binding and the peer of a session that a program reports.
+pub fn session_of(opening: &Opening) -> (Binding, Endpoint4) {
     let endpoint4 = |(addr, port)| Endpoint4 { addr, port };
     let (addr, port) = opening.node;
     let binding = Binding {
@@ -84,7 +84,7 @@ pub fn told_of(opening: &Opening) -> (Binding, Endpoint4) {
 
 /// A session that a program has opened just now.
 pub fn opened(opening: &Opening) -> SessionView {
-    let (binding, peer) = told_of(opening);
+    let (binding, peer) = session_of(opening);
     SessionView {
         binding,
         peer,

@@ -137,7 +137,7 @@ impl<W: Write> Lines<W> {
     }
 
     /// One line. `packet`: its number and its bytes.
-    pub fn say(
+    pub fn write_packet(
         &mut self,
         time: Duration,
         fate: Fate,

@@ -173,7 +173,7 @@ impl Run {
                     ..
                 } = self;
                 let done = engine.expire(world, wire, noted);
-                self.tell(due, Fate::Expired, None)?;
+                self.report(due, Fate::Expired, None)?;
                 if done {
                     break;
                 }
@@ -202,11 +202,11 @@ impl Run {
             }
             None => (Fate::Skipped, &record.bytes[..]),
         };
-        self.tell(time, fate, Some((number, packet)))
+        self.report(time, fate, Some((number, packet)))
     }
 
     /// Counts, and writes the line about it if there is to be one.
-    fn tell(
+    fn report(
         &mut self,
         time: Duration,
         fate: Fate,
@@ -223,7 +223,7 @@ impl Run {
         // A look at a session whose time has not come yet is no news.
         let is_news = fate != Fate::Expired || !shapes.is_empty() || !self.noted.is_empty();
         if let Some(lines) = self.lines.as_mut().filter(|_| is_news) {
-            lines.say(time, fate, packet, shapes, &self.noted)?;
+            lines.write_packet(time, fate, packet, shapes, &self.noted)?;
         }
         self.wire.shapes.clear();
         self.noted.clear();

@@ -179,7 +179,7 @@ pub fn choose(
                 .to_owned(),
         )),
         (Placement::Xdp | Placement::Auto, None) => {
-            let said = candidates.iter().map(Candidate::said).collect::<Vec<_>>();
+            let said = candidates.iter().map(Candidate::description).collect::<Vec<_>>();
             let ports = candidates.iter().map(|c| c.port.clone().ok()).collect();
             Ok((ports, format!("XDP: {}", said.join("; "))))
         }
@@ -189,12 +189,15 @@ pub fn choose(
 /// The same where a change must not end anything: whatever cannot translate leaves it to tc.
 pub fn choose_now(candidates: &[Candidate]) -> (Vec<Option<Port>>, String) {
     let ports = candidates.iter().map(|c| c.port.clone().ok()).collect();
-    let said = candidates.iter().map(Candidate::said).collect::<Vec<_>>();
+    let said = candidates
+        .iter()
+        .map(Candidate::description)
+        .collect::<Vec<_>>();
     (ports, format!("XDP: {}", said.join("; ")))
 }
 
 impl Candidate {
-    fn said(&self) -> String {
+    fn description(&self) -> String {
         let source = match self.reported {
             true => "",
             false => ", as far as is known of this driver",

@@ -93,7 +93,7 @@ pub async fn run(
     }
     .await;
     let done = gateway.leave(&net, served).await;
-    control.tell_end(&done);
+    control.publish_end(&done);
     done
 }
 

@@ -47,21 +47,21 @@ impl Gateway {
         if !self.has_drivers() {
             return Ok(());
         }
-        self.tell_of_hops(net).await;
+        self.report_used_hops(net).await;
         match has_moved(&self.known) {
             true => self.refresh(net).await,
             false => Ok(()),
         }
     }
 
-    /// Tells the kernel which neighbours drivers send to. Of what it is not told, the program lets tc do it.
-    async fn tell_of_hops(&self, net: &Net) {
+    /// Reports to the kernel which neighbours drivers send to. The program leaves next hops that are not reported to tc.
+    async fn report_used_hops(&self, net: &Net) {
         let Some(hops) = self.translation.fast().and_then(FastPath::used_hops) else {
             return;
         };
         for hop in hops.all().unwrap_or_default() {
             let told = net.use_neighbour(hop.ifindex, hop.address).await;
-            if let Err(failure) = told.map(|()| hops.told(&hop)) {
+            if let Err(failure) = told.map(|()| hops.mark_reported(&hop)) {
                 tracing::debug!("{failure}");
             }
         }

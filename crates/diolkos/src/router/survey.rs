@@ -48,7 +48,7 @@ pub async fn warn_of_narrow_links(net: &Net, settings: &Settings) -> Result<(), 
         false => t.interfaces.contains(&link.name),
     });
     for warning in settings.narrow_links(among.map(|link| (link.name.as_str(), link.mtu6))) {
-        config::say(&warning);
+        config::warn(&warning);
     }
     Ok(())
 }

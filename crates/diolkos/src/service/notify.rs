@@ -14,7 +14,12 @@ pub(super) struct Notified {
 }
 
 impl Notified {
-    pub(super) fn tell(&mut self, manager: &Manager, service: &impl Service, keeping: &Restoring) {
+    pub(super) fn notify(
+        &mut self,
+        manager: &Manager,
+        service: &impl Service,
+        keeping: &Restoring,
+    ) {
         if !manager.listens() {
             return;
         }

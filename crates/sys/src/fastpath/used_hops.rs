@@ -49,7 +49,7 @@ impl UsedHops {
     }
 
     /// The kernel has been told of it.
-    pub fn told(&self, hop: &UsedHop) -> io::Result<()> {
+    pub fn mark_reported(&self, hop: &UsedHop) -> io::Result<()> {
         let (key, now) = (hop.place.to_ne_bytes(), now().to_ne_bytes());
         let done = self.told.update(&key, &now, MapFlags::ANY);
         done.map_err(io::Error::other)

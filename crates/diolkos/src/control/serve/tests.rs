@@ -44,7 +44,7 @@ impl Stand {
 
     async fn asker(&self, request: &str) -> BufReader<UnixStream> {
         let mut stream = self.connect().await;
-        say(&mut stream, request).await;
+        send(&mut stream, request).await;
         stream
     }
 
@@ -64,7 +64,7 @@ fn of(method: &str, flags: &str) -> String {
     format!("{{\"method\":\"org.diolkos.Translator.{method}\"{flags}}}\0")
 }
 
-async fn say(stream: &mut BufReader<UnixStream>, text: &str) {
+async fn send(stream: &mut BufReader<UnixStream>, text: &str) {
     stream
         .write_all(text.as_bytes())
         .await
@@ -91,7 +91,7 @@ async fn who_asks_slowly_holds_up_nobody() {
     assert_eq!(question.request, Request::Stop);
     question.answer(Answer::Done);
     assert_eq!(reply(&mut quick).await, json!({ "parameters": {} }));
-    say(&mut slow, end).await;
+    send(&mut slow, end).await;
     let question = stand.control.next().await;
     assert_eq!(question.request, Request::Config);
     question.answer(Answer::Config("a".to_owned()));
@@ -185,12 +185,12 @@ async fn followers_hear_of_changes_and_of_the_end() {
         state: State::Ready,
         ..Condition::default()
     };
-    stand.control.tell(ready.clone());
+    stand.control.publish(ready.clone());
     assert_eq!(
         reply(&mut follower).await["parameters"]["status"]["state"],
         "ready"
     );
-    stand.control.tell(ready);
+    stand.control.publish(ready);
     stand.control.finish().await;
     assert_eq!(reply(&mut follower).await, Value::Null);
 }
@@ -293,7 +293,7 @@ async fn errors_are_those_of_the_protocol() {
             json!({ "parameter": "upgrade" }),
         ),
     ] {
-        say(&mut asker, &call).await;
+        send(&mut asker, &call).await;
         let error = format!("org.varlink.service.{error}");
         let expected = json!({ "error": error, "parameters": parameters });
         assert_eq!(reply(&mut asker).await, expected);
@@ -304,7 +304,7 @@ async fn errors_are_those_of_the_protocol() {
 async fn it_describes_itself() {
     let stand = Stand::new("describes");
     let mut asker = stand.connect().await;
-    say(&mut asker, "{\"method\":\"org.varlink.service.GetInfo\"}\0").await;
+    send(&mut asker, "{\"method\":\"org.varlink.service.GetInfo\"}\0").await;
     let info = reply(&mut asker).await;
     let expected = json!(["org.varlink.service", "org.diolkos.Translator"]);
     assert_eq!(info["parameters"]["interfaces"], expected);
@@ -312,7 +312,7 @@ async fn it_describes_itself() {
         let call = format!(
             "{{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":{{\"interface\":\"{name}\"}}}}\0"
         );
-        say(&mut asker, &call).await;
+        send(&mut asker, &call).await;
         let description = reply(&mut asker).await;
         let text = description["parameters"]["description"].as_str();
         assert!(text.is_some_and(|text| text.contains(&format!("\ninterface {name}\n"))));

@@ -72,7 +72,7 @@ pub async fn keep(
     let mut tick = Instant::now();
     loop {
         beat.beat();
-        keeper.tell(&control);
+        keeper.publish_condition(&control);
         let event = tokio::select! {
             biased;
             _ = &mut stopped => break,
@@ -92,7 +92,7 @@ pub async fn keep(
                 continue;
             }
             () = news.notified() => {
-                keeper.tell_prefix();
+                keeper.send_prefix();
                 continue;
             }
             event = keeper.state.event() => event,
@@ -245,7 +245,7 @@ impl Keeper {
     fn tick(&mut self) {
         let now = Instant::now();
         if self.has_news {
-            self.tell_prefix();
+            self.send_prefix();
         }
         let opened = self.sockets.retry(&self.own);
         if let Runs::Yes(process) = &mut self.state {
@@ -271,7 +271,7 @@ impl Keeper {
     }
 
     /// Which prefix is in force, and what is wrong.
-    fn tell(&self, control: &Control) {
+    fn publish_condition(&self, control: &Control) {
         let policy = self.rules.policy();
         let (state, away) = match &self.state {
             Runs::Yes(_) if self.has_served => (State::Ready, None),
@@ -279,7 +279,7 @@ impl Keeper {
             Runs::No(why, _) => (State::Waiting, Some(why.clone())),
         };
         let unknown = (!policy.has_prefixes()).then(|| UNKNOWN.to_owned());
-        control.tell(Condition {
+        control.publish(Condition {
             state,
             alarms: Vec::new(),
             obstacles: away.into_iter().chain(unknown).collect(),
@@ -358,8 +358,8 @@ impl Keeper {
         );
     }
 
-    /// Tells the process the prefix. One that does not take its orders hears the last one later: a neighbour can make many.
-    fn tell_prefix(&mut self) {
+    /// Sends the process the prefix. One that does not take its orders hears the last one later: a neighbour can make many.
+    fn send_prefix(&mut self) {
         let order = Order::Prefix(self.learnt());
         if let Runs::Yes(process) = &mut self.state {
             self.has_news = process.lags();

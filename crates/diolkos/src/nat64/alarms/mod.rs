@@ -151,7 +151,7 @@ impl Inner {
             };
             match self.rule.look(SHARES, level, now) {
                 Some(Line::Raised) => {
-                    tracing::warn!("alarm {SHARES}: {}: {SHARES_ADVICE}", near.tell(percent));
+                    tracing::warn!("alarm {SHARES}: {}: {SHARES_ADVICE}", near.summary(percent));
                 }
                 Some(Line::Over) => tracing::info!(
                     "alarm {SHARES} is over: no prefix has {percent} % of what it may have"
@@ -187,7 +187,7 @@ impl Inner {
             raised.push(Alarm {
                 resource: SHARES.to_owned(),
                 percent: self.near.highest(),
-                text: format!("{}: {SHARES_ADVICE}", self.near.tell(self.percent)),
+                text: format!("{}: {SHARES_ADVICE}", self.near.summary(self.percent)),
             });
         }
         raised

@@ -58,7 +58,7 @@ impl Near {
     }
 
     /// How many, and who has most.
-    pub fn tell(&self, percent: u8) -> String {
+    pub fn summary(&self, percent: u8) -> String {
         let counts = KINDS.iter().zip(self.counts);
         let kinds: Vec<String> = counts
             .filter(|(_, number)| *number > 0)
@@ -135,7 +135,7 @@ mod tests {
     fn numbers_and_words_agree() {
         let told = |counts| {
             let most = vec![(100, 1, "source 2001:db8::/64".to_owned())];
-            Near { counts, most }.tell(80)
+            Near { counts, most }.summary(80)
         };
         let most = "; most: source 2001:db8::/64 100 %";
         for (counts, expected) in [
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(looks, 11, "101 parts, ten a look");
         assert_eq!(near.counts, [0, 0, 100 * 21]);
         assert_eq!(near.most.len(), NAMED);
-        let told = near.tell(80);
+        let told = near.summary(80);
         assert!(told.starts_with("2100 hosts have 80 %"), "{told}");
         assert!(told.contains("host 2001:db8::64/128 100 %"), "{told}");
         assert!(told.len() < 300, "{told}");

@@ -23,7 +23,7 @@ use diolkos_core::config::nat64::{Nat64Config, Protocol};
 use diolkos_core::session::{Segment, Side, State};
 use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
 
-use super::conversion::{opened, protocol_of, told_of};
+use super::conversion::{opened, protocol_of, session_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
@@ -112,7 +112,7 @@ impl Leases {
             {
                 let side = if is_from_peer { Side::V4 } else { Side::V6 };
                 let by = (side, Segment::of(flags));
-                state.moved(now, told_of(opening), by, mirror);
+                state.moved(now, session_of(opening), by, mirror);
                 continue;
             }
             if opening.told == Told::Unwanted {

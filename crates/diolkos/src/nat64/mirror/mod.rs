@@ -143,8 +143,8 @@ impl Mirror {
         };
         if matches!(told, Told::Bound | Told::Alone) && state.v4_of(protocol, v6) != Some(v4) {
             // The program has sent a packet from there all the same.
-            self.tell(&Event::BindingOpened(view.binding));
-            self.tell(&Event::BindingClosed(view.binding));
+            self.record(&Event::BindingOpened(view.binding));
+            self.record(&Event::BindingClosed(view.binding));
         }
         tracing::debug!(
             reason = reason.name(),
@@ -266,7 +266,7 @@ impl Mirror {
         }
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn record(&mut self, event: &Event) {
         if let Some(records) = &mut self.records {
             records.event(event);
         }
@@ -280,7 +280,7 @@ impl Mirror {
 impl Watcher for Mirror {
     fn event(&mut self, event: Event) {
         self.changed = true;
-        self.tell(&event);
+        self.record(&event);
         match event {
             // What a program has opened is there already, unless it is in another state than a program can know.
             Event::SessionOpened(view)
