@@ -39,6 +39,42 @@ pub fn said(packet: &[u8]) -> Option<Said> {
     };
     (class == Class::Error).then(|| Said {
         mtu,
-        quoted: PacketSummary::of(quote),
+        quoted: PacketSummary::of(without_extensions(quote)),
     })
+}
+
+/// What stands behind the quoted packet is padding and extensions (RFC 4884).
+fn without_extensions(quote: &[u8]) -> &[u8] {
+    let len = match (Ipv4::parse(quote), Ipv6::parse(quote)) {
+        (Ok(ip), _) => ip.total_len,
+        (_, Ok(ip)) => IPV6_LEN + ip.payload_len,
+        _ => quote.len(),
+    };
+    &quote[..len.min(quote.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// RFC 4884 section 4: a quoted packet of 28 bytes, padded to 128, and an extension of 4 bytes.
+    #[test]
+    fn padding_and_extensions_are_not_part_of_the_quoted_packet() {
+        let mut quote = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
+        quote.extend([192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 0, 53, 0, 8, 1, 1]);
+        quote.resize(128, 0);
+        quote.extend([0x20, 0, 0, 0]);
+        let mut packet = vec![0x45, 0, 0, 160, 0, 0, 0, 0, 64, 1, 0, 0];
+        packet.extend([192, 0, 2, 9, 192, 0, 2, 1]);
+        packet.extend([3, 4, 0, 0, 0, 32, 0x05, 0x78]);
+        packet.extend(quote);
+        let said = said(&packet).expect("it is an error");
+        assert_eq!(said.mtu, Some(1400));
+        let quoted = json!(said.quoted);
+        assert_eq!(
+            (&quoted["length"], &quoted["dst_port"]),
+            (&json!(28), &json!(53))
+        );
+    }
 }

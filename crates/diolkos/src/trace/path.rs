@@ -25,12 +25,16 @@ pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
         return ("slow", "there is no fast path".to_owned());
     };
     if let Some(reason) = declined(asked, trace) {
-        let why = format!(
-            "the fast path declines it ({}): {}",
-            reason.name(),
-            reason.describe()
+        let words = &asked.packet.words;
+        let meaning = match reason {
+            Reason::DeclineTransport if words.is_fragment() => "It follows no Fragment header.",
+            reason => reason.describe(),
+        };
+        let name = reason.name();
+        return (
+            "slow",
+            format!("the fast path declines it ({name}): {meaning}"),
         );
-        return ("slow", why);
     }
     if matches!(trace.verdict, Verdict::Drop(_) | Verdict::Held) {
         return (
