@@ -2,19 +2,19 @@
 //! What would become of a packet, and why.
 //!
 //! A trace goes the way of the packet itself: the same stages, the same tables, the same verdict. Afterwards every change is
-//! undone ([`Nat64::trace`]), and no token of the limit of ICMP errors has been used. On its way the packet tells its
-//! steps ([`Step`]) through [`Outbox::step`] and [`Watcher::step`], which cost nothing where nobody listens.
+//! undone ([`Nat64::trace`]), of the fragments that are followed, too, and no token of the limit of ICMP errors has been
+//! used. On its way the packet tells its steps ([`Step`]) through [`Outbox::step`] and [`Watcher::step`], which cost nothing where nobody listens.
 
 use crate::addr::Via;
+use crate::config::nat64::Protocol;
 use crate::icmp::Tokens;
 use crate::nat64::{Nat64, Random};
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
 use crate::session::{BindingView, Event, SessionView, Watcher};
 use crate::verdict::{Reason, Verdict};
-use crate::wire::{Chain, Ipv4, Ipv6};
 use crate::xlat::Translator;
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
@@ -27,6 +27,10 @@ pub enum End {
     Source,
     /// The destination.
     Destination,
+    /// The source of the packet that an ICMP error quotes.
+    QuotedSource,
+    /// The destination of that packet.
+    QuotedDestination,
 }
 
 /// A step of a packet.
@@ -43,6 +47,20 @@ pub enum Step {
         /// By what.
         via: Via,
     },
+    /// An address of an ICMP error, or of the packet that it quotes, has none in the other family.
+    Unmapped {
+        /// Which one.
+        end: End,
+        /// The address.
+        addr: IpAddr,
+    },
+    /// The error is a router's, and leaves with this source in place of the router's own (RFC 6791).
+    StandsIn {
+        /// The router.
+        router: IpAddr,
+        /// The source.
+        by: IpAddr,
+    },
     /// The destination is behind the translator, as the source is: the packet turns back (RFC 6146 section 3.8, RFC 7757
     /// section 4.2).
     Turns,
@@ -50,6 +68,38 @@ pub enum Step {
     Binding(BindingView),
     /// The session that it belongs to, which was there.
     Session(SessionView),
+    /// No binding is that of the packet that an ICMP error quotes.
+    NoBinding {
+        /// The table in which there is none.
+        protocol: Protocol,
+        /// The node's address and port, as the packet has them.
+        node: SocketAddr,
+    },
+    /// An ICMP error goes to another address than that from which the packet came that it quotes.
+    Astray {
+        /// Where the error goes.
+        to: IpAddr,
+        /// Where the quoted packet came from.
+        quoted: IpAddr,
+    },
+    /// An ICMP error quotes a fragment without ports, which no table can find.
+    QuotesLaterFragment,
+    /// A fragment is translated by itself, without regard to the others of its packet.
+    LoneFragment,
+    /// The first fragment of a packet: its ports are remembered for the others.
+    FirstFragment {
+        /// So many others had come before it, were held, and leave behind it.
+        held: usize,
+    },
+    /// A later fragment, whose first one has passed: it has the ports of that one.
+    LaterFragment {
+        /// The port of the source.
+        src_port: u16,
+        /// The port of the destination.
+        dst_port: u16,
+    },
+    /// A later fragment, whose first one has not come: it is held until then.
+    HeldFragment,
     /// There is no session, and it opens none: a TCP packet other than SYN.
     NoSession,
     /// It comes from the IPv4 side and belongs to no session.
@@ -70,8 +120,10 @@ pub struct Trace {
     pub steps: Vec<Step>,
     /// As [`Nat64::translate`] and [`Translator::translate`] say it.
     pub verdict: Verdict,
-    /// What would leave, translated: one packet, or several fragments.
+    /// What would leave, translated: one packet, or several fragments; and behind a first fragment those that waited for it.
     pub sent: Vec<Vec<u8>>,
+    /// Packets that were held before and would be dropped now, each with the reason.
+    pub dropped: Vec<Reason>,
     /// The ICMP error that its sender would get.
     pub answer: Option<Vec<u8>>,
 }
@@ -88,34 +140,18 @@ impl Translator {
 }
 
 impl Nat64 {
-    /// What would become of a packet that came now. The tables are afterwards as they were. None of a fragment: what
-    /// becomes of it depends on other fragments.
-    pub fn trace(&mut self, packet: &[u8], env: &mut impl Random) -> Option<Trace> {
-        if is_fragment(packet) {
-            return None;
-        }
+    /// What would become of a packet that came now. The tables, and the fragments that are followed, are afterwards as they
+    /// were.
+    pub fn trace(&mut self, packet: &[u8], env: &mut impl Random) -> Trace {
         let record = RefCell::default();
-        self.state_mut().rehearse();
+        self.rehearse();
         let verdict = rehearsed(packet, &record, |packet| {
             let (out, watcher) = (&mut Recorder(&record), &mut Recorder(&record));
-            self.translate_whole(packet, env, out, watcher, Tokens::Look)
+            self.translate_with(packet, env, out, watcher, Tokens::Look)
         });
-        self.state_mut().roll_back();
-        Some(record.into_inner().into_trace(verdict))
+        self.roll_back();
+        record.into_inner().into_trace(verdict)
     }
-}
-
-/// Is it a part of a packet?
-fn is_fragment(packet: &[u8]) -> bool {
-    if let Ok(ip) = Ipv4::parse(packet) {
-        return ip.is_fragment();
-    }
-    let Ok(ip) = Ipv6::parse(packet) else {
-        return false;
-    };
-    let chain = Chain::walk(packet, ip.next_header);
-    let fragment = chain.and_then(|chain| chain.fragment);
-    fragment.is_some_and(|fragment| !fragment.is_atomic())
 }
 
 /// Has a copy of the packet translated, and takes down what it became.
@@ -140,6 +176,7 @@ fn rehearsed(
 struct Record {
     steps: Vec<Step>,
     sent: Vec<Vec<u8>>,
+    dropped: Vec<Reason>,
     answer: Option<Vec<u8>>,
     is_refused: bool,
 }
@@ -150,6 +187,7 @@ impl Record {
             steps: self.steps,
             verdict,
             sent: self.sent,
+            dropped: self.dropped,
             answer: self.answer,
         }
     }
@@ -185,7 +223,9 @@ impl Watcher for Recorder<'_> {
         None
     }
 
-    fn dropped(&mut self, _: Reason) {}
+    fn dropped(&mut self, reason: Reason) {
+        self.0.borrow_mut().dropped.push(reason);
+    }
 
     fn step(&mut self, step: impl FnOnce() -> Step) {
         self.0.borrow_mut().steps.push(step());

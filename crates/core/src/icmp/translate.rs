@@ -6,9 +6,10 @@ use super::interface::Named;
 use super::table::{self, Head, Mtus};
 use super::{inner, quote, Icmp};
 use crate::addr::special::{kind_of_ipv4, Kind};
-use crate::addr::{Mapper, Via};
+use crate::addr::{Mapper, Unmappable, Via};
 use crate::csum;
-use crate::packet::Checksum;
+use crate::packet::{Checksum, Outbox};
+use crate::trace::{End, Step};
 use crate::verdict::Reason;
 use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
@@ -91,37 +92,44 @@ impl Icmp {
     /// Returns its length.
     pub fn to_ipv6(
         &self,
-        mapper: &Mapper,
+        (mapper, hairpin): (&Mapper, Option<Hairpin>),
         (ip, hop_limit): (&Ipv4, u8),
         packet: &[u8],
         checksum: Checksum,
-        hairpin: Option<Hairpin>,
+        told: &mut impl Outbox,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
         let addresses = |quoted: &Ipv4| {
-            let inner_src = mapper
-                .to_ipv6(quoted.src)
-                .map_err(|_| Reason::IcmpInnerUnmapped)?
-                .0;
+            // Of what turns, the way to IPv4 was told.
+            let mut map = |end, addr| match hairpin {
+                None => told_to_ipv6(mapper, end, addr, told),
+                Some(_) => mapper.to_ipv6(addr).map(|(addr, _)| addr),
+            };
+            let inner_src =
+                map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
             let inner_dst = match hairpin {
                 // The sender knew its peer by the prefix (RFC 7757 section 4.2).
                 Some(Hairpin(prefix)) => mapper.embed(prefix, quoted.dst),
-                None => mapper.to_ipv6(quoted.dst).map(|(addr, _)| addr),
+                None => map(End::QuotedDestination, quoted.dst),
             }
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
-            let dst = mapper
-                .to_ipv6(ip.dst)
-                .map_err(|why| why.reason(Reason::DestinationUnmapped))?
-                .0;
+            let dst = map(End::Destination, ip.dst)
+                .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
             let src = match hairpin {
                 Some(Hairpin(prefix)) if ip.src == quoted.dst => mapper.embed(prefix, ip.src),
-                _ => mapper.to_ipv6(ip.src).map(|(addr, _)| addr),
+                _ => map(End::Source, ip.src),
             };
             let stands_in = src.is_err();
             let src = src
                 .ok()
                 .or_else(|| self.pool6.stand_in(ip.src))
                 .ok_or(Reason::SourceUnmapped)?;
+            if stands_in {
+                told.step(|| Step::StandsIn {
+                    router: ip.src.into(),
+                    by: src.into(),
+                });
+            }
             Ok(Ends {
                 src,
                 dst,
@@ -192,28 +200,34 @@ impl Icmp {
         (ip, ttl, id): (&Ipv6, u8, u16),
         (packet, message_at): (&[u8], usize),
         checksum: Checksum,
+        told: &mut impl Outbox,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<(usize, Option<Hairpin>), Reason> {
         let mut hairpin = None;
         let addresses = |quoted: &Ipv6| {
-            let (inner_src, via) = mapper
-                .to_ipv4(quoted.src)
-                .map_err(|_| Reason::IcmpInnerUnmapped)?;
-            let (inner_dst, _) = mapper
-                .to_ipv4(quoted.dst)
-                .map_err(|_| Reason::IcmpInnerUnmapped)?;
-            let (dst, _) = mapper
-                .to_ipv4(ip.dst)
+            let mut map = |end, addr| told_to_ipv4(mapper, end, addr, told);
+            let (inner_src, via) =
+                map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (inner_dst, _) =
+                map(End::QuotedDestination, quoted.dst).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (dst, _) = map(End::Destination, ip.dst)
                 .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
             let dst = legal_destination(dst)?;
-            let src = mapper.to_ipv4(ip.src).ok().map(|(addr, _)| addr);
+            let src = map(End::Source, ip.src).ok().map(|(addr, _)| addr);
             let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
             hairpin = match via {
                 Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
                 _ => None,
             };
+            let by = src.unwrap_or_else(|| self.pool4.stand_in(ip.src));
+            if src.is_none() {
+                told.step(|| Step::StandsIn {
+                    router: ip.src.into(),
+                    by: by.into(),
+                });
+            }
             Ok(Ends {
-                src: src.unwrap_or_else(|| self.pool4.stand_in(ip.src)),
+                src: by,
                 dst,
                 inner: (inner_src, inner_dst),
                 stands_in: src.is_none() && hairpin.is_none(),
@@ -295,6 +309,42 @@ impl Icmp {
         );
         Ok(len)
     }
+}
+
+/// The IPv6 address of an IPv4 node, or that it has none; `told` hears which.
+fn told_to_ipv6(
+    mapper: &Mapper,
+    end: End,
+    v4: Ipv4Addr,
+    told: &mut impl Outbox,
+) -> Result<Ipv6Addr, Unmappable> {
+    let mapped = mapper.to_ipv6(v4);
+    told.step(|| match mapped {
+        Ok((v6, via)) => Step::Mapped { end, v6, v4, via },
+        Err(_) => Step::Unmapped {
+            end,
+            addr: v4.into(),
+        },
+    });
+    mapped.map(|(v6, _)| v6)
+}
+
+/// The same for the IPv4 address of an IPv6 node, with what mapped it.
+fn told_to_ipv4(
+    mapper: &Mapper,
+    end: End,
+    v6: Ipv6Addr,
+    told: &mut impl Outbox,
+) -> Result<(Ipv4Addr, Via), Unmappable> {
+    let mapped = mapper.to_ipv4(v6);
+    told.step(|| match mapped {
+        Ok((v4, via)) => Step::Mapped { end, v6, v4, via },
+        Err(_) => Step::Unmapped {
+            end,
+            addr: v6.into(),
+        },
+    });
+    mapped
 }
 
 fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {

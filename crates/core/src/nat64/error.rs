@@ -8,10 +8,13 @@
 
 use super::{tuple, Nat64, Random};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
+use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use crate::csum;
 use crate::icmp::{parse_quoted_ipv4, parse_quoted_ipv6, Ends, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Packet};
+use crate::session::Watcher;
+use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, v6, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Chain, Ipv4, Ipv6, Part, UDP_CHECKSUM_AT};
@@ -27,12 +30,18 @@ impl Nat64 {
         &self,
         (ip, hop_limit): (&Ipv4, u8),
         packet: &mut Packet<'_>,
+        watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
         let message = &packet.bytes()[ip.header_len..];
         verify(message, csum::Sum::default(), packet.offload.checksum)?;
         let mut error = [0; LARGEST_ERROR];
-        let len =
-            self.error_to_ipv6((ip, hop_limit), packet.bytes_mut(), Side::Ipv4, &mut error)?;
+        let len = self.error_to_ipv6(
+            (ip, hop_limit),
+            packet.bytes_mut(),
+            Side::Ipv4,
+            &mut error,
+            watcher,
+        )?;
         leave(packet, &error[..len])
     }
 
@@ -43,19 +52,35 @@ impl Nat64 {
         (ip, ttl, chain): (&Ipv6, u8, &Chain),
         packet: &mut Packet<'_>,
         env: &mut impl Random,
+        watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
         let at = chain.payload_at;
         let message = &packet.bytes()[at..];
         let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, message.len());
         verify(message, pseudo, packet.offload.checksum)?;
-        let (dst, _) = self.destination(ip)?;
+        let (dst, prefix) = self.destination(ip)?;
+        watcher.step(|| Step::Mapped {
+            end: End::Destination,
+            v6: ip.dst,
+            v4: dst,
+            via: Via::Pref64(prefix),
+        });
 
         let quote = message.get(ICMP_LEN..).ok_or(Reason::TransportTruncated)?;
         let (quoted, inner_chain) = parse_quoted_ipv6(quote)?;
-        let (inner_src, _) = self
-            .mapper()
-            .to_ipv4(quoted.src)
-            .map_err(|_| Reason::IcmpInnerUnmapped)?;
+        let (inner_src, via) = self.mapper().to_ipv4(quoted.src).map_err(|_| {
+            watcher.step(|| Step::Unmapped {
+                end: End::QuotedSource,
+                addr: quoted.src.into(),
+            });
+            Reason::IcmpInnerUnmapped
+        })?;
+        watcher.step(|| Step::Mapped {
+            end: End::QuotedSource,
+            v6: quoted.src,
+            v4: inner_src,
+            via,
+        });
         let part = inner_chain.fragment.map_or(Part::Whole, |fragment| {
             Part::of(fragment.offset, fragment.more)
         });
@@ -64,6 +89,7 @@ impl Nat64 {
             tuple::protocol_of(inner_chain.protocol, protocol::ICMPV6),
             part,
             v6::class_of,
+            watcher,
         )?;
         let node = Endpoint6 {
             addr: quoted.dst,
@@ -71,9 +97,15 @@ impl Nat64 {
         };
         let bound = self
             .state
-            .v4_of(inner.protocol, node)
-            .filter(|_| inner_src == dst)
+            .v4_told(inner.protocol, node, watcher)
             .ok_or(Reason::IcmpInnerUnmapped)?;
+        if inner_src != dst {
+            watcher.step(|| Step::Astray {
+                to: dst.into(),
+                quoted: inner_src.into(),
+            });
+            return Err(Reason::IcmpInnerUnmapped.into());
+        }
         let peer = Endpoint4 {
             addr: inner_src,
             port: inner.numbers.src,
@@ -101,6 +133,12 @@ impl Nat64 {
             inner: (inner_src, bound.addr),
             stands_in: stands_in && !turns,
         };
+        if ip.src != quoted.dst {
+            watcher.step(|| Step::StandsIn {
+                router: ip.src.into(),
+                by: ends.src.into(),
+            });
+        }
         let id = chain
             .fragment
             .map_or_else(|| env.ipv4_id(), |fragment| fragment.id as u16);
@@ -113,10 +151,17 @@ impl Nat64 {
             &mut error,
         )?;
         if turns {
+            watcher.step(|| Step::Turns);
             // One hop further, and not two.
             let mut there = error;
             let between = Ipv4::parse_packet(&there[..len])?;
-            len = self.error_to_ipv6((&between, ttl), &mut there[..len], Side::Ipv6, &mut error)?;
+            len = self.error_to_ipv6(
+                (&between, ttl),
+                &mut there[..len],
+                Side::Ipv6,
+                &mut error,
+                watcher,
+            )?;
         }
         leave(packet, &error[..len])
     }
@@ -129,6 +174,7 @@ impl Nat64 {
         packet: &mut [u8],
         from: Side,
         out: &mut [u8; LARGEST_ERROR],
+        watcher: &mut impl Watcher,
     ) -> Result<usize, Refusal> {
         let quote_at = ip.header_len + ICMP_LEN;
         let quote = packet.get(quote_at..).ok_or(Reason::TransportTruncated)?;
@@ -138,6 +184,7 @@ impl Nat64 {
             tuple::protocol_of(quoted.protocol, protocol::ICMPV4),
             Part::of(quoted.fragment_offset, quoted.more_fragments),
             v4::class_of,
+            watcher,
         )?;
         let bound = Endpoint4 {
             addr: quoted.src,
@@ -159,10 +206,15 @@ impl Nat64 {
         // Only about a packet that may have been ours, and may have been answered.
         let (node, prefix) = self
             .state
-            .v6_of(inner.protocol, bound, peer)
-            .ok()
-            .filter(|_| ip.dst == quoted.src)
-            .ok_or(Reason::IcmpInnerUnmapped)?;
+            .v6_told(inner.protocol, bound, peer, watcher)
+            .map_err(|_| Reason::IcmpInnerUnmapped)?;
+        if ip.dst != quoted.src {
+            watcher.step(|| Step::Astray {
+                to: ip.dst.into(),
+                quoted: quoted.src.into(),
+            });
+            return Err(Reason::IcmpInnerUnmapped.into());
+        }
         inner.renumber(
             &mut packet[quote_at + quoted.header_len..],
             Numbers {
@@ -181,6 +233,18 @@ impl Nat64 {
         let src = embedded
             .or_else(|| self.translator.icmp.stand_in_ipv6(ip.src))
             .ok_or(Reason::SourceUnmapped)?;
+        watcher.step(|| match embedded {
+            Some(v6) => Step::Mapped {
+                end: End::Source,
+                v6,
+                v4: ip.src,
+                via: Via::Pref64(prefix),
+            },
+            None => Step::StandsIn {
+                router: ip.src.into(),
+                by: src.into(),
+            },
+        });
         let ends = Ends {
             src,
             dst: node.addr,
@@ -238,10 +302,12 @@ impl Inner {
         protocol: Result<Protocol, Reason>,
         part: Part,
         class_of: fn(u8) -> Class,
+        watcher: &mut impl Watcher,
     ) -> Result<Inner, Reason> {
         let protocol = protocol.map_err(|_| Reason::IcmpInnerUnmapped)?;
         if part == Part::Later {
             // Its ports went by with the first fragment.
+            watcher.step(|| Step::QuotesLaterFragment);
             return Err(Reason::IcmpInnerUnmapped);
         }
         let &[a, b, c, d, e, f, ..] = transport else {

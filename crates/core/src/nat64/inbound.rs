@@ -28,7 +28,7 @@ impl Nat64 {
         let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).map_err(refusal)?;
         let carried = v4to6::carried(&self.translator, &ip, packet)?;
         if carried.kind == Kind::IcmpError {
-            return self.error_from_ipv4((&ip, hop_limit), packet);
+            return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
         }
         // The source must have a place in IPv6, whatever the tables say.
         self.mapper()
@@ -45,8 +45,12 @@ impl Nat64 {
                 numbers
             }
             None => match self.fragments.later(Key::v4(&ip), packet.bytes(), now)? {
-                Later::Of(numbers) => numbers,
+                Later::Of(numbers) => {
+                    watcher.step(|| numbers.of_later_fragment());
+                    numbers
+                }
                 Later::Held(lost) => {
+                    watcher.step(|| Step::HeldFragment);
                     note_lost(lost, watcher);
                     return Ok(Verdict::Held);
                 }

@@ -79,6 +79,7 @@ use crate::config::ConfigError;
 use crate::icmp::{Answer, Tokens};
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
 use crate::session::{Due, State, Watcher};
+use crate::trace::Step;
 use crate::verdict::{Reason, Verdict};
 use crate::xlat::payload::Numbers;
 use crate::xlat::{Refusal, Translator};
@@ -141,8 +142,20 @@ impl Nat64 {
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
     ) -> Verdict {
+        self.translate_with(packet, env, out, watcher, Tokens::Take)
+    }
+
+    /// The same, with or without counting ICMP errors.
+    pub(crate) fn translate_with(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        tokens: Tokens,
+    ) -> Verdict {
         let mut first = None;
-        let verdict = self.judge(packet, env, out, watcher, (&mut first, Tokens::Take));
+        let verdict = self.judge(packet, env, out, watcher, (&mut first, tokens));
         let Some((key, numbers)) = first else {
             return verdict;
         };
@@ -151,6 +164,7 @@ impl Nat64 {
             Verdict::Forward | Verdict::Emitted => {
                 let (held, lost) = self.fragments.first(key, numbers, env.now());
                 note_lost(lost, watcher);
+                watcher.step(|| Step::FirstFragment { held: held.len() });
                 held
             }
             Verdict::Held | Verdict::Drop(_) => self.fragments.refused(key),
@@ -158,19 +172,19 @@ impl Nat64 {
         if held.is_empty() {
             return verdict;
         }
-        self.release(verdict, packet, held, env, out, watcher)
+        self.release((verdict, tokens), packet, held, env, out, watcher)
     }
 
-    /// A packet that is no fragment, with or without counting ICMP errors.
-    pub(crate) fn translate_whole(
-        &mut self,
-        packet: &mut Packet<'_>,
-        env: &mut impl Random,
-        out: &mut impl Outbox,
-        watcher: &mut impl Watcher,
-        tokens: Tokens,
-    ) -> Verdict {
-        self.judge(packet, env, out, watcher, (&mut None, tokens))
+    /// From now on packets change the tables and the fragments that are followed only until [`Nat64::roll_back`].
+    pub(crate) fn rehearse(&mut self) {
+        self.state.rehearse();
+        self.fragments.rehearse();
+    }
+
+    /// Undoes what packets have changed since [`Nat64::rehearse`].
+    pub(crate) fn roll_back(&mut self) {
+        self.state.roll_back();
+        self.fragments.roll_back();
     }
 
     /// A packet by itself, whatever waits for it. If it is a first fragment, it comes into `first`.
@@ -221,7 +235,7 @@ impl Nat64 {
     #[cold]
     fn release(
         &mut self,
-        verdict: Verdict,
+        (verdict, tokens): (Verdict, Tokens),
         first: &Packet<'_>,
         held: Vec<Held>,
         env: &mut impl Random,
@@ -247,7 +261,7 @@ impl Nat64 {
             buffer.extend_from_slice(&fragment);
             let end = buffer.len();
             let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
-            match self.translate(&mut packet, env, out, watcher) {
+            match self.translate_with(&mut packet, env, out, watcher, tokens) {
                 Verdict::Forward => out.emit(packet.bytes(), packet.offload),
                 Verdict::Emitted | Verdict::Held => {}
                 Verdict::Drop(reason) => watcher.dropped(reason),

@@ -52,7 +52,7 @@ impl Nat64 {
         let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
         let carried = v6to4::carried(&chain, packet)?;
         if carried.kind == Kind::IcmpError {
-            return self.error_from_ipv6((&ip, ttl, &chain), packet, env);
+            return self.error_from_ipv6((&ip, ttl, &chain), packet, env, watcher);
         }
         let (dst, prefix) = self.destination(&ip)?;
         out.step(|| Step::Mapped {
@@ -75,8 +75,14 @@ impl Nat64 {
 
         let now = env.now();
         let numbers = match self.numbers_of_ipv6(&received, packet, now, first)? {
-            Later::Of(numbers) => numbers,
+            Later::Of(numbers) => {
+                if received.part == Part::Later {
+                    watcher.step(|| numbers.of_later_fragment());
+                }
+                numbers
+            }
             Later::Held(lost) => {
+                watcher.step(|| Step::HeldFragment);
                 note_lost(lost, watcher);
                 return Ok(Verdict::Held);
             }

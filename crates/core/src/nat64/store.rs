@@ -5,6 +5,10 @@
 //! loses its own oldest packet. When the store is full, a source that has more than its part of a crowded
 //! store gives way, and otherwise the oldest packet of all: made-up sources drive each other out, and a
 //! packet whose fragments come at once has passed before its turn comes.
+//!
+//! `rehearse` undoes what a packet has changed that did not come.
+
+mod rehearse;
 
 use crate::config::nat64::Limits;
 use crate::session::key::Keys;
@@ -12,6 +16,7 @@ use crate::session::timer::Millis;
 use crate::verdict::Reason;
 use crate::wire::{Ipv4, Ipv6};
 use crate::xlat::payload::Numbers;
+use rehearse::Rehearsal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// On the average, a held fragment may have so many bytes.
@@ -58,7 +63,7 @@ impl Key {
 }
 
 /// One packet that comes in fragments.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Followed {
     /// The order of beginning, which is that in which their time is over.
     number: u64,
@@ -93,6 +98,8 @@ pub struct Store {
     max_packets_of_source: usize,
     max_held: usize,
     max_held_of_source: usize,
+    /// What undoes the changes since a rehearsal has begun; None: this is none.
+    rehearsal: Option<Rehearsal>,
 }
 
 impl Store {
@@ -111,6 +118,7 @@ impl Store {
             max_packets_of_source: 0,
             max_held: 0,
             max_held_of_source: 0,
+            rehearsal: None,
         }
     }
 
@@ -152,6 +160,7 @@ impl Store {
         numbers: Numbers,
         deadline: Millis,
     ) -> (Vec<Held>, usize) {
+        self.note(&key);
         if let Some(packet) = self.packets.get_mut(&key) {
             packet.numbers = Some(numbers);
             let held = std::mem::take(&mut packet.held);
@@ -186,6 +195,7 @@ impl Store {
             };
             lost += self.remove(&oldest).len();
         }
+        self.note(&key);
         if !self.packets.contains_key(&key) {
             lost += self.make_room(source);
             self.follow(key, source, None, deadline);
@@ -202,6 +212,7 @@ impl Store {
 
     /// Forgets a packet; returns the fragments that waited.
     pub fn remove(&mut self, key: &Key) -> Vec<Held> {
+        self.note(key);
         let Some(packet) = self.packets.remove(key) else {
             return Vec::new();
         };

@@ -27,6 +27,7 @@ mod filter;
 mod holding;
 pub(crate) mod key;
 mod limit;
+mod look;
 mod operate;
 mod rehearse;
 mod reload;
@@ -258,40 +259,6 @@ impl State {
         };
         self.open_session(bib, (packet.peer, 0), state, now, Side::V4, watcher)?;
         Ok(Inward::Node(v6, 0))
-    }
-
-    /// How the IPv4 side sees a node's port, if it is bound. Nothing changes.
-    pub fn v4_of(&self, protocol: Protocol, v6: Endpoint6) -> Option<Endpoint4> {
-        self.bib.find_v6(protocol, v6).map(|at| self.bib[at].v4)
-    }
-
-    /// Whose port it is, if the IPv4 node `peer` may send there, and the prefix by which that node is
-    /// known. Nothing changes.
-    pub fn v6_of(
-        &self,
-        protocol: Protocol,
-        v4: Endpoint4,
-        peer: Endpoint4,
-    ) -> Result<(Endpoint6, u8), Reason> {
-        let bib = self.bib.find_v4(protocol, v4).ok_or(Reason::NoBinding)?;
-        let prefix = match self.sessions.find(bib, peer) {
-            Some(at) => self.sessions[at].prefix,
-            None if self.permits(bib, peer) => 0,
-            None => return Err(Reason::Filtered),
-        };
-        Ok((self.bib[bib].v6, prefix))
-    }
-
-    /// The session of a node's port with a peer (with ICMP, port 0), for a fast path that has lost it.
-    pub fn session(
-        &self,
-        protocol: Protocol,
-        v6: Endpoint6,
-        peer: Endpoint4,
-    ) -> Option<SessionView> {
-        let bib = self.bib.find_v6(protocol, v6)?;
-        let at = self.sessions.find(bib, peer)?;
-        Some(self.session_view(at))
     }
 
     /// Is it an address and port of a node behind us, or may it become one: of the pool, or of a

@@ -32,10 +32,13 @@ pub(super) fn translate(
     let next_header = next_header_of(ip.protocol)?;
     let carried = carried(t, &ip, packet)?;
     if carried.kind == Kind::IcmpError {
-        return error(t, &ip, hop_limit, packet);
+        return error(t, &ip, hop_limit, packet, out);
     }
     let (src, dst) = map(t, &ip)?;
     told(t, &ip, (src, dst), out);
+    if ip.is_fragment() {
+        out.step(|| Step::LoneFragment);
+    }
     let fit = fit(t, &ip, &carried, packet.offload)?;
     if fit == Fit::Segments {
         return segments(&ip, packet, |segment| {
@@ -177,15 +180,16 @@ fn error(
     ip: &Ipv4,
     hop_limit: u8,
     packet: &mut Packet<'_>,
+    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
     let len = t.icmp.to_ipv6(
-        &t.mapper,
+        (&t.mapper, None),
         (ip, hop_limit),
         packet.bytes(),
         checksum,
-        None,
+        out,
         &mut error,
     )?;
     if !packet.replace_all(&error[..len]) {

@@ -67,10 +67,13 @@ fn carry(
     let ipv4_protocol = protocol_of(chain.protocol)?;
     let carried = carried(chain, packet)?;
     if carried.kind == Kind::IcmpError {
-        return error(t, ip, ttl, chain, packet, env);
+        return error(t, (ip, ttl, chain), packet, env, out);
     }
     let (src, dst, via) = map(t, ip)?;
     told(t, ip, (src, dst), out);
+    if chain.fragment.is_some_and(|fragment| !fragment.is_atomic()) {
+        out.step(|| Step::LoneFragment);
+    }
     if let Via::Pref64(prefix) = via {
         if t.mapper.is_explicit(dst) {
             out.step(|| Step::Turns);
@@ -211,11 +214,10 @@ pub(crate) fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Ref
 /// An ICMP error is written anew; one about a packet that went from IPv6 through us to IPv6, twice.
 fn error(
     t: &Translator,
-    ip: &Ipv6,
-    ttl: u8,
-    chain: &Chain,
+    (ip, ttl, chain): (&Ipv6, u8, &Chain),
     packet: &mut Packet<'_>,
     env: &mut impl Env,
+    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
@@ -227,17 +229,18 @@ fn error(
     };
     let (mut len, hairpin) =
         t.icmp
-            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, &mut error)?;
+            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, out, &mut error)?;
     packet.offload = Offload::default();
     if hairpin.is_some() {
+        out.step(|| Step::Turns);
         let there = error;
         let between = Ipv4::parse_packet(&there[..len])?;
         len = t.icmp.to_ipv6(
-            &t.mapper,
+            (&t.mapper, hairpin),
             (&between, ttl),
             &there[..len],
             Default::default(),
-            hairpin,
+            out,
             &mut error,
         )?;
     }

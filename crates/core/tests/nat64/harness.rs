@@ -288,7 +288,7 @@ impl Router {
     }
 
     /// What would become of a packet: with the random numbers that it will have.
-    pub fn trace(&mut self, bytes: &[u8]) -> Option<Trace> {
+    pub fn trace(&mut self, bytes: &[u8]) -> Trace {
         self.env.now = self.now;
         self.nat64.trace(bytes, &mut self.env.clone())
     }

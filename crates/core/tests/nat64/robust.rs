@@ -15,6 +15,8 @@ pub struct Sender {
     random: Box<dyn FnMut() -> u64>,
     /// What left lately: it is answered and quoted.
     pub left: Vec<Vec<u8>>,
+    /// Of so many packets that begin here, one is a fragment.
+    pub one_fragment_in: usize,
 }
 
 impl Sender {
@@ -22,6 +24,7 @@ impl Sender {
         Sender {
             random: Box::new(random()),
             left: vec![],
+            one_fragment_in: 5,
         }
     }
 
@@ -70,7 +73,7 @@ impl Sender {
         let ports = (5000 + self.below(4) as u16, 2000 + self.below(12) as u16);
         let (protocol, l4) = self.transport(ports.0, ports.1, true);
         let mut packet = packet6(&node, &dst, protocol, l4);
-        if self.below(5) == 0 {
+        if self.below(self.one_fragment_in) == 0 {
             let (first, id) = (self.below(2) == 0, self.below(3) as u32);
             let len = packet.payload.len();
             let cut = (len / 16 * 8).min(len);
@@ -92,7 +95,7 @@ impl Sender {
         let (protocol, l4) = self.transport(ports.0, ports.1, false);
         let mut packet = packet4(peer, POOL, protocol, l4);
         packet.flags_and_offset = [0, DF][self.below(2)];
-        if self.below(5) == 0 {
+        if self.below(self.one_fragment_in) == 0 {
             let (first, id) = (self.below(2) == 0, self.below(3) as u16);
             let cut = packet.l4.len() / 16 * 8;
             packet.id = id;

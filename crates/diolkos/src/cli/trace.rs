@@ -8,15 +8,24 @@ use clap::Args;
 #[command(
     after_help = "Examples:\n  diolkos trace 'udp 2001:db8::5 4711 > 64:ff9b::c633:6401 53'\n  \
                   diolkos trace 'tcp syn,ack 198.51.100.1 443 > 192.0.2.1 40000'\n  \
-                  diolkos trace --length 1500 --df 'icmp echo 7 198.51.100.1 > 192.0.2.1'\n\
-                  The shell needs quotes because of `>`. Without flags, a segment of TCP is a SYN."
+                  diolkos trace --length 1500 --df 'icmp echo 7 198.51.100.1 > 192.0.2.1'\n  \
+                  diolkos trace 'udp 198.51.100.1 53 > 192.0.2.1 40000 fragment offset 1480 id 77'\n  \
+                  diolkos trace \"icmp 2001:db8::9 > 64:ff9b::c633:6401 too-big mtu 1400 \
+                  quoting 'tcp ack 64:ff9b::c633:6401 443 > 2001:db8::5 4711'\"\n\
+                  The shell needs quotes because of `>`. Without flags, a segment of TCP is a SYN.\n\
+                  ERROR is one of (IPv4) unreachable CODE, unreachable fragmentation-needed mtu BYTES, time-exceeded [CODE], \
+                  parameter-problem [CODE] [pointer BYTE]; (IPv6) unreachable CODE, too-big mtu BYTES, time-exceeded [CODE], \
+                  parameter-problem [CODE] [pointer BYTE]. A CODE is a name, which a wrong one is answered with, or a number. \
+                  The quoted PACKET may end with `length BYTES`."
 )]
 pub struct Trace {
     /// PROTOCOL SOURCE [PORT] > DESTINATION [PORT], where PROTOCOL is `udp`, `tcp`, `tcp FLAG,…`, `icmp echo ID`,
-    /// `icmp reply ID` or `protocol NUMBER`
+    /// `icmp reply ID` or `protocol NUMBER`; an ICMP error is icmp SOURCE > DESTINATION ERROR quoting PACKET. Of a fragment,
+    /// the words describe the whole packet, and end with fragment offset BYTES id NUMBER [more]
     #[arg(required = true, value_name = "PACKET")]
     pub packet: Vec<String>,
-    /// Its length in bytes, from the IP header on [default: headers without data]
+    /// Its length in bytes, from the IP header on [default: headers without data; of an ICMP error, the quoted packet up to 576
+    /// bytes, in IPv6 1280]
     #[arg(long, value_name = "BYTES")]
     pub length: Option<u16>,
     /// Set Don't Fragment (IPv4)

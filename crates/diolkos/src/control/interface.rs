@@ -268,8 +268,10 @@ mod tests {
             dont_fragment: true,
             hop_limit: 1,
         };
-        let traces = [plain, long].map(|details| {
-            let words = "udp 192.0.2.1 53 > 192.0.2.2 80".parse();
+        let datagram = "udp 192.0.2.1 53 > 192.0.2.2 80 fragment offset 8 id 7 more";
+        let error = format!("icmp 192.0.2.2 > 192.0.2.1 unreachable port quoting '{datagram}'");
+        let traces = [(plain, datagram), (long, &error)].map(|(details, text)| {
+            let words = text.parse();
             let words = words.expect("it is a packet");
             Request::Trace(Imagined { words, details })
         });

@@ -336,7 +336,7 @@ impl Engine for Controller {
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
-        self.lock().nat64.trace(packet, env)
+        Some(self.lock().nat64.trace(packet, env))
     }
 
     fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {

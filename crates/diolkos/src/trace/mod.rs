@@ -2,6 +2,7 @@
 //! What would become of a packet in a running translator, and why: packet (words → bytes) → the engine's own way, undone
 //! afterwards → report. Around it, what the kernel would do: does it lead the packet here, and where does the result go?
 
+mod error;
 mod packet;
 mod path;
 mod report;
@@ -41,7 +42,7 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
     let bytes = asked.packet.bytes().map_err(Failure::usage)?;
     let words = asked.packet.words;
     let trace = asked.engine.trace(&bytes, &mut Clock::new());
-    let trace = trace.ok_or_else(|| Failure::usage("a fragment cannot be traced"))?;
+    let trace = trace.ok_or_else(|| Failure::usage("this translator cannot trace packets"))?;
     let mut report = Report {
         packet: format!("{words}, {} bytes", bytes.len()),
         arrives: true,
@@ -50,6 +51,11 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
         reason: None,
         meaning: None,
         sent: trace.sent.iter().map(|sent| leaving(sent)).collect(),
+        dropped: trace
+            .dropped
+            .iter()
+            .map(|why| why.name().to_owned())
+            .collect(),
         answer: trace.answer.as_deref().map(leaving),
         route: None,
         path: String::new(),
@@ -105,8 +111,20 @@ async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
 /// A packet as it would leave.
 fn leaving(bytes: &[u8]) -> Leaving {
     let shape = PacketSummary::of(bytes);
+    let header = packet_summary::header(bytes);
+    let said = error::said(bytes);
+    let (mtu, quoted) = said.map_or((None, None), |said| (said.mtu, Some(said.quoted)));
+    let mut text = format!("{shape}, {header}");
+    if let Some(mtu) = mtu {
+        text += &format!(", MTU {mtu}");
+    }
+    if let Some(quoted) = &quoted {
+        text += &format!(", quoting {quoted}");
+    }
     Leaving {
-        text: format!("{shape}, {}", packet_summary::header(bytes)),
+        text,
         packet: json!(shape),
+        mtu,
+        quoted: quoted.map(|quoted| json!(quoted)),
     }
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use diolkos_core::session::Event;
 use diolkos_core::{Reason, Step, Trace, Verdict};
 
-use super::packet::Carried;
+use super::packet::Transport;
 use super::Asked;
 
 /// The programs of a running translator.
@@ -25,12 +25,16 @@ pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
         return ("slow", "there is no fast path".to_owned());
     };
     if let Some(reason) = declined(asked, trace) {
-        let why = format!(
-            "the fast path declines it ({}): {}",
-            reason.name(),
-            reason.describe()
+        let words = &asked.packet.words;
+        let meaning = match reason {
+            Reason::DeclineTransport if words.is_fragment() => "It follows no Fragment header.",
+            reason => reason.describe(),
+        };
+        let name = reason.name();
+        return (
+            "slow",
+            format!("the fast path declines it ({name}): {meaning}"),
         );
-        return ("slow", why);
     }
     if matches!(trace.verdict, Verdict::Drop(_) | Verdict::Held) {
         return (
@@ -59,29 +63,38 @@ pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
     ("fast", fast.name.clone())
 }
 
-/// Why the programs leave it to the slow path for certain.
+/// Why the programs leave it to the slow path for certain. They look in the same order (bpf/parse.h).
 fn declined(asked: &Asked<'_>, trace: &Trace) -> Option<Reason> {
     let has = |is: fn(&Step) -> bool| trace.steps.iter().any(is);
     let too_big = matches!(
         trace.verdict,
         Verdict::Drop(Reason::TooBig | Reason::TooLong)
     );
-    match asked.packet.words.carried() {
-        Carried::Other(_) => return Some(Reason::DeclineTransport),
-        Carried::Udp(..) | Carried::Tcp(..) | Carried::Echo { .. } => {}
+    let words = &asked.packet.words;
+    if words.is_fragment() && words.source().is_ipv4() {
+        return Some(Reason::DeclineFragment);
     }
     if asked.packet.details.hop_limit <= 1 {
-        Some(Reason::DeclineHopLimit)
-    } else if has(|step| matches!(step, Step::Turns)) {
-        Some(Reason::DeclineHairpin)
-    } else if too_big || trace.verdict == Verdict::Emitted {
-        Some(Reason::DeclineSize)
-    } else if has(|step| matches!(step, Step::Session(view) if !view.is_for_fast_path()))
-        || has(|step| matches!(step, Step::NoSession))
-        || has(|step| matches!(step, Step::Changes(Event::BlockAllocated(_))))
-    {
-        Some(Reason::DeclineState)
-    } else {
-        None
+        return Some(Reason::DeclineHopLimit);
+    }
+    match words.transport() {
+        // To the programs a Fragment header of IPv6 is a transport that they do not know.
+        _ if words.is_fragment() => Some(Reason::DeclineTransport),
+        None => Some(Reason::DeclineIcmp),
+        Some(Transport::Other(_)) => Some(Reason::DeclineTransport),
+        Some(Transport::Udp(..) | Transport::Tcp(..) | Transport::Echo { .. }) => {
+            if has(|step| matches!(step, Step::Turns)) {
+                Some(Reason::DeclineHairpin)
+            } else if too_big || trace.verdict == Verdict::Emitted {
+                Some(Reason::DeclineSize)
+            } else if has(|step| matches!(step, Step::Session(view) if !view.is_for_fast_path()))
+                || has(|step| matches!(step, Step::NoSession))
+                || has(|step| matches!(step, Step::Changes(Event::BlockAllocated(_))))
+            {
+                Some(Reason::DeclineState)
+            } else {
+                None
+            }
+        }
     }
 }

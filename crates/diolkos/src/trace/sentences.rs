@@ -13,15 +13,52 @@ use super::report::Report;
 
 /// Writes every step.
 pub fn steps(report: &mut Report, steps: &[Step], config: &Config) {
+    let mut is_of_others = false;
     for step in steps {
+        // What waited for a first fragment goes its way, which has been told.
+        if is_of_others && !matches!(step, Step::Changes(_)) {
+            continue;
+        }
+        is_of_others |= matches!(step, Step::FirstFragment { .. });
         match step {
             Step::Mapped { end, v6, v4, via } => {
-                let end = match end {
-                    End::Source => "source",
-                    End::Destination => "destination",
-                };
-                report.step(end, format!("{v6} is {v4} by {}", by(config, *via, *v6, *v4)));
+                let (name, which) = names(*end);
+                report.step(name, format!("{which}{v6} is {v4} by {}", by(config, *via, *v6, *v4)));
             }
+            Step::Unmapped { end, addr } => {
+                let (name, which) = names(*end);
+                let other = if addr.is_ipv4() { "IPv6" } else { "IPv4" };
+                report.step(name, format!("{which}{addr} has no {other} address"));
+            }
+            Step::StandsIn { router, by } => {
+                report.step("source", format!("{by} stands in for the router {router} (RFC 6791)"));
+            }
+            Step::NoBinding { protocol, node } => report.step(
+                "binding",
+                format!("none is that of the quoted packet: {} {node}", protocol.name()),
+            ),
+            Step::Astray { to, quoted } => report.step(
+                "quoted",
+                format!("the packet came from {quoted}, but the error goes to {to}"),
+            ),
+            Step::QuotesLaterFragment => report.step(
+                "quoted",
+                "a fragment other than the first, which has no ports to find a binding by".to_owned(),
+            ),
+            Step::LoneFragment => report.step(
+                "fragment",
+                "translated by itself, without regard to the others (RFC 7915 sections 4.1 and 5.1.1)".to_owned(),
+            ),
+            Step::FirstFragment { held } => report.step("fragment", first_fragment(*held)),
+            Step::LaterFragment { src_port, dst_port } => report.step(
+                "fragment",
+                format!("the first one of the packet has passed, with the ports {src_port} > {dst_port}"),
+            ),
+            Step::HeldFragment => report.step(
+                "fragment",
+                "the first one of the packet, which has the ports, has not come: this one would be held until then (RFC 6146 section 3.4)"
+                    .to_owned(),
+            ),
             Step::Turns => report.step(
                 "hairpin",
                 "the destination is behind the translator, too: the packet turns back to IPv6 (RFC 6146 section 3.8, RFC 7757 section 4.2)"
@@ -53,6 +90,25 @@ pub fn steps(report: &mut Report, steps: &[Step], config: &Config) {
             Step::Filtering { by_address, permits } => report.step("filtering", filtering(*by_address, *permits).to_owned()),
             Step::Changes(event) => changes(report, event),
         }
+    }
+}
+
+/// Of an address: the name of the step, and the beginning of the sentence.
+fn names(end: End) -> (&'static str, &'static str) {
+    match end {
+        End::Source => ("source", ""),
+        End::Destination => ("destination", ""),
+        End::QuotedSource => ("quoted", "source "),
+        End::QuotedDestination => ("quoted", "destination "),
+    }
+}
+
+fn first_fragment(held: usize) -> String {
+    let ports = "the first one of the packet: its ports are remembered for the others";
+    match held {
+        0 => ports.to_owned(),
+        1 => format!("{ports}; 1 is held and leaves behind it"),
+        held => format!("{ports}; {held} are held and leave behind it"),
     }
 }
 
@@ -131,7 +187,20 @@ fn by(config: &Config, via: Via, v6: Ipv6Addr, v4: Ipv4Addr) -> String {
 
 /// What the prefixes have that the sender is in, if that is why it is refused.
 pub fn shares(report: &mut Report, reason: Reason, holdings: &[Holding]) {
-    if !(reason.name().ends_with("_limit") || reason == Reason::PoolExhausted) {
+    // Of other limits, this is not what counts.
+    let is_of_shares = matches!(
+        reason,
+        Reason::PoolExhausted
+            | Reason::SessionLimit
+            | Reason::BindingLimit
+            | Reason::HostSessionLimit
+            | Reason::HostBindingLimit
+            | Reason::SourceSessionLimit
+            | Reason::SourceBindingLimit
+            | Reason::SiteSessionLimit
+            | Reason::SiteBindingLimit
+    );
+    if !is_of_shares {
         return;
     }
     for holding in holdings {
