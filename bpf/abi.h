@@ -115,9 +115,9 @@ struct diolkos_ports {
 };
 
 /* A next hop that drivers send to. Its time is CLOCK_MONOTONIC_COARSE in ticks. */
-#define DIOLKOS_USED_HOPS 4096   /* a power of two */
-#define DIOLKOS_HOP_TICK 30      /* 2^30 ns, about a second */
-#define DIOLKOS_HOP_TOLD_TICKS 4 /* so long the kernel need not be told again; the daemon does sooner */
+#define DIOLKOS_USED_HOPS 4096       /* a power of two */
+#define DIOLKOS_HOP_TICK 30          /* 2^30 ns, about a second */
+#define DIOLKOS_HOP_REPORTED_TICKS 4 /* for so long the kernel needs no new report; the daemon reports sooner */
 
 struct diolkos_used_hop {
 	__u32 ifindex; /* 0: none yet */
@@ -334,7 +334,7 @@ struct diolkos_lease {
 };
 
 /* What a program tells the controller, in a ring buffer. */
-enum diolkos_told {
+enum diolkos_report {
 	DIOLKOS_OPENED,   /* a session of a node's port that was bound */
 	DIOLKOS_BOUND,    /* the same, and the binding */
 	DIOLKOS_UNWANTED, /* a leased port that was taken and is not needed */
@@ -350,7 +350,7 @@ struct diolkos_opening {
 	__be16 peer_port_be;
 	__be16 v4_port_be;
 	__u8 prefix; /* by which of the prefixes the node knows the peer */
-	__u8 told;   /* enum diolkos_told */
+	__u8 report; /* enum diolkos_report */
 	__u32 term;  /* of the lease; DIOLKOS_MOVED: the flags of the segment, and DIOLKOS_FROM_PEER */
 	__u8 protocol;
 	__u8 pad[3];

@@ -7,7 +7,7 @@
  *   tell_moved     what a segment is, and of which session
  *
  * Whatever the tables would look at more closely is left to them: a port below 1024, one that wants to stand beside
- * another's, a peer that is a node of ours. What has been taken from a lease is always told, so that nothing is lost
+ * another's, a peer that is a node of ours. What has been taken from a lease is always reported, so that nothing is lost
  * and the controller knows of a session before it sees any packet that follows from it.
  */
 #ifndef DIOLKOS_OPEN_H
@@ -217,7 +217,7 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
  */
 static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
-	__u8 told = DIOLKOS_OPENED;
+	__u8 report = DIOLKOS_OPENED;
 	struct diolkos_opening *opening;
 	struct diolkos_lease *lease;
 	__u32 term = 0;
@@ -240,21 +240,21 @@ static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 pr
 	binding = copy_binding(s, to);
 	put = binding < 0 ? -1 : 0;
 	if (!binding) {
-		told = DIOLKOS_BOUND;
+		report = DIOLKOS_BOUND;
 		put = open_binding(s, lease, term, to);
 		if (put > 0)
-			told = DIOLKOS_UNWANTED;
+			report = DIOLKOS_UNWANTED;
 	}
 	if (!put) {
 		put = put_session(s, peer_be, prefix, to);
 		/* From the binding on there is no way back. */
-		if (put && told == DIOLKOS_BOUND)
-			told = DIOLKOS_ALONE;
+		if (put && report == DIOLKOS_BOUND)
+			report = DIOLKOS_ALONE;
 	}
-	/* A session that is told is used up. */
-	if (put && told != DIOLKOS_ALONE)
+	/* A session that is reported is used up. */
+	if (put && report != DIOLKOS_ALONE)
 		lease_take_session(lease, term, -1);
-	if (put && told != DIOLKOS_ALONE && told != DIOLKOS_UNWANTED) {
+	if (put && report != DIOLKOS_ALONE && report != DIOLKOS_UNWANTED) {
 		bpf_ringbuf_discard(opening, BPF_RB_NO_WAKEUP);
 		/* Another CPU has opened the same. */
 		return put > 0 ? 0 : -1;
@@ -266,7 +266,7 @@ static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 pr
 	opening->peer_port_be = s->dst_port_be;
 	opening->v4_port_be = to->v4_port_be;
 	opening->prefix = prefix;
-	opening->told = told;
+	opening->report = report;
 	opening->term = term;
 	opening->protocol = s->l4_proto;
 	__builtin_memset(opening->pad, 0, sizeof(opening->pad));
@@ -307,7 +307,7 @@ static __always_inline int tell_moved(const struct seen *s, const struct diolkos
 	moved->peer_port_be = key->peer_port_be;
 	moved->v4_port_be = key->v4_port_be;
 	moved->prefix = copy->prefix;
-	moved->told = DIOLKOS_MOVED;
+	moved->report = DIOLKOS_MOVED;
 	moved->term = s->tcp_flags | (is_from_peer ? DIOLKOS_FROM_PEER : 0);
 	moved->protocol = IPPROTO_TCP;
 	__builtin_memset(moved->pad, 0, sizeof(moved->pad));

@@ -22,13 +22,13 @@ struct {
 	__type(value, struct diolkos_used_hop);
 } used_hops SEC(".maps");
 
-/* When the kernel was last told of the next hop at the same place. The daemon writes it. */
+/* When the kernel last heard of the next hop at the same place. The daemon writes it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, DIOLKOS_USED_HOPS);
 	__type(key, __u32);
 	__type(value, __u32);
-} told_hops SEC(".maps");
+} reported_hops SEC(".maps");
 
 static __always_inline __u32 place_of_hop(const struct bpf_fib_lookup *way)
 {
@@ -53,9 +53,9 @@ static __always_inline int is_confirmed(const struct bpf_fib_lookup *way)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> DIOLKOS_HOP_TICK, key = place_of_hop(way);
 	struct diolkos_used_hop *hop = bpf_map_lookup_elem(&used_hops, &key);
-	__u32 *told = bpf_map_lookup_elem(&told_hops, &key);
+	__u32 *reported = bpf_map_lookup_elem(&reported_hops, &key);
 
-	if (!hop || !told)
+	if (!hop || !reported)
 		return 0;
 	if (!is_hop(hop, way)) {
 		int is_new = !hop->ifindex;
@@ -65,15 +65,15 @@ static __always_inline int is_confirmed(const struct bpf_fib_lookup *way)
 		for (int i = 0; i < 4; i++)
 			hop->address[i] = way->ipv6_dst[i];
 		hop->used = now;
-		*told = now;
+		*reported = now;
 		return is_new;
 	}
 	/* Written only when the clock has moved: CPUs share the entry. */
 	if (hop->used != now)
 		hop->used = now;
-	if (now - *told <= DIOLKOS_HOP_TOLD_TICKS)
+	if (now - *reported <= DIOLKOS_HOP_REPORTED_TICKS)
 		return 1;
-	*told = now;
+	*reported = now;
 	return 0;
 }
 

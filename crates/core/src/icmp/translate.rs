@@ -96,13 +96,13 @@ impl Icmp {
         (ip, hop_limit): (&Ipv4, u8),
         packet: &[u8],
         checksum: Checksum,
-        told: &mut impl Outbox,
+        report: &mut impl Outbox,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
         let addresses = |quoted: &Ipv4| {
-            // Of what turns, the way to IPv4 was told.
+            // Of what turns, the way to IPv4 is reported.
             let mut map = |end, addr| match hairpin {
-                None => told_to_ipv6(mapper, end, addr, told),
+                None => map_to_ipv6(mapper, end, addr, report),
                 Some(_) => mapper.to_ipv6(addr).map(|(addr, _)| addr),
             };
             let inner_src =
@@ -125,7 +125,7 @@ impl Icmp {
                 .or_else(|| self.pool6.stand_in(ip.src))
                 .ok_or(Reason::SourceUnmapped)?;
             if stands_in {
-                told.step(|| Step::StandsIn {
+                report.step(|| Step::StandsIn {
                     router: ip.src.into(),
                     by: src.into(),
                 });
@@ -200,12 +200,12 @@ impl Icmp {
         (ip, ttl, id): (&Ipv6, u8, u16),
         (packet, message_at): (&[u8], usize),
         checksum: Checksum,
-        told: &mut impl Outbox,
+        report: &mut impl Outbox,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<(usize, Option<Hairpin>), Reason> {
         let mut hairpin = None;
         let addresses = |quoted: &Ipv6| {
-            let mut map = |end, addr| told_to_ipv4(mapper, end, addr, told);
+            let mut map = |end, addr| map_to_ipv4(mapper, end, addr, report);
             let (inner_src, via) =
                 map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
             let (inner_dst, _) =
@@ -221,7 +221,7 @@ impl Icmp {
             };
             let by = src.unwrap_or_else(|| self.pool4.stand_in(ip.src));
             if src.is_none() {
-                told.step(|| Step::StandsIn {
+                report.step(|| Step::StandsIn {
                     router: ip.src.into(),
                     by: by.into(),
                 });
@@ -311,15 +311,15 @@ impl Icmp {
     }
 }
 
-/// The IPv6 address of an IPv4 node, or that it has none; `told` hears which.
-fn told_to_ipv6(
+/// The IPv6 address of an IPv4 node, or that it has none; `report` gets which.
+fn map_to_ipv6(
     mapper: &Mapper,
     end: End,
     v4: Ipv4Addr,
-    told: &mut impl Outbox,
+    report: &mut impl Outbox,
 ) -> Result<Ipv6Addr, Unmappable> {
     let mapped = mapper.to_ipv6(v4);
-    told.step(|| match mapped {
+    report.step(|| match mapped {
         Ok((v6, via)) => Step::Mapped { end, v6, v4, via },
         Err(_) => Step::Unmapped {
             end,
@@ -330,14 +330,14 @@ fn told_to_ipv6(
 }
 
 /// The same for the IPv4 address of an IPv6 node, with what mapped it.
-fn told_to_ipv4(
+fn map_to_ipv4(
     mapper: &Mapper,
     end: End,
     v6: Ipv6Addr,
-    told: &mut impl Outbox,
+    report: &mut impl Outbox,
 ) -> Result<(Ipv4Addr, Via), Unmappable> {
     let mapped = mapper.to_ipv4(v6);
-    told.step(|| match mapped {
+    report.step(|| match mapped {
         Ok((v4, via)) => Step::Mapped { end, v6, v4, via },
         Err(_) => Step::Unmapped {
             end,

@@ -97,7 +97,7 @@ impl Nat64 {
         };
         let bound = self
             .state
-            .v4_told(inner.protocol, node, watcher)
+            .v4_watched(inner.protocol, node, watcher)
             .ok_or(Reason::IcmpInnerUnmapped)?;
         if inner_src != dst {
             watcher.step(|| Step::Astray {
@@ -206,7 +206,7 @@ impl Nat64 {
         // Only about a packet that may have been ours, and may have been answered.
         let (node, prefix) = self
             .state
-            .v6_told(inner.protocol, bound, peer, watcher)
+            .v6_watched(inner.protocol, bound, peer, watcher)
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
         if ip.dst != quoted.src {
             watcher.step(|| Step::Astray {

@@ -96,7 +96,7 @@ impl Fragments {
     /// When, on the caller's clock, [`Fragments::expire`] has something to do at the earliest; None if nothing is followed.
     pub fn next_due(&self) -> Option<Duration> {
         let next = self.stores.iter().filter_map(Store::next).min()?;
-        Some(self.clock.tell(next))
+        Some(self.clock.to_caller(next))
     }
 
     /// From now on every change is noted, until [`Fragments::roll_back`] undoes all of them.

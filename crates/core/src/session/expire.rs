@@ -49,7 +49,7 @@ impl State {
     pub fn next_due(&self) -> Option<Duration> {
         let nexts = [self.syns.next(), self.sessions.next()];
         let next = nexts.into_iter().flatten().min()?;
-        Some(self.clock.tell(next))
+        Some(self.clock.to_caller(next))
     }
 
     /// Asks when packets that we have not seen have last used sessions, at `places` places of the table

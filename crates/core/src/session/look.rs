@@ -12,11 +12,11 @@ use std::net::SocketAddr;
 impl State {
     /// How the IPv4 side sees a node's port, if it is bound.
     pub fn v4_of(&self, protocol: Protocol, v6: Endpoint6) -> Option<Endpoint4> {
-        self.v4_told(protocol, v6, &mut ())
+        self.v4_watched(protocol, v6, &mut ())
     }
 
     /// The same; `watcher` is told of the binding.
-    pub(crate) fn v4_told(
+    pub(crate) fn v4_watched(
         &self,
         protocol: Protocol,
         v6: Endpoint6,
@@ -41,11 +41,11 @@ impl State {
         v4: Endpoint4,
         peer: Endpoint4,
     ) -> Result<(Endpoint6, u8), Reason> {
-        self.v6_told(protocol, v4, peer, &mut ())
+        self.v6_watched(protocol, v4, peer, &mut ())
     }
 
     /// The same; `watcher` is told of the binding, and of the session or of what lets the peer in without one.
-    pub(crate) fn v6_told(
+    pub(crate) fn v6_watched(
         &self,
         protocol: Protocol,
         v4: Endpoint4,

@@ -22,8 +22,8 @@ const BEGINNING: Millis = 8 * 24 * 3600 * 1000;
 #[derive(Debug)]
 pub struct Clock {
     now: Millis,
-    /// What the caller's clock said last, in milliseconds.
-    told: Option<Millis>,
+    /// The last time of the caller's clock, milliseconds.
+    caller_now: Option<Millis>,
 }
 
 impl Clock {
@@ -31,16 +31,16 @@ impl Clock {
     pub fn new() -> Clock {
         Clock {
             now: BEGINNING,
-            told: None,
+            caller_now: None,
         }
     }
 
     /// The caller's clock says `now`.
     pub fn advance(&mut self, now: Duration) -> Millis {
-        let told = millis(now);
-        let passed = told.saturating_sub(self.told.unwrap_or(told));
+        let caller_now = millis(now);
+        let passed = caller_now.saturating_sub(self.caller_now.unwrap_or(caller_now));
         self.now = (self.now + passed).min(1 << 61);
-        self.told = Some(told);
+        self.caller_now = Some(caller_now);
         self.now
     }
 
@@ -51,14 +51,14 @@ impl Clock {
 
     /// A time that the caller's clock said at some moment, which cannot be after now.
     pub fn convert(&self, stamp: Duration) -> Millis {
-        let ago = self.told.unwrap_or(0).saturating_sub(millis(stamp));
+        let ago = self.caller_now.unwrap_or(0).saturating_sub(millis(stamp));
         self.now.saturating_sub(ago)
     }
 
-    /// The other way round: when the caller's clock will say that `deadline` has come, if it does not jump.
-    pub fn tell(&self, deadline: Millis) -> Duration {
+    /// The reverse of [`Clock::convert`]: when `deadline` comes by the caller's clock, if that does not jump.
+    pub fn to_caller(&self, deadline: Millis) -> Duration {
         let left = deadline.saturating_sub(self.now);
-        Duration::from_millis(self.told.unwrap_or(0).saturating_add(left))
+        Duration::from_millis(self.caller_now.unwrap_or(0).saturating_add(left))
     }
 }
 

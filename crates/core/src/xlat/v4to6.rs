@@ -35,7 +35,7 @@ pub(super) fn translate(
         return error(t, &ip, hop_limit, packet, out);
     }
     let (src, dst) = map(t, &ip)?;
-    told(t, &ip, (src, dst), out);
+    report_mapping(t, &ip, (src, dst), out);
     if ip.is_fragment() {
         out.step(|| Step::LoneFragment);
     }
@@ -215,9 +215,14 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
     Ok((src, dst))
 }
 
-/// Tells how both addresses were mapped.
+/// Reports to a trace how both addresses were mapped.
 #[inline(always)]
-fn told(t: &Translator, ip: &Ipv4, (src, dst): (Ipv6Addr, Ipv6Addr), out: &mut impl Outbox) {
+fn report_mapping(
+    t: &Translator,
+    ip: &Ipv4,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    out: &mut impl Outbox,
+) {
     for (end, v6, v4) in [(End::Source, src, ip.src), (End::Destination, dst, ip.dst)] {
         out.step(|| Step::Mapped {
             end,

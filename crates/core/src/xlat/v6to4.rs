@@ -70,7 +70,7 @@ fn carry(
         return error(t, (ip, ttl, chain), packet, env, out);
     }
     let (src, dst, via) = map(t, ip)?;
-    told(t, ip, (src, dst), out);
+    report_mapping(t, ip, (src, dst), out);
     if chain.fragment.is_some_and(|fragment| !fragment.is_atomic()) {
         out.step(|| Step::LoneFragment);
     }
@@ -266,9 +266,14 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
     Ok((src, dst, via))
 }
 
-/// Tells how both addresses were mapped.
+/// Reports to a trace how both addresses were mapped.
 #[inline(always)]
-fn told(t: &Translator, ip: &Ipv6, (src, dst): (Ipv4Addr, Ipv4Addr), out: &mut impl Outbox) {
+fn report_mapping(
+    t: &Translator,
+    ip: &Ipv6,
+    (src, dst): (Ipv4Addr, Ipv4Addr),
+    out: &mut impl Outbox,
+) {
     for (end, v6, v4) in [(End::Source, ip.src, src), (End::Destination, ip.dst, dst)] {
         out.step(|| Step::Mapped {
             end,

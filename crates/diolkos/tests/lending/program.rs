@@ -20,7 +20,7 @@
 use diolkos_core::config::nat64::Protocol;
 use diolkos_sys::fastpath::lease::program as lease;
 use diolkos_sys::fastpath::lease::Word;
-use diolkos_sys::fastpath::{halves, queue_of, Opening, Told};
+use diolkos_sys::fastpath::{halves, queue_of, Opening, Report};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -87,7 +87,7 @@ pub struct Program {
     attempts: u32,
     head: u64,
     early: Option<u16>,
-    told: Told,
+    report: Report,
     put: i32,
 }
 
@@ -113,7 +113,7 @@ impl Program {
             attempts: 0,
             head: 0,
             early: None,
-            told: Told::Opened,
+            report: Report::Opened,
             put: 0,
         }
     }
@@ -178,7 +178,7 @@ impl Program {
             },
             At::TellMoved => {
                 world.ring[self.record] = Record::Submitted(Opening {
-                    told: Told::Moved {
+                    report: Report::Moved {
                         is_from_peer: false,
                         flags: SYN,
                     },
@@ -241,7 +241,7 @@ impl Program {
                 match world.bound.at.get(&node) {
                     _ if undone.again && first => self.at = put,
                     Some(&at) => (self.element, self.at) = (at, At::CopyAgain),
-                    None => (self.told, self.attempts, self.at) = (Told::Bound, 0, At::Address),
+                    None => (self.report, self.attempts, self.at) = (Report::Bound, 0, At::Address),
                 }
             }
             At::Address => {
@@ -292,7 +292,7 @@ impl Program {
             }
             At::Bind => {
                 if world.bound.at.contains_key(&node) {
-                    (self.told, self.put, self.at) = (Told::Unwanted, 1, At::GiveBack);
+                    (self.report, self.put, self.at) = (Report::Unwanted, 1, At::GiveBack);
                 } else {
                     let (v4, check) = (self.v4, (node, self.v4));
                     world.bound.put(node, BoundTo { v4, check });
@@ -339,7 +339,7 @@ impl Program {
                 Some(_) => self.at = At::Tell,
                 None => self.retry(At::GiveBack, At::Tell),
             },
-            At::Tell if self.put != 0 && matches!(self.told, Told::Opened | Told::Bound) => {
+            At::Tell if self.put != 0 && matches!(self.report, Report::Opened | Report::Bound) => {
                 world.ring[self.record] = Record::Discarded;
                 match self.put {
                     1 => self.translate(node, peer, world),
@@ -348,7 +348,7 @@ impl Program {
             }
             At::Tell => {
                 world.ring[self.record] = Record::Submitted(Opening {
-                    told: self.told,
+                    report: self.report,
                     protocol: if is_tcp { 6 } else { 17 },
                     node,
                     v4: self.v4,
@@ -367,11 +367,11 @@ impl Program {
 
     /// The session is there, or cannot be.
     fn is_put(&mut self) {
-        if self.put != 0 && self.told == Told::Bound {
-            self.told = Told::Alone;
+        if self.put != 0 && self.report == Report::Bound {
+            self.report = Report::Alone;
         }
         self.attempts = 0;
-        self.at = if self.put != 0 && self.told == Told::Opened {
+        self.at = if self.put != 0 && self.report == Report::Opened {
             At::GiveBack
         } else {
             At::Tell
@@ -397,7 +397,7 @@ impl Program {
     }
 
     fn translate(&mut self, node: NodePort, peer: V4, world: &mut World) {
-        if self.told == Told::Bound {
+        if self.report == Report::Bound {
             let address = world.addresses.get(&node.0);
             assert_eq!(address, Some(&self.v4.0), "the address is another node's");
         }

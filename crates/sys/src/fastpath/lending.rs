@@ -20,9 +20,9 @@ pub use super::leases::{LEASES, LEASE_PORTS};
 /// `DIOLKOS_FROM_PEER`.
 const FROM_PEER: u32 = 0x100;
 
-/// What a program has done (`enum diolkos_told`).
+/// What a program has done (`enum diolkos_report`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum Report {
     /// It has opened a session of a node's port that was bound.
     Opened,
     /// It has opened a session, and bound the port to a leased one.
@@ -44,7 +44,7 @@ pub enum Told {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// What of it is new.
-    pub told: Told,
+    pub report: Report,
     /// IPv4's number: 6 (TCP) or 17 (UDP).
     pub protocol: u8,
     /// The node on the IPv6 side.
@@ -151,7 +151,7 @@ impl Lending {
         self.at(place).end()
     }
 
-    /// Ends all leases, and forgets what programs have told: for what another run has lent. What they have opened stands
+    /// Ends all leases, and forgets what programs have report: for what another run has lent. What they have opened stands
     /// in the maps.
     pub(super) fn reset(&self) {
         (0..LEASES).for_each(|place| drop(self.end(place)));
@@ -204,12 +204,12 @@ impl Opening {
         let node: [u8; 16] = bytes.first_chunk().copied()?;
         let term = u32::from_ne_bytes(bytes.get(32..)?.first_chunk().copied()?);
         Some(Opening {
-            told: match *bytes.get(31)? {
-                0 => Told::Opened,
-                1 => Told::Bound,
-                2 => Told::Unwanted,
-                3 => Told::Alone,
-                _ => Told::Moved {
+            report: match *bytes.get(31)? {
+                0 => Report::Opened,
+                1 => Report::Bound,
+                2 => Report::Unwanted,
+                3 => Report::Alone,
+                _ => Report::Moved {
                     is_from_peer: term & FROM_PEER != 0,
                     flags: term as u8,
                 },

@@ -45,7 +45,7 @@ pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
 pub use lease::queue_of;
-pub use lending::{halves, place, Lending, Opening, Told, LEASES, LEASE_PORTS};
+pub use lending::{halves, place, Lending, Opening, Report, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use pin::Pins;
 pub use router::{Inline, Prepared, Site};

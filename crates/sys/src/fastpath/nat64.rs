@@ -316,7 +316,7 @@ fn prepared(loaded: &Nat64Skel<'_>, has_driver: bool) -> Result<Prepared, FastPa
     }
     let hops = UsedHops {
         used: loaded.maps.used_hops.handle()?,
-        told: loaded.maps.told_hops.handle()?,
+        reported: loaded.maps.reported_hops.handle()?,
     };
     Prepared::new(tc, Some((programs.nat64_xdp.as_fd(), hops)))
 }

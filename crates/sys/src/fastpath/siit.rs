@@ -122,7 +122,7 @@ fn prepared(loaded: &SiitSkel<'_>, has_driver: bool) -> Result<Prepared, FastPat
     }
     let hops = UsedHops {
         used: loaded.maps.used_hops.handle()?,
-        told: loaded.maps.told_hops.handle()?,
+        reported: loaded.maps.reported_hops.handle()?,
     };
     Prepared::new(tc, Some((programs.siit_xdp.as_fd(), hops)))
 }

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::clock;
 
-/// `DIOLKOS_USED_HOPS`, `DIOLKOS_HOP_TICK` and `DIOLKOS_HOP_TOLD_TICKS` of `bpf/abi.h`.
+/// `DIOLKOS_USED_HOPS`, `DIOLKOS_HOP_TICK` and `DIOLKOS_HOP_REPORTED_TICKS` of `bpf/abi.h`.
 const PLACES: u32 = 4096;
 const TICK: u32 = 30;
 const TOLD_TICKS: u32 = 4;
@@ -30,7 +30,7 @@ pub struct UsedHop {
 #[derive(Debug)]
 pub struct UsedHops {
     pub(super) used: MapHandle,
-    pub(super) told: MapHandle,
+    pub(super) reported: MapHandle,
 }
 
 impl UsedHops {
@@ -48,10 +48,10 @@ impl UsedHops {
         Ok(hops.collect())
     }
 
-    /// The kernel has been told of it.
+    /// Notes that the kernel knows of it.
     pub fn mark_reported(&self, hop: &UsedHop) -> io::Result<()> {
         let (key, now) = (hop.place.to_ne_bytes(), now().to_ne_bytes());
-        let done = self.told.update(&key, &now, MapFlags::ANY);
+        let done = self.reported.update(&key, &now, MapFlags::ANY);
         done.map_err(io::Error::other)
     }
 }

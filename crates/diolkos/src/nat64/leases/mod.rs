@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Nat64Config, Protocol};
 use diolkos_core::session::{Segment, Side, State};
-use diolkos_sys::fastpath::{Opening, Told, LEASE_PORTS};
+use diolkos_sys::fastpath::{Opening, Report, LEASE_PORTS};
 
 use super::conversion::{opened, protocol_of, session_of};
 use super::fastpath::FastPath;
@@ -105,21 +105,21 @@ impl Leases {
         let now = now();
         let mut places: Vec<usize> = Vec::new();
         for opening in &openings {
-            if let Told::Moved {
+            if let Report::Moved {
                 is_from_peer,
                 flags,
-            } = opening.told
+            } = opening.report
             {
                 let side = if is_from_peer { Side::V4 } else { Side::V6 };
                 let by = (side, Segment::of(flags));
                 state.moved(now, session_of(opening), by, mirror);
                 continue;
             }
-            if opening.told == Told::Unwanted {
+            if opening.report == Report::Unwanted {
                 let pool = state.pool_mut();
                 pool.give_back(protocol_of(opening), opening.v4.0, opening.v4.1);
             } else {
-                mirror.adopt(state, &opened(opening), opening.told, now);
+                mirror.adopt(state, &opened(opening), opening.report, now);
             }
             places.extend(self.note_used(opening));
         }
@@ -317,8 +317,8 @@ impl Leases {
             return None;
         }
         held.is_used = true;
-        let sessions = u32::from(opening.told != Told::Unwanted);
-        let ports = u32::from(opening.told != Told::Opened);
+        let sessions = u32::from(opening.report != Report::Unwanted);
+        let ports = u32::from(opening.report != Report::Opened);
         let at = at_of(protocol_of(opening))?;
         self.count(place, |lent| {
             lent.sessions = lent.sessions.saturating_sub(sessions);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
 use diolkos_core::session::{Event, Origin, SessionState, SessionView, State, Watcher};
 use diolkos_core::Reason;
-use diolkos_sys::fastpath::Told;
+use diolkos_sys::fastpath::Report;
 use ipnet::Ipv4Net;
 
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
@@ -47,7 +47,7 @@ pub struct Mirror {
     /// Nodes for which packets have opened sessions.
     opened: Vec<(Protocol, Ipv6Addr)>,
     /// A program has made what the tables are told about now: the session, or also the binding.
-    adopting: Option<Told>,
+    adopting: Option<Report>,
     removals: Removals,
     /// Who keeps a record of bindings, if somebody does.
     pub records: Option<Box<dyn Records>>,
@@ -128,20 +128,21 @@ impl Mirror {
 
     /// A program has opened a session by itself, or its binding, or both: the tables take it over, or it is taken out
     /// again.
-    pub fn adopt(&mut self, state: &mut State, view: &SessionView, told: Told, now: Duration) {
-        self.adopting = Some(told);
+    pub fn adopt(&mut self, state: &mut State, view: &SessionView, report: Report, now: Duration) {
+        self.adopting = Some(report);
         let adopted = state.adopt(view, now, self);
         self.adopting = None;
         let Binding { protocol, v4, v6 } = view.binding;
         let Err(reason) = adopted else {
-            if told == Told::Alone {
+            if report == Report::Alone {
                 state
                     .session(protocol, v6, view.peer)
                     .inspect(|there| self.copy(there));
             }
             return;
         };
-        if matches!(told, Told::Bound | Told::Alone) && state.v4_of(protocol, v6) != Some(v4) {
+        if matches!(report, Report::Bound | Report::Alone) && state.v4_of(protocol, v6) != Some(v4)
+        {
             // The program has sent a packet from there all the same.
             self.record(&Event::BindingOpened(view.binding));
             self.record(&Event::BindingClosed(view.binding));
@@ -296,8 +297,8 @@ impl Watcher for Mirror {
                 if self.adopting.is_none() && is_copied_alike(&view, before) => {}
             Event::SessionChanged(view, _) => self.copy(&view),
             Event::SessionClosed(view) => self.remove(&view),
-            Event::BindingOpened(_) if matches!(self.adopting, Some(Told::Bound | Told::Alone)) => {
-            }
+            Event::BindingOpened(_)
+                if matches!(self.adopting, Some(Report::Bound | Report::Alone)) => {}
             Event::BindingOpened(binding) => self.bind(&binding),
             Event::BindingClosed(binding) => self.unbind(&binding),
             // Programs have ports, and need not know of blocks.
