@@ -44,21 +44,25 @@ def test_peers_see_ports_of_the_source(nat64: Nat64Network) -> None:
     nat64.until(lambda: len(shown_bindings(nat64)) == 400)
     seen = [server.recvfrom(10)[1] for _ in range(50)]
     assert all(1536 <= port <= 2047 for _, port in seen)
-    if nat64.datapath == "tun":
-        # With tc, ports on loan to programs count as used up: some bindings may be in blocks already.
-        assert all(1536 <= int(port) <= 2047 for *_, port in shown_bindings(nat64))
+    assert all(1536 <= int(port) <= 2047 for *_, port in shown_bindings(nat64))
     if nat64.datapath == "tc":
         # Programs have opened some by leases.
         assert nat64.counters()["fast.translated_6to4"] > 0
     nat64.until(lambda: any(r["event"] == "listed" for r in records(path)))
     told = records(path)
-    assert {r["event"] for r in told} - {"block-allocated"} == {
-        "started", "mapping", "mapping-sources", "mapping-addresses", "listed"
-    }  # fmt: skip
+    assert {r["event"] for r in told} == {"started", "mapping", "mapping-sources", "mapping-addresses", "listed"}
     [mapping] = [r for r in told if r["event"] == "mapping"]
     assert (mapping["first_port"], mapping["ports_per_source"], mapping["source_prefixes"]) == (1024, 512, 2)
+    # 512 and 4 blocks of 64.
+    assert (mapping["max_ports_per_source"], mapping["algorithm"]) == (768, "sequential")
 
-    send_from_many_ports(nat64, 21_000, 200)
+    # All 512 are bound before any block is opened, whatever was on loan (RFC 7422 section 2, step 3).
+    send_from_many_ports(nat64, 20_400, 112)
+    nat64.until(lambda: len(shown_bindings(nat64)) == 512)
+    assert {int(port) for *_, port in shown_bindings(nat64)} == set(range(1536, 2048))
+    assert not any(r["event"] == "block-allocated" for r in records(path))
+
+    send_from_many_ports(nat64, 21_000, 88)
     nat64.until(lambda: len(shown_bindings(nat64)) == 600)
     nat64.until(lambda: sum(r["event"] == "block-allocated" for r in records(path)) >= 2)
     blocks = [r for r in records(path) if r["event"] == "block-allocated"]

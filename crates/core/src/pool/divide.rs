@@ -274,6 +274,17 @@ impl Pool {
         }
     }
 
+    /// Ports of a protocol in a block that are on loan.
+    pub fn lent_in(&self, protocol: Protocol, place: Place) -> u32 {
+        let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
+            return 0;
+        };
+        let block = self.addresses[at as usize].blocks[protocol.index()].as_ref();
+        block.map_or(0, |block| {
+            block.lent_in(place.first, division.size_of(place))
+        })
+    }
+
     /// Is any port of a block bound or lent?
     pub fn is_used(&self, place: Place) -> bool {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {

@@ -44,8 +44,9 @@ impl State {
         };
         let source = self.source_of(node);
         match blocks.of_source(source).last() {
-            Some(place) => Some(place.addr),
-            None => self.begin_of(source),
+            // Fixed ports come first, whatever blocks there are.
+            Some(place) if self.pool.mapping().is_none() => Some(place.addr),
+            _ => self.begin_of(source),
         }
     }
 
@@ -58,65 +59,25 @@ impl State {
         }
     }
 
-    /// All blocks of a source, the fixed one first.
-    fn places_of(&self, source: u128) -> Vec<Place> {
-        let fixed = |source| self.pool.mapping()?.ports_of(source);
-        let fixed = fixed(Ipv6Addr::from_bits(source)).map(|range| Place {
+    /// The fixed block of a source, which is nobody else's; None if there is no mapping, or if it does not have the source.
+    pub(super) fn fixed_of(&self, source: u128) -> Option<Place> {
+        let range = self.pool.mapping()?.ports_of(Ipv6Addr::from_bits(source))?;
+        Some(Place {
             addr: range.addr,
             first: range.first,
-        });
-        let given = self
-            .blocks
-            .iter()
-            .flat_map(|blocks| blocks.of_source(source));
-        fixed.into_iter().chain(given.copied()).collect()
+        })
     }
 
-    /// Lends a port of an address to the fast path for a node: one above 1023, even or odd as the port `like`.
-    pub fn lend(
-        &mut self,
-        protocol: Protocol,
-        (node, address): (Ipv6Addr, Ipv4Addr),
-        like: u16,
-        mut random: impl FnMut() -> u64,
-        watcher: &mut impl Watcher,
-    ) -> Option<u16> {
-        let Some(blocks) = &self.blocks else {
-            return self.pool.lend(protocol, address, like, random);
-        };
-        let source = self.source_of(node);
-        let mut its = self.places_of(source);
-        // What a lease has, others of the source cannot have: a quarter of all is left to them.
-        let (free, most) = match self.pool.mapping() {
-            None => {
-                let most = u64::from(blocks.rules.per_source) * u64::from(blocks.rules.ports);
-                (self.free_of_source(protocol, source), most)
-            }
-            // A block more is for packets that find no fixed port, for it takes a record.
-            Some(_) => {
-                let free = |place: &Place| u64::from(self.pool.free_in(protocol, *place));
-                let size = |place: &Place| u64::from(self.pool.size_of(*place));
-                (its.iter().map(free).sum(), its.iter().map(size).sum())
-            }
-        };
-        if free * 4 <= most {
-            return None;
-        }
-        its.retain(|place| place.addr == address);
-        self.admit_port_of_source(protocol, node, source).ok()?;
-        for place in its {
-            if let Some(port) = self.pool.lend_in(protocol, place, like, &mut random) {
-                self.note_used(place);
-                return Some(port);
-            }
-        }
-        if self.pool.mapping().is_some() {
-            return None;
-        }
-        let place = self
-            .open_block(node, (address, true), &mut random, watcher)
-            .ok()?;
-        self.pool.lend_in(protocol, place, like, random)
+    /// All blocks of a source, the fixed one first.
+    pub(super) fn places_of(&self, source: u128) -> impl Iterator<Item = Place> + '_ {
+        let given = self.given_to(source).iter().copied();
+        self.fixed_of(source).into_iter().chain(given)
+    }
+
+    /// The blocks that a source was given, the oldest first.
+    pub(super) fn given_to(&self, source: u128) -> &[Place] {
+        let blocks = self.blocks.as_ref();
+        blocks.map_or(&[], |blocks| blocks.of_source(source))
     }
 
     /// A port of a block of the node's source, of a new one if need be.
@@ -134,21 +95,26 @@ impl State {
         } = applicant;
         let source = self.source_of(node);
         let begin = self.begin_of(source).ok_or(Reason::SourceUnmapped)?;
-        let its = self.places_of(source);
-        self.admit_port_of_source(protocol, node, source)?;
+        // What is on loan comes back when it is needed.
+        let free = self.free_of_source(protocol, source) + self.lent_to_source(protocol, source);
+        self.admit_port_of_source(protocol, node, free)?;
         let best = match neighbour.and_then(|neighbour| neighbour.port.checked_add(1)) {
             Some(beside) => Some(beside),
             None => self.config.port_preservation.then_some(own),
         };
-        for any in [false, true] {
-            for &place in &its {
-                let wish = (best, own, any);
-                if let Some(port) = self.pool.take_in(protocol, place, wish, &mut random) {
-                    self.note_used(place);
-                    return Ok(Endpoint4 {
-                        addr: place.addr,
-                        port,
-                    });
+        // A fixed port, even of the other parity, before that of any block (RFC 7422 section 2, step 3).
+        let (fixed, given) = (self.fixed_of(source), self.given_to(source).to_vec());
+        for its in [fixed.as_slice(), &given] {
+            for any in [false, true] {
+                for &place in its {
+                    let wish = (best, own, any);
+                    if let Some(port) = self.pool.take_in(protocol, place, wish, &mut random) {
+                        self.note_used(place);
+                        return Ok(Endpoint4 {
+                            addr: place.addr,
+                            port,
+                        });
+                    }
                 }
             }
         }
@@ -161,12 +127,12 @@ impl State {
             .ok_or(Reason::PoolExhausted)
     }
 
-    /// One host of a source leaves some ports to the others.
-    fn admit_port_of_source(
+    /// One host of a source leaves some ports to the others. `free`: ports that the source can still have.
+    pub(super) fn admit_port_of_source(
         &self,
         protocol: Protocol,
         node: Ipv6Addr,
-        source: u128,
+        free: u64,
     ) -> Result<(), Reason> {
         let has = self.sources.of_node(node);
         let mut levels = self.sources.levels();
@@ -174,29 +140,28 @@ impl State {
             return Ok(());
         };
         let used = u64::from(has[at].bindings[protocol.index()]);
-        match used < host.limit(used, self.free_of_source(protocol, source)) {
+        match used < host.limit(used, free) {
             true => Ok(()),
             // Nothing is left at all: the reason is that of the source.
-            false if self.free_of_source(protocol, source) == 0 => Err(Reason::SourceBindingLimit),
+            false if free == 0 => Err(Reason::SourceBindingLimit),
             false => Err(Reason::HostBindingLimit),
         }
     }
 
     /// Ports of a protocol that a source can still have.
-    fn free_of_source(&self, protocol: Protocol, source: u128) -> u64 {
+    pub(super) fn free_of_source(&self, protocol: Protocol, source: u128) -> u64 {
         let Some(blocks) = &self.blocks else { return 0 };
-        let its = self.places_of(source);
-        let free = its
-            .iter()
-            .map(|place| u64::from(self.pool.free_in(protocol, *place)));
-        let given = blocks.of_source(source).len();
+        let free = self
+            .places_of(source)
+            .map(|place| u64::from(self.pool.free_in(protocol, place)));
+        let given = self.given_to(source).len();
         let more = usize::from(blocks.rules.per_source).saturating_sub(given) as u64;
         let more = more.min(self.pool.blocks().0);
         free.sum::<u64>() + more * u64::from(blocks.rules.ports)
     }
 
     /// A block more for a node's source, if limits and shares allow it.
-    fn open_block(
+    pub(super) fn open_block(
         &mut self,
         node: Ipv6Addr,
         (address, only): (Ipv4Addr, bool),
@@ -309,7 +274,7 @@ impl State {
         }
     }
 
-    fn note_used(&mut self, place: Place) {
+    pub(super) fn note_used(&mut self, place: Place) {
         let used = self.blocks.as_mut().and_then(|b| b.note_used(place));
         if let Some((at, since)) = used {
             self.note(|_| Undo::Idle(at, since));
@@ -349,7 +314,7 @@ impl State {
     }
 
     /// The prefix that is a node's source.
-    fn source_of(&self, node: Ipv6Addr) -> u128 {
+    pub(super) fn source_of(&self, node: Ipv6Addr) -> u128 {
         let len = self
             .blocks
             .as_ref()

@@ -26,6 +26,7 @@ mod expire;
 mod filter;
 mod holding;
 pub(crate) mod key;
+mod lending;
 mod limit;
 mod look;
 mod operate;

@@ -98,6 +98,25 @@ fn who_needs_more_gets_logged_blocks_of_the_overflow() {
         .all(|view| t.state.is_in_block(&view.binding)));
 }
 
+/// RFC 7422 section 2, step 3, and RFC 6056 section 3.3: no port of a range is more likely than another.
+#[test]
+fn ports_of_a_range_are_drawn_from_all_of_it() {
+    let mut t = Tables::new(&fixed("2001:db8::/62", 0));
+    let mut counts = std::collections::HashMap::<u16, u32>::new();
+    for _ in 0..6400 {
+        let v4 = udp(&mut t, node(1, 1, 5000)).unwrap();
+        *counts.entry(v4.port).or_default() += 1;
+        t.state.unbind(UDP, v4, &mut t.watch).unwrap();
+    }
+    // The 32 even ones, 200 times each on average; the standard deviation is 14.
+    assert!(counts.keys().all(|port| (1088..=1151).contains(port)));
+    assert_eq!(counts.len(), 32);
+    assert!(
+        counts.values().all(|count| (130..270).contains(count)),
+        "{counts:?}"
+    );
+}
+
 /// A lease of the fast path has ports of the source alone.
 #[test]
 fn what_is_lent_is_the_sources() {
@@ -122,6 +141,105 @@ fn what_is_lent_is_the_sources() {
         t.state.lend(UDP, (stranger, address), 0, draw, &mut ()),
         None
     );
+}
+
+/// Ports on loan come back before a block is opened, and before anything is refused (RFC 7422 section 2, step 3: a fixed port
+/// as long as there is one).
+#[test]
+fn loans_are_wanted_back_before_fixed_ports_run_out() {
+    for blocks_per_source in [0, 2] {
+        let mut t = Tables::new(&fixed("2001:db8::/62", blocks_per_source));
+        let borrower = node(1, 1, 1).addr;
+        let address = t.state.address_of(borrower).unwrap();
+        let mut draw = random();
+        let mut lent = Vec::new();
+        while let Some(port) = t.state.lend(
+            UDP,
+            (borrower, address),
+            lent.len() as u16,
+            &mut draw,
+            &mut (),
+        ) {
+            lent.push(port);
+        }
+        // 48 of 64, which leaves 16. One of eight is 8: the loans are wanted when that many are left.
+        for n in 1..=8 {
+            assert_eq!(t.state.wanted_back(UDP, borrower), None);
+            udp(&mut t, node(1, 2, 5000 + n)).unwrap();
+        }
+        let source = "2001:db8:0:1::/64".parse().unwrap();
+        assert_eq!(t.state.wanted_back(UDP, borrower), Some(source));
+        assert_eq!(t.state.wanted_back(Protocol::Tcp, borrower), None);
+        assert_eq!(t.state.wanted_back(UDP, node(2, 1, 1).addr), None);
+        for port in lent {
+            t.state.pool_mut().give_back(UDP, address, port);
+        }
+        assert_eq!(t.state.wanted_back(UDP, borrower), None);
+        for n in 9..=64 {
+            let v4 = udp(&mut t, node(1, 2, 5000 + n)).unwrap();
+            assert!((1088..=1151).contains(&v4.port), "{v4}");
+        }
+        assert_eq!(told_of_blocks(&mut t), []);
+        // With nothing on loan, nothing is wanted back, however little is left.
+        assert_eq!(t.state.wanted_back(UDP, borrower), None);
+    }
+}
+
+/// A source that has blocks of the overflow gets a fixed port that has become free, of either parity, and lends it first.
+#[test]
+fn fixed_ports_come_before_those_of_blocks() {
+    let mut t = Tables::new(&fixed("2001:db8::/62", 2));
+    let all: Vec<Endpoint4> = (0..66)
+        .map(|n| udp(&mut t, node(0, 1, 5000 + 2 * n)).unwrap())
+        .collect();
+    let is_fixed = |port: u16| (1024..=1087).contains(&port);
+    assert_eq!(all.iter().filter(|v4| is_fixed(v4.port)).count(), 64);
+    let odd = all.iter().find(|v4| v4.port % 2 == 1 && is_fixed(v4.port));
+    let odd = *odd.unwrap();
+    t.state.unbind(UDP, odd, &mut t.watch).unwrap();
+    assert_eq!(udp(&mut t, node(0, 1, 6000)), Ok(odd));
+
+    // As long as no fixed port is left, the block that is there already is lent, but for a quarter of it: 62 - 16.
+    let (node, address) = (node(0, 1, 1).addr, t.state.address_of(node(0, 1, 1).addr));
+    let whose = (node, address.unwrap());
+    let mut draw = random();
+    let mut lend = |t: &mut Tables, like| t.state.lend(UDP, whose, like, &mut draw, &mut ());
+    for n in 0..46 {
+        assert!(lend(&mut t, n).is_some_and(|port| !is_fixed(port)));
+    }
+    assert_eq!(lend(&mut t, 0), None);
+    // Of 64 fixed ports, 16 free ones are left to packets.
+    let fixed = all.iter().filter(|v4| is_fixed(v4.port) && **v4 != odd);
+    for (free, &v4) in fixed.take(20).enumerate() {
+        if free <= 16 {
+            assert_eq!(lend(&mut t, free as u16), None, "{free} are free");
+        }
+        t.state.unbind(UDP, v4, &mut t.watch).unwrap();
+    }
+    let lent: Vec<u16> = (0..20).filter_map(|like| lend(&mut t, like)).collect();
+    assert_eq!(lent.len(), 4);
+    assert!(lent.iter().all(|&port| is_fixed(port)), "{lent:?}");
+}
+
+/// A host's share counts ports on loan as what they are: nobody's yet.
+#[test]
+fn loans_do_not_make_the_share_of_a_host_smaller() {
+    let mut config = fixed("2001:db8::/62", 0);
+    config.limits.host_share = 50;
+    let mut t = Tables::new(&config);
+    let borrower = node(1, 1, 1).addr;
+    let address = t.state.address_of(borrower).unwrap();
+    let mut draw = random();
+    for like in 0..40 {
+        let lent = t
+            .state
+            .lend(UDP, (borrower, address), like, &mut draw, &mut ());
+        assert!(lent.is_some());
+    }
+    // 64 are bound by nobody: 32 are half of them, though 24 alone are free.
+    for n in 0..24 {
+        assert!(udp(&mut t, node(1, 2, 5000 + n)).is_ok(), "{n}");
+    }
 }
 
 /// Bindings live on where they are, and are not in a block of their source, so that a log names each.

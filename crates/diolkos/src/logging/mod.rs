@@ -6,6 +6,7 @@
 //! Each collector has a queue with a bound and a thread. What finds no room is counted in the place where it is missing.
 
 mod ipfix;
+mod listing;
 mod queue;
 mod record;
 mod sink;
@@ -24,9 +25,10 @@ use crate::failure::Failure;
 use crate::privilege;
 use crate::supervise::Watch;
 
+pub use listing::Place;
 pub use queue::Queue;
-pub use record::{Change, Record, What};
-pub use writer::{Lister, Place};
+pub use record::{Change, Mapped, Record, What};
+pub use writer::Lister;
 
 use writer::{Tally, Writer};
 
@@ -73,8 +75,8 @@ pub struct Logs {
     division: Option<Division>,
 }
 
-/// Ports of a block and bits of a source; with fixed ports, also what these depend on.
-type Division = (u16, u8, Option<(Deterministic, Vec<Pool4>)>);
+/// Ports of a block and bits of a source; with fixed ports, also what their record depends on.
+type Division = (u16, u8, Option<(Deterministic, Vec<Pool4>, u16)>);
 
 struct Running {
     collector: Collector,
@@ -122,7 +124,7 @@ impl Logs {
         let instance = settings.log_instance();
         let n = &settings.nat64;
         let fixed = n.deterministic.clone();
-        let fixed = fixed.map(|deterministic| (deterministic, n.pool4.clone()));
+        let fixed = fixed.map(|fixed| (fixed, n.pool4.clone(), n.max_blocks_per_source));
         let division = Some((n.ports_per_block, n.source_prefix_len, fixed));
         let is_same = (&self.instance, &self.division) == (&instance, &division);
         (self.instance, self.division) = (instance, division);

@@ -32,8 +32,8 @@ pub enum What {
     Stopped,
     /// So many records are missing here. The first was of this time, the last of the record's own.
     Lost(u64, u64),
-    /// Sources have fixed ports from here on (RFC 7422 section 4); so many prefixes of sources and of the pool follow.
-    Mapping(Figures, [u32; 2]),
+    /// Sources have fixed ports (RFC 7422 section 3), from here on unless they had them before.
+    Mapping(Mapped),
     /// A prefix of sources of the mapping, by its number.
     MappedSources(u32, Ipv6Net),
     /// A prefix of the pool of the mapping, by its number.
@@ -44,6 +44,19 @@ pub enum What {
     Block(Change, BlockView),
     /// A session of a binding with a peer, which the node knows as this IPv6 address.
     Session(Change, Binding, Endpoint4, Ipv6Addr),
+}
+
+/// A mapping, without the prefixes, each of which has a record that follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped {
+    /// How it divides the ports. Those outside of its ranges are reserved.
+    pub figures: Figures,
+    /// Ports of a protocol that a source has at the most, with those of blocks.
+    pub max_ports_per_source: u32,
+    /// Prefixes of sources.
+    pub sources: u32,
+    /// Prefixes of the pool.
+    pub addresses: u32,
 }
 
 /// What became of something.
@@ -130,7 +143,13 @@ impl Record {
                 each("records", Field::Number(*count));
                 each("since", Field::Text(Word::Time(*since)));
             }
-            What::Mapping(figures, [sources, addresses]) => {
+            What::Mapping(of) => {
+                let Mapped {
+                    figures,
+                    max_ports_per_source: most,
+                    sources,
+                    addresses,
+                } = of;
                 let Figures {
                     source_prefix_len,
                     first_port,
@@ -146,6 +165,9 @@ impl Record {
                     Field::Number(sources_per_address.into()),
                 );
                 each("overflow_last_port", Field::Number(overflow_last.into()));
+                each("max_ports_per_source", Field::Number((*most).into()));
+                // RFC 7422 section 2 calls it 0.
+                each("algorithm", Field::Text(Word::Name("sequential")));
                 each("source_prefixes", Field::Number((*sources).into()));
                 each("address_prefixes", Field::Number((*addresses).into()));
             }
@@ -212,7 +234,7 @@ impl fmt::Display for Record {
                     Word::Time(*since)
                 )
             }
-            What::Mapping(figures, _) => {
+            What::Mapping(Mapped { figures, .. }) => {
                 let (ports, first) = (figures.ports_per_source, figures.first_port);
                 write!(f, ": each source has {ports} ports, from port {first} on")
             }

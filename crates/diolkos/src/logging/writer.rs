@@ -2,13 +2,14 @@
 //! The thread of one collector: queue → sink. A collector that is away is tried again and again; meanwhile records wait
 //! in the queue, and are counted there when it is full.
 //!
-//! At its beginning, and when records were lost, it has everything listed that is in force, a little at a time.
+//! Beside that, it has listed what is in force ([`super::listing`]), a little at a time.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::listing::{Listing, Place, IDLE};
 use super::queue::{Queue, Taken};
 use super::record::{Record, What};
 use super::sink::Sink;
@@ -18,33 +19,14 @@ use crate::counted::{agreeing, counted};
 const BATCH: usize = 1024;
 /// After the first record of a while, so long others are waited for.
 const GATHER: Duration = Duration::from_millis(20);
-/// So long it sleeps if nothing comes.
-const IDLE: Duration = Duration::from_secs(600);
 /// Between two tries to reach a collector that is away.
 const AGAIN: Duration = Duration::from_secs(1);
 /// And once the program ends.
 const SOON: Duration = Duration::from_millis(100);
 /// So long the end waits for a collector.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// Between the beginnings of two lists.
-const LIST_AGAIN: Duration = Duration::from_secs(60);
 /// A list goes on when there is so much room in the queue. More than that is never put in under one hold of the lock.
 pub const LIST_ROOM: usize = 2048;
-
-/// How far a list has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// At this place of the mapping's prefixes of sources, and then of the pool.
-    Mapping(u32),
-    /// At this place of the list of blocks.
-    Blocks(u32),
-    /// At this place of the table of bindings, after so many of them.
-    Bindings(u32, u64),
-    /// At this place of the table of sessions; there were so many bindings.
-    Sessions(u32, u64),
-    /// Through, with so many bindings.
-    End(u64),
-}
 
 /// Puts what is in force into a queue, from a place on, and says where to go on. It may hold the tables' lock, but not
 /// while anybody waits for a collector. None if the tables are gone.
@@ -70,16 +52,6 @@ pub struct Writer {
     pub lister: Lister,
 }
 
-/// Where a list is.
-enum Listing {
-    /// It goes on here.
-    At(Place),
-    /// There is none before that time.
-    NotBefore(Instant),
-    /// There is none until records are lost.
-    Done(Instant),
-}
-
 impl Writer {
     /// Works until the queue is closed and empty, or the collector is away for too long after that.
     pub fn run(mut self) {
@@ -87,7 +59,7 @@ impl Writer {
         let mut done = 0;
         let (mut is_open, mut is_away) = (false, false);
         let mut farewell: Option<Instant> = None;
-        let mut listing = Listing::At(Place::Mapping(0));
+        let mut listing = Listing::new(Instant::now());
         loop {
             if farewell.is_none() && self.queue.is_closed() {
                 farewell = Some(Instant::now() + FAREWELL);
@@ -141,25 +113,15 @@ impl Writer {
     /// Goes on with a list if there is room for it. Returns how long to wait for a record.
     fn list(&mut self, listing: &mut Listing) -> Duration {
         let now = Instant::now();
-        if let Listing::NotBefore(time) = *listing {
-            match time.checked_duration_since(now) {
-                Some(left) if !left.is_zero() => return left,
-                _ => *listing = Listing::At(Place::Mapping(0)),
-            }
-        }
-        let Listing::At(place) = *listing else {
-            return IDLE;
+        let Some(place) = listing.due(now) else {
+            return listing.wait(now);
         };
         if self.queue.is_closed() || self.queue.room() < LIST_ROOM {
             return IDLE;
         }
-        match (self.lister)(place, &self.queue) {
-            Some(Place::End(bindings)) => {
-                self.queue.push(Record::now(What::Listed(bindings)));
-                *listing = Listing::Done(now + LIST_AGAIN);
-            }
-            Some(next) => *listing = Listing::At(next),
-            None => *listing = Listing::Done(now),
+        let next = (self.lister)(place, &self.queue);
+        if let Some(bindings) = listing.note(next, now) {
+            self.queue.push(Record::now(What::Listed(bindings)));
         }
         Duration::ZERO
     }
@@ -178,10 +140,7 @@ impl Writer {
                 counted(count, "record"),
                 agreeing(count, "is", "are")
             );
-            *listing = match *listing {
-                Listing::At(_) => Listing::NotBefore(Instant::now() + LIST_AGAIN),
-                Listing::NotBefore(time) | Listing::Done(time) => Listing::NotBefore(time),
-            };
+            listing.note_lost(Instant::now());
         }
     }
 

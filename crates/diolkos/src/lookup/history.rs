@@ -282,3 +282,53 @@ impl Question {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[String]) -> History {
+        let question = Question::Ports("2001:db8::1".parse().expect("an address"));
+        let mut history = History::new(question, "x".into(), "2026-11-23T00:00:00.000Z".into());
+        for line in lines {
+            history.read(line.as_bytes()).expect("there are few");
+        }
+        assert_eq!(history.unread, 0);
+        history
+    }
+
+    fn line(day: u8, event: &str, fields: &str) -> String {
+        format!(
+            r#"{{"time":"2026-11-{day:02}T00:00:00.000Z","instance":"x","event":"{event}"{fields}}}"#
+        )
+    }
+
+    fn mapping(day: u8) -> [String; 3] {
+        let figures = r#","source_prefix_len":64,"first_port":1024,"ports_per_source":512,"sources_per_address":2,
+            "overflow_last_port":65535,"max_ports_per_source":768,"algorithm":"sequential","source_prefixes":1,
+            "address_prefixes":1"#;
+        let net = |key, addr, len| format!(r#","number":0,"{key}":"{addr}","prefix_len":{len}"#);
+        [
+            line(day, "mapping", &figures.replace('\n', " ")),
+            line(day, "mapping-sources", &net("source", "2001:db8::", 63)),
+            line(day, "mapping-addresses", &net("address", "192.0.2.1", 32)),
+        ]
+    }
+
+    /// The records of a day say nothing new, but where older files are gone, they say everything.
+    #[test]
+    fn a_mapping_that_is_told_each_day_holds_since_the_first() {
+        let mut lines = vec![line(1, "started", "")];
+        lines.extend(mapping(1));
+        lines.push(line(1, "listed", r#","bindings":0"#));
+        lines.extend(mapping(2));
+        lines.extend(mapping(3));
+        for (gone, since) in [(0, 1), (5, 2), (6, 3)] {
+            let history = read(&lines[gone..]);
+            let (mapping, at) = history.mapping.expect("there is one");
+            assert_eq!(at, format!("2026-11-{since:02}T00:00:00.000Z"));
+            assert_eq!(mapping.source_count(), 2);
+            assert!(!history.is_listing);
+        }
+    }
+}

@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
 use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::config::nat64::{Binding, Mapping, Nat64Config};
+use diolkos_core::config::nat64::{Binding, Mapping, Nat64Config, PortBlocks};
 use diolkos_core::session::{BlockView, Event, SessionView};
 use diolkos_core::Nat64;
 
 use super::controller::Controller;
 use super::records::Records;
-use crate::logging::{Change, Lister, Place, Queue, Record, Recorders, What};
+use crate::logging::{Change, Lister, Mapped, Place, Queue, Record, Recorders, What};
 
 /// Entries that are listed before packets pass again.
 const BUDGET: usize = 512;
@@ -137,7 +137,7 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
         let state = nat64.state();
         match place {
             Place::Mapping(first) => match state.pool().mapping() {
-                Some(mapping) => list_mapping(mapping, first, queue),
+                Some(mapping) => list_mapping(mapping, nat64.config(), first, queue),
                 None => Place::Blocks(0),
             },
             Place::Blocks(first) => {
@@ -176,11 +176,18 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
 }
 
 /// Its prefixes of sources are listed first, and then those of the pool.
-fn list_mapping(mapping: &Mapping, first: u32, queue: &Queue) -> Place {
+fn list_mapping(mapping: &Mapping, config: &Nat64Config, first: u32, queue: &Queue) -> Place {
     let (sources, addresses) = (mapping.sources(), mapping.addresses());
     if first == 0 {
-        let counts = [sources.len() as u32, addresses.len() as u32];
-        queue.push(Record::now(What::Mapping(mapping.figures(), counts)));
+        let figures = mapping.figures();
+        let in_blocks = |blocks: PortBlocks| u32::from(blocks.per_source) * u32::from(blocks.ports);
+        queue.push(Record::now(What::Mapping(Mapped {
+            figures,
+            max_ports_per_source: u32::from(figures.ports_per_source)
+                + config.blocks.map_or(0, in_blocks),
+            sources: sources.len() as u32,
+            addresses: addresses.len() as u32,
+        })));
     }
     let sources = sources.iter().enumerate();
     let sources = sources.map(|(at, net)| What::MappedSources(at as u32, *net));

@@ -14,6 +14,7 @@ mod conversion;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/fastpath.rs"]
 mod fastpath;
+mod fixed;
 mod guide;
 mod incomplete;
 #[path = "../../src/nat64/leases/mod.rs"]

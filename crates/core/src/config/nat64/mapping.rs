@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fixed ports of each source (RFC 7422 section 2): a function of the configuration alone. Whoever has the
+//! The fixed ports of each source (RFC 7422 section 2, algorithm 0): a function of the configuration alone. Whoever has the
 //! configuration knows whose a port was, without a log.
 //!
 //! Sources are numbered in the order of their prefixes, addresses in that of the pool. The first address serves the first

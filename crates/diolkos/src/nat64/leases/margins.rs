@@ -81,6 +81,12 @@ impl Leases {
                 break;
             }
         }
+        let source = LENT
+            .iter()
+            .find_map(|&protocol| state.wanted_back(protocol, node));
+        if let Some(source) = source {
+            self.end_where(state, |held| source.contains(&held.node));
+        }
         let Some(address) = state.address_of(node) else {
             return;
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The example of RFC 7422 section 2 by its own numbers, and what holds for every mapping.
+//! The example of RFC 7422 section 2.3 by its own numbers, and what holds for every mapping.
 
 use super::*;
 use crate::config::nat64::{Limits, PortBlocks};
@@ -53,8 +53,8 @@ fn at(addr: &str, port: u16) -> Endpoint4 {
     Endpoint4 { addr, port }
 }
 
-/// 14 subscribers behind 192.0.2.1, ports below 1024 reserved, the room of two more (an eighth) dynamic: 64512 / 16 = 4032
-/// ports each, the first 1024-5055, the second 5056-9087, the last 53440-57471; 57472-65535 are dynamic.
+/// 14 subscribers behind 192.0.2.1, ports below 1024 reserved, the room of two more (D = 2, an eighth) dynamic: 64512 / 16 =
+/// 4032 ports each, the first 1024-5055, the second 5056-9087, the last 53440-57471; 57472-65535 are dynamic.
 #[test]
 fn the_example_of_rfc_7422() {
     let fourteen = ["2001:db8::/61", "2001:db8:0:8::/62", "2001:db8:0:c::/63"];

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When a log lists what is in force, and how far a list has come: everything at its beginning and after records were lost,
+//! and the mapping once a day (RFC 7422 section 3), so that it is found in a log whose older files are gone.
+
+use std::time::{Duration, Instant};
+
+/// Between two lists of everything.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Between two lists of the mapping.
+const MAPPING_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+/// So long it is waited at the most if nothing is due.
+pub const IDLE: Duration = Duration::from_secs(600);
+
+/// How far a list has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At this place of the mapping's prefixes of sources, and then of the pool.
+    Mapping(u32),
+    /// At this place of the list of blocks.
+    Blocks(u32),
+    /// At this place of the table of bindings, after so many of them.
+    Bindings(u32, u64),
+    /// At this place of the table of sessions; there were so many bindings.
+    Sessions(u32, u64),
+    /// Through, with so many bindings.
+    End(u64),
+}
+
+/// The lists of one log.
+#[derive(Debug)]
+pub struct Listing {
+    /// Where the present one goes on.
+    at: Option<Place>,
+    /// It has everything, not only the mapping.
+    is_whole: bool,
+    /// When the next one of everything begins, if it is wanted.
+    whole: Option<Instant>,
+    /// The next one of everything does not begin before that.
+    earliest: Instant,
+    mapping: Instant,
+}
+
+impl Listing {
+    /// One of everything is due.
+    pub fn new(now: Instant) -> Listing {
+        Listing {
+            at: None,
+            is_whole: false,
+            whole: Some(now),
+            earliest: now,
+            mapping: now + MAPPING_AGAIN,
+        }
+    }
+
+    /// Where to go on with a list, or where to begin one that is due.
+    pub fn due(&mut self, now: Instant) -> Option<Place> {
+        if self.at.is_none() {
+            let is_whole = self.whole.is_some_and(|time| time <= now);
+            if !is_whole && self.mapping > now {
+                return None;
+            }
+            self.is_whole = is_whole;
+            self.whole.take_if(|_| is_whole);
+            self.mapping = now + MAPPING_AGAIN;
+            self.at = Some(Place::Mapping(0));
+        }
+        self.at
+    }
+
+    /// So long nothing is due, but no longer than [`IDLE`].
+    pub fn wait(&self, now: Instant) -> Duration {
+        let next = self
+            .whole
+            .map_or(self.mapping, |whole| whole.min(self.mapping));
+        next.saturating_duration_since(now).min(IDLE)
+    }
+
+    /// The list has come as far as `next`; None: there is nothing left to list. Returns how many bindings are in force if it was
+    /// one of everything and is through.
+    pub fn note(&mut self, next: Option<Place>, now: Instant) -> Option<u64> {
+        self.at = match next {
+            Some(Place::End(bindings)) if self.is_whole => {
+                (self.at, self.earliest) = (None, now + AGAIN);
+                return Some(bindings);
+            }
+            Some(Place::Mapping(_)) => next,
+            Some(_) if self.is_whole => next,
+            _ => None,
+        };
+        None
+    }
+
+    /// Records were lost: everything must be listed, from its beginning.
+    pub fn note_lost(&mut self, now: Instant) {
+        if self.at.take().is_some() && self.is_whole {
+            self.earliest = now + AGAIN;
+        }
+        self.whole = Some(self.earliest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// Lists everything from its beginning; returns the bindings that are told then.
+    fn list_all(listing: &mut Listing, now: Instant) -> Option<u64> {
+        assert_eq!(listing.due(now), Some(Place::Mapping(0)));
+        for next in [Place::Mapping(512), Place::Blocks(0), Place::Bindings(0, 0)] {
+            assert_eq!(listing.note(Some(next), now), None);
+            assert_eq!(listing.due(now), Some(next));
+        }
+        listing.note(Some(Place::End(7)), now)
+    }
+
+    #[test]
+    fn everything_is_listed_at_the_beginning_and_the_mapping_each_day() {
+        let start = Instant::now();
+        let mut listing = Listing::new(start);
+        assert_eq!(listing.wait(start), Duration::ZERO);
+        assert_eq!(list_all(&mut listing, start), Some(7));
+        assert_eq!(listing.due(start), None);
+        assert_eq!(listing.wait(start), IDLE);
+        assert_eq!(listing.wait(start + DAY - SECOND), SECOND);
+        assert_eq!(listing.due(start + DAY - SECOND), None);
+        for day in 1..4 {
+            let now = start + DAY * day;
+            assert_eq!(listing.due(now), Some(Place::Mapping(0)));
+            assert_eq!(listing.note(Some(Place::Mapping(512)), now), None);
+            assert_eq!(listing.due(now), Some(Place::Mapping(512)));
+            assert_eq!(listing.note(Some(Place::Blocks(0)), now), None);
+            assert_eq!(listing.due(now), None);
+        }
+    }
+
+    #[test]
+    fn lost_records_have_everything_listed_but_once_a_minute() {
+        let start = Instant::now();
+        let mut listing = Listing::new(start);
+        list_all(&mut listing, start);
+        listing.note_lost(start + SECOND);
+        assert_eq!(listing.wait(start + SECOND), 59 * SECOND);
+        assert_eq!(listing.due(start + 59 * SECOND), None);
+        assert_eq!(list_all(&mut listing, start + 60 * SECOND), Some(7));
+
+        // In the middle of a list, it begins again a minute later.
+        let later = start + 600 * SECOND;
+        listing.note_lost(later);
+        assert_eq!(listing.due(later), Some(Place::Mapping(0)));
+        listing.note(Some(Place::Blocks(0)), later);
+        listing.note_lost(later);
+        assert_eq!(listing.due(later + 59 * SECOND), None);
+        assert_eq!(list_all(&mut listing, later + 60 * SECOND), Some(7));
+    }
+
+    /// The list of the mapping is no list of everything: nothing is said to be through.
+    #[test]
+    fn records_lost_in_the_mapping_of_a_day_have_everything_listed() {
+        let start = Instant::now();
+        let mut listing = Listing::new(start);
+        list_all(&mut listing, start);
+        assert_eq!(listing.due(start + DAY), Some(Place::Mapping(0)));
+        listing.note_lost(start + DAY);
+        assert_eq!(list_all(&mut listing, start + DAY), Some(7));
+    }
+}
