@@ -20,7 +20,7 @@ TEXTS = ("licen", "copying", "notice", "copyright", "unlicense")
 
 def metadata(target: str | None) -> dict[str, Any]:
     """What cargo knows of the workspace, for one platform."""
-    command = ["cargo", "metadata", "--format-version=1", "--locked", "--offline"]
+    command = ["cargo", "metadata", "--format-version=1", "--locked"]
     command += ["--filter-platform", target] if target else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=PROJECT)
     found: dict[str, Any] = json.loads(done.stdout)

@@ -23,6 +23,12 @@ from nat64 import Nat64Network  # noqa: E402
 
 BUILT = Path(os.environ.get("DIOLKOS_PACKAGES", ROOT / "target" / "deb"))
 RELEASES = os.environ.get("DIOLKOS_RELEASES", "bookworm").split()
+# A program that finds no fault with a configuration, and then does not run.
+BROKEN = """#!/bin/sh
+[ "$1" != check ] || exit 0
+echo "this program is broken" >&2
+exit 1
+"""
 
 
 def pytest_configure() -> None:
@@ -41,19 +47,27 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages, and with `newer.deb`: the same program in a version that is newer."""
+    """A folder with the packages, and with two that are newer: `newer.deb` has the same program, that of `broken.deb` fails."""
     folder = tmp_path_factory.mktemp("packages")
     for package in BUILT.glob("*.deb"):
         shutil.copy(package, folder / f"{package.name.split('_')[0]}.deb")
+    repack(folder, "newer", "999")
+    repack(folder, "broken", "998", program=BROKEN)
+    return folder
+
+
+def repack(folder: Path, name: str, version: str, program: str | None = None) -> None:
+    """Make a package out of `diolkos.deb` with another version, and with a script for a program if one is given."""
     unpacked = folder / "unpacked"
     subprocess.run(("dpkg-deb", "--raw-extract", folder / "diolkos.deb", unpacked), check=True)
     control = unpacked / "DEBIAN" / "control"
     lines = control.read_text().splitlines()
-    control.write_text("\n".join("Version: 999" if line.startswith("Version:") else line for line in lines) + "\n")
-    build = ("dpkg-deb", "--root-owner-group", "-Znone", "--build", unpacked, folder / "newer.deb")
+    control.write_text("\n".join(f"Version: {version}" if line.startswith("Version:") else line for line in lines) + "\n")
+    if program is not None:
+        (unpacked / "usr" / "bin" / "diolkos").write_text(program)
+    build = ("dpkg-deb", "--root-owner-group", "-Znone", "--build", unpacked, folder / f"{name}.deb")
     subprocess.run(build, check=True, capture_output=True)
     shutil.rmtree(unpacked)
-    return folder
 
 
 @pytest.fixture

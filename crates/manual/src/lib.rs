@@ -2,13 +2,15 @@
 //! The manual pages and the completions of shells, from the types that read command lines and configuration files.
 //!
 //! ```text
-//!   command lines ──────────────────────────► commands ─► NAME.1, completions
+//!   command lines ─┬────────────────────────► commands ─► NAME.1
+//!                  └─► visible ─────────────► commands ─► completions
 //!   types of the configuration ─► keys ─► page ─────────► diolkos.toml.5
 //! ```
 
 mod commands;
 pub mod keys;
 pub mod page;
+pub mod visible;
 
 use std::fs;
 use std::io;

@@ -19,7 +19,8 @@ pub fn cookie() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(cookie))
 }
 
-/// A kernel that does not know the option says "Protocol not available", which helps nobody.
+/// A kernel that does not know the option says "Protocol not available", and an emulator of system calls that does not know its
+/// length makes the kernel say "Invalid argument". Neither tells a user anything.
 fn explained(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => io::Error::new(
@@ -28,6 +29,10 @@ fn explained(error: io::Error) -> io::Error {
                 "Linux {} does not number network namespaces; Linux 5.14 does",
                 kernel::release()
             ),
+        ),
+        Some(libc::EINVAL) => io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("the socket option SO_NETNS_COOKIE: {error}; qemu-user does not know it"),
         ),
         _ => error,
     }
@@ -48,10 +53,12 @@ mod tests {
     use std::io;
 
     #[test]
-    fn an_old_kernel_is_named() {
+    fn who_does_not_know_the_option_is_named() {
         let error = super::explained(io::Error::from_raw_os_error(libc::ENOPROTOOPT));
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert!(error.to_string().ends_with("Linux 5.14 does"), "{error}");
+        let emulated = super::explained(io::Error::from_raw_os_error(libc::EINVAL)).to_string();
+        assert!(emulated.contains("SO_NETNS_COOKIE"), "{emulated}");
         let other = super::explained(io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!(other.raw_os_error(), Some(libc::EPERM));
     }

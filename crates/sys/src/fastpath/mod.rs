@@ -89,7 +89,8 @@ pub struct Pref64 {
 pub enum FastPathError {
     /// CAP_BPF or CAP_NET_ADMIN is missing, or the kernel has no BPF.
     #[error(
-        "the kernel refuses BPF programs ({0}): run as root or with CAP_BPF and CAP_NET_ADMIN"
+        "the kernel refuses BPF programs ({0}): run as root or with CAP_BPF and CAP_NET_ADMIN, \
+         and without a seccomp filter that refuses bpf(2)"
     )]
     Refused(io::Error),
     /// The programs do not load here.
