@@ -107,7 +107,7 @@ const RELIABILITY: Template = Template {
     scopes: 1,
 };
 
-/// Makes the messages of one connection, or of one collector that is told by datagrams.
+/// Makes the messages of one connection, or of one collector that takes datagrams.
 #[derive(Debug)]
 pub struct Exporter {
     domain: u32,
@@ -155,7 +155,7 @@ impl Exporter {
         let mut message = self.header();
         // Of the set that is open: where it begins, and whose it is.
         let mut open: Option<(usize, u16)> = None;
-        let (mut taken, mut told) = (0, 0);
+        let (mut taken, mut appended) = (0, 0);
         for record in records {
             let Some(template) = template_of(record) else {
                 taken += 1;
@@ -174,13 +174,13 @@ impl Exporter {
             }
             self.append(record, &mut message);
             taken += 1;
-            told += 1;
+            appended += 1;
         }
         close(&mut message, open);
-        if told == 0 {
+        if appended == 0 {
             return (Vec::new(), taken);
         }
-        self.sequence = self.sequence.wrapping_add(told);
+        self.sequence = self.sequence.wrapping_add(appended);
         (finish(message, now), taken)
     }
 
@@ -247,7 +247,7 @@ fn head(at: u64, event: u8, binding: &Binding, message: &mut Vec<u8>) {
     put(message, binding.v4.port);
 }
 
-/// Values of natEvent (RFC 8158). It has none for what is in force: that is told as if it began.
+/// Values of natEvent (RFC 8158). It has none for what is in force: it is written as if it began.
 fn nat_event(change: Change, is_session: bool) -> u8 {
     match (change, is_session) {
         (Change::Created | Change::InForce, true) => 6,

@@ -106,7 +106,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(86_400);
 
-    /// Lists everything from its beginning; returns the bindings that are told then.
+    /// Lists everything from its beginning; returns the bindings that are listed then.
     fn list_all(listing: &mut Listing, now: Instant) -> Option<u64> {
         assert_eq!(listing.due(now), Some(Place::Mapping(0)));
         for next in [Place::Mapping(512), Place::Blocks(0), Place::Bindings(0, 0)] {

@@ -55,8 +55,8 @@ impl Recorders {
         self.all.iter().any(|recorder| recorder.sessions)
     }
 
-    /// Tells those who want to hear of it.
-    pub fn tell(&self, what: What) {
+    /// Queues a record at each sink that wants it.
+    pub fn record(&self, what: What) {
         let record = Record::now(what);
         for recorder in self.all.iter() {
             if recorder.sessions || !matches!(what, What::Session(..)) {

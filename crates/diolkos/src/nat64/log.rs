@@ -22,11 +22,11 @@ const BUDGET: usize = 512;
 pub struct Log {
     recorders: Recorders,
     prefixes: Vec<Pref64>,
-    /// Blocks that sources have: of the bindings in them nothing need be told.
+    /// Blocks that sources have: their bindings need no record.
     blocks: HashMap<(Ipv4Addr, u16), BlockView>,
     /// Ports of a block; 0: there are none.
     ports_per_block: u16,
-    /// Ports that sources have without being told.
+    /// Fixed ports of sources, which need no record.
     mapping: Option<Mapping>,
 }
 
@@ -69,7 +69,8 @@ impl Records for Log {
     fn event(&mut self, event: &Event) {
         let session = |change, view: &SessionView| {
             if self.recorders.want_sessions() {
-                self.recorders.tell(told(change, view, &self.prefixes));
+                self.recorders
+                    .record(session_record(change, view, &self.prefixes));
             }
         };
         match event {
@@ -77,22 +78,22 @@ impl Records for Log {
                 if self.is_in_block(binding) => {}
             Event::BindingOpened(binding) => {
                 self.recorders
-                    .tell(What::Binding(Change::Created, *binding));
+                    .record(What::Binding(Change::Created, *binding));
             }
             Event::BindingClosed(binding) => {
                 self.recorders
-                    .tell(What::Binding(Change::Deleted, *binding));
+                    .record(What::Binding(Change::Deleted, *binding));
             }
             Event::SessionOpened(view) => session(Change::Created, view),
             Event::SessionClosed(view) => session(Change::Deleted, view),
             Event::SessionChanged(..) => {}
             Event::BlockAllocated(view) => {
                 self.blocks.insert((view.addr, view.first), *view);
-                self.recorders.tell(What::Block(Change::Created, *view));
+                self.recorders.record(What::Block(Change::Created, *view));
             }
             Event::BlockReleased(view) => {
                 self.blocks.remove(&(view.addr, view.first));
-                self.recorders.tell(What::Block(Change::Deleted, *view));
+                self.recorders.record(What::Block(Change::Deleted, *view));
             }
         }
     }
@@ -114,7 +115,7 @@ fn prefixes(config: &Nat64Config) -> Vec<Pref64> {
     prefixes.map(|&prefix| Pref64::new(prefix)).collect()
 }
 
-fn told(change: Change, view: &SessionView, prefixes: &[Pref64]) -> What {
+fn session_record(change: Change, view: &SessionView, prefixes: &[Pref64]) -> What {
     let peer6 = prefixes
         .get(usize::from(view.prefix))
         .map(|prefix| prefix.embed(view.peer.addr));
@@ -131,7 +132,7 @@ pub fn lister(controller: &Arc<Controller>, sessions: bool) -> Lister {
     })
 }
 
-/// Lists a part. The queue is filled under the lock: what ends afterwards is told afterwards.
+/// Lists a part. The queue is filled under the lock: what ends afterwards is recorded afterwards.
 fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) -> Place {
     controller.look(|nat64| {
         let state = nat64.state();
@@ -166,7 +167,11 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
                 let (views, next) = state.sessions_from(first, BUDGET);
                 let prefixes = prefixes(nat64.config());
                 for view in &views {
-                    queue.push(Record::now(told(Change::InForce, view, &prefixes)));
+                    queue.push(Record::now(session_record(
+                        Change::InForce,
+                        view,
+                        &prefixes,
+                    )));
                 }
                 next.map_or(Place::End(count), |next| Place::Sessions(next, count))
             }

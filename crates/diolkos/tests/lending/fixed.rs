@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sources with fixed ports: each has all of its own before it gets a block of the overflow, or nothing, whatever is on loan
 //! (RFC 7422 section 2, step 3).
-
-use std::time::Duration;
-
 use diolkos_core::config::nat64::{Deterministic, Nat64Config, PortBlocks, Protocol};
 
 use crate::controller::{config, peer, run, Controller};
@@ -21,7 +18,6 @@ fn with_blocks(per_source: u16) -> Nat64Config {
             ports: 64,
             per_source,
             source_prefix_len: 64,
-            idle: Duration::from_secs(120),
         }),
         deterministic: Some(Deterministic {
             sources: vec!["2001:db8::/62".parse().expect("a network")],
