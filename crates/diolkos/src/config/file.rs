@@ -90,4 +90,6 @@ fn has_translator(text: &str) -> bool {
 }
 
 #[cfg(test)]
+mod nat64_tests;
+#[cfg(test)]
 mod tests;
