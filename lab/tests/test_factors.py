@@ -228,8 +228,8 @@ def test_a_block_with_both_native_and_the_level_counts_as_a_pair(tmp_path: Path)
     every = [cells.TrialCell(cell.lane, cell.load) for cell in cells.trial_cells(form, lanes)]  # type: ignore[arg-type]
     pairs = Pairs(study, every)
     native, none, ten = every
-    pairs.tell(ten, 1, trusted=True)
-    pairs.tell(native, 1, trusted=True)
+    pairs.record(ten, 1, trusted=True)
+    pairs.record(native, 1, trusted=True)
     assert pairs.count(ten) == 0, "the claim compares it with itself without rules, too"
-    pairs.tell(none, 1, trusted=True)
+    pairs.record(none, 1, trusted=True)
     assert pairs.count(ten) == pairs.count(none) == 1

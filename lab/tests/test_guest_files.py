@@ -169,7 +169,7 @@ def test_a_counting_guest_has_all_that_its_program_imports(unpacked: Path, tmp_p
     (out / "dev/null").touch()
     packages = ":".join([str(memory_image.SOURCE), *(path for path in sys.path if "-packages" in path)])
     program = (
-        "import diolkos_lab.guest.counting as c; from diolkos_lab.sut import definition; print(len(definition.load_all()))"
+        "import diolkos_lab.guest.inside_count as c; from diolkos_lab.sut import definition; print(len(definition.load_all()))"
     )
     command = ["chroot", str(out), "/usr/bin/env", "-i", f"PYTHONPATH={packages}", str(memory_image.INTERPRETER), "-P", "-S"]
     done = subprocess.run([*command, "-c", program], check=False, capture_output=True, text=True)

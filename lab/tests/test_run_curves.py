@@ -14,7 +14,7 @@ import pytest
 from diolkos_lab import curves, studies
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.guards import Objection
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut import definition, lookup
@@ -22,13 +22,13 @@ from diolkos_lab.sut import definition, lookup
 sys.path.insert(0, str(Path(__file__).parent / "curve"))
 import paper_curves
 
-BUSY = [Distrust("foreign-cpu", "other programs used 30 % of the CPUs")]
+BUSY = [Objection("foreign-cpu", "other programs used 30 % of the CPUs")]
 BLOCKS = 6
 
 
 @dataclass
 class Router:
-    """A station without a network, that loses packets by the paper's formula while others disturb a share of its trials."""
+    """A testbed without a network, that loses packets by the paper's formula while others disturb a share of its trials."""
 
     random: random.Random
     disturbed: float
@@ -56,13 +56,13 @@ def _run(disturbed: float, placement: str = "apart", seed: int = 1) -> list[Tria
     router = Router(random.Random(seed), disturbed)
 
     def build(lanes: Iterable[LaneCell]) -> None:
-        session.standing.stations = dict.fromkeys(lanes, router)  # type: ignore[misc]
+        session.testbeds.testbeds_by_lane = dict.fromkeys(lanes, router)  # type: ignore[misc]
 
     def anew(lanes: Iterable[LaneCell]) -> None:
-        session.standing.build += 1
+        session.testbeds.build += 1
         build(lanes)
 
-    session.standing.anew = anew  # type: ignore[method-assign,assignment]
+    session.testbeds.anew = anew  # type: ignore[method-assign,assignment]
     build(session.lanes)
     return list(session.trials())
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from diolkos_lab.curve import judge, known, loss, ratio, resampling
+from diolkos_lab.curve import judge, known_curves, loss, ratio, resampling
 from diolkos_lab.curve.crossing import Crossing, crossing
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
-from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Middle, Record, build_of
+from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, MedianOfBlocks, Record, build_of
 
 LOAD: LoadName = "pps"
 VARIED = tuple(Varied.model_fields)
@@ -42,7 +42,7 @@ class Setting:
     family: str
     hops: int
     replica: int
-    placement: Seating
+    placement: CpuPlacement
     size: int
     seconds: float
     flows: int
@@ -82,15 +82,15 @@ class Measured:
         """The cell among the samples whose figure the PDR is."""
         return CellKey(self.setting.subject, LOAD, tuple(sorted(self.setting.factors.items())), self.setting.replica)
 
-    def middle(self, *, distrusted_too: bool = False) -> Middle | None:
+    def middle(self, *, include_untrusted: bool = False) -> MedianOfBlocks | None:
         """PDR@0.5 % in packets/s: of the whole curve with the bootstrap's interval, and of each block's own."""
-        if not (self.trusted or distrusted_too):
+        if not (self.trusted or include_untrusted):
             return None
-        return Middle(_pdr(self.found.pdr), self.found.pdr_ci95 and _ends(self.found), _by_block(self.finest))
+        return MedianOfBlocks(_pdr(self.found.pdr), self.found.pdr_ci95 and _ends(self.found), _by_block(self.finest))
 
-    def over(self, other: "Measured", *, distrusted_too: bool = False) -> Middle | None:
+    def over(self, other: "Measured", *, include_untrusted: bool = False) -> MedianOfBlocks | None:
         """The ratio of two PDRs, drawn by the same blocks."""
-        if not ((self.trusted and other.trusted) or distrusted_too):
+        if not ((self.trusted and other.trusted) or include_untrusted):
             return None
         median = _pdr(self.found.pdr).over(_pdr(other.found.pdr))
         blocks, others = _by_block(self.finest), _by_block(other.finest)
@@ -98,7 +98,7 @@ class Measured:
         by_block = {block: quotient for block in both if (quotient := blocks[block].over(others[block]))}
         if median is None:
             return None
-        return Middle(median, ratio.interval(self.finest, other.finest, self.plan | other.plan), by_block)
+        return MedianOfBlocks(median, ratio.interval(self.finest, other.finest, self.plan | other.plan), by_block)
 
     @property
     def bound(self) -> bool:
@@ -108,8 +108,8 @@ class Measured:
     @property
     def remarks(self) -> list[str]:
         said = judge.remarks(self.found)
-        if self.setting.system == known.SYSTEM and self.setting.datapath in known.ANSWERS:
-            said.insert(0, known.remark(self.found, known.ANSWERS[self.setting.datapath]))
+        if self.setting.system == known_curves.SYSTEM and self.setting.datapath in known_curves.ANSWERS:
+            said.insert(0, known_curves.remark(self.found, known_curves.ANSWERS[self.setting.datapath]))
         if not self.trusted:
             said.insert(0, f"not trusted: guards object to {self.distrusted} of {self.trials} trials, and all are used")
         if self.generator is None:

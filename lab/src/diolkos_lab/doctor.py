@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.load import tools, tried
+from diolkos_lab.load import kernel_check, tools
 from diolkos_lab.run import disturbance
 from diolkos_lab.samples import host
 from diolkos_lab.sut import lookup
@@ -150,7 +150,7 @@ def _tried() -> Iterator[Finding]:
     """Programs in the kernel: whether it takes them depends on more than its version."""
     if os.geteuid() != 0:
         return
-    for trial in tried.programs():
+    for trial in kernel_check.programs():
         if trial.fault:
             yield Finding("doubtful", trial.subject, f"does not work here: {trial.fault}")
         else:

@@ -26,7 +26,7 @@ from diolkos_lab.report.short_names import application
 from diolkos_lab.run.conditions import Skipped
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
-from diolkos_lab.run.station import Station
+from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
@@ -85,9 +85,9 @@ class Screen:
         advice = "What they disturb is made again, as long as there is time. For a firmer answer end them and start again."
         self._console.print(f"[yellow]{what}.[/] {advice}", highlight=False)
 
-    def station_up(self, station: Station) -> None:
-        if station.failure:
-            self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
+    def testbed_ready(self, testbed: Testbed) -> None:
+        if testbed.failure:
+            self._console.print(f"  [red]✗[/] {escape(printable(testbed.failure))}", highlight=False)
 
     def skipped(self, skipped: Sequence[Skipped]) -> None:
         for each in skipped:

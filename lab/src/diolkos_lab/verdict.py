@@ -19,7 +19,7 @@ from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.bounds import Bounds, ends_as_json
 from diolkos_lab.stats.hierarchy import FEWEST_BUILDS
 from diolkos_lab.stats.median import FEWEST, Interval
-from diolkos_lab.stats.pairing import CellKey, Middle, Samples
+from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 
@@ -104,7 +104,7 @@ def _varying(cells: list[CellKey]) -> set[str]:
     return {name for name, value in cells[0].factors if any(dict(key.factors).get(name) != value for key in cells)}
 
 
-def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | None) -> str | None:
+def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBlocks | None) -> str | None:
     """Why there is no interval, or None when there is one."""
     if ratio and ratio.ci95:
         return None
@@ -122,7 +122,7 @@ def _verdict(
     claim: Claim,
     load: LoadName,
     level: dict[str, Any],
-    ratio: Middle | None,
+    ratio: MedianOfBlocks | None,
     obstacle: str | None,
     other: str,
     bias: float = 0.0,

@@ -18,7 +18,7 @@ from diolkos_lab import report, screen, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.report import charts
 from diolkos_lab.report.charts import load_loss_sheet
 from diolkos_lab.report.systems import LOOKS
@@ -147,8 +147,8 @@ def _counts(curve: Measured) -> tuple[Any, Any]:
     return sent, sent * (1 - curve.found.curve.trials)
 
 
-@pytest.mark.parametrize("placement", get_args(Seating))
-def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: Seating) -> None:
+@pytest.mark.parametrize("placement", get_args(CpuPlacement))
+def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: CpuPlacement) -> None:
     """Of the curves, and of the generator by itself."""
     path = synthetic_curves.folder(tmp_path / "r")
     for name in ("samples.jsonl", "host.json"):

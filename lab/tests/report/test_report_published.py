@@ -8,7 +8,7 @@ import pytest
 import synthetic
 
 from diolkos_lab.published import ratios
-from diolkos_lab.report import clat, counterparts, published, published_rates, published_table, unseen
+from diolkos_lab.report import clat, counterparts, published, published_blind_spots, published_rates, published_table
 from diolkos_lab.report.read import read
 
 GBIT = 1e9
@@ -138,7 +138,7 @@ def test_a_load_that_the_run_does_not_have_is_said(rules):
 @pytest.mark.parametrize("study", ratios.studies())
 def test_every_published_study_has_its_limits_with_an_answer(tmp_path, study):
     results = replace(read(synthetic.folder(tmp_path / "result")), name=study)
-    pairs = unseen.of_the_published_study(results)
+    pairs = published_blind_spots.of_the_published_study(results)
     assert len(pairs) >= 5
     for limit, answer in pairs:
         assert limit.endswith(".") and answer.endswith("."), (limit, answer)

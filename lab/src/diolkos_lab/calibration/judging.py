@@ -14,7 +14,7 @@ from scipy.stats import beta
 from diolkos_lab import curves, procedures
 from diolkos_lab.calibration import truths
 from diolkos_lab.calibration.truths import Truth
-from diolkos_lab.curve import known
+from diolkos_lab.curve import known_curves
 from diolkos_lab.curve.judge import DEFAULT_RULE
 from diolkos_lab.experiment.definition import Form
 from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, TcpLoad
@@ -44,7 +44,7 @@ def of_curve(form: Form, trials: Trials, factor: float) -> list[Check]:
     measured = _curve(trials)
     if measured is None:
         return [Check(f"curve, {name}", False, "no curve") for name in ("saturation", "PDR", "verdict")]
-    answer, found = known.ANSWERS[measured.setting.datapath], measured.found
+    answer, found = known_curves.ANSWERS[measured.setting.datapath], measured.found
     is_right = found.verdict[DEFAULT_RULE] == answer.verdict and factor == 1 and found.pdr.rate is not None
     return [
         _check("curve, saturation", truths.exactly(answer.saturated).times(factor), found.saturated_ci95),

@@ -11,6 +11,7 @@ from diolkos_lab.load.connections import CONNECTIONS
 from diolkos_lab.load.curl import Http
 from diolkos_lab.load.dnsperf import Dns
 from diolkos_lab.load.forwarding_rate import ForwardingRate
+from diolkos_lab.load.interface import Load
 from diolkos_lab.load.iperf3 import Tcp
 from diolkos_lab.load.iperf3_udp import Udp
 from diolkos_lab.load.latency import Latency
@@ -18,7 +19,6 @@ from diolkos_lab.load.new_flows import CAPACITY, NEW_FLOWS
 from diolkos_lab.load.ping import Ping
 from diolkos_lab.load.ping_under_load import PingBesideTcp
 from diolkos_lab.load.pktgen import Packets
-from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.udp_gso import UdpGso
 
 _ALL: tuple[Load[Any], ...] = (

@@ -11,14 +11,14 @@ from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import VARIED, Measured, Setting
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, load_loss, load_loss_sheet
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import LOOKS, Look, look, short_label
 from diolkos_lab.report.tables import Table
 
-WORDS: dict[Seating, str] = {
+WORDS: dict[CpuPlacement, str] = {
     "apart": "generator and system on CPUs of their own",
     "beside": "the system's programs on a CPU of their own",
     "one-cpu": "all on one CPU",

@@ -94,13 +94,13 @@ def _shown(
 ) -> tuple[list[str], list[object]]:
     """A figure and its ratio to NAT44 within the blocks; of all trials, in brackets, where none is trusted."""
     doubtful = not samples.figures(key, metric)
-    middle = samples.middle(key, metric, distrusted_too=doubtful)
+    middle = samples.middle(key, metric, include_untrusted=doubtful)
     if not middle:
         return [NONE, NONE], [None] * 7
     ci = None if doubtful else middle.ci95
     ratio = None
     if reference and reference != key:
-        ratio = samples.ratio(key, reference, metric) or samples.ratio(key, reference, metric, distrusted_too=True)
+        ratio = samples.ratio(key, reference, metric) or samples.ratio(key, reference, metric, include_untrusted=True)
     unsure = doubtful or bool(reference and not samples.figures(reference, metric))
     ends = ratio.ci95 if ratio and not unsure else None
     shown = [with_interval(middle.median.low, ci, unit), percent(ratio.median.low, ends) if ratio else NONE]
@@ -112,7 +112,7 @@ def _shown(
 
 def _scale(samples: Samples, keys: Sequence[CellKey], metric: MetricName) -> Scale:
     return scale(
-        metric, [v.low for key in keys for v in samples.figures(key, metric, distrusted_too=True).values() if v.finite]
+        metric, [v.low for key in keys for v in samples.figures(key, metric, include_untrusted=True).values() if v.finite]
     )
 
 

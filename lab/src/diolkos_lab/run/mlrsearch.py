@@ -22,7 +22,7 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.goal_result import GoalResult
 
 from diolkos_lab.experiment.procedures import Goal, MlrSearch
-from diolkos_lab.run.steps import Steps, Told
+from diolkos_lab.run.steps import Steps, TrialResult
 
 DIGITS = 6  # of a sum of durations: 0.3 s are 3 trials of 0.1 s
 
@@ -51,7 +51,7 @@ def steps(load: MlrSearch) -> Steps:
     though a guard objects: what was lost elsewhere has only led the search there.
     """
     asked: SimpleQueue[Request | End] = SimpleQueue()
-    told: SimpleQueue[Told | None] = SimpleQueue()
+    told: SimpleQueue[TrialResult | None] = SimpleQueue()
     controller = threading.Thread(target=_control, args=(load, asked, told), name="mlrsearch", daemon=True)
     controller.start()
     distrusted: dict[float, int] = {}
@@ -71,7 +71,7 @@ def steps(load: MlrSearch) -> Steps:
 
 
 class _Measurer(AbstractMeasurer):  # type: ignore[misc]  # the package has no types
-    def __init__(self, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[Told | None]") -> None:
+    def __init__(self, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[TrialResult | None]") -> None:
         self._asked, self._told = asked, told
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
@@ -88,7 +88,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]  # the package has no t
         )
 
 
-def _control(load: MlrSearch, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[Told | None]") -> None:
+def _control(load: MlrSearch, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[TrialResult | None]") -> None:
     try:
         config = Config(
             goals=[_search_goal(goal, load) for goal in load.goal],

@@ -7,7 +7,7 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.guards import Objection
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Trial:
     started: str  # ISO 8601, UTC
     duration_s: float
     error: str | None = None
-    distrust: list[Distrust] = field(default_factory=list)
+    distrust: list[Objection] = field(default_factory=list)
     metrics: dict[MetricName, float] = field(default_factory=dict)
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
     outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is

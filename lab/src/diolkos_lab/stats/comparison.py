@@ -63,7 +63,7 @@ def compare(
         for metric in (name for name in ROW_METRICS if METRICS[name].compared):
             # Where the native path has no such figure, as of sessions, the figures themselves are compared.
             beside = natives and all(
-                samples.figures(native, metric, distrusted_too=True)
+                samples.figures(native, metric, include_untrusted=True)
                 for samples, native in zip((first, second), natives, strict=True)
             )
             against = natives[0] if beside else None
