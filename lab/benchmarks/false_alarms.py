@@ -70,7 +70,7 @@ def _measure(blocks: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _compare(records: list[dict[str, Any]]) -> tuple[bool, str]:
-    original, twin = (CellKey.of(next(each for each in records if each["replica"] == replica)) for replica in (1, 2))
+    original, twin = (CellKey.from_record(next(each for each in records if each["replica"] == replica)) for replica in (1, 2))
     ratio = Samples([{**record, "valid": True} for record in records]).ratio(twin, original, METRIC)
     if ratio is None or ratio.ci95 is None:
         return True, "no interval"

@@ -67,9 +67,9 @@ def _measure(load: CapacityLoad, table: Table, attempt: Callable[[NewFlowsLoad],
 @pytest.mark.parametrize("room", [1000, 1001, 1999, 2000, 4096, 299_999, 300_000, 300_001])
 def test_a_known_limit_is_found_exactly(room: int, full: str) -> None:
     table = Table(room, full=full, says=room)
-    reading, distrust, _ = _measure(EXACT, table)
+    reading, objections, _ = _measure(EXACT, table)
     found = reading.metrics
-    assert (found["capacity"], found["too_many"], found["held_of_too_many"]) == (room, room + 1, room) and not distrust
+    assert (found["capacity"], found["too_many"], found["held_of_too_many"]) == (room, room + 1, room) and not objections
     assert found["limit"] == room and found["attempts"] == len(table.asked)
     assert (found["lost_of_too_many"] > 0) == (full == REFUSES)
 

@@ -18,7 +18,7 @@ LOAD = ConnectionsLoad(name="connections", sessions=1000)
 
 def test_the_generator_is_told_who_connects_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    few = registry.of(LOAD).command(LOAD, context(6))
+    few = registry.load_of(LOAD).command(LOAD, context(6))
     assert "converse" in few and option(few, "--connections") == "1000"
     assert option(few, "--src") == "2001:2:0:1::2" and option(few, "--size") == "96"
     assert option(few, "--rate") == "max" and option(few, "--seed") == "7000", "each trial has other 4-tuples"
@@ -28,7 +28,7 @@ def test_the_generator_is_told_who_connects_to_whom(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_trial_searches_for_the_rate() -> None:
-    assert searches.of(LOAD) is session_rate.measure
+    assert searches.search_for(LOAD) is session_rate.measure
 
 
 def _report(data: Path) -> dict[str, Any]:

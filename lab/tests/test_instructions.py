@@ -15,8 +15,8 @@ from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import command as guests
 from diolkos_lab.guest import count_instructions, package, preparing, terminal, timing
 from diolkos_lab.guest.archive import Archive
-from diolkos_lab.guest.inside_count import RESULT, Look, instructions_per_packet, moment
-from diolkos_lab.guest.machine import Ended
+from diolkos_lab.guest.inside_count import RESULT, RawSnapshot, instructions_per_packet, moment
+from diolkos_lab.guest.machine import CommandFailed
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.samples import folder
 
@@ -50,7 +50,7 @@ def said_by_the_guest() -> Iterator[str]:
 def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
     """A result folder as the lines above make it, and its summary."""
     out = tmp_path / "out"
-    monkeypatch.setattr(count_instructions, "watched", lambda *_: said_by_the_guest())
+    monkeypatch.setattr(count_instructions, "boot", lambda *_: said_by_the_guest())
     monkeypatch.setattr(count_instructions, "_write", lambda *_: None)
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
     count_instructions.count(
@@ -76,12 +76,12 @@ def test_a_count_that_has_ended_is_complete(counted: tuple[Path, dict[str, Any]]
 def test_a_count_that_ends_early_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dying(*_: object) -> Iterator[str]:
         yield from list(said_by_the_guest())[:6]
-        raise Ended("137")
+        raise CommandFailed("137")
 
-    monkeypatch.setattr(count_instructions, "watched", dying)
+    monkeypatch.setattr(count_instructions, "boot", dying)
     monkeypatch.setattr(count_instructions, "_write", lambda *_: None)
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
-    with pytest.raises(Ended):
+    with pytest.raises(CommandFailed):
         count_instructions.count(prepared(tmp_path / "out"), run_study.RunRequest("clat", True), lambda _: None)
     result = folder.read(tmp_path / "out")
     assert result.trials and result.host["complete"] is False
@@ -113,7 +113,7 @@ def test_terminal_and_page_show_counts(counted: tuple[Path, dict[str, Any]]) -> 
 
 
 def test_a_guest_that_counts_nothing_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_instructions, "watched", lambda *_: iter(["Traceback"]))
+    monkeypatch.setattr(count_instructions, "boot", lambda *_: iter(["Traceback"]))
     monkeypatch.setattr(count_instructions, "_write", lambda *_: None)
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
     with pytest.raises(Fault, match="the guest counted nothing"):
@@ -161,9 +161,9 @@ def test_a_fault_of_the_guest_is_one_of_the_host(tmp_path: Path, monkeypatch: py
     def guest(*_: object) -> Iterator[str]:
         yield "warm-up"
         yield "FAULT a tool is missing"
-        raise Ended("3")
+        raise CommandFailed("3")
 
-    monkeypatch.setattr(timing, "watched", guest)
+    monkeypatch.setattr(timing, "boot", guest)
     monkeypatch.setattr(timing.Guest, "prepare", lambda guest, _: guest.results.mkdir(parents=True))
     monkeypatch.setattr(timing, "busybox", lambda _: tmp_path)
     monkeypatch.setattr(timing, "ways", lambda: ["TCG"])
@@ -184,7 +184,7 @@ def test_the_guest_is_told_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         told.append(json.loads(order.read_text()))
         yield from ()
 
-    monkeypatch.setattr(timing, "watched", guest)
+    monkeypatch.setattr(timing, "boot", guest)
     monkeypatch.setattr(timing.Guest, "prepare", lambda guest, _: guest.results.mkdir(parents=True))
     monkeypatch.setattr(timing, "busybox", lambda _: tmp_path)
     monkeypatch.setattr(timing, "ways", lambda: ["TCG"])
@@ -209,7 +209,7 @@ def test_levels_of_factors_are_counted_apart() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"resume": Path("r")}, "--resume r: a run in a guest cannot be gone on with"),
+        ({"resume": Path("r")}, "--resume r: a run in a guest cannot be resumed"),
         ({"router": Wanted("root@r", Path("nics"))}, "--router: a guest has no other machine"),
     ],
 )
@@ -218,10 +218,10 @@ def test_what_a_guest_cannot_do_is_refused(options: dict[str, Any], said: str) -
         guests.run(run_study.RunRequest("clat", True, **options), "6.1", counting=False, say=lambda _: None)
 
 
-def _look(began_s: float, ended_s: float, packets: int, idle_s: float = 7.0) -> Look:
+def _look(began_s: float, ended_s: float, packets: int, idle_s: float = 7.0) -> RawSnapshot:
     zeros = " 0" * 6
     text = f"Inter-| Receive\n face |bytes\n    up: {1500 * packets} {packets}{zeros} 9 9{zeros}\n"
-    return Look(began_s, ended_s, text, idle_s)
+    return RawSnapshot(began_s, ended_s, text, idle_s)
 
 
 def test_a_look_that_the_scheduler_broke_off_does_not_count() -> None:

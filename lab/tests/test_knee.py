@@ -64,5 +64,5 @@ def test_a_disturbed_attempt_makes_the_search_untrusted() -> None:
 
 
 def test_only_a_knee_is_searched_for() -> None:
-    assert searches.of(KNEE) is not None
-    assert searches.of(KNEE.at(1e9)) is None and searches.of(KNEE.at(None)) is None
+    assert searches.search_for(KNEE) is not None
+    assert searches.search_for(KNEE.at(1e9)) is None and searches.search_for(KNEE.at(None)) is None

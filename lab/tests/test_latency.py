@@ -20,7 +20,7 @@ from diolkos_lab.load import latency, registry
 from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.native_rate import NativeRates
-from diolkos_lab.run.trial import Trial, named
+from diolkos_lab.run.trial import Trial, cell_keys
 from observer import Silent
 
 HERE = Path(__file__).parent
@@ -32,9 +32,9 @@ PDR = SATURATION * 0.9498  # where the double's 10 ** (-8 + 6x) is 0.5 %
 
 def test_packets_are_sent_one_at_a_time_and_probes_as_those_of_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    command = registry.of(LOAD).command(LOAD.at(1234.4), context(6))
+    command = registry.load_of(LOAD).command(LOAD.at(1234.4), context(6))
     assert (option(command, "--rate"), option(command, "--burst"), option(command, "--seconds")) == ("1234", "1", "16.2075")
-    probe = registry.of(LOAD).command(LOAD.probe(5000, 0.1), context(4))
+    probe = registry.load_of(LOAD).command(LOAD.probe(5000, 0.1), context(4))
     assert "--burst" not in probe
     assert (option(probe, "--rate"), option(probe, "--size"), option(probe, "--seconds")) == ("5000", "64", "0.1")
 
@@ -51,7 +51,7 @@ def test_a_report_is_read(data: Path) -> None:
     assert reading.metrics["latency_worst"] == pytest.approx(26.0555e-6)
     assert 0 < reading.metrics["latency"] < reading.metrics["latency_worst"]
     assert reading.metrics["offered"] == 100_000 and not reading.bounds, "one in 2000 was lost"
-    assert set(reading.metrics) <= set(registry.of(LOAD).metrics)
+    assert set(reading.metrics) <= set(registry.load_of(LOAD).metrics)
 
 
 @pytest.mark.parametrize(("received", "endless"), [(19_979, ["latency_worst"]), (9_999, ["latency", "latency_worst"])])
@@ -99,7 +99,7 @@ def test_every_path_gets_half_of_what_the_native_one_carries() -> None:
 
 def test_a_run_that_goes_on_keeps_its_rate() -> None:
     cells, lanes = _cells()
-    made = {**named(cells[1]), "block": 1, "metrics": {"offered": 77_000.0}}
+    made = {**cell_keys(cells[1]), "block": 1, "metrics": {"offered": 77_000.0}}
     rates = NativeRates(cells, lanes, CompletedTrials([made]))
     assert rates.searches == []
     assert [each.load.offered for cell in cells if (each := rates.trial(cell, 2)) and isinstance(each.load, LatencyLoad)] == [

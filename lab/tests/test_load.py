@@ -226,7 +226,7 @@ def test_names_are_new_in_every_trial_or_the_same_few(tmp_path: Path) -> None:
     assert len(cold) == len(set(cold)) >= 300
     assert cold[0] == "t000007n0000001.example.test AAAA"
     known = AT_A_RATE.model_copy(update={"cache": "warm"})
-    (warming,) = registry.of(known).prepare(known, _context(tmp_path))
+    (warming,) = registry.load_of(known).prepare(known, _context(tmp_path))
     warm = (tmp_path / "names").read_text().splitlines()
     assert len(warm) == dnsperf.WARM_NAMES and not set(warm) & set(cold)
     assert warming[warming.index("-n") + 1] == "1"

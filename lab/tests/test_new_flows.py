@@ -93,8 +93,8 @@ def _attempt(table: Table, most: float, reached: float, asked: list[int | None])
 
 def test_where_nothing_is_lost_one_attempt_is_enough() -> None:
     table, asked = Table(), []
-    reading, distrust, _ = session_rate.measure(LOAD, table, _attempt(table, 1e9, 300_000, asked))  # type: ignore[arg-type]
-    assert asked == [None] and not distrust
+    reading, objections, _ = session_rate.measure(LOAD, table, _attempt(table, 1e9, 300_000, asked))  # type: ignore[arg-type]
+    assert asked == [None] and not objections
     assert reading.metrics["rate"] == 300_000 and reading.metrics["sessions"] == 1000
     assert reading.metrics["teardown"] == pytest.approx(1e6), "without what the order itself takes"
 

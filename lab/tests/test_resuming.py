@@ -150,7 +150,7 @@ def test_what_the_command_line_asks_for_has_to_be_the_same(half: Path, tmp_path:
     with pytest.raises(UsageFault, match="holds the study small, not clat; leave STUDY out"):
         _resume(half, study="clat")
     (tmp_path / "mine.toml").write_text(PINGS.replace("count = 12", "count = 13"))
-    with pytest.raises(UsageFault, match="cannot go on: `form` of the study small differs from when the run began"):
+    with pytest.raises(UsageFault, match="cannot resume: `form` of the study small differs from when the run began"):
         _resume(half, study=str(tmp_path / "mine.toml"))
     with pytest.raises(UsageFault, match="there is nothing of that name"):
         _resume(tmp_path / "nothing")

@@ -39,7 +39,7 @@ class Path:
             "",
             0.0,
             error=self.failure,
-            distrust=STALL if wrong == "stall" else [],
+            objections=STALL if wrong == "stall" else [],
             metrics={} if loss is None else {"loss": loss},
         )
 

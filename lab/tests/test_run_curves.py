@@ -39,9 +39,9 @@ class Router:
         assert isinstance(cell.load, PpsLoad) and cell.load.offered
         sent = round(cell.load.offered * cell.load.seconds)
         lost = float(paper_curves.realistic(np.array([cell.load.offered]))[0])
-        distrust = BUSY if block and self.random.random() < self.disturbed else []
+        objections = BUSY if block and self.random.random() < self.disturbed else []
         metrics = {"sent": float(sent), "received": float(round(sent * (1 - lost))), "loss": lost}
-        return Trial(block, order, cell, "", 0.1, distrust=distrust, metrics=metrics)
+        return Trial(block, order, cell, "", 0.1, objections=objections, metrics=metrics)
 
     def bring_up(self) -> None: ...
 
@@ -72,7 +72,7 @@ def _trusted(trials: Iterable[Trial]) -> Counter[int]:
     for trial in trials:
         assert isinstance(trial.cell.load, PpsLoad)
         if trial.block and trial.cell.load.offered:
-            found[trial.cell.load.offered] += not trial.distrust
+            found[trial.cell.load.offered] += not trial.objections
     return found
 
 

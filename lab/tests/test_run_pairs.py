@@ -41,7 +41,7 @@ class Path:
         if value is None:
             return Trial(block, order, cell, "", 1.0, error="it died")
         metric = "rtt" if cell.load.name == "ping" else "throughput"
-        return Trial(block, order, cell, "", 1.0, distrust=BUSY if self.disturbed(cell) else [], metrics={metric: value})
+        return Trial(block, order, cell, "", 1.0, objections=BUSY if self.disturbed(cell) else [], metrics={metric: value})
 
     def bring_up(self) -> None: ...
 
@@ -102,7 +102,7 @@ def _pairs(trials: list[Trial]) -> dict[tuple[LaneCell, str], int]:
     """Blocks with a trusted trial of each cell that has a baseline, and of that."""
     trusted: dict[tuple[str, int, str], set[int]] = {}
     for trial in trials:
-        if trial.block and not trial.distrust:
+        if trial.block and not trial.objections:
             lane = trial.cell.lane
             trusted.setdefault((lane.subject.key, lane.replica, trial.cell.load.name), set()).add(trial.block)
     found = {}
@@ -194,7 +194,7 @@ def test_what_is_made_does_not_depend_on_what_trials_bring(monkeypatch: pytest.M
     def made(value: Callable[[TrialCell], float | None]) -> list[tuple[int, int, str, str, bool]]:
         draw = random.Random(6)
         trials = _run(monkeypatch, lambda _: draw.random() < 0.3, value)
-        return [(t.block, t.order, t.cell.lane.name, t.cell.load.name, bool(t.distrust)) for t in trials]
+        return [(t.block, t.order, t.cell.lane.name, t.cell.load.name, bool(t.objections)) for t in trials]
 
     lucky = random.Random(7)
     assert made(lambda _: 1.0) == made(lambda _: 1e-3) == made(lambda _: lucky.random())
@@ -211,7 +211,7 @@ def test_equal_systems_are_rejected_alike(monkeypatch: pytest.MonkeyPatch) -> No
     )
     native = [trial for trial in trials if trial.cell.lane.subject.key == "native/kernel/ipv6/1"]
     first, second = ([trial for trial in native if trial.cell.lane.replica == replica] for replica in (1, 2))
-    rejected = [sum(bool(trial.distrust) for trial in each) for each in (first, second)]
+    rejected = [sum(bool(trial.objections) for trial in each) for each in (first, second)]
     total, every = sum(rejected), len(first) + len(second)
     chi = sum(
         (found - expected) ** 2 / expected
@@ -264,7 +264,7 @@ def test_lanes_are_built_anew_every_few_blocks(monkeypatch: pytest.MonkeyPatch, 
     assert all(trial.build == 0 for trial in trials if not trial.block)
     record = trials[-1].as_json()
     assert record["build"] == builds - 1
-    assert CellKey.of(record).subject.count("/") == 3
+    assert CellKey.from_record(record).subject.count("/") == 3
 
 
 def _records(trials: Iterable[Trial]) -> list[dict[str, Any]]:

@@ -236,7 +236,7 @@ def test_what_was_interrupted_or_failed_is_said(tmp_path: Path) -> None:
 
 def test_two_runs_can_be_compared_by_their_rates(tmp_path: Path) -> None:
     records = _write(tmp_path / "r", _carry_out(_trial)[0]).trials
-    [record] = procedures.in_their_place(records)
+    [record] = procedures.replace_trials_by_rates(records)
     assert record["metrics"].keys() == {"rate"} and "offered" not in record["factors"]
 
 

@@ -77,7 +77,9 @@ def run(
     from diolkos_lab.run.router import wanted
 
     if not (study or resume):
-        raise UsageFault("run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR goes on with a folder")
+        raise UsageFault(
+            "run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR continues the run of a folder"
+        )
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
     request = options.request(study or "", quick, form, only, seed, diolkos, path)
@@ -155,7 +157,7 @@ def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> No
     looked = [lookup.find(system, given) for system in definition.load_all().values()]
     missing = run_study.missing_by_study(shipped)
     if json:
-        print(json_output.text(json_output.listing(shipped, looked, missing)))
+        print(json_output.text(json_output.list_document(shipped, looked, missing)))
         return
     screen.studies(console, shipped)
     screen.systems(console, looked)
@@ -211,7 +213,7 @@ def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> No
     a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
     changes, facts = comparing.compare(a, b), samples_folder.differing_facts(a, b)
     if json:
-        print(json_output.text(json_output.comparison(a.study.name, (first, second), changes, facts)))
+        print(json_output.text(json_output.compare_document(a.study.name, (first, second), changes, facts)))
     else:
         screen.changes(console, changes, facts)
 
@@ -258,7 +260,7 @@ def doctor(json: Json = False) -> None:
             screen.finding(console, finding)
         findings.append(finding)
     if json:
-        print(json_output.text(json_output.fitness(findings)))
+        print(json_output.text(json_output.doctor_document(findings)))
     examination.require(findings)
     if json:
         return
@@ -295,7 +297,7 @@ def schema() -> None:
 
     from diolkos_lab.experiment import schema as of
 
-    print(json.dumps(of.of_study(), indent=1))
+    print(json.dumps(of.study_schema(), indent=1))
 
 
 @app.command("completion")

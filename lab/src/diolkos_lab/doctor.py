@@ -38,7 +38,7 @@ def examine() -> Iterator[Finding]:
     yield from _programs()
     yield _tun()
     yield from _machine()
-    yield from _tried()
+    yield from _kernel_programs()
     yield _leftovers()
     yield from _disturbance()
 
@@ -142,11 +142,11 @@ def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
     if features["perf_events"]:
         yield Finding("good", "perf events", "the packet generator sees when a CPU stands still")
     else:
-        without = "nobody sees when a CPU stands still, and what that loses looks like the system's loss"
+        without = "a stalled CPU goes unnoticed, and packets lost to it look like the system's loss"
         yield Finding("doubtful", "perf events", f"not in this kernel: {without}")
 
 
-def _tried() -> Iterator[Finding]:
+def _kernel_programs() -> Iterator[Finding]:
     """Programs in the kernel: whether it takes them depends on more than its version."""
     if os.geteuid() != 0:
         return
@@ -167,7 +167,7 @@ def _leftovers() -> Finding:
 
 def _disturbance() -> Iterator[Finding]:
     """How busy the host is while the lab does nothing, and with whose work."""
-    seen = disturbance.look()
+    seen = disturbance.measure()
     busy = f"use {seen.foreign:.0%} of the CPUs"
     if seen.foreign <= disturbance.FOREIGN_SHARE:
         yield Finding("good", "other programs", busy)

@@ -16,14 +16,14 @@ from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lan
 from diolkos_lab.experiment.definition import Form, FormName, Load, Study
 from diolkos_lab.experiment.length import all_systems, expected_of_cells_s
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.experiment.order import drawn, drawn_settings
+from diolkos_lab.experiment.order import shuffled, shuffled_settings
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import registry
 from diolkos_lab.run import conditions
 from diolkos_lab.run.conditions import Skipped
-from diolkos_lab.run.trial import of_lane
+from diolkos_lab.run.trial import lane_keys
 from diolkos_lab.run_study import RunRequest
 from diolkos_lab.sut import definition, lookup, offer
 
@@ -71,8 +71,8 @@ class Plan:
                 units[cell.lane.setting].setdefault(cell.load, []).extend([number] * parts)
         return [
             number
-            for setting in drawn_settings(self.seed, block, self.settings)
-            for load in drawn(self.form, self.seed, block, units[setting], setting)
+            for setting in shuffled_settings(self.seed, block, self.settings)
+            for load in shuffled(self.form, self.seed, block, units[setting], setting)
             for number in load
         ]
 
@@ -93,7 +93,7 @@ def plan(request: RunRequest) -> Plan:
     form = run_study.chosen_form(study, request)
     study = study.of_form(request.form_name)
     found, missing = run_study.choose(study, request)
-    study = offer.settled(run_study.limited(study, found, request.only), definition.load_all())
+    study = offer.with_factor_levels(run_study.limited(study, found, request.only), definition.load_all())
     lacked = {entry.system.system: Obstacle(entry.reason, entry.how) for entry in missing}
     settings, skipped = conditions.preview(form.vary)
     named = [*settings, *(setting for setting in form.vary.settings if setting not in settings)]
@@ -146,7 +146,7 @@ def _cell(of: Plan, number: int) -> dict[str, Any]:
     cell, obstacle = of.cells[number], of.obstacles.get(number)
     return {
         "cell": number,
-        **of_lane(cell.lane),
+        **lane_keys(cell.lane),
         "load": cell.load.name,
         "factors": {"offloads": cell.lane.offloads, **dict(cell.lane.levels), **dict(cell.lane.setting), **_varying(cell.load)},
         "runs_here": obstacle is None,

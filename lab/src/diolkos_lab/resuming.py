@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`run --resume`: an interrupted run goes on, if all that its figures depend on is still the same.
+"""`run --resume`: resume an interrupted run, if everything that its figures depend on is unchanged.
 
 Stages: read the folder → same study, systems and host? → whole blocks are kept → a new warm-up → the blocks that are left.
 
@@ -48,16 +48,16 @@ def resume(request: RunRequest, observer: Observer, say: Callable[[str], None]) 
         raise
     if planned is None:
         opened.close()
-        say(f"{request.resume}: the run is complete, so there is nothing to go on with.")
+        say(f"{request.resume}: the run is complete; there is nothing to resume.")
         return result, summary.write(result)
     leftovers.clean()
     found = unfinished.look(result)
     kept = CompletedTrials(found.kept, found.seconds)
-    say(f"Goes on with block {kept.next_block}, after a warm-up. {_counted(found)}")
+    say(f"Resuming with block {kept.next_block}, after a warm-up. {_counted(found)}")
     if found.left_out:
         before = opened.read(LEFT_OUT) or b""
         opened.write(LEFT_OUT, before + "".join(folder.one_line(trial) for trial in found.left_out).encode())
-    writer = folder.Writer.of_half(opened, result.header, found.kept)
+    writer = folder.Writer.resume(opened, result.header, found.kept)
     whole = folder.read(run_study.run_planned(replace(planned, completed=kept), writer, facts, observer))
     return whole, summary.write(whole)
 
@@ -72,7 +72,7 @@ def is_free(where: Path) -> bool:
 def _counted(found: Unfinished) -> str:
     if not found.left_out:
         return f"{len(found.kept)} trials are kept."
-    return f"{len(found.kept)} trials of whole blocks are kept, {len(found.left_out)} of a half block are repeated."
+    return f"{len(found.kept)} trials of whole blocks are kept, {len(found.left_out)} of an unfinished block are repeated."
 
 
 def _planned(result: folder.Result, request: RunRequest) -> run_study.Planned:
@@ -83,7 +83,7 @@ def _planned(result: folder.Result, request: RunRequest) -> run_study.Planned:
     found, missing = run_study.choose(result.study, again)
     for entry in missing:
         if entry.system.system not in lacked:
-            raise UsageFault(f"{result.folder}: cannot go on without {entry.system.title}: {entry.reason}; {entry.how}")
+            raise UsageFault(f"{result.folder}: cannot resume without {entry.system.title}: {entry.reason}; {entry.how}")
     found = {name: each for name, each in found.items() if name not in lacked}
     form = run_study.chosen_form(result.study, replace(request, form=folder.form_of(result.header)))
     run_study.require_fit(result.study, form)
@@ -99,7 +99,7 @@ def _require_same_request(result: folder.Result, request: RunRequest) -> None:
     """What the command line asks for beside the folder has to be what the folder has."""
     where = result.folder
     if request.router or result.host.get("router"):
-        raise UsageFault(f"{where}: a run with the router on another machine cannot go on; {ADVICE}")
+        raise UsageFault(f"{where}: a run with the router on another machine cannot be resumed; {ADVICE}")
     form = folder.form_of(result.header)
     if (request.quick or request.form) and request.form_name != form:
         raise UsageFault(f"{where}: holds the {form} form of {result.study.name}, not {request.form_name}; leave --form out")
@@ -107,16 +107,16 @@ def _require_same_request(result: folder.Result, request: RunRequest) -> None:
         raise UsageFault(f"{where}: has the seed {result.header.get('seed')}, not {request.seed}; leave --seed out")
     if not request.study:
         if request.only:
-            raise UsageFault(f"{where}: a run goes on with the systems that it began with; leave --only out")
+            raise UsageFault(f"{where}: a resumed run has the systems that it began with; leave --only out")
         return
     given = studies.load(request.study)
-    asked = offer.settled(run_study.limited(given.of_form(form), {}, request.only), definition.load_all())
-    asked, _ = offer.offered(asked, run_study.choose(given, request)[0])
+    asked = offer.with_factor_levels(run_study.limited(given.of_form(form), {}, request.only), definition.load_all())
+    asked, _ = offer.available_levels(asked, run_study.choose(given, request)[0])
     if (name := _first_difference(_shown(result.study), _shown(asked))) is None:
         return
     if given.name != result.study.name:
         raise UsageFault(f"{where}: holds the study {result.study.name}, not {given.name}; leave STUDY out")
-    raise UsageFault(f"{where}: cannot go on: `{name}` of the study {given.name} differs from when the run began; {ADVICE}")
+    raise UsageFault(f"{where}: cannot resume: `{name}` of the study {given.name} differs from when the run began; {ADVICE}")
 
 
 def _binaries(where: Path, before: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _binaries(where: Path, before: Mapping[str, Any], given: Mapping[str, str]) 
     found = {name: str(entry["binary"]) for name, entry in before.items() if entry.get("binary") and name not in given}
     for name, binary in found.items():
         if not Path(binary).is_file():
-            raise UsageFault(f"{where}: cannot go on: the program {binary} of {name} is gone; {ADVICE}")
+            raise UsageFault(f"{where}: cannot resume: the program {binary} of {name} is gone; {ADVICE}")
     return found
 
 
@@ -133,23 +133,23 @@ def _require_same_systems(where: Path, before: Mapping[str, Any], now: Mapping[s
         was = before.get(name, {})
         if was.get("version") != entry.get("version"):
             raise UsageFault(
-                f"{where}: cannot go on: {name} was version “{was.get('version')}” and is “{entry.get('version')}”; {ADVICE}"
+                f"{where}: cannot resume: {name} was version “{was.get('version')}” and is “{entry.get('version')}”; {ADVICE}"
             )
         for key, what in (("sha256", "the program"), ("definition", "the definition")):
             if key in was and was[key] != entry.get(key):
-                raise UsageFault(f"{where}: cannot go on: {what} of {name} was changed since the run began; {ADVICE}")
+                raise UsageFault(f"{where}: cannot resume: {what} of {name} was changed since the run began; {ADVICE}")
 
 
 def _same_facts(result: folder.Result) -> dict[str, Any]:
     """host.json, to which the run adds. Raises UsageFault when it was measured somewhere else."""
     now = read_object(folder.one_line(host.facts()))
     for path, was, current in _differences(result.host, {name: now[name] for name in now if name not in FREE}):
-        raise UsageFault(f"{result.folder}: cannot go on: {path} was “{was}” and is “{current}”; {ADVICE}")
+        raise UsageFault(f"{result.folder}: cannot resume: {path} was “{was}” and is “{current}”; {ADVICE}")
     return {name: value for name, value in result.host.items() if name != "format"}
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """What both know. Of a fact that the folder lacks nobody knows whether it differs."""
+    """Facts that differ between both; facts that the folder lacks are skipped."""
     for name, value in now.items():
         if name in before and before[name] != value:
             if isinstance(value, dict) and isinstance(before[name], dict):

@@ -90,7 +90,7 @@ def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None
     form = chosen_form(study, request)
     study = study.of_form(request.form_name)
     found, missing = choose(study, request, nic_links)
-    study = offer.settled(limited(study, found, request.only), definition.load_all())
+    study = offer.with_factor_levels(limited(study, found, request.only), definition.load_all())
     left_out: list[dict[str, str]] = []
     if nic_links:
         study, form, left_out = router.without_obstacles(study, form, found)
@@ -98,7 +98,7 @@ def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, request.paths)
     leftovers.clean()
-    study, levels = offer.offered(study, found, machine)
+    study, levels = offer.available_levels(study, found, machine)
     missing += levels
     out = request.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = request.seed if request.seed is not None else random.SystemRandom().randrange(2**32)
@@ -146,7 +146,7 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
         session = stack.enter_context(planned.session(conditions))
         try:
             observer.planned(planned.study, session, planned.missing, out)
-            busy = disturbance.look()
+            busy = disturbance.measure()
             facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
             if busy.matters:
                 observer.disturbed(busy)
@@ -170,10 +170,10 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
                 "complete": True,
             }
         except Interrupted as interrupted:
-            goes_on = "" if planned.nic_links else f", `diolkos-lab run --resume {out}` goes on"
+            resume_hint = "" if planned.nic_links else f", `diolkos-lab run --resume {out}` resumes the run"
             interrupted.add_note(
                 f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "
-                f"(`diolkos-lab report {out}` evaluates them{goes_on})."
+                f"(`diolkos-lab report {out}` evaluates them{resume_hint})."
             )
             raise
         finally:

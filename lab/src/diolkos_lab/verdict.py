@@ -113,9 +113,9 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBl
         return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
-    distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
+    untrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
     have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
-    return f"only {have} trusted trials of both ({distrusted} trials are untrusted), {FEWEST} are needed"
+    return f"only {have} trusted trials of both ({untrusted} trials are untrusted), {FEWEST} are needed"
 
 
 def _verdict(

@@ -72,7 +72,7 @@ def test_rejected_and_failed_trials_stand_in_the_paragraph(one: Path, tmp_path: 
     for line in lines[1:]:
         line["build"] = line["block"] // 2
     (one / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    text = " ".join(command.one.files(one)["method.txt"].split())
+    text = " ".join(command.one_run.files(one)["method.txt"].split())
     assert "rejected 6.2 % of the trials: steal (1). 1 trial failed; a failure counts as the worst value" in text
     assert "Tayga was not measured: it is not installed." in text
     assert "from a bootstrap of builds and their blocks" in text

@@ -37,7 +37,7 @@ def test_the_latest_run_answers_for_its_study(results: Path) -> None:
         found = index.listing()
         asked = Repeated(index)
         studies = {each.title: each for each in asked.studies(found)}
-        assert set(studies) == {ratios.of(name).title for name in ratios.studies()}
+        assert set(studies) == {ratios.published_figures(name).title for name in ratios.studies()}
         clat = studies["Dual-stack against 464XLAT"]
         assert clat.run and clat.run.place == "new"
         assert re.search(r"diolkos tc keeps 90.* of native TCP throughput", clat.answer), clat.answer
@@ -94,7 +94,7 @@ def test_a_damaged_run_is_one_sentence_in_its_place(results: Path) -> None:
 
 def test_questions_are_those_of_published_studies_that_the_lab_has() -> None:
     for name in set(ratios.studies()) & shipped().keys():
-        assert ratios.of(name).title == document.read(shipped()[name], Study).title
+        assert ratios.published_figures(name).title == document.read(shipped()[name], Study).title
 
 
 def test_the_first_page_of_an_export_leads_to_the_page_of_the_study(results: Path, tmp_path: Path, monkeypatch) -> None:

@@ -41,7 +41,7 @@ Subjects = Annotated[
 # many: hardly two sessions have a binding in common.
 Bindings = Annotated[
     Literal["few", "many"],
-    Field(description="few: one client with 2000 ports. many: 256 clients with all of theirs."),
+    Field(description="few: one client with 2000 ports. many: 256 clients with all of their ports."),
 ]
 Resolution = Annotated[
     float, Field(gt=0, lt=1, description="The search ends at an interval this narrow, relative to its upper end.")

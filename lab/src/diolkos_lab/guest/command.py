@@ -31,7 +31,7 @@ def run(
     if request.router:
         raise UsageFault("--router: a guest has no other machine beside it; leave --router or --kernel out")
     if request.resume:
-        raise UsageFault(f"--resume {request.resume}: a run in a guest cannot be gone on with; leave --resume or --kernel out")
+        raise UsageFault(f"--resume {request.resume}: a run in a guest cannot be resumed; leave --resume or --kernel out")
     prepared = prepare(request, kernel, say)
     try:
         if counting:

@@ -23,7 +23,7 @@ from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import memory_image
 from diolkos_lab.guest.image import busybox, vmlinux
 from diolkos_lab.guest.inside_count import RESULT
-from diolkos_lab.guest.machine import EMULATED_CPU, KERNEL_LINE, MACHINE, watched
+from diolkos_lab.guest.machine import EMULATED_CPU, KERNEL_LINE, MACHINE, boot
 from diolkos_lab.guest.preparing import Prepared, work_folder
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host
@@ -59,7 +59,7 @@ def counted(study: Study, form_name: FormName) -> Study:
     loads = tuple(TcpLoad(name=name, seconds=1, offloads=("off",)) for name in names)
     subjects = tuple(
         subject.model_copy(update={"twin": False, "loads": mine, "forms": ()})
-        for subject in offer.settled(study, definition.load_all()).system
+        for subject in offer.with_factor_levels(study, definition.load_all()).system
         if (mine := tuple(name for name in subject.loads if name in names))
     )
     form = Form(blocks=BLOCKS, build_blocks=0, load=loads)
@@ -126,7 +126,7 @@ def _read(
     facts: dict[str, Any] = {}
     number = 0
     try:
-        for line in watched(qemu(place), place / "console", LIMIT_S):
+        for line in boot(qemu(place), place / "console", LIMIT_S):
             found = _parse_line(line)
             if found is None:
                 say(line)
@@ -174,7 +174,7 @@ def _writer(
     writer = folder.Writer(prepared.out, study, resolved, header)
     whole = host.facts()
     mine = ("architecture", "distribution", "cpu_model", "python", "versions")
-    facts = prepared.of("TCG")
+    facts = prepared.facts_for("TCG")
     told = {
         **{name: whole.get(name) for name in mine},
         **facts,

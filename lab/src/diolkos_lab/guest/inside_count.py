@@ -40,7 +40,7 @@ NANOSECONDS = 1e9
 
 
 @dataclass(frozen=True)
-class Moment:
+class CounterSnapshot:
     """What the guest's clock and the receiver's device say."""
 
     clock_s: float
@@ -50,7 +50,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Look:
+class RawSnapshot:
     """The counters of devices, between two looks at the clock."""
 
     began_s: float
@@ -73,7 +73,7 @@ def main() -> int:
         else:
             reason = request["reasons"].get(name, looked.reason)
             _say({"missing": name, "reason": reason, "how": looked.how})
-    study, levels = offer.offered(study, found)
+    study, levels = offer.available_levels(study, found)
     for entry in levels:
         where = {"missing": entry.system.system, "datapath": entry.datapath, "factor": entry.factor, "level": entry.level}
         _say({**where, "reason": entry.reason, "how": entry.how})
@@ -152,29 +152,29 @@ def _trial(load: TcpLoad, lane: Lane, system: RunningSystem, windows: Mapping[st
     }
 
 
-def instructions_per_packet(before: Moment, after: Moment) -> float:
+def instructions_per_packet(before: CounterSnapshot, after: CounterSnapshot) -> float:
     """The time that was not idle is the number of instructions."""
     busy_s = after.clock_s - before.clock_s - (after.idle_s - before.idle_s)
     return busy_s * NANOSECONDS / (after.packets - before.packets)
 
 
-def _moment(window: Window, device: str) -> Moment:
+def _moment(window: Window, device: str) -> CounterSnapshot:
     return moment([_look(window) for _ in range(LOOKS)], device)
 
 
-def _look(window: Window) -> Look:
+def _look(window: Window) -> RawSnapshot:
     began_s = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
     text = window.devices_as_text()
     ended_s = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
     # The second number is the time that the one processor had nothing to do.
-    return Look(began_s, ended_s, text, float(Path("/proc/uptime").read_text().split()[1]))
+    return RawSnapshot(began_s, ended_s, text, float(Path("/proc/uptime").read_text().split()[1]))
 
 
-def moment(looks: Sequence[Look], device: str) -> Moment:
+def moment(looks: Sequence[RawSnapshot], device: str) -> CounterSnapshot:
     """Of the shortest look. In one that the scheduler breaks off, others run for milliseconds between counter and clock."""
     shortest = min(looks, key=lambda look: look.ended_s - look.began_s)
     counted = devices(shortest.text)[device]
-    return Moment((shortest.began_s + shortest.ended_s) / 2, shortest.idle_s, counted.rx_packets, counted.rx_bytes)
+    return CounterSnapshot((shortest.began_s + shortest.ended_s) / 2, shortest.idle_s, counted.rx_packets, counted.rx_bytes)
 
 
 def _line(cell: LaneCell, load: TcpLoad, block: int) -> dict[str, Any]:

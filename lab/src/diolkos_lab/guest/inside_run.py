@@ -27,19 +27,19 @@ WIDE = 160  # columns
 
 def main() -> int:
     """The exit code of the lab; a fault is one line, which the host says again."""
-    request = json.loads(REQUEST.read_text())
+    fields = json.loads(REQUEST.read_text())
     stop_on_signals()
-    load_modules(request["modules"], request["needs"])
+    load_modules(fields["modules"], fields["needs"])
     request = run_study.RunRequest(
-        study=request["study"],
-        quick=request["quick"],
-        only=request["only"],
-        out=Path(request["out"]),
-        seed=request["seed"],
-        paths=request["paths"],
-        facts=request["facts"],
-        reasons=request["reasons"],
-        form=request["form"],
+        study=fields["study"],
+        quick=fields["quick"],
+        only=fields["only"],
+        out=Path(fields["out"]),
+        seed=fields["seed"],
+        paths=fields["paths"],
+        facts=fields["facts"],
+        reasons=fields["reasons"],
+        form=fields["form"],
     )
     # The console is a terminal to rich; what it says goes on to the host's.
     console = Console(highlight=False, width=WIDE, force_terminal=False, color_system=None)

@@ -47,7 +47,7 @@ class Prepared:
     packages: Archive
     facts: Mapping[str, Any]
 
-    def of(self, acceleration: Acceleration) -> dict[str, Any]:
+    def facts_for(self, acceleration: Acceleration) -> dict[str, Any]:
         """Facts for host.json that the guest cannot know."""
         return {**self.facts, "guest": {**self.facts["guest"], "acceleration": acceleration}}
 

@@ -20,7 +20,7 @@ from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import Fault, MissingFault, UsageFault
 from diolkos_lab.guest.image import busybox
 from diolkos_lab.guest.inside_run import FAULT
-from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, Ended, Failed, Guest, watched
+from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, CommandFailed, Failed, Guest, boot
 from diolkos_lab.guest.preparing import Prepared, cache, work_folder
 from diolkos_lab.sut.lookup import CLONE
 
@@ -66,12 +66,12 @@ def _run(guest: Guest, prepared: Prepared, request: run_study.RunRequest, say: C
     limit = LIMIT * expected_s + LIMIT_S
     fault = ""
     try:
-        for line in watched(guest.qemu(), guest.folder / "console", limit, boots, patience):
+        for line in boot(guest.qemu(), guest.folder / "console", limit, boots, patience):
             if line.startswith(FAULT):
                 fault = line.removeprefix(FAULT)
             else:
                 say(line)
-    except Ended as ended:
+    except CommandFailed as ended:
         kind = {2: UsageFault, 3: MissingFault}.get(ended.status, Fault)
         raise kind(f"in the guest: {fault}" if fault else f"{ended}; see {guest.folder / 'console'}") from ended
     except Failed as failed:
@@ -92,7 +92,7 @@ def _write_request(prepared: Prepared, request: run_study.RunRequest, guest: Gue
         "out": str(prepared.out),
         "seed": request.seed,
         "paths": dict(prepared.paths),
-        "facts": prepared.of(guest.acceleration),
+        "facts": prepared.facts_for(guest.acceleration),
         "reasons": dict(prepared.reasons),
         "modules": [str(file) for file in modules.modules] if modules else [],
         "needs": modules.needs if modules else [],

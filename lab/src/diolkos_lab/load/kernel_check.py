@@ -28,20 +28,20 @@ MODES = {
 
 
 @dataclass(frozen=True)
-class Trial:
+class KernelCheck:
     """What was tried; `fault` says why it does not work here, None if it does."""
 
     subject: str
     fault: str | None
 
 
-def programs() -> Iterator[Trial]:
+def programs() -> Iterator[KernelCheck]:
     """The packet generator and the translator's fast path, each if its program is built."""
     if generator := lookup.tool("diolkos-pktgen"):
-        yield Trial("packet generator", _generator(generator))
+        yield KernelCheck("packet generator", _generator(generator))
     if translator := lookup.program("diolkos", None, None):
         for mode, text in MODES.items():
-            yield Trial(f"fast path of diolkos {mode}", _translator(translator, mode, text))
+            yield KernelCheck(f"fast path of diolkos {mode}", _translator(translator, mode, text))
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ _ALL: tuple[Load[Any], ...] = (
 LOADS: dict[LoadName, Load[Any]] = {load.name: load for load in _ALL}
 
 
-def of(section: AnyLoad) -> Load[Any]:
+def load_of(section: AnyLoad) -> Load[Any]:
     """The load of a study's section, or of one trial of it."""
     return LOADS[section.name]
 

@@ -86,7 +86,7 @@ class Capacity:
 def found(samples: Samples, key: CellKey) -> Capacity | None:
     """None where no trial came to its end."""
     doubtful = not samples.figures(key, "capacity")
-    found = {metric: samples.middle(key, metric, include_untrusted=doubtful) for metric in METRICS}
+    found = {metric: samples.median(key, metric, include_untrusted=doubtful) for metric in METRICS}
     held, too_many = found["capacity"], found["too_many"]
     if not held:
         return None

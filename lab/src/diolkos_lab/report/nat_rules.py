@@ -64,7 +64,7 @@ LOADS = (
 )
 
 
-def concerns(results: Results) -> bool:
+def applies_to(results: Results) -> bool:
     return any(cell.system == SYSTEM for cell in results.cells)
 
 

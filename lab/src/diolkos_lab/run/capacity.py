@@ -28,7 +28,7 @@ class Attempt:
     held: int  # that the table then had
     lost: float  # share of the packets that should open a session and did not get through
     whole: bool  # all got through, were answered and are in the table
-    distrust: list[Objection]
+    objections: list[Objection]
 
 
 def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFlowsLoad], Measured]) -> Measured:
@@ -63,7 +63,7 @@ def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFl
     if beyond:
         last = beyond[-1]
         metrics |= {"too_many": float(last.sessions), "held_of_too_many": float(last.held), "lost_of_too_many": last.lost}
-    objections = {objection.guard: objection for each in beyond for objection in each.distrust}
+    objections = {objection.guard: objection for each in beyond for objection in each.objections}
     # Where none was too many, the search has met its own limit and not the table's.
     bounds: dict[MetricName, tuple[float, float | None]] = {} if beyond else {"capacity": (float(search.held), None)}
     return Reading(metrics=metrics, bounds=bounds), list(objections.values()), {}
@@ -71,14 +71,14 @@ def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFl
 
 def _made(filling: NewFlowsLoad, table: Sessions, attempt: Callable[[NewFlowsLoad], Measured]) -> Attempt:
     """One attempt, from an empty table to an empty table."""
-    reading, distrust, _ = attempt(filling)
+    reading, objections, _ = attempt(filling)
     held, _ = end_all(table)
     lost, unanswered = reading.metrics["loss"], reading.metrics["unanswered"]
     answered = lost <= 0 and unanswered <= 0
     if answered and held > filling.sessions + STRAY:
         raise LoadFault(f"capacity: {filling.sessions} sessions were opened, but the table holds {held}")
     # A full table may go on to let packets through, and forget others: answers, or its own count, then tell.
-    return Attempt(filling.sessions, held, max(0.0, lost), answered and held >= filling.sessions, distrust)
+    return Attempt(filling.sessions, held, max(0.0, lost), answered and held >= filling.sessions, objections)
 
 
 class Search:

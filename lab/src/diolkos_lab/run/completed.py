@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from diolkos_lab.experiment.cells import TrialCell
-from diolkos_lab.run.trial import named
+from diolkos_lab.run.trial import cell_keys
 
 Record = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ class CompletedTrials:
 
     def of_cell(self, cell: TrialCell) -> Sequence[Record]:
         """Trials of the cell after the warm-up, in the order of measurement."""
-        return self._by_cell.get(_key(named(cell)), ())
+        return self._by_cell.get(_key(cell_keys(cell)), ())
 
     @cached_property
     def _by_cell(self) -> Mapping[str, Sequence[Record]]:
@@ -45,7 +45,7 @@ class CompletedTrials:
 
     def of_curve(self, lane: TrialCell) -> Sequence[Record]:
         """The trials of all rates of a curve; `lane` is one of its trials at any rate."""
-        wanted = _curve(named(lane))
+        wanted = _curve(cell_keys(lane))
         return [trial for trial in self.trials if trial["block"] and trial["load"] == "pps" and _curve(trial) == wanted]
 
 

@@ -66,7 +66,7 @@ class Evidence:
 
     @property
     def kind(self) -> Load[Any]:
-        return registry.of(self.load)
+        return registry.load_of(self.load)
 
 
 @dataclass(frozen=True)
@@ -221,13 +221,13 @@ def _wrong_cache(e: Evidence, new: bool, limits: Guards) -> str | None:
 def _wrong_side(tun: Tun, e: Evidence, echos: int, limits: Guards) -> str | None:
     if tun.device is None:
         return "the system's TUN device is not there"
-    crossed = _crossed(tun, tun.device, e, echos)
+    crossed = _share_through(tun, tun.device, e, echos)
     if tun.bulk == "through" and crossed < 1 - limits.bypass_ratio:
         return f"only {crossed:.0%} of the traffic went through the TUN device"
     return None
 
 
-def _crossed(tun: Tun, device: Device, e: Evidence, echos: int) -> float:
+def _share_through(tun: Tun, device: Device, e: Evidence, echos: int) -> float:
     """Share of the traffic that went through the device, without what may open connections and sessions there."""
     if e.reading.received_bytes:
         opening = e.reading.connections * OPENING_BYTES if tun.bulk == "past" else 0
@@ -252,7 +252,7 @@ def slow_share(e: Evidence) -> float | None:
     if not devices:
         return None
     echos = e.reading.packets if e.kind.counted_by == "sink" else _echos(e)
-    return min(1.0, max(_crossed(tun, device, e, echos) for tun, device in devices))
+    return min(1.0, max(_share_through(tun, device, e, echos) for tun, device in devices))
 
 
 def _echos(e: Evidence) -> int:

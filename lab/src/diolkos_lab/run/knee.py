@@ -25,8 +25,8 @@ def measure(load: UdpLoad, _table: Sessions | None, attempt: Callable[[UdpLoad],
     objections: dict[str, Objection] = {}
 
     def at(rate: float | None) -> Measured:
-        reading, distrust, costs = attempt(load.at(rate))
-        objections.update({each.guard: each for each in distrust})
+        reading, raised, costs = attempt(load.at(rate))
+        objections.update({each.guard: each for each in raised})
         return reading, [], costs
 
     def passes(made: Measured) -> bool:

@@ -54,11 +54,11 @@ def steps(load: MlrSearch) -> Steps:
     told: SimpleQueue[TrialResult | None] = SimpleQueue()
     controller = threading.Thread(target=_control, args=(load, asked, told), name="mlrsearch", daemon=True)
     controller.start()
-    distrusted: dict[float, int] = {}
+    untrusted: dict[float, int] = {}
     try:
         while isinstance(request := asked.get(), Request):
             answer = yield load.trial(request.rate, request.trials * load.seconds, "search")
-            distrusted[request.rate] = distrusted.get(request.rate, 0) + (not answer.trusted)
+            untrusted[request.rate] = untrusted.get(request.rate, 0) + (not answer.trusted)
             told.put(answer)
     finally:
         told.put(None)
@@ -66,7 +66,7 @@ def steps(load: MlrSearch) -> Steps:
     library = f"MLRsearch {version('MLRsearch')}"
     if request.error:
         return {"library": library, "error": request.error, "gave_up": True}
-    found = [_found(goal, request.results[_search_goal(goal, load)], distrusted) for goal in load.goal]
+    found = [_found(goal, request.results[_search_goal(goal, load)], untrusted) for goal in load.goal]
     return {"library": library, "goals": found}
 
 
@@ -119,7 +119,7 @@ def _search_goal(goal: Goal, load: MlrSearch) -> SearchGoal:
     )
 
 
-def _found(goal: Goal, result: GoalResult, distrusted: dict[float, int]) -> dict[str, Any]:
+def _found(goal: Goal, result: GoalResult, untrusted: dict[float, int]) -> dict[str, Any]:
     bounds = [result.relevant_lower_bound, result.relevant_upper_bound]
     lower, upper = (float(bound) if bound is not None else None for bound in bounds)
     conditional = result.conditional_throughput
@@ -128,5 +128,5 @@ def _found(goal: Goal, result: GoalResult, distrusted: dict[float, int]) -> dict
         "lower_pps": lower,
         "upper_pps": upper,
         "conditional_pps": None if conditional is None else float(conditional),
-        "distrusted_at_bounds": sum(distrusted.get(rate, 0) for rate in (lower, upper) if rate is not None),
+        "distrusted_at_bounds": sum(untrusted.get(rate, 0) for rate in (lower, upper) if rate is not None),
     }

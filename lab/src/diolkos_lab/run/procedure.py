@@ -25,11 +25,12 @@ class Tally:
 
     trials: int = 0
     repeated: int = 0  # not trusted, and made again
-    distrusted: int = 0  # not trusted, and used all the same, since no attempt was
+    untrusted: int = 0  # not trusted, and used all the same, since no attempt was
     guards: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        return {**vars(self), "guards": dict(self.guards)}
+        counts = {"trials": self.trials, "repeated": self.repeated, "distrusted": self.untrusted}  # keys of the file format
+        return {**counts, "guards": dict(self.guards)}
 
 
 def run_procedure(
@@ -53,12 +54,12 @@ def run_procedure(
         while True:
             trial = measure(asked.model_copy(update={"attempt": attempt}))
             tally.trials += 1
-            tally.guards.update(entry.guard for entry in trial.distrust)
+            tally.guards.update(entry.guard for entry in trial.objections)
             if trial.error:
                 repair()
             failures = failures + 1 if trial.error else 0
             why = why or trial.error
-            if trial.distrust and attempt < part.tries:
+            if trial.objections and attempt < part.tries:
                 tally.repeated += 1
                 attempt += 1
                 yield trial
@@ -66,9 +67,9 @@ def run_procedure(
             if trial.error and failures >= part.tries:
                 yield replace(trial, outcome=_outcome(part, whole, tally, {"error": trial.error}))
                 return
-            tally.distrusted += bool(trial.distrust)
+            tally.untrusted += bool(trial.objections)
             try:
-                asked = steps.send(TrialResult.of(trial))
+                asked = steps.send(TrialResult.from_trial(trial))
             except StopIteration as end:
                 error = {"error": why} if why and not _has_rate(end.value) else {}
                 yield replace(trial, outcome=_outcome(part, whole, tally, end.value | error))

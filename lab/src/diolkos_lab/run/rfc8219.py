@@ -54,8 +54,8 @@ def _throughput(load: Rfc8219) -> Generator[PacketTrial, TrialResult, dict[str, 
         else:
             break
     bounds = [bound for bound in (passes, loses) if bound is not None]
-    distrusted = sum(not trusted[bound] for bound in bounds)
-    return {"lower_pps": passes, "upper_pps": loses, "distrusted": distrusted}
+    untrusted = sum(not trusted[bound] for bound in bounds)
+    return {"lower_pps": passes, "upper_pps": loses, "distrusted": untrusted}
 
 
 def _frame_loss(load: Rfc8219, throughput: int | None) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:
@@ -100,13 +100,13 @@ def _streams(
         result.append((yield load.trial(rate, seconds, test)))
     used = [each for each in result if each.trusted] or result
     values = {ours: [each.metrics[name] for each in used if name in each.metrics] for ours, name in names.items()}
-    distrusted = sum(not each.trusted for each in result)
+    untrusted = sum(not each.trusted for each in result)
     return {
         "offered_pps": rate,
         "seconds": seconds,
         **values,
         "frames": [each.received for each in used],
         "lost": sum(each.lost for each in used),
-        "distrusted": distrusted,
-        "trusted": distrusted < len(result),
+        "distrusted": untrusted,
+        "trusted": untrusted < len(result),
     }

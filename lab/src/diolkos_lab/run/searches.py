@@ -18,7 +18,7 @@ SEARCHES: dict[LoadName, Search] = {
 }
 
 
-def of(load: AnyLoad) -> Search | None:
+def search_for(load: AnyLoad) -> Search | None:
     """None where one run of the client is the trial."""
     if isinstance(load, UdpLoad):
         return knee.measure if load.rate == "knee" else None

@@ -24,7 +24,7 @@ from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_c
 from diolkos_lab.experiment.definition import Form, Load, Study
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.experiment.order import drawn, drawn_settings
+from diolkos_lab.experiment.order import shuffled, shuffled_settings
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.run.completed import CompletedTrials
@@ -225,7 +225,7 @@ class Session(contextlib.ExitStack):
                 testbed.bring_up()
         # Random numbers of its own: a disturbance must not change the order of what comes after it.
         order, retry_budget = itertools.count(), RetryBudget(self.block_trials, random.Random(f"{self._seed} {block} again"))
-        for setting in drawn_settings(self._seed, block, self._settings):
+        for setting in shuffled_settings(self._seed, block, self._settings):
             self._apply(setting)
             yield from self._part(
                 block,
@@ -263,7 +263,7 @@ class Session(contextlib.ExitStack):
         if planned:
             for lane, whole, part in self._procedures:
                 units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))
-        for each in drawn(self.form, self._seed, block, units, setting):
+        for each in shuffled(self.form, self._seed, block, units, setting):
             for unit in each:
                 yield from unit(block, order)
             yield from self._retry(block, order, retry_budget)
@@ -295,7 +295,7 @@ class Session(contextlib.ExitStack):
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
         tries = (sweep.tries if sweep else TRIES) - 1
-        if trial.distrust and not trial.error and tries and block:
+        if trial.objections and not trial.error and tries and block:
             self._pending.append(PendingRetry(trial, sweep, tries))
         else:
             self._accept(trial, sweep)
@@ -312,7 +312,7 @@ class Session(contextlib.ExitStack):
         if sweep:
             sweep.record_trial(trial)
         elif trial.block:
-            self._pairs.record(trial.cell, trial.block, trusted=not trial.distrust)
+            self._pairs.record(trial.cell, trial.block, trusted=not trial.objections)
 
     def _retry(self, block: int, order: Iterator[int], retry_budget: RetryBudget) -> Iterator[Trial]:
         """What guards objected to, once all other lanes had this load: what disturbed it may be over by then.
@@ -337,7 +337,7 @@ class Session(contextlib.ExitStack):
                 trial = self._measure(before.cell, block, next(order))
                 retry_budget.left -= 1
                 yield trial
-                if trial.distrust and not trial.error:
+                if trial.objections and not trial.error:
                     self._pending.append(PendingRetry(trial, pending.sweep, left - 1))
                 else:
                     self._accept(trial, pending.sweep)

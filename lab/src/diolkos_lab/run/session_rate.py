@@ -44,9 +44,9 @@ def measure(load: NewFlowsLoad, table: Sessions | None, attempt: Callable[[NewFl
     for rate in search.rates():
         if table:
             _require_room(table, load)
-        reading, distrust, cpu = attempt(load.at(rate))
+        reading, raised, cpu = attempt(load.at(rate))
         attempts += 1
-        objections |= {each.guard: each for each in distrust}
+        objections |= {each.guard: each for each in raised}
         whole = reading.metrics["loss"] <= 0 and reading.metrics["unanswered"] <= 0
         ended = _end(table, load.sessions if whole else None) if table else {}
         search.record(rate or reading.metrics.get("rate", 0.0), whole)

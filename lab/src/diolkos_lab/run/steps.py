@@ -20,12 +20,12 @@ class TrialResult:
     metrics: Mapping[MetricName, float]
 
     @classmethod
-    def of(cls, trial: Trial) -> "TrialResult":
+    def from_trial(cls, trial: Trial) -> "TrialResult":
         """A trial that failed has lost all that it was to send."""
         metrics = trial.metrics
         if trial.error:
             assert isinstance(trial.cell.load, PacketTrial) and trial.cell.load.offered
-            return cls(max(1, round(trial.cell.load.offered * trial.cell.load.seconds)), 0, not trial.distrust, metrics)
+            return cls(max(1, round(trial.cell.load.offered * trial.cell.load.seconds)), 0, not trial.objections, metrics)
         return cls(int(metrics["sent"]), int(metrics["received"]), trial.valid, metrics)
 
     @property

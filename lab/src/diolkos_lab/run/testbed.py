@@ -33,7 +33,7 @@ from diolkos_lab.sut.lookup import Found, program
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
-from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, run_to_end, waited_for
+from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, first_to_end_and_stopped_s, run_to_end
 from diolkos_lab.topology.scheduling import prioritize
 
 PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
@@ -126,7 +126,7 @@ class Testbed:
         most = load.model_copy(update={"offered": None})
         try:
             chosen = self._pinning.apply(load.placement, ())
-            generator = registry.of(most)
+            generator = registry.load_of(most)
             command = generator.command(most, context)
             pinned = [] if chosen.generator is None else ["taskset", "--cpu-list", str(chosen.generator)]
             _, text = run_to_end(self.lane.namespace("client"), [*pinned, *command], self._folder / "alone")
@@ -161,8 +161,8 @@ class Testbed:
         try:
             if self._environment.topology.empty_conntrack:
                 empty_conntrack(self.lane)
-            search = searches.of(cell.load)
-            reading, distrust, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
+            search = searches.search_for(cell.load)
+            reading, objections, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
         except session_rate.SessionsLost as lost:
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
         except (Fault, OSError) as fault:  # a command that takes too long is a TimeoutError
@@ -176,7 +176,7 @@ class Testbed:
             cell,
             started,
             time.monotonic() - begin,
-            distrust=distrust,
+            objections=objections,
             metrics={**reading.metrics, **costs},
             series=reading.series,
             bounds=reading.bounds,
@@ -187,7 +187,7 @@ class Testbed:
         self._system.check_alive()
         self._servers.check_alive()
         self._serial += 1
-        load = registry.of(cell.load)
+        load = registry.load_of(cell.load)
         load_cpu, cpus = self._pin(cell.load)
         server_cpu = self._environment.cpus[0] if load.apart and load_cpu is not None else self._environment.load_cpu
         self._servers.pin(server_cpu)
@@ -240,8 +240,8 @@ class Testbed:
             still_s=still_s,
             authority_rate=self._authority_rate(cell.load),
         )
-        distrust = guards.judge(known, self._environment.guards, self._environment.topology)
-        distrust += router.objections(known, self._environment.guards)
+        objections = guards.judge(known, self._environment.guards, self._environment.topology)
+        objections += router.objections(known, self._environment.guards)
         used = CpuUsage(
             client=client.usage_s,
             system=system_s,
@@ -257,11 +257,11 @@ class Testbed:
             costs["slow_share"] = slow
         if guards.limited_by_authority(known, self._environment.guards):
             reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
-        return reading, distrust, costs
+        return reading, objections, costs
 
     def _pin(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
         """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
-        kind = registry.of(load)
+        kind = registry.load_of(load)
         if placement := kind.placement(load):
             chosen = self._pinning.apply(placement, self._system.processes, answers=kind.answered)
             return chosen.generator, chosen.used or self._environment.cpus
@@ -275,7 +275,7 @@ class Testbed:
         )
 
     def _prepare(self, load: AnyLoad, context: ClientContext) -> None:
-        for command in registry.of(load).prepare(load, context):
+        for command in registry.load_of(load).prepare(load, context):
             status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare")
             if status:
                 raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
@@ -287,7 +287,7 @@ class Testbed:
 
     def _wait(self, client: Process, patience_s: float) -> float:
         """Until the load has ended; returns how long the lab itself stood still meanwhile."""
-        first, still_s = waited_for([client, *self._system.processes], patience_s)
+        first, still_s = first_to_end_and_stopped_s([client, *self._system.processes], patience_s)
         if first is None:
             raise LoadFault(f"no result within {patience_s:.1f} s: nothing came through the path")
         # The load may have ended in the same moment; then the death belongs to the next trial.
@@ -318,7 +318,7 @@ class Testbed:
 
     def _authority_rate(self, load: AnyLoad) -> float | None:
         """Asked for once, when the first load needs it."""
-        if registry.of(load).unpaced_lookups_s(load) is None:
+        if registry.load_of(load).unpaced_lookups_s(load) is None:
             return None
         assert self._servers
         return self._servers.authority_rate()

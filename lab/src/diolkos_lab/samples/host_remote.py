@@ -12,7 +12,7 @@ RELEASE = "/etc/os-release"
 
 def facts(machine: RemoteMachine) -> dict[str, Any]:
     """Everything that holds for the whole run, without what only packet generators need."""
-    system, node, release, build, machine = machine.hello["uname"]
+    system, node, release, build, architecture = machine.hello["uname"]
     info, clock, clocks, governor, smt, distribution = (
         (text or "").strip() or None
         for text in machine.texts(
@@ -32,7 +32,7 @@ def facts(machine: RemoteMachine) -> dict[str, Any]:
         "is_this_kernel": machine.is_this_kernel,
         "kernel": release,
         "kernel_build": build,
-        "architecture": machine,
+        "architecture": architecture,
         "distribution": _found(r'^PRETTY_NAME="?([^"\n]+)', distribution),
         "cpu_model": _found(r"^(?:model name|Model)\s*:\s*(.+)$", info),
         "cores": len(machine.cpus),

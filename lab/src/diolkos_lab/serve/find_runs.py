@@ -39,14 +39,14 @@ class FolderSearch:
     remarks: list[str] = field(default_factory=list)
     folders: int = 0
 
-    def remark(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         if sentence not in self.remarks and len(self.remarks) < MOST_REMARKS:
             self.remarks.append(sentence)
 
     def full(self) -> bool:
         for count, most, what in ((self.folders, MOST_FOLDERS, "folders"), (len(self.found), MOST_RUNS, "runs")):
             if count >= most:
-                self.remark(f"The search ended after {most} {what}: name a folder that holds fewer.")
+                self.note(f"The search ended after {most} {what}: name a folder that holds fewer.")
                 return True
         return False
 
@@ -70,10 +70,10 @@ def _search(folder: OpenFolder, place: Place, walk: FolderSearch) -> None:
             return
         inner = [name for name, entry in entries.items() if not name.startswith(".") and entry.is_dir(follow_symlinks=False)]
     except (UsageFault, OSError) as error:
-        walk.remark(f"{folder.path} was left out: {error}.")
+        walk.note(f"{folder.path} was left out: {error}.")
         return
     if inner and len(place) >= DEEPEST:
-        walk.remark(f"The folders in {folder.path} were not searched: they are more than {DEEPEST} levels deep.")
+        walk.note(f"The folders in {folder.path} were not searched: they are more than {DEEPEST} levels deep.")
         return
     for name in inner:
         if walk.full():
@@ -82,7 +82,7 @@ def _search(folder: OpenFolder, place: Place, walk: FolderSearch) -> None:
             with folder.within(name) as opened:
                 _search(opened, (*place, name), walk)
         except UsageFault as fault:
-            walk.remark(f"{fault}.")
+            walk.note(f"{fault}.")
 
 
 def _signs(entry: os.DirEntry[str]) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.published import ratios
 from diolkos_lab.report import answer
-from diolkos_lab.report.read import of_contents
+from diolkos_lab.report.read import from_contents
 from diolkos_lab.samples import contents
 from diolkos_lab.serve.index import Index, RunList
 from diolkos_lab.serve.reports import MOST_BYTES
@@ -40,7 +40,7 @@ class Repeated:
             return []
         studies = []
         for name, run in every:
-            data = ratios.of(name)
+            data = ratios.published_figures(name)
             if data is not None:
                 none = f"There is no run of it here; `sudo diolkos-lab run {name} --quick` makes one."
                 said = self._answer(run) if run else none
@@ -53,7 +53,7 @@ class Repeated:
             return kept[1]
         try:
             with self._index.folder(run) as folder:
-                said = answer.of(of_contents(contents.read(folder, most=MOST_BYTES)))
+                said = answer.answer_of(from_contents(contents.read(folder, most=MOST_BYTES)))
         except UsageFault as fault:
             said = f"Its latest run cannot be read: {short(str(fault).rstrip('.'))}."
         self._known[run.study] = run, said

@@ -72,7 +72,7 @@ def _row(
 ) -> dict[str, Any]:
     levels = {name: level for name, level in key.factors if name in factors}  # those of the system, which are below too
     system, datapath, family, hops = key.subject.split("/")
-    middle = samples.middle(key, metric)
+    middle = samples.median(key, metric)
     ratio = samples.ratio(key, samples.counterpart(key, baseline), metric) if baseline else None
     values = [each.low for each in middle.by_block.values() if each.number is not None] if middle else []
     trials = samples.trials(key)

@@ -41,7 +41,7 @@ def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | No
     if against and not samples.figures(against, metric, include_untrusted=True):
         against = None  # there never was anything to compare with: what has no state ends no sessions
     complete = samples.figures(key, metric) and (against is None or samples.ratio(key, against, metric))
-    measured = samples.middle(key, metric, include_untrusted=True)
+    measured = samples.median(key, metric, include_untrusted=True)
     if complete or not measured or not any(metric in record["metrics"] for record in samples.trials(key)):
         return None
     ratio = samples.ratio(key, against, metric, include_untrusted=True) if against else None

@@ -49,7 +49,7 @@ PLACEHOLDERS = {
     "client_network": "the network around it",
     "server": "address of the server",
     "server_network": "the network around it",
-    "alias": "address that nobody has, to which the client talks where target is alias",
+    "alias": "unassigned address, to which the client talks where target is alias",
     "iptables": "iptables, or ip6tables where the application speaks IPv6",
     "rule_list": "path of the file with the rules that the lab made",
     "mtu": "MTU of the links, bytes",

@@ -21,12 +21,12 @@ LANE = "offer"  # of the namespace in which levels are tried
 PATIENCE_S = 5.0
 
 
-def settled(study: Study, systems: Mapping[str, System]) -> Study:
+def with_factor_levels(study: Study, systems: Mapping[str, System]) -> Study:
     """The study with a level for each factor. Raises UsageFault for a factor or a level that the system does not have."""
     return study.model_copy(update={"system": tuple(_settled(study, subject, systems) for subject in study.system)})
 
 
-def offered(study: Study, found: Mapping[str, Found], at: Machine = THIS_MACHINE) -> tuple[Study, list[Missing]]:
+def available_levels(study: Study, found: Mapping[str, Found], at: Machine = THIS_MACHINE) -> tuple[Study, list[Missing]]:
     """The study without the levels that the machine of the systems cannot offer, and these with their reasons. Needs root."""
     missing = list(_missing(study, found, at))
     gone = {(each.system.system, each.datapath, each.factor, each.level) for each in missing}

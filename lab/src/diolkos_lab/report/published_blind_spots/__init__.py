@@ -17,6 +17,6 @@ STUDIES: dict[str, Callable[[Results], Pairs]] = {
 }
 
 
-def of_the_published_study(results: Results) -> Pairs:
+def published_limits(results: Results) -> Pairs:
     """(what it could not see, what this run does); nothing for a study that repeats nobody's."""
     return STUDIES[results.name](results) if results.name in STUDIES else []

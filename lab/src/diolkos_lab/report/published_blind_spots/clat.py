@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from diolkos_lab.report import facts
 from diolkos_lab.report.blind_spots import offloads
-from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import FAMILIES
 
@@ -13,7 +13,7 @@ from diolkos_lab.report.systems import FAMILIES
 def pairs(results: Results) -> list[tuple[str, str]]:
     """(what it could not see, what this run does)."""
     hops = {(c.family, c.hops) for c in results.cells if c.native}
-    native = listing([f"{FAMILIES[f]} at {count(h, 'hop')}" for f, h in sorted(hops, key=lambda x: (x[0] != "ipv6", x[1]))])
+    native = join_words([f"{FAMILIES[f]} at {count(h, 'hop')}" for f, h in sorted(hops, key=lambda x: (x[0] != "ipv6", x[1]))])
     clock = facts.clocksource(results.host)
     return [
         (

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from diolkos_lab.report.published_blind_spots import levels
-from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import FAMILIES
 
 
 def pairs(results: Results) -> list[tuple[str, str]]:
     natives = sorted({cell.family for cell in results.cells if cell.native}, reverse=True)
-    named = listing([FAMILIES.get(family, family) for family in natives])
+    named = join_words([FAMILIES.get(family, family) for family in natives])
     used = any(row.metric.startswith("cpu") for row in results.rows)
-    distrusted = sum(bool(trial.distrust) for trial in results.measured)
+    untrusted = sum(bool(trial.objections) for trial in results.measured)
     return [
         (
             "Five of its 24 UDP rates are above the 10 Gbit/s of the link, up to 22.57 Gbit/s: they were counted at the sender "
-            "and reached nobody.",
+            "and did not arrive.",
             "Only what the receiver counted is a rate here. A guard rejects a trial whose receiver claims more than its "
             "device counted, or more than a link carries."
             + ("" if "udp" in levels.loads(results) else " This run has no UDP load."),
@@ -25,7 +25,7 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         (
             "From 20 connections on, the load generator used its CPUs fully, so the figures may be its own limit.",
             "The CPU of generator, translator and receiver stands beside each rate, and trials with a saturated generator are "
-            f"marked. Guards look at the host: they reject {count(distrusted, 'trial')} here."
+            f"marked. Guards look at the host: they reject {count(untrusted, 'trial')} here."
             if used
             else "This run does not tell the CPU time.",
         ),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from diolkos_lab.report.published_blind_spots import levels
-from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 
 CONTROLS = {
@@ -17,7 +17,7 @@ CONTROLS = {
 def pairs(results: Results) -> list[tuple[str, str]]:
     cells = {f"{cell.system} {cell.datapath}" for cell in results.cells}
     controls = [words for name, words in CONTROLS.items() if any(name in each for each in cells)]
-    rules, backends = levels.of(results, "rules"), levels.of(results, "backend")
+    rules, backends = levels.factor_levels(results, "rules"), levels.factor_levels(results, "backend")
     flows = "new-flows" in levels.loads(results)
     return [
         (
@@ -29,7 +29,7 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         (
             "The drop from 45 to about 37 Gbit/s is the price of conntrack, not of rules: it is as large for 10 rules as for "
             "1000.",
-            f"Controls of this run: {listing(controls)}." if controls
+            f"Controls of this run: {join_words(controls)}." if controls
             else "This run has none of the controls that would show it.",
         ),
         (
@@ -38,10 +38,10 @@ def pairs(results: Results) -> list[tuple[str, str]]:
         ),
         (
             "1000 rules were the most.",
-            levels.said(rules, "rules were measured.", "The number of rules does not vary in this run."),
+            levels.measured_sentence(rules, "rules were measured.", "The number of rules does not vary in this run."),
         ),
         (
             "One backend was measured, ip6tables with its list in the kernel of 2018.",
-            f"Backends of this run: {listing(backends)}." if backends else "The backend does not vary in this run.",
+            f"Backends of this run: {join_words(backends)}." if backends else "The backend does not vary in this run.",
         ),
     ]  # fmt: skip

@@ -12,7 +12,7 @@ def pairs(results: Results) -> list[tuple[str, str]]:
     curves = [curve for curve in results.curves if curve.trusted]
     undecided = sum(curve.found.firm[DEFAULT_RULE] == UNDECIDED for curve in curves)
     depends = sum(curve.found.depends_on_rule for curve in curves)
-    bound = sum(curve.bound for curve in results.curves)
+    bound = sum(curve.limited_by_generator for curve in results.curves)
     unbracketed = sum(curve.found.pdr.rate is None for curve in results.curves)
     return [
         (

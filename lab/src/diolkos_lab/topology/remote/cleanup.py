@@ -183,7 +183,7 @@ def take(device: str, where: str, owner: int) -> None:
     used = [each["local"] for each in found[0]["addr_info"] if each.get("scope") != "link"]
     if used or found[0].get("master"):
         how = f"it has the address {used[0]}" if used else f"it belongs to {found[0]['master']}"
-        raise Refused(f'the NIC "{device}" is in use: {how}; name one that nobody uses, or free it first')
+        raise Refused(f'the NIC "{device}" is in use: {how}; name an unused one, or free it first')
     with open(os.path.join(scratch(owner), f"nic-{device}"), "w") as file:
         file.write(f"{'up' if 'UP' in flags else 'down'} {_home()}")
     ip("link", "set", "dev", device, "netns", where)

@@ -22,7 +22,7 @@ from diolkos_lab.topology.remote import agent, cleanup
 
 CONNECT_S = 10
 ANSWER_S = 20.0  # longer than the agent lets a short command run
-BEAT_S = 2.0
+HEARTBEAT_S = 2.0
 NOISE = 100  # lines that a login may print before the agent speaks
 DESTINATION = re.compile(r"(ssh://)?([A-Za-z0-9._-]+@)[A-Za-z0-9._:\[\]%-]+")
 # Makes modules of what it reads first, in order, and lets the agent serve. In one line, which every login shell takes.
@@ -33,7 +33,7 @@ PROGRAM = (
     "sys.modules['{agent}'].serve()"
 )
 OPTIONS = {
-    "BatchMode": "yes",  # nobody answers a question
+    "BatchMode": "yes",  # the lab cannot answer a prompt
     "StrictHostKeyChecking": "yes",
     "ConnectTimeout": str(CONNECT_S),
     "ServerAliveInterval": "2",
@@ -90,7 +90,7 @@ class Connection:
             raise
         threading.Thread(target=self._read, daemon=True).start()
         self._closing = threading.Event()
-        threading.Thread(target=self._beat, daemon=True).start()
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def call(self, what: str, /, **given: Any) -> Any:
         """Have the agent do something. Raises Gone, OSError where it failed there, or MissingFault where it was refused."""
@@ -104,7 +104,7 @@ class Connection:
                 except queue.Empty:
                     answer = None
                 if answer is None:
-                    self._now_gone("it did not answer")
+                    self._mark_gone("it did not answer")
                     raise self._fault()
                 if answer["id"] == number:
                     break
@@ -140,10 +140,10 @@ class Connection:
                 self._answers.put(said)
         self._ssh.wait()
         self._errors.join(1)
-        self._now_gone(" ".join(self._words) or "the session ended")
+        self._mark_gone(" ".join(self._words) or "the session ended")
 
-    def _beat(self) -> None:
-        while not self._closing.wait(BEAT_S) and self.gone is None:
+    def _send_heartbeats(self) -> None:
+        while not self._closing.wait(HEARTBEAT_S) and self.gone is None:
             if self._order.acquire(blocking=False):
                 self._order.release()
                 with contextlib.suppress(Fault, OSError):
@@ -162,10 +162,10 @@ class Connection:
             self._input.write(json.dumps(value).encode() + b"\n")
             self._input.flush()
         except (OSError, ValueError):
-            self._now_gone("the session ended")
+            self._mark_gone("the session ended")
             raise self._fault() from None
 
-    def _now_gone(self, why: str) -> None:
+    def _mark_gone(self, why: str) -> None:
         with self._state:
             if self.gone is not None:
                 return
@@ -200,7 +200,7 @@ class Connection:
             )
         if "Permission denied" in said:
             return MissingFault(
-                f"{self.host}: {name} lets nobody in by that name without a password; add root's key of this machine to "
+                f"{self.host}: {name} refuses a login without a password; add root's key of this machine to "
                 f"~/.ssh/authorized_keys there, and try `ssh {self.host} true`"
             )
         if "python3" in said or code == 127:

@@ -153,4 +153,4 @@ class RemoteMachine(Machine):
 
     def _lost(self) -> None:
         for process in self._running.values():
-            process.wake()
+            process.wake_waiters()

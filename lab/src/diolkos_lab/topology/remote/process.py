@@ -39,9 +39,9 @@ class RemoteProcess(Process):
 
     def has_ended(self, status: int, usage_s: float) -> None:
         self._status, self.usage_s = status, usage_s
-        self.wake()
+        self.wake_waiters()
 
-    def wake(self) -> None:
+    def wake_waiters(self) -> None:
         """Whoever waits for its end looks again."""
         if self._pidfd >= 0:
             os.eventfd_write(self._pidfd, 1)
