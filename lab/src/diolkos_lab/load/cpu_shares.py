@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Who was charged for the CPU time of streams: generator, system under test, receiver, and all the rest.
+"""CPU time of streams by who was charged: generator, system under test, receiver, and the rest.
 
 The kernel charges a packet's way to whoever is running then. What a sender writes is routed, translated in the kernel and put
 into the receiver's socket within the sender's own system call; an acknowledgement is, within the receiver's. So the processes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What every load says of itself. A load is one class in a module of its own, and one entry in `registry`.
+"""The interface of a load. A load is one class in a module of its own, and one entry in `registry`.
 
 A section is what a study says of a load (`experiment.loads`); one object here serves all sections of its name.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Programs that run in the kernel, tried: only the kernel knows whether it takes them. `doctor` asks.
+"""Check whether this kernel accepts the BPF programs, by running them once; for `doctor`.
 
 Stages: two namespaces with a link → one short run → what it says.
 """
@@ -29,7 +29,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class KernelCheck:
-    """What was tried; `fault` says why it does not work here, None if it does."""
+    """One check; `fault` says why the program does not work here, None if it does."""
 
     subject: str
     fault: str | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a load is aimed at, and what its tool says after one trial, in one form for all tools."""
+"""The input of a load's client and the result of its tool, in one form for all tools."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class ClientContext:
-    """What the client of a trial has to know."""
+    """Everything that the client of a trial needs: addresses, files and endpoints."""
 
     target: IPv4Address | IPv6Address  # the server's address as the application knows it
     resolver: IPv4Address | IPv6Address  # whom the application asks for names

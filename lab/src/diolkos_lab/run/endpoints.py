@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The two ends of a load on a lane: their devices, who sends, and who answers whom."""
+"""The endpoints of a load on a lane: devices, source addresses, and who answers."""
 
 from ipaddress import IPv4Address, IPv6Address
 

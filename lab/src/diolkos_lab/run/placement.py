@@ -57,7 +57,7 @@ def assign_cpus(placement: CpuPlacement, cpus: Sequence[int]) -> CpuRoles:
 
 
 class CpuPinning:
-    """Where everything of one lane runs. Devices change only when the seating does."""
+    """Pins generator, system under test and sink of one lane to CPUs. Devices change only when the placement does."""
 
     def __init__(self, lane: Lane, cpus: Sequence[int], folder: Path) -> None:
         self._lane = lane
@@ -68,7 +68,7 @@ class CpuPinning:
         self.sink_threads: list[int] = []
 
     def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
-        """Everybody to his CPU; `processes` are those of the system under test. With `answers` the sink's side sends too.
+        """Pin all; `processes` are those of the system under test. With `answers` the sink sends, too.
 
         Raises LoadFault."""
         chosen = assign_cpus(placement, self._cpus)
@@ -88,7 +88,7 @@ class CpuPinning:
         return chosen
 
     def release(self) -> None:
-        """Devices as they were; every load but this one is better off without threads and GRO."""
+        """Restore the devices: every other load is better off without threads and GRO."""
         if self._placement is not None:
             self._placement = None
             self._stop_threads()

@@ -260,7 +260,7 @@ class Testbed:
         return reading, objections, costs
 
     def _pin(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
-        """Put everybody where the load wants him; the CPU for the client, and all that packets can be held up on."""
+        """Pin processes as the load asks; returns the CPU of the client and all CPUs that can delay packets."""
         kind = registry.load_of(load)
         if placement := kind.placement(load):
             chosen = self._pinning.apply(placement, self._system.processes, answers=kind.answered)

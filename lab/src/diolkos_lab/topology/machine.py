@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A machine on which namespaces of a lane are made and programs run: this one, or the router's (`topology.remote`).
 
-Whoever works in a namespace asks its lane where that is (`Lane.at`), and never assumes that it is here.
+Code that works in a namespace asks the lane for its machine (`Lane.at`) and never assumes this one.
 """
 
 import contextlib

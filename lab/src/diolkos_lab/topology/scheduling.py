@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Whoever carries packets goes before other programs of the host.
+"""Scheduling priority: threads that carry packets run before other programs of the host.
 
 Its nice value gives a thread the larger share of a CPU, but not the CPU at once: another one that is running may end its
 slice first, milliseconds, and a ring of 256 packets does not last that long. A thread with a shorter slice takes the CPU away

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The lab's half on the router's machine. `connection` sends this file and `keeping` over SSH, and python3 there runs them.
+"""The lab's half on the router's machine. `connection` sends this file and `cleanup` over SSH, and python3 there runs them.
 
 It needs Linux, Python 3.8 with its standard library, iproute2, util-linux, and ethtool for offloads. Orders come in on
 standard input, one JSON object a line; answers and the ends of processes go out on standard output. When the tester goes
