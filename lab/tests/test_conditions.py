@@ -118,7 +118,7 @@ def test_clean_restores_settings_that_a_killed_lab_changed(host: Path) -> None:
         "from diolkos_lab.topology import clocksource, saved_settings\n"
         f"clocksource.FOLDER, saved_settings.FOLDER = Path({str(host)!r}), Path({str(saved_settings.FOLDER)!r})\n"
         "conditions = Conditions(Varied(clocksource=('tsc', 'hpet'))).__enter__()\n"
-        "conditions.take(conditions.settings[1], [])\n"
+        "conditions.apply(conditions.settings[1], [])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL

@@ -41,7 +41,9 @@ def test_the_doctor_says_whose_work_it_is_and_what_to_do(monkeypatch: Any) -> No
 def test_a_run_says_it_before_it_measures() -> None:
     text = StringIO()
     screen.Screen(Console(file=text, width=200)).disturbed(BUSY)
-    assert "fire[fox] (process 4711)" in text.getvalue() and "end them and start again" in " ".join(text.getvalue().split())
+    assert "fire[fox] (process 4711)" in text.getvalue() and "end those programs and start again" in " ".join(
+        text.getvalue().split()
+    )
 
 
 def test_a_quiet_host_is_left_alone() -> None:

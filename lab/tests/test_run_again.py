@@ -69,7 +69,7 @@ def _block(
     session._has_time_to_spare = time_left  # type: ignore[method-assign]
     order, cell = count(), TrialCell(lane, load.at(1000))
     made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]
-    made += session._again(1, order, RetryBudget(session.block_trials, random.Random(1)))
+    made += session._retry(1, order, RetryBudget(session.block_trials, random.Random(1)))
     return sweep, made, session
 
 

@@ -62,7 +62,7 @@ def _run(disturbed: float, placement: str = "apart", seed: int = 1) -> list[Tria
         session.testbeds.build += 1
         build(lanes)
 
-    session.testbeds.anew = anew  # type: ignore[method-assign,assignment]
+    session.testbeds.rebuild = anew  # type: ignore[method-assign,assignment]
     build(session.lanes)
     return list(session.trials())
 

@@ -89,7 +89,7 @@ def _run(
         session.testbeds.build += 1
         build(lanes)
 
-    session.testbeds.anew = anew  # type: ignore[method-assign]
+    session.testbeds.rebuild = anew  # type: ignore[method-assign]
     build(session.lanes)
     return list(session.trials())
 

@@ -152,11 +152,11 @@ def test_without_the_sources_there_is_a_reason() -> None:
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_peers_of_an_xdp_forwarder_poll_for_as_long_as_it_needs_them(lane: Lane) -> None:
-    lane.poll_around("router")
-    lane.poll("server", plan.SERVER_LINK, on=False)
+    lane.set_gro_on_peers("router")
+    lane.set_gro("server", plan.SERVER_LINK, on=False)
     assert lane.features("server", plan.SERVER_LINK)["rx-gro"] and lane.features("client", plan.UPLINK)["rx-gro"]
-    lane.poll("router", plan.DOWNLINK, on=True)
-    lane.poll("router", plan.DOWNLINK, on=False)
+    lane.set_gro("router", plan.DOWNLINK, on=True)
+    lane.set_gro("router", plan.DOWNLINK, on=False)
     assert not lane.features("router", plan.DOWNLINK)["rx-gro"]
 
 

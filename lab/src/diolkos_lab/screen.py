@@ -82,9 +82,7 @@ class Screen:
         what = f"Before the run, other programs use {by.foreign:.0%} of the CPUs{whose}"
         if by.steal > STEAL_SHARE:
             what += f", and the hypervisor takes {by.steal:.1%}"
-        advice = (
-            "Disturbed trials are retried while the time budget lasts. For a firmer answer, end these programs and start again."
-        )
+        advice = "Disturbed trials are retried while time remains. For a firmer answer, end those programs and start again."
         self._console.print(f"[yellow]{what}.[/] {advice}", highlight=False)
 
     def testbed_ready(self, testbed: Testbed) -> None:
