@@ -65,7 +65,7 @@ def _block(
     (lane, load), *_ = session._sweeps
     sweep = RecordingSweep(load)
     session._sweeps = {(lane, load): sweep}
-    session.testbeds.testbeds_by_lane = {lane: Path(ask)}  # type: ignore[dict-item]
+    session.testbeds.by_lane = {lane: Path(ask)}  # type: ignore[dict-item]
     session._has_time_to_spare = time_left  # type: ignore[method-assign]
     order, cell = count(), TrialCell(lane, load.at(1000))
     made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]

@@ -56,13 +56,13 @@ def _run(disturbed: float, placement: str = "apart", seed: int = 1) -> list[Tria
     router = Router(random.Random(seed), disturbed)
 
     def build(lanes: Iterable[LaneCell]) -> None:
-        session.testbeds.testbeds_by_lane = dict.fromkeys(lanes, router)  # type: ignore[misc]
+        session.testbeds.by_lane = dict.fromkeys(lanes, router)  # type: ignore[misc]
 
-    def anew(lanes: Iterable[LaneCell]) -> None:
+    def rebuild(lanes: Iterable[LaneCell]) -> None:
         session.testbeds.build += 1
         build(lanes)
 
-    session.testbeds.rebuild = anew  # type: ignore[method-assign,assignment]
+    session.testbeds.rebuild = rebuild  # type: ignore[method-assign,assignment]
     build(session.lanes)
     return list(session.trials())
 

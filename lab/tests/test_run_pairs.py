@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Whole runs without a network: what guards object to is made again, with what it is compared with, until there are enough
-pairs or the time is over; lanes are built anew; nothing depends on what a trial brought."""
+pairs or the time is over; lanes are rebuilt; nothing depends on what a trial brought."""
 
 import json
 import random
@@ -83,13 +83,13 @@ def _run(
     session = Session(study, form, found, seed, completed=completed)
 
     def build(lanes: Iterable[LaneCell]) -> None:
-        session.testbeds.testbeds_by_lane = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]
+        session.testbeds.by_lane = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]
 
-    def anew(lanes: Iterable[LaneCell]) -> None:
+    def rebuild(lanes: Iterable[LaneCell]) -> None:
         session.testbeds.build += 1
         build(lanes)
 
-    session.testbeds.rebuild = anew  # type: ignore[method-assign]
+    session.testbeds.rebuild = rebuild  # type: ignore[method-assign]
     build(session.lanes)
     return list(session.trials())
 

@@ -96,7 +96,7 @@ class Session(contextlib.ExitStack):
 
     @property
     def testbeds_by_lane(self) -> Mapping[LaneCell, Testbed]:
-        return self.testbeds.testbeds_by_lane
+        return self.testbeds.by_lane
 
     @property
     def placement(self) -> str:

@@ -42,7 +42,7 @@ class Testbeds(contextlib.ExitStack):
         """`build` is the number of the first one."""
         super().__init__()
         self.lanes = lanes
-        self.testbeds_by_lane: dict[LaneCell, Testbed] = {}
+        self.by_lane: dict[LaneCell, Testbed] = {}
         self.build = build
         self._study, self._form = study, form
         self._systems, self._resolvers = systems, resolvers
@@ -73,14 +73,14 @@ class Testbeds(contextlib.ExitStack):
         None stands where the router's machine went away.
         """
         self._counted = self._count()
-        self.testbeds_by_lane.clear()
+        self.by_lane.clear()
         self._built.close()
         self.build += 1
         try:
             for _ in self._set_up(lanes):
                 pass
         except ConnectionLost:
-            self.testbeds_by_lane.clear()
+            self.by_lane.clear()
             self._built.close()
 
     @property
@@ -104,7 +104,7 @@ class Testbeds(contextlib.ExitStack):
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         """One trial; it fails where the router's machine is away."""
-        if testbed := self.testbeds_by_lane.get(cell.lane.bare):
+        if testbed := self.by_lane.get(cell.lane.bare):
             return testbed.measure(cell, block, order)
         return Trial.failed(cell, block, order, self.unreachable)
 
@@ -119,14 +119,14 @@ class Testbeds(contextlib.ExitStack):
         for cell in lanes:
             found, loads = self._systems[cell.subject.system], loads_of(cell, self._form)
             resolver = self._resolver(cell, found) if any(asks_names(load) for load in loads) else None
-            self.testbeds_by_lane[cell] = self._built.enter_context(Testbed(cell, found, environment, loads, resolver))
-        for testbed in self.testbeds_by_lane.values():
+            self.by_lane[cell] = self._built.enter_context(Testbed(cell, found, environment, loads, resolver))
+        for testbed in self.by_lane.values():
             testbed.bring_up()
             yield testbed
 
     def _count(self) -> dict[LaneCell, Counter[str]]:
-        testbeds = {cell: Counter(testbed.counters) for cell, testbed in self.testbeds_by_lane.items()}
-        return {cell: self._counted.get(cell, Counter()) + testbeds.get(cell, Counter()) for cell in self.lanes}
+        current = {cell: Counter(testbed.counters) for cell, testbed in self.by_lane.items()}
+        return {cell: self._counted.get(cell, Counter()) + current.get(cell, Counter()) for cell in self.lanes}
 
     def _resolver(self, cell: LaneCell, found: Found) -> Found | None:
         name = found.system.datapath[cell.subject.datapath].resolver.partition("/")[0]
