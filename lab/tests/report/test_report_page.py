@@ -201,7 +201,7 @@ def test_a_missing_file_costs_a_part_and_is_named(tmp_path, name):
         {"failed": frozenset({"native"})},
         {"absent": frozenset({"native"})},
         {"absent": frozenset({"diolkos", "tayga", "nat44", "jool", "tundra"})},
-        {"distrusted": frozenset(("tayga", block) for block in range(10))},
+        {"untrusted": frozenset(("tayga", block) for block in range(10))},
         {"echoes": 1, "seconds": 1},
     ],
     ids=["warm-up only", "one block", "all fail", "native fails", "no native", "only native", "all untrusted", "tiny"],
