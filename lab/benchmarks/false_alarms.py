@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import conduct
+from diolkos_lab import run_study
 from diolkos_lab.calibration import limits
 from diolkos_lab.faults import stop_on_signals
 from diolkos_lab.metric import MetricName
@@ -41,7 +41,7 @@ def main() -> int:
     if options.comparisons < limits.FEWEST:
         parser.error(f"--comparisons {options.comparisons}: give at least {limits.FEWEST}; fewer are never beyond chance")
     stop_on_signals()
-    conduct.require_root()
+    run_study.require_root()
     leftovers.clean()
     alarms: list[bool] = []
     records = _measure(options.comparisons * options.blocks, options.seed)
@@ -58,10 +58,10 @@ def main() -> int:
 
 
 def _measure(blocks: int, seed: int) -> list[dict[str, Any]]:
-    order = conduct.Order(str(STUDY), True, (), None, seed, {})
+    order = run_study.RunRequest(str(STUDY), True, (), None, seed, {})
     study = load(order.study)
-    form = conduct.chosen_form(study, order).model_copy(update={"blocks": blocks + 1})
-    found, _ = conduct.choose(study, order)
+    form = run_study.chosen_form(study, order).model_copy(update={"blocks": blocks + 1})
+    found, _ = run_study.choose(study, order)
     with Session(study, form, found, seed) as session:
         for _ in session.set_up():
             pass
@@ -70,7 +70,7 @@ def _measure(blocks: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _compare(records: list[dict[str, Any]]) -> tuple[bool, str]:
-    original, twin = (CellKey.of(next(each for each in records if each["replica"] == replica)) for replica in (1, 2))
+    original, twin = (CellKey.from_record(next(each for each in records if each["replica"] == replica)) for replica in (1, 2))
     ratio = Samples([{**record, "valid": True} for record in records]).ratio(twin, original, METRIC)
     if ratio is None or ratio.ci95 is None:
         return True, "no interval"

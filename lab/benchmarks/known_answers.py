@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import conduct
+from diolkos_lab import run_study
 from diolkos_lab.calibration import limits
 from diolkos_lab.calibration.judging import JUDGES, Check
 from diolkos_lab.experiment.definition import Form
@@ -43,7 +43,7 @@ def main() -> int:
     """Exit code 0 when no criterion has too many misses, 1 when one has."""
     options = _options()
     stop_on_signals()
-    conduct.require_root()
+    run_study.require_root()
     leftovers.clean()
     found: dict[str, list[bool]] = defaultdict(list)
     begun = time.monotonic()
@@ -85,7 +85,7 @@ def runs(name: str, seeds: Sequence[int], factor: float) -> Iterator[Run]:
     Where one block gives the answer, a run is a block with lanes of its own, since a warm-up for each would double the time.
     """
     file = str(STUDIES / f"{name}.toml")
-    form = conduct.chosen_form(load(file), conduct.Order(file, quick=True))
+    form = run_study.chosen_form(load(file), run_study.RunRequest(file, quick=True))
     if form.blocks > 2:
         for seed in seeds:
             yield _judged(name, form, list(_measured(file, form, seed)), factor)
@@ -104,9 +104,9 @@ def _judged(name: str, form: Form, trials: list[dict[str, Any]], factor: float) 
 
 
 def _measured(file: str, form: Form, seed: int) -> Generator[dict[str, Any], None, None]:
-    order, study = conduct.Order(file, quick=True, seed=seed), load(file)
-    conduct.require_fit(study, form)
-    found, missing = conduct.choose(study, order)
+    order, study = run_study.RunRequest(file, quick=True, seed=seed), load(file)
+    run_study.require_fit(study, form)
+    found, missing = run_study.choose(study, order)
     if missing:
         raise MissingFault(f"{missing[0].system.system} cannot run here: {missing[0].reason}; {missing[0].how}")
     with Session(study, form, found, seed) as session:

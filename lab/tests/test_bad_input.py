@@ -254,9 +254,9 @@ def test_words_of_programs_are_shown_and_not_obeyed(lab: Lab, tmp_path: Path) ->
 def test_texts_of_a_study_and_a_system_are_texts_while_it_runs() -> None:
     study = document.parse(SMALL.replace('title = "Small"', f"title = {json.dumps(HARM)}"), Path("study.toml"), Study)
     session: Any = SimpleNamespace(remaining_s=lambda: 60.0, form=study.form["quick"], lanes=[])
-    station: Any = SimpleNamespace(failure=HARM)
+    testbed: Any = SimpleNamespace(failure=HARM)
     shown = io.StringIO()
-    witness = screen.Screen(Console(file=shown, width=160))
-    witness.planned(study, session, [], Path("out"))
-    witness.station_up(station)
+    observer = screen.Screen(Console(file=shown, width=160))
+    observer.planned(study, session, [], Path("out"))
+    observer.testbed_ready(testbed)
     assert shown.getvalue().count(printable(HARM)) == 2

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from diolkos_lab import conduct
+from diolkos_lab import run_study
 from diolkos_lab.calibration import limits, truths
 from diolkos_lab.calibration.judging import JUDGES, Check
-from diolkos_lab.curve import known
+from diolkos_lab.curve import known_curves
 from diolkos_lab.experiment.definition import Form
 from diolkos_lab.studies import load
 from diolkos_lab.sut import definition
@@ -109,7 +109,7 @@ def test_truths_are_made_of_the_numbers_of_the_systems() -> None:
     assert re.findall(r"size (\d+)", _numbers("limiter", "table")) == [str(truths.TABLE)]
     limit = r"over (\d+)/second burst (\d+) packets"
     assert re.findall(limit, _numbers("limiter", "responder")) == [(f"{truths.NEW_FLOWS:.0f}", str(truths.AT_ONCE))]
-    assert f"-DT_SAT={known.SATURATION:.0f}" in _numbers("synthetic", "ideal")
+    assert f"-DT_SAT={known_curves.SATURATION:.0f}" in _numbers("synthetic", "ideal")
 
 
 @pytest.mark.parametrize(("name", "delay"), [("delay-short", 0.0058), ("delay-long", 0.008)])
@@ -208,7 +208,7 @@ def _loss(make: Make) -> list[dict[str, Any]]:
 
 
 def _curve(make: Make) -> list[dict[str, Any]]:
-    answer = known.ANSWERS["realistic"]
+    answer = known_curves.ANSWERS["realistic"]
     rates = [*NEAR, *(answer.pdr * share for share in (0.475, 0.625, 0.775, 0.925, 1.075, 1.225, 1.375, 1.525))]
     loss = {rate: 10 ** (-8 + 6 * rate / 50_000) if rate <= 50_000 else 1 - 49_500 / rate for rate in rates}
     return list(_packets(make, np.random.default_rng(3), "synthetic", "realistic", loss, 20_000))
@@ -377,7 +377,7 @@ def test_the_exit_code_is_that_of_the_limit(
         return [known_answers.Run([Check(name, seed > misses, "")], 1, 0) for seed in seeds]
 
     monkeypatch.setattr(known_answers, "runs", runs)
-    monkeypatch.setattr(conduct, "require_root", lambda: None)
+    monkeypatch.setattr(run_study, "require_root", lambda: None)
     monkeypatch.setattr(sys, "argv", ["known_answers.py", "--runs", "20"])
     assert known_answers.main() == code
     said = capsys.readouterr().out
@@ -392,7 +392,7 @@ def test_false_alarms_beyond_chance_fail(
     records = [{"block": block, "valid": True} for block in range(1, 40 * 8 + 1)]
     monkeypatch.setattr(false_alarms, "_measure", lambda blocks, seed: records)
     monkeypatch.setattr(false_alarms, "_compare", lambda group: (group[0]["block"] <= 8 * alarms, ""))
-    monkeypatch.setattr(conduct, "require_root", lambda: None)
+    monkeypatch.setattr(run_study, "require_root", lambda: None)
     monkeypatch.setattr(sys, "argv", ["false_alarms.py"])
     assert false_alarms.main() == code
     assert "at most 6 allowed" in capsys.readouterr().out

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aims import aim, option
-from diolkos_lab import conduct, report, studies
+from contexts import context, option
+from diolkos_lab import report, run_study, studies
 from diolkos_lab.experiment.loads import MOST_SESSIONS, CapacityLoad, NewFlowsLoad
 from diolkos_lab.load import new_flows
 from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.report import capacity_chapter
-from diolkos_lab.run import capacity, opening
-from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run import capacity, session_rate
+from diolkos_lab.run.guards import Objection
 from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.sut import definition, lookup
-from witness import Silent
+from observer import Silent
 
 HERE = Path(__file__).parent
 LOAD = CapacityLoad(name="capacity", first=1000, most=1_000_000, resolution=0.001)
@@ -47,7 +47,7 @@ class Table:
         self.held = max(self.strays, min(self.held, self.stays))
         return 0.001
 
-    def open(self, load: NewFlowsLoad) -> opening.Measured:
+    def open(self, load: NewFlowsLoad) -> session_rate.Measured:
         """One attempt at it."""
         assert load.rate and self.held == self.strays, "every attempt begins with an empty table"
         self.asked.append((load.sessions, load.rate))
@@ -59,7 +59,7 @@ class Table:
         return Reading({"loss": missing, "unanswered": 1.0 if missing else 0.0}), [], {}
 
 
-def _measure(load: CapacityLoad, table: Table, attempt: Callable[[NewFlowsLoad], opening.Measured] | None = None) -> Any:
+def _measure(load: CapacityLoad, table: Table, attempt: Callable[[NewFlowsLoad], session_rate.Measured] | None = None) -> Any:
     return capacity.measure(load, table, attempt or table.open)  # type: ignore[arg-type]
 
 
@@ -67,9 +67,9 @@ def _measure(load: CapacityLoad, table: Table, attempt: Callable[[NewFlowsLoad],
 @pytest.mark.parametrize("room", [1000, 1001, 1999, 2000, 4096, 299_999, 300_000, 300_001])
 def test_a_known_limit_is_found_exactly(room: int, full: str) -> None:
     table = Table(room, full=full, says=room)
-    reading, distrust, _ = _measure(EXACT, table)
+    reading, objections, _ = _measure(EXACT, table)
     found = reading.metrics
-    assert (found["capacity"], found["too_many"], found["held_of_too_many"]) == (room, room + 1, room) and not distrust
+    assert (found["capacity"], found["too_many"], found["held_of_too_many"]) == (room, room + 1, room) and not objections
     assert found["limit"] == room and found["attempts"] == len(table.asked)
     assert (found["lost_of_too_many"] > 0) == (full == REFUSES)
 
@@ -98,7 +98,7 @@ def test_sessions_that_are_lost_once_are_not_lost_for_want_of_room(seed: int) ->
     """Any attempt may lose some, but no two at the same number."""
     table, chance, spoilt = Table(300_000), random.Random(seed), set()
 
-    def attempt(load: NewFlowsLoad) -> opening.Measured:
+    def attempt(load: NewFlowsLoad) -> session_rate.Measured:
         measured = table.open(load)
         if load.sessions not in spoilt and chance.random() < 0.4:
             spoilt.add(load.sessions)
@@ -114,7 +114,7 @@ def test_sessions_that_are_lost_once_are_not_lost_for_want_of_room(seed: int) ->
 def test_a_table_that_takes_few_sessions_a_second_near_its_end_is_filled_more_slowly() -> None:
     table = Table(300_000)
 
-    def attempt(load: NewFlowsLoad) -> opening.Measured:
+    def attempt(load: NewFlowsLoad) -> session_rate.Measured:
         measured = table.open(load)
         assert load.rate
         slow = load.sessions > 280_000 and load.rate > LOAD.fill_rate / 2
@@ -143,7 +143,7 @@ def test_the_tables_own_count_decides_where_every_answer_gets_back() -> None:
     """What answers without a session is no table."""
     table = Table(5000)
 
-    def attempt(load: NewFlowsLoad) -> opening.Measured:
+    def attempt(load: NewFlowsLoad) -> session_rate.Measured:
         table.open(load)
         return Reading({"loss": 0.0, "unanswered": 0.0}), [], {}
 
@@ -154,7 +154,7 @@ def test_the_tables_own_count_decides_where_every_answer_gets_back() -> None:
 def test_an_answer_is_asked_for_where_the_table_has_all() -> None:
     table = Table(10**9)
 
-    def attempt(load: NewFlowsLoad) -> opening.Measured:
+    def attempt(load: NewFlowsLoad) -> session_rate.Measured:
         table.open(load)
         return Reading({"loss": 0.0, "unanswered": 0.0 if load.sessions <= 3000 else 0.1}), [], {}
 
@@ -163,16 +163,16 @@ def test_an_answer_is_asked_for_where_the_table_has_all() -> None:
 
 
 def test_others_may_have_some_sessions_and_take_room() -> None:
-    found = _measure(EXACT, Table(5000, strays=opening.STRAY))[0].metrics
-    assert found["capacity"] == 5000 - opening.STRAY
+    found = _measure(EXACT, Table(5000, strays=session_rate.STRAY))[0].metrics
+    assert found["capacity"] == 5000 - session_rate.STRAY
 
 
 def test_a_table_with_more_sessions_than_were_opened_is_not_this_tests_own() -> None:
     table = Table(10**9)
 
-    def attempt(load: NewFlowsLoad) -> opening.Measured:
+    def attempt(load: NewFlowsLoad) -> session_rate.Measured:
         measured = table.open(load)
-        table.held += opening.STRAY + 1
+        table.held += session_rate.STRAY + 1
         return measured
 
     with pytest.raises(LoadFault, match="1000 sessions were opened, but the table holds 1065"):
@@ -195,7 +195,7 @@ def test_what_was_left_in_the_table_is_ended_first() -> None:
 )
 def test_a_system_that_does_not_hold_the_first_number_fails(full: str, words: str) -> None:
     table = Table(900, full=full)
-    with pytest.raises(opening.Lost, match=words):
+    with pytest.raises(session_rate.SessionsLost, match=words):
         _measure(LOAD, table)
     assert [sessions for sessions, _ in table.asked] == [1000] * capacity.TRIES
     assert table.held == 0, "the next trial begins with an empty table"
@@ -212,9 +212,9 @@ def test_guards_are_heard_about_what_was_too_many_alone() -> None:
     def disturbed(above: int, below: int, most: int) -> list[str]:
         table = Table(5000)
 
-        def attempt(load: NewFlowsLoad) -> opening.Measured:
+        def attempt(load: NewFlowsLoad) -> session_rate.Measured:
             reading, _, cpu = table.open(load)
-            return reading, [Distrust("steal", "")] if below < load.sessions <= above else [], cpu
+            return reading, [Objection("steal", "")] if below < load.sessions <= above else [], cpu
 
         return [each.guard for each in _measure(EXACT.model_copy(update={"most": most}), table, attempt)[1]]
 
@@ -228,7 +228,7 @@ def test_an_attempt_opens_and_answers_and_that_is_all(monkeypatch: pytest.Monkey
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
     load = CapacityLoad(name="capacity", bindings="many", placement="one-cpu")
     filling = load.attempt(123_456, 50_000.0)
-    command = new_flows.client_command(filling, aim(6))
+    command = new_flows.client_command(filling, context(6))
     assert (option(command, "--sessions"), option(command, "--rate")) == ("123456", "50000")
     assert not {"--seconds", "--rounds", "--sport"} & set(command)
     assert filling.placement == "one-cpu" and filling.expected_s < filling.longest_s < load.expected_s
@@ -313,8 +313,8 @@ def test_what_a_full_table_does_is_said(
         (299_999, "no, more"),
         (300_000, "yes"),
         (302_999, "yes"),
-        (303_000 + opening.STRAY - 1, "yes"),
-        (303_000 + opening.STRAY, "no, fewer"),
+        (303_000 + session_rate.STRAY - 1, "yes"),
+        (303_000 + session_rate.STRAY, "no, fewer"),
         (400_000, "no, fewer"),
     ],
 )
@@ -349,8 +349,8 @@ def test_of_what_is_not_trusted_only_the_least_is_said(record: Callable[..., dic
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine", "generator_built")
 def test_nat44_holds_what_is_asked_for(tmp_path: Path) -> None:
-    order = conduct.Order(str(HERE / "study_capacity.toml"), True, (), tmp_path / "r", 1, {})
-    result, summary = conduct.run(order, Silent())
+    request = run_study.RunRequest(str(HERE / "study_capacity.toml"), True, (), tmp_path / "r", 1, {})
+    result, summary = run_study.run(request, Silent())
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     for trial in result.trials:
         found = trial["metrics"]

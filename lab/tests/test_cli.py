@@ -68,7 +68,7 @@ def test_not_root_exits_3(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         program = (
             "import os, sys, scipy.stats, rich.progress\n"
-            "from diolkos_lab import cli, conduct, screen, summary\n"
+            "from diolkos_lab import cli, run_study, screen, summary\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
             f"sys.argv = ['diolkos-lab', 'run', {str(SMALL)!r}, '--quick', '--out', {str(tmp_path / 'r')!r}]; cli.main()"
         )

@@ -18,7 +18,7 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.run.conditions import Conditions
-from diolkos_lab.topology import borrowed, clocksource, leftovers, ring
+from diolkos_lab.topology import clocksource, leftovers, ring, saved_settings
 from diolkos_lab.topology.namespace import PREFIX, Owner
 from diolkos_lab.topology.ring import Rings
 
@@ -33,7 +33,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "available_clocksource").write_text("tsc hpet acpi_pm \n")
     (folder / "current_clocksource").write_text("tsc\n")
     monkeypatch.setattr(clocksource, "FOLDER", folder)
-    monkeypatch.setattr(borrowed, "FOLDER", tmp_path / "notes")
+    monkeypatch.setattr(saved_settings, "FOLDER", tmp_path / "notes")
     yield folder
 
 
@@ -42,7 +42,7 @@ def _now(host: Path) -> str:
 
 
 def _notes() -> list[Path]:
-    return list(borrowed.FOLDER.glob("*"))
+    return list(saved_settings.FOLDER.glob("*"))
 
 
 def test_what_is_not_named_is_never_touched(host: Path) -> None:
@@ -50,17 +50,17 @@ def test_what_is_not_named_is_never_touched(host: Path) -> None:
         file.unlink()
     with Conditions(Varied()) as conditions:
         assert conditions.settings == [()] and not conditions.skipped
-    assert not borrowed.FOLDER.exists()
+    assert not saved_settings.FOLDER.exists()
 
 
 def test_one_after_the_other_and_as_before_at_the_end(host: Path) -> None:
     with Conditions(BOTH) as conditions:
         assert conditions.settings == [(("clocksource", "tsc"),), (("clocksource", "hpet"),)]
         assert _now(host) == "tsc", "offers are tried, and nothing is left changed"
-        conditions.take(conditions.settings[1], [])
+        conditions.apply(conditions.settings[1], [])
         assert _now(host) == "hpet"
-        [note] = _notes()
-        assert json.loads(note.read_text())["before"] == {"name": "tsc"}
+        [save] = _notes()
+        assert json.loads(save.read_text())["before"] == {"name": "tsc"}
     assert _now(host) == "tsc" and not _notes()
 
 
@@ -74,7 +74,7 @@ def test_the_note_is_there_before_the_change(host: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ended", [Fault("the lane broke"), KeyboardInterrupt()])
 def test_it_is_given_back_however_the_run_ends(host: Path, ended: BaseException) -> None:
     with pytest.raises(type(ended)), Conditions(BOTH) as conditions:
-        conditions.take(conditions.settings[1], [])
+        conditions.apply(conditions.settings[1], [])
         raise ended
     assert _now(host) == "tsc" and not _notes()
 
@@ -93,7 +93,7 @@ def test_what_the_host_does_not_offer_is_skipped_with_its_reason() -> None:
 def test_a_host_that_offers_none_of_them_is_measured_as_it_is(host: Path) -> None:
     with Conditions(Varied(clocksource=("kvm-clock", "arch_sys_counter"))) as conditions:
         assert conditions.settings == [()] and len(conditions.skipped) == 2
-    assert not borrowed.FOLDER.exists() and _now(host) == "tsc"
+    assert not saved_settings.FOLDER.exists() and _now(host) == "tsc"
 
 
 def test_a_kernel_that_refuses_what_it_lists(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,36 +110,36 @@ def test_a_kernel_that_refuses_what_it_lists(host: Path, monkeypatch: pytest.Mon
     assert _now(host) == "tsc"
 
 
-def test_clean_gives_back_what_a_killed_lab_has_borrowed(host: Path) -> None:
+def test_clean_restores_settings_that_a_killed_lab_changed(host: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
         "from diolkos_lab.experiment.varied import Varied\n"
         "from diolkos_lab.run.conditions import Conditions\n"
-        "from diolkos_lab.topology import borrowed, clocksource\n"
-        f"clocksource.FOLDER, borrowed.FOLDER = Path({str(host)!r}), Path({str(borrowed.FOLDER)!r})\n"
+        "from diolkos_lab.topology import clocksource, saved_settings\n"
+        f"clocksource.FOLDER, saved_settings.FOLDER = Path({str(host)!r}), Path({str(saved_settings.FOLDER)!r})\n"
         "conditions = Conditions(Varied(clocksource=('tsc', 'hpet'))).__enter__()\n"
-        "conditions.take(conditions.settings[1], [])\n"
+        "conditions.apply(conditions.settings[1], [])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
     assert _now(host) == "hpet" and len(_notes()) == 1
-    assert [loan.words for _, loan in borrowed.abandoned() if loan] == ["clocksource tsc"]
-    assert leftovers.clean().given_back == ["clocksource tsc"]
+    assert [saved.words for _, saved in saved_settings.abandoned() if saved] == ["clocksource tsc"]
+    assert leftovers.clean().restored == ["clocksource tsc"]
     assert _now(host) == "tsc" and not _notes()
-    assert not leftovers.clean().given_back, "doing it twice is harmless"
+    assert not leftovers.clean().restored, "doing it twice is harmless"
 
 
 def test_what_somebody_has_set_since_is_left_alone(host: Path) -> None:
     _note(host, Owner(2**22 + 1, 1), "hpet")
     (host / "current_clocksource").write_text("acpi_pm\n")
-    borrowed.restore(borrowed.abandoned())
+    saved_settings.restore_all(saved_settings.abandoned())
     assert _now(host) == "acpi_pm" and not _notes()
 
 
 def test_a_note_that_was_not_finished_is_of_nothing_that_was_changed(host: Path) -> None:
     path = _note(host, Owner(2**22 + 1, 1), "hpet")
     path.write_text(path.read_text()[:20])
-    assert borrowed.restore(borrowed.abandoned()) == []
+    assert saved_settings.restore_all(saved_settings.abandoned()) == []
     assert _now(host) == "tsc" and not _notes()
 
 
@@ -151,14 +151,14 @@ def test_two_labs_cannot_vary_the_same(host: Path) -> None:
         Fault, match=r"^another lab \(process 1\) varies the clocksource of this host: wait until it has ended$"
     ):
         Conditions(BOTH).__enter__()
-    assert leftovers.clean().given_back == [], "it lives"
+    assert leftovers.clean().restored == [], "it lives"
 
 
 def _note(host: Path, owner: Owner, level: str) -> Path:
-    borrowed.FOLDER.mkdir(exist_ok=True)
-    path = borrowed.FOLDER / f"{PREFIX}-{owner.pid}-{owner.started}-clocksource.json"
-    note = {"format": 1, "setting": "clocksource", "before": {"name": "tsc"}, "levels": ["tsc", level]}
-    path.write_text(json.dumps(note))
+    saved_settings.FOLDER.mkdir(exist_ok=True)
+    path = saved_settings.FOLDER / f"{PREFIX}-{owner.pid}-{owner.started}-clocksource.json"
+    save = {"format": 1, "setting": "clocksource", "before": {"name": "tsc"}, "levels": ["tsc", level]}
+    path.write_text(json.dumps(save))
     return path
 
 
@@ -196,11 +196,11 @@ def test_rings_are_sized_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None
     with Conditions(Varied(ring=(512, 2048, 4096)), lane) as conditions:  # type: ignore[arg-type]
         assert conditions.settings == [(("ring", 512),), (("ring", 2048),)]
         assert [each.reason for each in conditions.skipped] == ["the rings of this path hold 2048 packets at most"]
-        conditions.take(conditions.settings[1], [lane])  # type: ignore[list-item]
+        conditions.apply(conditions.settings[1], [lane])  # type: ignore[list-item]
         assert cards.rings == {"up0": Rings(2048, 2048), "veth0": None} and len(_notes()) == 1
-        conditions.leave()
+        conditions.release()
         assert cards.rings["up0"] == Rings(256, 256) and not _notes()
-        conditions.take(conditions.settings[0], [lane])  # type: ignore[list-item]
+        conditions.apply(conditions.settings[0], [lane])  # type: ignore[list-item]
     assert cards.rings["up0"] == Rings(256, 256) and not _notes()
 
 
@@ -215,10 +215,10 @@ def test_a_path_of_virtual_devices_has_no_rings(monkeypatch: pytest.MonkeyPatch)
 def test_clean_gives_rings_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cards = Cards()
     cards.install(monkeypatch)
-    loan = borrowed.of_ring(ring.Device("dklab-router", "up0"), (512, 4096))
-    borrowed.note(loan).rename(borrowed.FOLDER / f"{PREFIX}-{2**22 + 1}-1-ring-up0.json")
+    saved = saved_settings.saved_rings(ring.Device("dklab-router", "up0"), (512, 4096))
+    saved_settings.save(saved).rename(saved_settings.FOLDER / f"{PREFIX}-{2**22 + 1}-1-ring-up0.json")
     cards.rings["up0"] = Rings(4096, 4096)
-    assert leftovers.clean().given_back == ["rings of up0"]
+    assert leftovers.clean().restored == ["rings of up0"]
     assert cards.rings["up0"] == Rings(256, 256)
 
 

@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from aims import aim, option
+from contexts import context, option
 from diolkos_lab.experiment.loads import ConnectionsLoad
 from diolkos_lab.load import connections, registry
 from diolkos_lab.load.reading import LoadFault
-from diolkos_lab.run import opening, searches
+from diolkos_lab.run import searches, session_rate
 
 LOAD = ConnectionsLoad(name="connections", sessions=1000)
 
 
 def test_the_generator_is_told_who_connects_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    few = registry.of(LOAD).command(LOAD, aim(6))
+    few = registry.load_of(LOAD).command(LOAD, context(6))
     assert "converse" in few and option(few, "--connections") == "1000"
     assert option(few, "--src") == "2001:2:0:1::2" and option(few, "--size") == "96"
     assert option(few, "--rate") == "max" and option(few, "--seed") == "7000", "each trial has other 4-tuples"
-    many = connections.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), aim(4))
+    many = connections.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), context(4))
     assert option(many, "--src") == "198.18.2.0/24" and "--sport" not in many
     assert option(many, "--rate") == "5000" and option(many, "--size") == "76"
 
 
 def test_a_trial_searches_for_the_rate() -> None:
-    assert searches.of(LOAD) is opening.measure
+    assert searches.search_for(LOAD) is session_rate.measure
 
 
 def _report(data: Path) -> dict[str, Any]:

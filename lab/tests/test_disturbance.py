@@ -21,7 +21,7 @@ def test_a_program_that_works_is_named_with_its_share(monkeypatch: Any) -> None:
     monkeypatch.setattr(disturbance, "WORTH_A_NAME", 0.0)
     worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        seen = disturbance.look(1.0)
+        seen = disturbance.measure(1.0)
     finally:
         worker.kill()
         worker.wait()
@@ -31,7 +31,7 @@ def test_a_program_that_works_is_named_with_its_share(monkeypatch: Any) -> None:
 
 
 def test_the_doctor_says_whose_work_it_is_and_what_to_do(monkeypatch: Any) -> None:
-    monkeypatch.setattr(disturbance, "look", lambda: BUSY)
+    monkeypatch.setattr(disturbance, "measure", lambda: BUSY)
     programs, steal = doctor._disturbance()
     assert (programs.state, steal.state) == ("doubtful", "good")
     assert programs.detail.startswith("use 31 % of the CPUs: fire[fox] (process 4711) 25 %".replace(" %", "%"))
@@ -41,7 +41,9 @@ def test_the_doctor_says_whose_work_it_is_and_what_to_do(monkeypatch: Any) -> No
 def test_a_run_says_it_before_it_measures() -> None:
     text = StringIO()
     screen.Screen(Console(file=text, width=200)).disturbed(BUSY)
-    assert "fire[fox] (process 4711)" in text.getvalue() and "end them and start again" in " ".join(text.getvalue().split())
+    assert "fire[fox] (process 4711)" in text.getvalue() and "end those programs and start again" in " ".join(
+        text.getvalue().split()
+    )
 
 
 def test_a_quiet_host_is_left_alone() -> None:

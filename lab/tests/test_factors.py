@@ -87,11 +87,11 @@ def test_levels_that_cannot_be_are_refused_where_they_stand(tmp_path: Path, fact
 )
 def test_levels_that_the_system_does_not_have_are_refused(tmp_path: Path, factors: str, message: str) -> None:
     with pytest.raises(UsageFault, match=message):
-        offer.settled(_study(tmp_path, factors), definition.load_all())
+        offer.with_factor_levels(_study(tmp_path, factors), definition.load_all())
 
 
 def test_what_a_study_does_not_name_has_its_default(tmp_path: Path) -> None:
-    study = offer.settled(_study(tmp_path, "{ rules = [7, 8] }"), definition.load_all())
+    study = offer.with_factor_levels(_study(tmp_path, "{ rules = [7, 8] }"), definition.load_all())
     assert study.system[0].factors == {}
     chosen = {"backend": ("nft-list",), "place": ("router",), "position": ("append",), "rules": (7, 8)}
     assert dict(study.system[1].factors) == chosen
@@ -118,11 +118,11 @@ def test_a_level_that_the_host_cannot_offer_is_left_out_with_its_reason(
     study = _study(tmp_path, '{ backend = ["iptables-legacy", "nft-list"] }')
     found = {name: lookup.Found(system, None, None) for name, system in definition.load_all().items()}
     monkeypatch.setattr(offer, "obstacle", lambda command, at: f"no {command[0]}" if "legacy" in command[0] else None)
-    left, [missing] = offer.offered(study, found)
+    left, [missing] = offer.available_levels(study, found)
     assert left.system[1].factors == {"backend": ("nft-list",)}
     assert (missing.factor, missing.level, missing.reason) == ("backend", "iptables-legacy", "no ip6tables-legacy")
     only = _study(tmp_path, '{ backend = "iptables-legacy" }')
-    assert [subject.system for subject in offer.offered(only, found)[0].system] == ["native"]
+    assert [subject.system for subject in offer.available_levels(only, found)[0].system] == ["native"]
 
 
 def test_a_program_that_is_not_there_is_said_in_words() -> None:
@@ -228,8 +228,8 @@ def test_a_block_with_both_native_and_the_level_counts_as_a_pair(tmp_path: Path)
     every = [cells.TrialCell(cell.lane, cell.load) for cell in cells.trial_cells(form, lanes)]  # type: ignore[arg-type]
     pairs = Pairs(study, every)
     native, none, ten = every
-    pairs.tell(ten, 1, trusted=True)
-    pairs.tell(native, 1, trusted=True)
+    pairs.record(ten, 1, trusted=True)
+    pairs.record(native, 1, trusted=True)
     assert pairs.count(ten) == 0, "the claim compares it with itself without rules, too"
-    pairs.tell(none, 1, trusted=True)
+    pairs.record(none, 1, trusted=True)
     assert pairs.count(ten) == pairs.count(none) == 1

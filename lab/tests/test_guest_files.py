@@ -16,7 +16,7 @@ import pytest
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import image, jool, memory_image, package
 from diolkos_lab.guest.archive import Archive, Unavailable
-from diolkos_lab.guest.machine import Failed, Guest, watched
+from diolkos_lab.guest.machine import Failed, Guest, boot
 
 RELEASE = "6.1.0-1-amd64"
 
@@ -122,15 +122,15 @@ def test_a_guest_that_does_not_boot_is_started_again_and_then_told(tmp_path: Pat
     """Not at the first attempt, as a kernel that hangs while it finds out how fast its clock is."""
     count = tmp_path / "count"
     third = f'echo >>{count}; [ $(wc -l <{count}) = 3 ] && echo "BOOTED 6.1" && echo "a line" && echo "ENDED 0"'
-    assert list(watched(["sh", "-c", third], tmp_path / "log", 10)) == ["a line"]
+    assert list(boot(["sh", "-c", third], tmp_path / "log", 10)) == ["a line"]
     with pytest.raises(Failed, match=r"the guest did not boot within 30 s in 3 attempts; its last words are in .*log"):
-        list(watched(["echo", "kernel panic"], tmp_path / "log", 10))
+        list(boot(["echo", "kernel panic"], tmp_path / "log", 10))
     assert "kernel panic" in (tmp_path / "log").read_text()
 
 
 def test_a_guest_ends_with_who_reads_it(tmp_path: Path) -> None:
     """Otherwise Ctrl-C would leave it to compute for ever."""
-    lines = watched(["sh", "-c", "echo BOOTED 6.1; echo $$; exec sleep 1000"], tmp_path / "log", 100)
+    lines = boot(["sh", "-c", "echo BOOTED 6.1; echo $$; exec sleep 1000"], tmp_path / "log", 100)
     pid = next(lines)
     lines.close()  # type: ignore[attr-defined]
     assert not Path("/proc", pid).exists()
@@ -169,7 +169,7 @@ def test_a_counting_guest_has_all_that_its_program_imports(unpacked: Path, tmp_p
     (out / "dev/null").touch()
     packages = ":".join([str(memory_image.SOURCE), *(path for path in sys.path if "-packages" in path)])
     program = (
-        "import diolkos_lab.guest.counting as c; from diolkos_lab.sut import definition; print(len(definition.load_all()))"
+        "import diolkos_lab.guest.inside_count as c; from diolkos_lab.sut import definition; print(len(definition.load_all()))"
     )
     command = ["chroot", str(out), "/usr/bin/env", "-i", f"PYTHONPATH={packages}", str(memory_image.INTERPRETER), "-P", "-S"]
     done = subprocess.run([*command, "-c", program], check=False, capture_output=True, text=True)

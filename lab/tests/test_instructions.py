@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from diolkos_lab import conduct, instructions, report, studies, summary
+from diolkos_lab import instructions, report, run_study, studies, summary
 from diolkos_lab.faults import Fault, UsageFault
-from diolkos_lab.guest import conduct as guests
-from diolkos_lab.guest import count, package, preparing, terminal, timing
+from diolkos_lab.guest import command as guests
+from diolkos_lab.guest import count_instructions, package, preparing, terminal, timing
 from diolkos_lab.guest.archive import Archive
-from diolkos_lab.guest.counting import RESULT, Look, instructions_per_packet, moment
-from diolkos_lab.guest.machine import Ended
+from diolkos_lab.guest.inside_count import RESULT, RawSnapshot, instructions_per_packet, moment
+from diolkos_lab.guest.machine import CommandFailed
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.samples import folder
 
@@ -36,7 +36,7 @@ def said_by_the_guest() -> Iterator[str]:
     yield RESULT + json.dumps({"missing": "tundra", "reason": "it is not here", "how": "build it"})
     yield RESULT + json.dumps({"systems": {"native": ["", None], "diolkos": ["/d", "1"], "jool": ["/j", "4"]}})
     for name, counts in PATHS.items():
-        for block in range(count.BLOCKS):
+        for block in range(count_instructions.BLOCKS):
             for load, each in zip(("tcp-upload", "tcp-download"), counts, strict=True):
                 # The warm-up does not count.
                 more = 5000 if block == 0 else 10 * block
@@ -50,10 +50,12 @@ def said_by_the_guest() -> Iterator[str]:
 def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
     """A result folder as the lines above make it, and its summary."""
     out = tmp_path / "out"
-    monkeypatch.setattr(count, "watched", lambda *_: said_by_the_guest())
-    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(count_instructions, "boot", lambda *_: said_by_the_guest())
+    monkeypatch.setattr(count_instructions, "_write", lambda *_: None)
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
-    count.count(prepared(out), conduct.Order("clat", True, only=("diolkos", "nat44", "tundra")), lambda _: None)
+    count_instructions.count(
+        prepared(out), run_study.RunRequest("clat", True, only=("diolkos", "nat44", "tundra")), lambda _: None
+    )
     return out, summary.write(folder.read(out))
 
 
@@ -74,13 +76,13 @@ def test_a_count_that_has_ended_is_complete(counted: tuple[Path, dict[str, Any]]
 def test_a_count_that_ends_early_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dying(*_: object) -> Iterator[str]:
         yield from list(said_by_the_guest())[:6]
-        raise Ended("137")
+        raise CommandFailed("137")
 
-    monkeypatch.setattr(count, "watched", dying)
-    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(count_instructions, "boot", dying)
+    monkeypatch.setattr(count_instructions, "_write", lambda *_: None)
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
-    with pytest.raises(Ended):
-        count.count(prepared(tmp_path / "out"), conduct.Order("clat", True), lambda _: None)
+    with pytest.raises(CommandFailed):
+        count_instructions.count(prepared(tmp_path / "out"), run_study.RunRequest("clat", True), lambda _: None)
     result = folder.read(tmp_path / "out")
     assert result.trials and result.host["complete"] is False
 
@@ -111,16 +113,16 @@ def test_terminal_and_page_show_counts(counted: tuple[Path, dict[str, Any]]) -> 
 
 
 def test_a_guest_that_counts_nothing_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count, "watched", lambda *_: iter(["Traceback"]))
-    monkeypatch.setattr(count, "_write", lambda *_: None)
+    monkeypatch.setattr(count_instructions, "boot", lambda *_: iter(["Traceback"]))
+    monkeypatch.setattr(count_instructions, "_write", lambda *_: None)
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
     with pytest.raises(Fault, match="the guest counted nothing"):
-        count.count(prepared(tmp_path / "out"), conduct.Order("clat", True), lambda _: None)
+        count_instructions.count(prepared(tmp_path / "out"), run_study.RunRequest("clat", True), lambda _: None)
 
 
 def test_a_study_without_tcp_is_refused() -> None:
     with pytest.raises(UsageFault, match="--count-instructions: the study capacity sends no TCP"):
-        count.counted(studies.load("capacity"), "quick")
+        count_instructions.counted(studies.load("capacity"), "quick")
 
 
 def test_only_ratios_of_an_emulated_processor(tmp_path: Path, record: Callable[..., dict[str, Any]]) -> None:
@@ -159,16 +161,16 @@ def test_a_fault_of_the_guest_is_one_of_the_host(tmp_path: Path, monkeypatch: py
     def guest(*_: object) -> Iterator[str]:
         yield "warm-up"
         yield "FAULT a tool is missing"
-        raise Ended("3")
+        raise CommandFailed("3")
 
-    monkeypatch.setattr(timing, "watched", guest)
+    monkeypatch.setattr(timing, "boot", guest)
     monkeypatch.setattr(timing.Guest, "prepare", lambda guest, _: guest.results.mkdir(parents=True))
     monkeypatch.setattr(timing, "busybox", lambda _: tmp_path)
     monkeypatch.setattr(timing, "ways", lambda: ["TCG"])
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
     said: list[str] = []
     with pytest.raises(Fault, match="in the guest: a tool is missing") as found:
-        timing.measure(prepared(tmp_path / "out"), conduct.Order("clat", True), said.append)
+        timing.measure(prepared(tmp_path / "out"), run_study.RunRequest("clat", True), said.append)
     assert found.value.exit_code == 3
     assert "warm-up" in said
 
@@ -178,22 +180,22 @@ def test_the_guest_is_told_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     told: list[dict[str, Any]] = []
 
     def guest(*_: object) -> Iterator[str]:
-        (order,) = tmp_path.glob("guests/*/results/order.json")
+        (order,) = tmp_path.glob("guests/*/results/request.json")
         told.append(json.loads(order.read_text()))
         yield from ()
 
-    monkeypatch.setattr(timing, "watched", guest)
+    monkeypatch.setattr(timing, "boot", guest)
     monkeypatch.setattr(timing.Guest, "prepare", lambda guest, _: guest.results.mkdir(parents=True))
     monkeypatch.setattr(timing, "busybox", lambda _: tmp_path)
     monkeypatch.setattr(timing, "ways", lambda: ["TCG"])
     monkeypatch.setattr(preparing, "cache", lambda: tmp_path)
-    order = conduct.Order("throughput", False, form="intervals")
+    order = run_study.RunRequest("throughput", False, form="intervals")
     timing.measure(prepared(tmp_path / "out", "throughput"), order, lambda _: None)
     assert told[0]["form"] == "intervals"
 
 
 def test_levels_of_factors_are_counted_apart() -> None:
-    study = count.counted(studies.load("nat-rules").of_form("quick"), "quick")
+    study = count_instructions.counted(studies.load("nat-rules").of_form("quick"), "quick")
     assert any(len(subject.factors) for subject in study.system)
     row = {"metric": "instructions", "load": "tcp-upload", "family": "ipv6", "hops": 1, "min": 1, "max": 1, "kernel": "6.1"}
     native = {**row, "system": "native", "datapath": "kernel", "baseline": None, "median": 100}
@@ -207,19 +209,19 @@ def test_levels_of_factors_are_counted_apart() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"resume": Path("r")}, "--resume r: a run in a guest cannot be gone on with"),
+        ({"resume": Path("r")}, "--resume r: a run in a guest cannot be resumed"),
         ({"router": Wanted("root@r", Path("nics"))}, "--router: a guest has no other machine"),
     ],
 )
 def test_what_a_guest_cannot_do_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageFault, match=said):
-        guests.run(conduct.Order("clat", True, **options), "6.1", counting=False, say=lambda _: None)
+        guests.run(run_study.RunRequest("clat", True, **options), "6.1", counting=False, say=lambda _: None)
 
 
-def _look(began_s: float, ended_s: float, packets: int, idle_s: float = 7.0) -> Look:
+def _look(began_s: float, ended_s: float, packets: int, idle_s: float = 7.0) -> RawSnapshot:
     zeros = " 0" * 6
     text = f"Inter-| Receive\n face |bytes\n    up: {1500 * packets} {packets}{zeros} 9 9{zeros}\n"
-    return Look(began_s, ended_s, text, idle_s)
+    return RawSnapshot(began_s, ended_s, text, idle_s)
 
 
 def test_a_look_that_the_scheduler_broke_off_does_not_count() -> None:

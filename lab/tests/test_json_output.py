@@ -89,7 +89,7 @@ def test_list() -> None:
 
 
 def test_list_names_missing_tools() -> None:
-    document = json_output.listing([], [], {"curl": ("apt-get install curl", ["clat"])})
+    document = json_output.list_document([], [], {"curl": ("apt-get install curl", ["clat"])})
     assert document["missing_tools"] == [{"tool": "curl", "how": "apt-get install curl", "studies": ["clat"]}]
 
 
@@ -124,8 +124,8 @@ def test_a_host_that_is_not_fit_exits_3_all_the_same(tmp_path: Path) -> None:
 
 def test_findings_of_each_state() -> None:
     doubtful, missing = Finding("doubtful", "steal", "20 %"), Finding("missing", "root", "sudo")
-    assert json_output.fitness([doubtful])["fit"] is True
-    assert json_output.fitness([doubtful, missing])["fit"] is False
+    assert json_output.doctor_document([doubtful])["fit"] is True
+    assert json_output.doctor_document([doubtful, missing])["fit"] is False
 
 
 def test_compare(tmp_path: Path, record: Callable[..., dict[str, Any]]) -> None:
@@ -148,7 +148,9 @@ def test_compare(tmp_path: Path, record: Callable[..., dict[str, Any]]) -> None:
 def test_what_is_infinite_is_null() -> None:
     cell = CellKey("diolkos/tun/ipv4/1", "ping", (("count", 5),))
     change = Change(cell, "rtt", False, (0.25, math.inf), math.inf, (1.0, math.inf), 0.01)
-    (found,) = json.loads(json_output.text(json_output.comparison("small", (Path("a"), Path("b")), [change], {})))["changes"]
+    (found,) = json.loads(json_output.text(json_output.compare_document("small", (Path("a"), Path("b")), [change], {})))[
+        "changes"
+    ]
     assert (found["first"], found["second"], found["change"], found["ci95"]) == (0.25, None, None, [1.0, None])
     assert found["factors"] == {"count": 5} and found["unit"] == "s"
 

@@ -8,12 +8,12 @@ import pytest
 from diolkos_lab.experiment.loads import UdpLoad
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run import knee, searches
-from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.opening import Lost, Measured
+from diolkos_lab.run.guards import Objection
+from diolkos_lab.run.session_rate import Measured, SessionsLost
 
 KNEE = UdpLoad(name="udp", seconds=1, rate="knee")
 MOST = 4e9  # bit/s that the generator can send
-STEAL = Distrust("steal", "the hypervisor took 9 %")
+STEAL = Objection("steal", "the hypervisor took 9 %")
 
 
 def _path(capacity: float, socket_loss: float = 0.0, doubtful: int = -1) -> tuple[Callable[[UdpLoad], Measured], list[float]]:
@@ -54,7 +54,7 @@ def test_a_path_that_loses_at_every_rate_fails() -> None:
     def attempt(load: UdpLoad) -> Measured:
         return Reading({"throughput": 1e8, "sent_rate": 1e9, "loss": 0.1}), [], {}
 
-    with pytest.raises(Lost, match=r"the path loses more than 0\.5% at every rate"):
+    with pytest.raises(SessionsLost, match=r"the path loses more than 0\.5% at every rate"):
         knee.measure(KNEE, None, attempt)
 
 
@@ -64,5 +64,5 @@ def test_a_disturbed_attempt_makes_the_search_untrusted() -> None:
 
 
 def test_only_a_knee_is_searched_for() -> None:
-    assert searches.of(KNEE) is not None
-    assert searches.of(KNEE.at(1e9)) is None and searches.of(KNEE.at(None)) is None
+    assert searches.search_for(KNEE) is not None
+    assert searches.search_for(KNEE.at(1e9)) is None and searches.search_for(KNEE.at(None)) is None

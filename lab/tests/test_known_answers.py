@@ -43,12 +43,12 @@ def _run(seed: int, scale: float, router: Router = paper_curves.realistic) -> cu
     draw, order = np.random.default_rng(seed), random.Random(seed)
     sweep, trials = Sweep(PpsLoad(name="pps", seconds=SECONDS), BLOCKS), []
     for probe in sweep.probes():
-        sweep.tell(probe, 0, _trial(probe, 0, scale, draw, router)["metrics"]["loss"])
+        sweep.record(probe, 0, _trial(probe, 0, scale, draw, router)["metrics"]["loss"])
     for block in range(1, BLOCKS):
         loads = sweep.rates(block)
         for load in order.sample(loads, len(loads)):
             trials.append(_trial(load, block, scale, draw, router))
-            sweep.tell(load, block, trials[-1]["metrics"]["loss"])
+            sweep.record(load, block, trials[-1]["metrics"]["loss"])
     [curve] = curves.gather(trials, [])
     return curve
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aims import aim, option
-from diolkos_lab import conduct, report
+from contexts import context, option
+from diolkos_lab import report, run_study
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.cells import TrialCell, lane_cells, trial_cells
 from diolkos_lab.experiment.definition import Study
@@ -18,10 +18,10 @@ from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.load import latency, registry
 from diolkos_lab.load.reading import LoadFault
-from diolkos_lab.run.kept import Kept
+from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.native_rate import NativeRates
-from diolkos_lab.run.trial import Trial, named
-from witness import Silent
+from diolkos_lab.run.trial import Trial, cell_keys
+from observer import Silent
 
 HERE = Path(__file__).parent
 FILE = HERE / "study_latency.toml"
@@ -32,9 +32,9 @@ PDR = SATURATION * 0.9498  # where the double's 10 ** (-8 + 6x) is 0.5 %
 
 def test_packets_are_sent_one_at_a_time_and_probes_as_those_of_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    command = registry.of(LOAD).command(LOAD.at(1234.4), aim(6))
+    command = registry.load_of(LOAD).command(LOAD.at(1234.4), context(6))
     assert (option(command, "--rate"), option(command, "--burst"), option(command, "--seconds")) == ("1234", "1", "16.2075")
-    probe = registry.of(LOAD).command(LOAD.probe(5000, 0.1), aim(4))
+    probe = registry.load_of(LOAD).command(LOAD.probe(5000, 0.1), context(4))
     assert "--burst" not in probe
     assert (option(probe, "--rate"), option(probe, "--size"), option(probe, "--seconds")) == ("5000", "64", "0.1")
 
@@ -51,7 +51,7 @@ def test_a_report_is_read(data: Path) -> None:
     assert reading.metrics["latency_worst"] == pytest.approx(26.0555e-6)
     assert 0 < reading.metrics["latency"] < reading.metrics["latency_worst"]
     assert reading.metrics["offered"] == 100_000 and not reading.bounds, "one in 2000 was lost"
-    assert set(reading.metrics) <= set(registry.of(LOAD).metrics)
+    assert set(reading.metrics) <= set(registry.load_of(LOAD).metrics)
 
 
 @pytest.mark.parametrize(("received", "endless"), [(19_979, ["latency_worst"]), (9_999, ["latency", "latency_worst"])])
@@ -84,14 +84,14 @@ def _cells() -> tuple[list[TrialCell], list[Any]]:
 
 def test_every_path_gets_half_of_what_the_native_one_carries() -> None:
     cells, lanes = _cells()
-    rates = NativeRates(cells, lanes, Kept())
+    rates = NativeRates(cells, lanes, CompletedTrials())
     assert [rates.trial(cell, 1) for cell in cells] == [None, None]
     [search] = rates.searches
     assert search.lane.subject.system == "native"
     for probe in search.probes():
         assert isinstance(probe.load, LatencyLoad) and probe.load.offered and rates.trial(probe, 0) == probe
         loss = max(0.0, 1 - 300_000 / probe.load.offered)
-        search.tell(Trial(0, 0, probe, "", 0.1, metrics={"loss": loss}))
+        search.record(Trial(0, 0, probe, "", 0.1, metrics={"loss": loss}))
     offered = [each.load.offered for cell in cells if (each := rates.trial(cell, 1)) and isinstance(each.load, LatencyLoad)]
     assert offered == [offered[0]] * 2 and offered[0] == pytest.approx(150_000, rel=0.05)
     assert rates.searches == []
@@ -99,8 +99,8 @@ def test_every_path_gets_half_of_what_the_native_one_carries() -> None:
 
 def test_a_run_that_goes_on_keeps_its_rate() -> None:
     cells, lanes = _cells()
-    made = {**named(cells[1]), "block": 1, "metrics": {"offered": 77_000.0}}
-    rates = NativeRates(cells, lanes, Kept([made]))
+    made = {**cell_keys(cells[1]), "block": 1, "metrics": {"offered": 77_000.0}}
+    rates = NativeRates(cells, lanes, CompletedTrials([made]))
     assert rates.searches == []
     assert [each.load.offered for cell in cells if (each := rates.trial(cell, 2)) and isinstance(each.load, LatencyLoad)] == [
         77_000
@@ -109,9 +109,9 @@ def test_a_run_that_goes_on_keeps_its_rate() -> None:
 
 def test_without_any_result_the_rate_is_not_known() -> None:
     cells, lanes = _cells()
-    rates = NativeRates(cells, lanes, Kept())
+    rates = NativeRates(cells, lanes, CompletedTrials())
     for probe in rates.searches[0].probes():
-        rates.searches[0].tell(Trial(0, 0, probe, "", 0.1, error="it died"))
+        rates.searches[0].record(Trial(0, 0, probe, "", 0.1, error="it died"))
         break
     assert [rates.trial(cell, 1) for cell in cells] == [None, None]
     first = rates.trial(cells[0], 0)
@@ -129,7 +129,7 @@ def test_a_path_needs_the_native_one_beside_it() -> None:
 def test_a_run_measures_all_paths_at_the_found_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", str(HERE / "doubles" / "pktgen"))
     monkeypatch.setenv("SATURATION", str(SATURATION))
-    result, summary = conduct.run(conduct.Order(str(FILE), True, (), tmp_path / "r", 1, {}), Silent())
+    result, summary = run_study.run(run_study.RunRequest(str(FILE), True, (), tmp_path / "r", 1, {}), Silent())
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     made = [trial for trial in result.trials if trial["block"]]
     assert len({trial["metrics"]["offered"] for trial in made}) == 1

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, TcpLoad
 from diolkos_lab.load import answers, curl, dnsperf, iperf3, names, ping, registry
-from diolkos_lab.load.reading import MOST_POINTS, Aim, LoadFault, course
+from diolkos_lab.load.reading import MOST_POINTS, ClientContext, LoadFault, course
 
 SMALL = HttpLoad(name="http", object_bytes=1024, by="literal", seconds=0.3)
 LARGE = HttpLoad(name="http", object_bytes=1 << 24, by="literal", seconds=0.3)
@@ -142,9 +142,9 @@ def test_ping_faults(data: Path) -> None:
         ping.parse("", load)
 
 
-def _aim(folder: Path, target: str = "64:ff9b::c000:ab") -> Aim:
+def _context(folder: Path, target: str = "64:ff9b::c000:ab") -> ClientContext:
     to = IPv6Address(target) if ":" in target else IPv4Address(target)
-    return Aim(to, IPv6Address("2001:2:0:1::1"), folder, serial=7)
+    return ClientContext(to, IPv6Address("2001:2:0:1::1"), folder, serial=7)
 
 
 def test_curl_takes_the_whole_fetch_and_leaves_out_the_one_that_was_cut_off(data: Path) -> None:
@@ -187,10 +187,10 @@ def test_curl_faults(data: Path) -> None:
 
 
 def test_curl_asks_by_literal_or_by_new_names_of_this_trial_alone(tmp_path: Path) -> None:
-    command = curl.client_command(SMALL, _aim(tmp_path))
+    command = curl.client_command(SMALL, _context(tmp_path))
     assert command[-1] == "http://[64:ff9b::c000:ab]:8007/1024?[1-9999999]"
     assert "--ipv6" in command and "unshare" not in command
-    named = curl.client_command(SMALL.model_copy(update={"by": "name"}), _aim(tmp_path, "192.0.0.171"))
+    named = curl.client_command(SMALL.model_copy(update={"by": "name"}), _context(tmp_path, "192.0.0.171"))
     assert named[-1] == "http://t000007n[0000001-9999999].example.test:8007/1024"
     assert named[:2] == ["unshare", "--mount"] and "--ipv4" in named
     assert (tmp_path / "resolv.conf").read_text() == "nameserver 2001:2:0:1::1\n"
@@ -222,15 +222,15 @@ def test_dnsperf_faults(data: Path) -> None:
 
 
 def test_names_are_new_in_every_trial_or_the_same_few(tmp_path: Path) -> None:
-    cold = dnsperf.write_names(AT_A_RATE, _aim(tmp_path)).read_text().splitlines()
+    cold = dnsperf.write_names(AT_A_RATE, _context(tmp_path)).read_text().splitlines()
     assert len(cold) == len(set(cold)) >= 300
     assert cold[0] == "t000007n0000001.example.test AAAA"
     known = AT_A_RATE.model_copy(update={"cache": "warm"})
-    (warming,) = registry.of(known).prepare(known, _aim(tmp_path))
+    (warming,) = registry.load_of(known).prepare(known, _context(tmp_path))
     warm = (tmp_path / "names").read_text().splitlines()
     assert len(warm) == dnsperf.WARM_NAMES and not set(warm) & set(cold)
     assert warming[warming.index("-n") + 1] == "1"
-    assert "-n" not in dnsperf.client_command(AT_A_RATE.model_copy(update={"cache": "warm"}), _aim(tmp_path))
+    assert "-n" not in dnsperf.client_command(AT_A_RATE.model_copy(update={"cache": "warm"}), _context(tmp_path))
 
 
 def test_the_address_is_where_the_rule_looks() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.load import pktgen, registry
-from diolkos_lab.load.reading import Aim, Ends, LoadFault
+from diolkos_lab.load.reading import ClientContext, LoadFault, PacketEndpoints
 
 LOAD = PpsLoad(name="pps", seconds=0.3)
 PPS = registry.LOADS["pps"]
@@ -21,11 +21,11 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
 
 
-def _aim(version: int, *, keeps_state: bool = False) -> Aim:
+def _context(version: int, *, keeps_state: bool = False) -> ClientContext:
     to = IPv6Address("64:ff9b::c000:ab") if version == 6 else IPv4Address("192.0.0.171")
     own = IPv6Address("2001:2:0:1::2") if version == 6 else IPv4Address("192.0.0.2")
-    ends = Ends("lane-client:up0", "lane-server:srv0", own, keeps_state)
-    return Aim(to, IPv6Address("2001:2:0:1::1"), Path("/nowhere"), 1, ends)
+    ends = PacketEndpoints("lane-client:up0", "lane-server:srv0", own, keeps_state)
+    return ClientContext(to, IPv6Address("2001:2:0:1::1"), Path("/nowhere"), 1, ends)
 
 
 def test_the_offered_load_is_what_was_written_and_a_quiet_trial_loses_nothing(data: Path) -> None:
@@ -46,9 +46,9 @@ def test_stalls_are_told_where_cpus_were_watched(data: Path) -> None:
     stalled = {"cpu": 0, "stalls": [{"until_ns": 5, "stood_still_ns": 9_300_000}]}
     for watched, expected in ((None, ()), ([{"cpu": 1, "stalls": []}, stalled], (pytest.approx(0.0093),))):
         assert pktgen.parse(json.dumps({**report, "watched": watched}), LOAD.at(50_000)).stalls_s == expected
-    aim = _aim(6)
-    assert "--watch-cpu" not in PPS.command(LOAD.at(1000), aim)
-    watched = replace(aim, ends=replace(aim.ends, cpus=(0, 3)))
+    context = _context(6)
+    assert "--watch-cpu" not in PPS.command(LOAD.at(1000), context)
+    watched = replace(context, ends=replace(context.ends, cpus=(0, 3)))
     command = PPS.command(LOAD.at(1000), watched)
     assert command[command.index("--watch-cpu") + 1] == "0,3"
 
@@ -76,7 +76,7 @@ def test_a_report_of_another_kind_is_a_fault(text: str) -> None:
 
 def test_frames_of_ipv4_are_shorter_by_the_header() -> None:
     for version, size in ((6, "84"), (4, "64")):
-        command = PPS.command(LOAD.at(123_456), _aim(version))
+        command = PPS.command(LOAD.at(123_456), _context(version))
         assert "nice -n -20" in command[2], "the generator keeps time"
         assert command[5:10] == ["measure", "--from", "lane-client:up0", "--to", "lane-server:srv0"]
         assert command[command.index("--size") + 1] == size
@@ -84,10 +84,10 @@ def test_frames_of_ipv4_are_shorter_by_the_header() -> None:
 
 
 def test_sessions_are_opened_first_where_the_path_keeps_state() -> None:
-    assert PPS.prepare(LOAD.at(1000), _aim(6)) == []
-    [command] = PPS.prepare(LOAD.at(1000), _aim(6, keeps_state=True))
+    assert PPS.prepare(LOAD.at(1000), _context(6)) == []
+    [command] = PPS.prepare(LOAD.at(1000), _context(6, keeps_state=True))
     assert command[1:4] == ["send", "--interface", "up0"]
     assert command[command.index("--count") + 1] == str(LOAD.flows), "one packet of each flow"
-    measure = PPS.command(LOAD.at(1000), _aim(6))
+    measure = PPS.command(LOAD.at(1000), _context(6))
     for option in ("--src", "--dst", "--flows"):
         assert command[command.index(option) + 1] == measure[measure.index(option) + 1], "of the same flows"

@@ -21,8 +21,8 @@ from diolkos_lab.experiment.loads import (
     UdpGsoLoad,
     UdpLoad,
 )
-from diolkos_lab.load.protocol import Used
-from diolkos_lab.load.registry import LOADS, asks_names, of
+from diolkos_lab.load.interface import CpuUsage
+from diolkos_lab.load.registry import LOADS, asks_names, load_of
 from diolkos_lab.metric import METRICS, ROW_METRICS
 from diolkos_lab.run import router
 
@@ -58,9 +58,9 @@ def test_every_declared_metric_is_in_the_registry_of_metrics() -> None:
 @pytest.mark.parametrize("file", CAPTURED)
 def test_a_trial_has_no_metric_that_its_load_does_not_declare(data: Path, file: str) -> None:
     section = CAPTURED[file]
-    load = of(section)
+    load = load_of(section)
     reading = load.read((data / file).read_text(), section)
-    given = {**reading.metrics, **load.costs(section, reading, Used(client=0.1, system=0.2, threads=0.3, all=1.0))}
+    given = {**reading.metrics, **load.costs(section, reading, CpuUsage(client=0.1, system=0.2, threads=0.3, all=1.0))}
     assert reading.metrics and set(given) <= set(load.metrics)
     assert set(reading.series) <= {name for name, metric in METRICS.items() if metric.singles} | {"throughput"}
 
@@ -68,9 +68,9 @@ def test_a_trial_has_no_metric_that_its_load_does_not_declare(data: Path, file: 
 def test_of_an_overload_neither_loss_nor_latency_is_told(data: Path) -> None:
     """Loss would say how fast the generator is, and latency how long the ring."""
     section = ForwardingRateLoad(name="forwarding-rate", seconds=1, size=128)
-    load = of(section)
+    load = load_of(section)
     reading = load.read((data / "pktgen-0.1.0-measured.jsonl").read_text(), section)
-    given = {**reading.metrics, **load.costs(section, reading, Used(client=0.1, system=0.2, threads=0.3, all=1.0))}
+    given = {**reading.metrics, **load.costs(section, reading, CpuUsage(client=0.1, system=0.2, threads=0.3, all=1.0))}
     assert set(given) == set(load.metrics) and {"rate", "received"} <= set(given)
     assert section.frame(6) - section.frame(4) == 20, "the same packet in the shorter family"
 

@@ -12,9 +12,9 @@ from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.experiment.loads import PingUnderLoad, UdpGsoLoad, UdpLoad
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.load import charged, iperf3_udp, ping_under_load, udp_gso
-from diolkos_lab.load.protocol import Used
-from diolkos_lab.load.reading import Aim, LoadFault
+from diolkos_lab.load import cpu_shares, iperf3_udp, ping_under_load, udp_gso
+from diolkos_lab.load.interface import CpuUsage
+from diolkos_lab.load.reading import ClientContext, LoadFault
 
 UDP = UdpLoad(name="udp", seconds=1, rate=1e8, streams=2)
 LOADED = PingUnderLoad(name="ping-under-load", seconds=1, interval_s=0.01)
@@ -112,8 +112,8 @@ def test_ping_under_load_faults(data: Path) -> None:
 
 
 def test_echoes_are_asked_with_the_identifier_that_a_binding_lets_through(tmp_path: Path) -> None:
-    aim = Aim(IPv4Address("198.18.64.1"), SERVER, tmp_path, serial=1, echo_identifier=5201)
-    command = ping_under_load.client_command(LOADED, aim)
+    context = ClientContext(IPv4Address("198.18.64.1"), SERVER, tmp_path, serial=1, echo_identifier=5201)
+    command = ping_under_load.client_command(LOADED, context)
     assert _option(command, "-e") == "5201"
     assert command.index("ping") < command.index("--") < command.index("iperf3")
 
@@ -144,14 +144,14 @@ def test_any_study_may_have_them() -> None:
 
 
 def test_each_end_is_charged_for_what_it_used() -> None:
-    used = Used(client=0.6, system=0.5, threads=0.0, all=1.8, server=0.3)
-    up = charged.shares(used, 1.0, "client")
+    used = CpuUsage(client=0.6, system=0.5, threads=0.0, all=1.8, server=0.3)
+    up = cpu_shares.shares(used, 1.0, "client")
     assert up == pytest.approx(
         {"generator_share": 0.6, "system_share": 0.5, "receiver_share": 0.3, "rest_share": 0.4, "saturated": 0.0}
     )
     longer = replace(used, elapsed=2.0)
-    assert charged.shares(longer, 1.0, "client")["rest_share"] == pytest.approx(0.2), "others compute before and after, too"
-    down = charged.shares(used, 1.0, "server")
+    assert cpu_shares.shares(longer, 1.0, "client")["rest_share"] == pytest.approx(0.2), "others compute before and after, too"
+    down = cpu_shares.shares(used, 1.0, "server")
     assert (down["generator_share"], down["receiver_share"]) == (0.3, 0.6), "in a download the server sends"
 
 
@@ -160,5 +160,5 @@ def test_each_end_is_charged_for_what_it_used() -> None:
     [(0.98, 0.1, False, 1.0), (0.96, 0.5, False, 0.0), (0.6, 0.38, True, 1.0), (0.6, 0.3, True, 0.0)],
 )
 def test_a_generator_without_cpu_to_spare_is_marked(client: float, server: float, together: bool, saturated: float) -> None:
-    used = Used(client=client, system=0.0, threads=0.0, all=2.0, server=server, ends_share_cpu=together)
-    assert charged.shares(used, 1.0, "client")["saturated"] == saturated
+    used = CpuUsage(client=client, system=0.0, threads=0.0, all=2.0, server=server, ends_share_cpu=together)
+    assert cpu_shares.shares(used, 1.0, "client")["saturated"] == saturated

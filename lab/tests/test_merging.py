@@ -17,7 +17,7 @@ import runs
 import synthetic_curves
 
 from diolkos_lab import comparing, merging, report, summary
-from diolkos_lab.export import one
+from diolkos_lab.export import one_run
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.samples import folder
 
@@ -96,7 +96,7 @@ def test_report_comparison_and_export_read_it(campaign: dict[str, Path], tmp_pat
     assert "Hosts and runs" in page and "alpha #2" in page and "2 hosts are too few to know how hosts differ" in page
     (tables,) = [list(csv.reader((tmp_path / "all" / "tables" / "by-host.csv").open()))]
     assert tables[0][3:5] == ["alpha", "beta"]
-    method = one.files(tmp_path / "all")["method.txt"]
+    method = one_run.files(tmp_path / "all")["method.txt"]
     assert "3 times on 2 hosts" in " ".join(method.split())
     changes = comparing.compare(folder.read(campaign["first"]), result)
     assert changes

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from aims import aim, option
-from diolkos_lab import conduct, report
+from contexts import context, option
+from diolkos_lab import report, run_study
 from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
 from diolkos_lab.load import new_flows
 from diolkos_lab.load.reading import LoadFault, Reading
-from diolkos_lab.run import opening
-from witness import Silent
+from diolkos_lab.run import session_rate
+from observer import Silent
 
 HERE = Path(__file__).parent
 LOAD = NewFlowsLoad(name="new-flows", sessions=1000)
@@ -21,18 +21,18 @@ LOAD = NewFlowsLoad(name="new-flows", sessions=1000)
 
 def test_the_generator_is_told_who_asks_and_who_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    few = new_flows.client_command(LOAD, aim(6))
+    few = new_flows.client_command(LOAD, context(6))
     assert option(few, "--src") == "2001:2:0:1::2" and option(few, "--sport") == new_flows.FEW_PORTS
     assert (option(few, "--size"), option(few, "--back-size")) == ("84", "64"), "of the family that arrives"
     assert option(few, "--rate") == "max" and option(few, "--seed") == "7000", "each trial has other 4-tuples"
-    many = new_flows.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), aim(4))
+    many = new_flows.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), context(4))
     assert option(many, "--src") == "198.18.2.0/24" and "--sport" not in many
     assert option(many, "--rate") == "5000" and option(many, "--size") == "64"
 
 
 def test_without_a_translator_answers_go_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
-    known = aim(4)
+    known = context(4)
     assert known.ends and known.ends.answers
     plain = dataclasses.replace(
         known, ends=dataclasses.replace(known.ends, answers=dataclasses.replace(known.ends.answers, target=None))
@@ -81,7 +81,7 @@ class Table:
 
 
 def _attempt(table: Table, most: float, reached: float, asked: list[int | None]) -> Any:
-    def attempt(load: NewFlowsLoad) -> opening.Measured:
+    def attempt(load: NewFlowsLoad) -> session_rate.Measured:
         asked.append(load.rate)
         rate = load.rate or reached
         lost = 0.0 if rate <= most else 0.01
@@ -93,8 +93,8 @@ def _attempt(table: Table, most: float, reached: float, asked: list[int | None])
 
 def test_where_nothing_is_lost_one_attempt_is_enough() -> None:
     table, asked = Table(), []
-    reading, distrust, _ = opening.measure(LOAD, table, _attempt(table, 1e9, 300_000, asked))  # type: ignore[arg-type]
-    assert asked == [None] and not distrust
+    reading, objections, _ = session_rate.measure(LOAD, table, _attempt(table, 1e9, 300_000, asked))  # type: ignore[arg-type]
+    assert asked == [None] and not objections
     assert reading.metrics["rate"] == 300_000 and reading.metrics["sessions"] == 1000
     assert reading.metrics["teardown"] == pytest.approx(1e6), "without what the order itself takes"
 
@@ -102,7 +102,7 @@ def test_where_nothing_is_lost_one_attempt_is_enough() -> None:
 @pytest.mark.parametrize("most", [299_000, 250_000, 200_000, 151_000])
 def test_the_highest_rate_without_loss_is_found(most: float) -> None:
     table, asked = Table(), []
-    reading, _, _ = opening.measure(LOAD, table, _attempt(table, most, 300_000, asked))  # type: ignore[arg-type]
+    reading, _, _ = session_rate.measure(LOAD, table, _attempt(table, most, 300_000, asked))  # type: ignore[arg-type]
     assert most - 300_000 / 32 <= reading.metrics["rate"] <= most
     assert asked[:2] == [None, None] and len(asked) <= 2 + LOAD.halvings + 1
     assert reading.metrics["attempts"] == len(asked), "those that came after the best one, too"
@@ -112,26 +112,28 @@ def test_the_highest_rate_without_loss_is_found(most: float) -> None:
 def test_a_rate_that_only_a_burst_reached_is_no_lower_bound(most: float) -> None:
     """A bucket of tokens lets some sessions through at once, so the first attempt looks faster than what can be kept."""
     table, asked = Table(), []
-    reading, _, _ = opening.measure(LOAD, table, _attempt(table, most, 300_000, asked))  # type: ignore[arg-type]
+    reading, _, _ = session_rate.measure(LOAD, table, _attempt(table, most, 300_000, asked))  # type: ignore[arg-type]
     assert most - most / 2**LOAD.halvings <= reading.metrics["rate"] <= most
-    assert len(asked) <= 2 + 2 * LOAD.halvings + 1 + opening.DESCENTS
+    assert len(asked) <= 2 + 2 * LOAD.halvings + 1 + session_rate.DESCENTS
 
 
 def test_a_table_that_is_only_filled_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
     filling = LOAD.model_copy(update={"fill_rate": 100_000})
-    command = new_flows.client_command(filling, aim(6))
+    command = new_flows.client_command(filling, context(6))
     assert option(command, "--rate") == "100000" and option(command, "--rounds") == str(FILL_ROUNDS)
     table, asked = Table(), []
     with pytest.raises(LoadFault, match="lost at every rate"):
-        opening.measure(filling, table, _attempt(table, 99_000, 300_000, asked))  # type: ignore[arg-type]
+        session_rate.measure(filling, table, _attempt(table, 99_000, 300_000, asked))  # type: ignore[arg-type]
     assert asked == [None, None]
 
 
 def test_a_system_that_loses_at_every_rate_fails() -> None:
     table, asked = Table(), []
-    with pytest.raises(opening.Lost, match=r"lost at every rate, at 18750 sessions/s still 1\.00% of the sessions"):
-        opening.measure(LOAD, table, _attempt(table, 1, 300_000, asked))  # type: ignore[arg-type]
+    with pytest.raises(
+        session_rate.SessionsLost, match=r"lost at every rate, at 18750 sessions/s still 1\.00% of the sessions"
+    ):
+        session_rate.measure(LOAD, table, _attempt(table, 1, 300_000, asked))  # type: ignore[arg-type]
     assert table.held == 0, "the next trial begins with an empty table"
 
 
@@ -145,20 +147,20 @@ def test_a_system_that_loses_at_every_rate_fails() -> None:
 )
 def test_a_table_that_does_not_hold_what_it_should_fails_the_trial(table: Table, words: str) -> None:
     with pytest.raises(LoadFault, match=words):
-        opening.measure(LOAD, table, _attempt(table, 1e9, 300_000, []))  # type: ignore[arg-type]
+        session_rate.measure(LOAD, table, _attempt(table, 1e9, 300_000, []))  # type: ignore[arg-type]
 
 
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine", "generator_built")
 def test_sessions_are_opened_answered_and_ended(tmp_path: Path) -> None:
-    order = conduct.Order(str(HERE / "study_sessions.toml"), True, (), tmp_path / "r", 1, {})
-    result, summary = conduct.run(order, Silent())
+    request = run_study.RunRequest(str(HERE / "study_sessions.toml"), True, (), tmp_path / "r", 1, {})
+    result, summary = run_study.run(request, Silent())
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     for trial in result.trials:
         found, asked = trial["metrics"], trial["factors"]["sessions"]
         assert found["rate"] > 0 and found["loss"] == found["unanswered"] == 0 and found["established"] > 0
         if trial["system"] == "nat44":
-            assert asked <= found["sessions"] <= asked + opening.STRAY
+            assert asked <= found["sessions"] <= asked + session_rate.STRAY
     rows = {(row["system"], row["bindings"], row["metric"]) for row in summary["rows"]}
     assert {("nat44", "few", "rate"), ("nat44", "many", "established"), ("native", "few", "rate")} <= rows
     page = report.write(tmp_path / "r").read_text()

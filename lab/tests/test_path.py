@@ -32,7 +32,7 @@ PATH = [
     "serve",
     "export",
     "studies",
-    "conduct",
+    "run_study",
     "resuming",
     "planning",
     "doctor",

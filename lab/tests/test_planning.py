@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from diolkos_lab import planning
-from diolkos_lab.conduct import Order, run
 from diolkos_lab.experiment.length import expected_of_form_s
+from diolkos_lab.run_study import RunRequest, run
 from diolkos_lab.sut import lookup
 from diolkos_lab.topology import clocksource
-from witness import Silent
+from observer import Silent
 
 HERE = Path(__file__).parent
 SMALL = str(HERE / "study_small.toml")
@@ -27,10 +27,10 @@ def _cells(found: planning.Plan, block: int) -> list[tuple[str, str]]:
 
 
 def test_the_seed_decides_the_order() -> None:
-    plans = {seed: planning.plan(Order(SMALL, True, seed=seed, paths=DOUBLE)) for seed in range(9)}
+    plans = {seed: planning.plan(RunRequest(SMALL, True, seed=seed, paths=DOUBLE)) for seed in range(9)}
     assert len({tuple(plan.order(1)) for plan in plans.values()}) > 1
     assert all(sorted(plan.order(block)) == list(range(6)) for plan in plans.values() for block in (0, 1))
-    again = planning.plan(Order(SMALL, True, seed=3, paths=DOUBLE))
+    again = planning.plan(RunRequest(SMALL, True, seed=3, paths=DOUBLE))
     assert again.order(1) == plans[3].order(1)
     loads = [load for _, load in _cells(again, 1)]
     assert loads[0] == loads[1] and loads[2] == loads[3], "all lanes have one load after the other"
@@ -39,9 +39,9 @@ def test_the_seed_decides_the_order() -> None:
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_a_run_has_the_order_of_its_plan(tmp_path: Path) -> None:
-    order = Order(SMALL, True, (), tmp_path / "r", 11, DOUBLE)
-    found = planning.plan(order)
-    result, _ = run(order, Silent())
+    request = RunRequest(SMALL, True, (), tmp_path / "r", 11, DOUBLE)
+    found = planning.plan(request)
+    result, _ = run(request, Silent())
     for block in (0, 1):
         made = [(trial["system"], trial["load"]) for trial in result.trials if trial["block"] == block]
         assert made == _cells(found, block)
@@ -51,7 +51,7 @@ def test_what_cannot_run_here_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(lookup, "BESIDE", tmp_path)
     monkeypatch.delenv("DIOLKOS", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    found = planning.document(planning.plan(Order(SMALL, True, seed=1)))
+    found = planning.document(planning.plan(RunRequest(SMALL, True, seed=1)))
     reasons = {cell["system"]: cell["reason"] for cell in found["cells"]}
     assert reasons["diolkos"] == "the program diolkos is not on this host"
     assert all(cell["how"] for cell in found["cells"] if not cell["runs_here"])
@@ -71,7 +71,7 @@ def test_the_document_is_whole() -> None:
 
 
 def test_the_time_is_that_of_the_form_where_nothing_is_missing() -> None:
-    found = planning.plan(Order(SMALL, True, paths=DOUBLE))
+    found = planning.plan(RunRequest(SMALL, True, paths=DOUBLE))
     assert found.expected_s == expected_of_form_s(found.study, "quick")
 
 
@@ -88,7 +88,7 @@ def varied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> planning.Plan:
     monkeypatch.setattr(clocksource, "offered", lambda: ("tsc", "hpet"))
     study = tmp_path / "varied.toml"
     study.write_text(Path(SMALL).read_text() + VARIED)
-    return planning.plan(Order(str(study), True, seed=4, paths=DOUBLE))
+    return planning.plan(RunRequest(str(study), True, seed=4, paths=DOUBLE))
 
 
 def test_what_is_varied_has_a_line_for_each_level(varied: planning.Plan) -> None:
@@ -106,7 +106,7 @@ def test_what_is_varied_has_a_line_for_each_level(varied: planning.Plan) -> None
         assert sorted(block["cells"]) == [cell["cell"] for cell in here]
         levels = [found["cells"][number]["factors"]["clocksource"] for number in block["cells"]]
         assert levels in (["tsc"] * 6 + ["hpet"] * 6, ["hpet"] * 6 + ["tsc"] * 6), "one after the other"
-    assert varied.expected_s == pytest.approx(2 * planning.plan(Order(SMALL, True, paths=DOUBLE)).expected_s)
+    assert varied.expected_s == pytest.approx(2 * planning.plan(RunRequest(SMALL, True, paths=DOUBLE)).expected_s)
 
 
 def test_people_see_the_levels_too(varied: planning.Plan) -> None:
@@ -123,9 +123,9 @@ def test_a_run_under_several_settings_has_the_order_of_its_plan(tmp_path: Path, 
     monkeypatch.setattr(clocksource, "use", lambda name: None)
     study = tmp_path / "varied.toml"
     study.write_text(Path(SMALL).read_text() + VARIED)
-    order = Order(str(study), True, (), tmp_path / "r", 4, DOUBLE)
-    found = planning.document(planning.plan(order))
-    result, _ = run(order, Silent())
+    request = RunRequest(str(study), True, (), tmp_path / "r", 4, DOUBLE)
+    found = planning.document(planning.plan(request))
+    result, _ = run(request, Silent())
     names = ("system", "load", "factors")
     for block in (0, 1):
         made = [tuple(trial[name] for name in names) for trial in result.trials if trial["block"] == block]

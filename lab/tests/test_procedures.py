@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from diolkos_lab.experiment.procedures import Goal, MlrSearch, PacketTrial, Procedure, Rfc8219
 from diolkos_lab.run import mlrsearch, rfc8219
-from diolkos_lab.run.steps import Told
+from diolkos_lab.run.steps import TrialResult
 
 sys.path.insert(0, str(Path(__file__).parent / "curve"))
 import paper_curves
@@ -30,7 +30,9 @@ def _steps(plan: Procedure) -> Any:
     return mlrsearch.steps(plan) if isinstance(plan, MlrSearch) else rfc8219.steps(plan)
 
 
-def _carry_out(plan: Procedure, tell: Callable[[PacketTrial], Told]) -> tuple[dict[str, Any], list[tuple[PacketTrial, Told]]]:
+def _carry_out(
+    plan: Procedure, tell: Callable[[PacketTrial], TrialResult]
+) -> tuple[dict[str, Any], list[tuple[PacketTrial, TrialResult]]]:
     """The outcome, and what was asked and told."""
     steps, made = _steps(plan), []
     asked = next(steps)
@@ -42,24 +44,24 @@ def _carry_out(plan: Procedure, tell: Callable[[PacketTrial], Told]) -> tuple[di
             return end.value, made
 
 
-def _exact(router: Router) -> Callable[[PacketTrial], Told]:
-    def tell(trial: PacketTrial) -> Told:
+def _exact(router: Router) -> Callable[[PacketTrial], TrialResult]:
+    def tell(trial: PacketTrial) -> TrialResult:
         assert trial.offered
         sent = round(trial.offered * trial.seconds)
-        return Told(sent, sent - round(sent * router(trial.offered)), True, DELAYS)
+        return TrialResult(sent, sent - round(sent * router(trial.offered)), True, DELAYS)
 
     return tell
 
 
-def _by_chance(router: Router, seed: int, disturbed: float = 0.0) -> Callable[[PacketTrial], Told]:
+def _by_chance(router: Router, seed: int, disturbed: float = 0.0) -> Callable[[PacketTrial], TrialResult]:
     """Each packet is lost by chance; in a share of the trials something else loses another 3 %."""
     draw = np.random.default_rng(seed)
 
-    def tell(trial: PacketTrial) -> Told:
+    def tell(trial: PacketTrial) -> TrialResult:
         assert trial.offered
         sent = round(trial.offered * trial.seconds)
         ratio = router(trial.offered) + (0.03 if draw.random() < disturbed else 0.0)
-        return Told(sent, sent - int(draw.binomial(sent, min(1.0, ratio))), True, DELAYS)
+        return TrialResult(sent, sent - int(draw.binomial(sent, min(1.0, ratio))), True, DELAYS)
 
     return tell
 
@@ -150,12 +152,12 @@ def test_a_search_that_takes_too_long_says_so() -> None:
 
 def test_distrusted_trials_count_where_they_are_bounds() -> None:
     exact = _exact(_hard(100_000))
-    outcome, _ = _carry_out(QUICK, lambda trial: Told(*vars(exact(trial)).values()))
+    outcome, _ = _carry_out(QUICK, lambda trial: TrialResult(*vars(exact(trial)).values()))
     assert [goal["distrusted_at_bounds"] for goal in outcome["goals"]] == [0, 0]
 
-    def doubtful(trial: PacketTrial, *, above: float) -> Told:
+    def doubtful(trial: PacketTrial, *, above: float) -> TrialResult:
         told = exact(trial)
-        return Told(told.sent, told.received, (trial.offered or 0) < above, told.metrics)
+        return TrialResult(told.sent, told.received, (trial.offered or 0) < above, told.metrics)
 
     far, _ = _carry_out(QUICK, lambda trial: doubtful(trial, above=500_000))
     assert [goal["distrusted_at_bounds"] for goal in far["goals"]] == [0, 0], "far above, a trial only shows the way"
@@ -196,9 +198,9 @@ def test_throughput_is_between_a_rate_that_lost_nothing_and_one_that_did(seed: i
 
 
 def test_one_lost_packet_of_a_minute_is_loss() -> None:
-    def tell(trial: PacketTrial) -> Told:
+    def tell(trial: PacketTrial) -> TrialResult:
         sent = round((trial.offered or 0) * trial.seconds)
-        return Told(sent, sent - (1 if (trial.offered or 0) > 50_000 else 0), True, DELAYS)
+        return TrialResult(sent, sent - (1 if (trial.offered or 0) > 50_000 else 0), True, DELAYS)
 
     outcome, _ = _carry_out(RFC.model_copy(update={"tests": ("throughput",)}), tell)
     assert outcome["throughput"]["lower_pps"] <= 50_000 < outcome["throughput"]["upper_pps"]
@@ -235,11 +237,11 @@ def test_delays_are_told_at_the_throughput_in_bursts_of_one() -> None:
 def test_streams_that_are_not_trusted_are_used_where_none_is() -> None:
     exact, numbers = _exact(_hard(100_000)), iter(range(10_000))
 
-    def tell(trial: PacketTrial) -> Told:
+    def tell(trial: PacketTrial) -> TrialResult:
         told = exact(trial)
         number = next(numbers)
         trusted = trial.test == "throughput" or (trial.test == "latency" and number % 2 == 0)
-        return Told(told.sent, told.received, trusted, {**DELAYS, "latency": 1.0 if trusted else 2.0})
+        return TrialResult(told.sent, told.received, trusted, {**DELAYS, "latency": 1.0 if trusted else 2.0})
 
     outcome, _ = _carry_out(RFC, tell)
     assert set(outcome["latency"]["typical_s"]) == {1.0} and len(outcome["latency"]["typical_s"]) == 10

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from diolkos_lab import conduct, resuming
+from diolkos_lab import resuming, run_study
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.samples import folder, host, unfinished
-from witness import Silent
+from observer import Silent
 
 HERE = Path(__file__).parent
 DOUBLE = HERE / "doubles" / "working"
@@ -31,8 +31,8 @@ PINGS += "[guards]\nforeign_cpu_share = 1.0\nsteal_share = 1.0\ndrop_ratio = 1.0
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from diolkos_lab import conduct
-from witness import Silent
+from diolkos_lab import run_study
+from observer import Silent
 
 class Deadly(Silent):
     def trial_done(self, trial, session):
@@ -41,7 +41,7 @@ class Deadly(Silent):
             os.kill(os.getpid(), signal.SIGKILL)
 
 study, out, double = sys.argv[1:]
-conduct.run(conduct.Order(study, True, (), Path(out), 5, {"diolkos": double}), Deadly())
+run_study.run(run_study.RunRequest(study, True, (), Path(out), 5, {"diolkos": double}), Deadly())
 """
 Trial = dict[str, Any]
 
@@ -85,10 +85,10 @@ def test_time_between_two_parts_does_not_count() -> None:
 def half(tmp_path: Path) -> Path:
     """A folder as a kill leaves it: two whole blocks, half of the third, and a torn line."""
     study = document.parse(PINGS, tmp_path / "study.toml", Study)
-    order = conduct.Order("", True, paths={"diolkos": str(DOUBLE)})
-    found, _ = conduct.choose(study, order)
+    order = run_study.RunRequest("", True, paths={"diolkos": str(DOUBLE)})
+    found, _ = run_study.choose(study, order)
     header = {"quick": True, "seed": 5, "started": "2026-01-01T00:00:00+00:00", "missing": []}
-    writer = folder.Writer(tmp_path / "half", study, conduct.resolved(found), header)
+    writer = folder.Writer(tmp_path / "half", study, run_study.resolved(found), header)
     writer.host({**host.facts(), "parts": [{"next_block": 1}], "complete": False})
     writer.close()
     return tmp_path / "half"
@@ -112,8 +112,10 @@ def _study(before: str, after: str) -> Callable[[Path], None]:
     return edit
 
 
-def _go_on(where: Path, **order: Any) -> None:
-    resuming.go_on(conduct.Order(order.pop("study", ""), order.pop("quick", False), resume=where, **order), Silent(), print)
+def _resume(where: Path, **order: Any) -> None:
+    resuming.resume(
+        run_study.RunRequest(order.pop("study", ""), order.pop("quick", False), resume=where, **order), Silent(), print
+    )
 
 
 @pytest.mark.root
@@ -132,7 +134,7 @@ def test_what_differs_is_refused_in_one_sentence(half: Path, change: Callable[[P
     change(half)
     before = (half / "samples.jsonl").read_bytes()
     with pytest.raises(UsageFault) as raised:
-        _go_on(half)
+        _resume(half)
     assert (
         sentence in str(raised.value) and str(raised.value).startswith(f"{half}: ") and "diolkos-lab merge" in str(raised.value)
     )
@@ -142,16 +144,16 @@ def test_what_differs_is_refused_in_one_sentence(half: Path, change: Callable[[P
 @pytest.mark.root
 def test_what_the_command_line_asks_for_has_to_be_the_same(half: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageFault, match="has the seed 5, not 6; leave --seed out"):
-        _go_on(half, seed=6)
+        _resume(half, seed=6)
     with pytest.raises(UsageFault, match="leave --only out"):
-        _go_on(half, only=("diolkos",))
+        _resume(half, only=("diolkos",))
     with pytest.raises(UsageFault, match="holds the study small, not clat; leave STUDY out"):
-        _go_on(half, study="clat")
+        _resume(half, study="clat")
     (tmp_path / "mine.toml").write_text(PINGS.replace("count = 12", "count = 13"))
-    with pytest.raises(UsageFault, match="cannot go on: `form` of the study small differs from when the run began"):
-        _go_on(half, study=str(tmp_path / "mine.toml"))
+    with pytest.raises(UsageFault, match="cannot resume: `form` of the study small differs from when the run began"):
+        _resume(half, study=str(tmp_path / "mine.toml"))
     with pytest.raises(UsageFault, match="there is nothing of that name"):
-        _go_on(tmp_path / "nothing")
+        _resume(tmp_path / "nothing")
 
 
 @pytest.mark.root
@@ -160,7 +162,7 @@ def test_a_folder_into_which_a_run_still_writes_is_left_alone(half: Path) -> Non
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         with pytest.raises(UsageFault, match="a run still writes into it; wait for its end, or stop it"):
-            _go_on(half)
+            _resume(half)
     finally:
         os.close(descriptor)
 
@@ -180,11 +182,11 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     before = folder.read(out)
     assert [trial["block"] for trial in before.trials] == [0, 0, 1, 1, 2, 2, 3]
 
-    witness = Silent()
-    result, summary = resuming.go_on(conduct.Order("", False, resume=out), witness, print)
+    observer = Silent()
+    result, summary = resuming.resume(run_study.RunRequest("", False, resume=out), observer, print)
     assert [trial["block"] for trial in result.trials] == [0, 0, 1, 1, 2, 2, 0, 0, 3, 3]
     assert result.trials[:6] == before.trials[:6] and result.header == before.header
-    assert witness.trials == 4
+    assert observer.trials == 4
     assert {trial["build"] for trial in result.trials[6:]}.isdisjoint({trial["build"] for trial in result.trials[:6]})
     left_out = [json.loads(line) for line in (out / resuming.LEFT_OUT).read_text().splitlines()]
     assert left_out == before.trials[6:]
@@ -193,7 +195,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert {row["trials"] for row in summary["rows"]} == {3}
 
     again = Silent()
-    same, _ = resuming.go_on(conduct.Order("", False, resume=out), again, print)
+    same, _ = resuming.resume(run_study.RunRequest("", False, resume=out), again, print)
     assert same.trials == result.trials and again.trials == 0
 
 
@@ -258,7 +260,7 @@ def test_curves_and_procedures_of_a_run_that_was_killed_go_on(tmp_path: Path, mo
     before = folder.read(out)
     assert {trial["block"] for trial in before.trials} == {0, 1, 2, 3}
 
-    result, summary = resuming.go_on(conduct.Order("", False, resume=out), Silent(), print)
+    result, summary = resuming.resume(run_study.RunRequest("", False, resume=out), Silent(), print)
     kept = [trial for trial in before.trials if trial["block"] < 3]
     assert result.trials[: len(kept)] == kept and result.host["complete"] is True
     assert {trial["error"] for trial in result.trials} == {None}

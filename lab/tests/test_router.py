@@ -183,7 +183,7 @@ def test_a_lab_that_was_killed_leaves_nothing_over_there_and_clean_gives_its_own
     [
         (lambda hosts: hosts.know(""), [], "host key is not known here"),
         (lambda hosts: hosts.know((hosts.folder / "user.pub").read_text()), [], "is another one than before"),
-        (lambda hosts: (hosts.folder / "user").unlink(), [], "lets nobody in by that name"),
+        (lambda hosts: (hosts.folder / "user").unlink(), [], "refuses a login without a password"),
         (lambda hosts: hosts.stop_server(), [], "cannot be reached over SSH"),
         (
             lambda hosts: hosts.ip(hosts.other, "link", "set", "rsr", "name", "other"),

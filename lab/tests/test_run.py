@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from diolkos_lab import conduct
+from diolkos_lab import run_study
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.run import station
+from diolkos_lab.run import testbed
 from diolkos_lab.samples import folder
 from diolkos_lab.sut import lookup, program, running
 from diolkos_lab.topology import namespace
-from witness import Silent
+from observer import Silent
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 HERE = Path(__file__).parent
@@ -25,13 +25,13 @@ SMALL = str(HERE / "study_small.toml")
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(program, "READY_S", 0.3)
     monkeypatch.setattr(running, "REACHABLE_S", 1.5)
-    monkeypatch.setattr(station, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(testbed, "PATIENCE_S", 3.0)
     yield
 
 
 def _run(tmp_path: Path, double: str) -> tuple[folder.Result, dict[str, Any]]:
-    order = conduct.Order(SMALL, True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles" / double)})
-    return conduct.run(order, Silent())
+    request = run_study.RunRequest(SMALL, True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles" / double)})
+    return run_study.run(request, Silent())
 
 
 def test_a_run_measures_translates_and_leaves_a_readable_result(tmp_path: Path) -> None:
@@ -86,16 +86,16 @@ def test_a_system_that_dies_in_the_middle_is_started_again(tmp_path: Path, monke
 
 def test_a_command_that_takes_too_long_fails_its_trial_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What prepares a load does not come back, once: the run goes on, and so does the path."""
-    original = station.Station._prepare
+    original = testbed.Testbed._prepare
     slow: list[bool] = []
 
-    def once_slow(self: station.Station, *arguments: Any) -> None:
+    def once_slow(self: testbed.Testbed, *arguments: Any) -> None:
         if self.cell.subject.system == "diolkos" and not slow:
             slow.append(True)
             raise TimeoutError("nft took longer than 10 s")
         original(self, *arguments)
 
-    monkeypatch.setattr(station.Station, "_prepare", once_slow)
+    monkeypatch.setattr(testbed.Testbed, "_prepare", once_slow)
     result, _ = _run(tmp_path, "working")
     errors = {trial["error"] for trial in result.trials if trial["error"]}
     assert errors == {"nft took longer than 10 s"}
@@ -104,7 +104,7 @@ def test_a_command_that_takes_too_long_fails_its_trial_alone(tmp_path: Path, mon
 
 def test_a_load_that_gets_no_answer_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The translator lives but passes nothing more: the trial ends after its patience, not never."""
-    monkeypatch.setattr(station, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(testbed, "PATIENCE_S", 2.0)
     original = running.RunningSystem.check_alive
     blocked: list[bool] = []
 
@@ -127,12 +127,12 @@ def test_a_missing_system_is_skipped_with_its_reason_or_refused_when_asked_for(
 ) -> None:
     monkeypatch.setattr(lookup, "BESIDE", tmp_path)
     monkeypatch.delenv("DIOLKOS", raising=False)
-    witness = Silent()
-    result, summary = conduct.run(conduct.Order(SMALL, True, (), tmp_path / "r", 1), witness)
-    assert witness.missing == ["diolkos"]
+    observer = Silent()
+    result, summary = run_study.run(run_study.RunRequest(SMALL, True, (), tmp_path / "r", 1), observer)
+    assert observer.missing == ["diolkos"]
     (entry,) = summary["missing"]
     assert entry["system"] == "diolkos" and "not on this host" in entry["reason"] and "make build" in entry["how"]
     assert {trial["system"] for trial in result.trials} == {"native"}
     with pytest.raises(MissingFault, match="Diolkos cannot run here: the program diolkos is not on this host; build it"):
-        conduct.run(conduct.Order(SMALL, True, ("diolkos",), tmp_path / "s", 1), witness)
+        run_study.run(run_study.RunRequest(SMALL, True, ("diolkos",), tmp_path / "s", 1), observer)
     assert not (tmp_path / "s").exists()

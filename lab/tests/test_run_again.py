@@ -11,19 +11,19 @@ import pytest
 from diolkos_lab import studies
 from diolkos_lab.experiment.cells import TrialCell
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.session import Repeats, Session
+from diolkos_lab.run.guards import Objection
+from diolkos_lab.run.session import RetryBudget, Session
 from diolkos_lab.run.sweep import TRIES_APART, Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut import definition, lookup
 
 Ask = Callable[[], tuple[float | None, str]]  # what comes of the next trial: loss, and what is wrong with it
-STALL = [Distrust("stall", "a CPU stood still")]
+STALL = [Objection("stall", "a CPU stood still")]
 
 
 @dataclass
 class Path:
-    """A station without a network. `error` comes from a system that does not work until somebody starts it again."""
+    """A testbed without a network. `error` comes from a system that does not work until somebody starts it again."""
 
     ask: Ask
     failure: str | None = None
@@ -39,35 +39,37 @@ class Path:
             "",
             0.0,
             error=self.failure,
-            distrust=STALL if wrong == "stall" else [],
+            objections=STALL if wrong == "stall" else [],
             metrics={} if loss is None else {"loss": loss},
         )
 
 
-class Told(Sweep):
+class RecordingSweep(Sweep):
     """A sweep that keeps what it was told."""
 
     def __init__(self, load: PpsLoad) -> None:
         super().__init__(load, 6)
         self.told: list[tuple[float | None, bool]] = []
 
-    def tell(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
+    def record(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
         self.told.append((loss, believed))
 
 
-def _block(ask: Ask, planned: int = 1, time_left: Callable[[], bool] = lambda: True) -> tuple[Told, list[Trial], Session]:
+def _block(
+    ask: Ask, planned: int = 1, time_left: Callable[[], bool] = lambda: True
+) -> tuple[RecordingSweep, list[Trial], Session]:
     """A block of so many trials of one sweep, on a path that answers as told."""
     study = studies.load("router-accuracy")
     form = study.form["quick"].model_copy(update={"load": [study.form["quick"].load[0]]})
     session = Session(study, form, {"native": lookup.find(definition.load_all()["native"], {})}, 1)
     (lane, load), *_ = session._sweeps
-    sweep = Told(load)
+    sweep = RecordingSweep(load)
     session._sweeps = {(lane, load): sweep}
-    session.standing.stations = {lane: Path(ask)}  # type: ignore[dict-item]
+    session.testbeds.by_lane = {lane: Path(ask)}  # type: ignore[dict-item]
     session._has_time_to_spare = time_left  # type: ignore[method-assign]
     order, cell = count(), TrialCell(lane, load.at(1000))
     made = [trial for _ in range(planned) for trial in session._make(cell, sweep, 1, order)]
-    made += session._again(1, order, Repeats(session.block_trials, random.Random(1)))
+    made += session._retry(1, order, RetryBudget(session.block_trials, random.Random(1)))
     return sweep, made, session
 
 

@@ -14,7 +14,7 @@ import pytest
 from diolkos_lab import curves, studies
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.guards import Objection
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut import definition, lookup
@@ -22,13 +22,13 @@ from diolkos_lab.sut import definition, lookup
 sys.path.insert(0, str(Path(__file__).parent / "curve"))
 import paper_curves
 
-BUSY = [Distrust("foreign-cpu", "other programs used 30 % of the CPUs")]
+BUSY = [Objection("foreign-cpu", "other programs used 30 % of the CPUs")]
 BLOCKS = 6
 
 
 @dataclass
 class Router:
-    """A station without a network, that loses packets by the paper's formula while others disturb a share of its trials."""
+    """A testbed without a network, that loses packets by the paper's formula while others disturb a share of its trials."""
 
     random: random.Random
     disturbed: float
@@ -39,9 +39,9 @@ class Router:
         assert isinstance(cell.load, PpsLoad) and cell.load.offered
         sent = round(cell.load.offered * cell.load.seconds)
         lost = float(paper_curves.realistic(np.array([cell.load.offered]))[0])
-        distrust = BUSY if block and self.random.random() < self.disturbed else []
+        objections = BUSY if block and self.random.random() < self.disturbed else []
         metrics = {"sent": float(sent), "received": float(round(sent * (1 - lost))), "loss": lost}
-        return Trial(block, order, cell, "", 0.1, distrust=distrust, metrics=metrics)
+        return Trial(block, order, cell, "", 0.1, objections=objections, metrics=metrics)
 
     def bring_up(self) -> None: ...
 
@@ -56,13 +56,13 @@ def _run(disturbed: float, placement: str = "apart", seed: int = 1) -> list[Tria
     router = Router(random.Random(seed), disturbed)
 
     def build(lanes: Iterable[LaneCell]) -> None:
-        session.standing.stations = dict.fromkeys(lanes, router)  # type: ignore[misc]
+        session.testbeds.by_lane = dict.fromkeys(lanes, router)  # type: ignore[misc]
 
-    def anew(lanes: Iterable[LaneCell]) -> None:
-        session.standing.build += 1
+    def rebuild(lanes: Iterable[LaneCell]) -> None:
+        session.testbeds.build += 1
         build(lanes)
 
-    session.standing.anew = anew  # type: ignore[method-assign,assignment]
+    session.testbeds.rebuild = rebuild  # type: ignore[method-assign,assignment]
     build(session.lanes)
     return list(session.trials())
 
@@ -72,7 +72,7 @@ def _trusted(trials: Iterable[Trial]) -> Counter[int]:
     for trial in trials:
         assert isinstance(trial.cell.load, PpsLoad)
         if trial.block and trial.cell.load.offered:
-            found[trial.cell.load.offered] += not trial.distrust
+            found[trial.cell.load.offered] += not trial.objections
     return found
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from diolkos_lab import conduct
-from diolkos_lab.run import station
+from diolkos_lab import run_study
+from diolkos_lab.run import testbed
 from diolkos_lab.sut import offer
 from diolkos_lab.topology.lane import Lane
-from witness import Silent
+from observer import Silent
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 STUDY = """
@@ -57,18 +57,18 @@ drop_ratio = 1.0
 
 def test_levels_are_in_every_file_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Lane] = []
-    original = station.empty_conntrack
+    original = testbed.empty_conntrack
 
     def empty(lane: Lane) -> None:
         forgotten.append(lane)
         original(lane)
 
-    monkeypatch.setattr(station, "empty_conntrack", empty)
+    monkeypatch.setattr(testbed, "empty_conntrack", empty)
     monkeypatch.setattr(offer, "obstacle", lambda command, at: "it is not here" if "legacy" in command[0] else None)
     (tmp_path / "study.toml").write_text(STUDY)
-    order = conduct.Order(str(tmp_path / "study.toml"), True, (), tmp_path / "r", 1)
-    witness = Silent()
-    result, summary = conduct.run(order, witness)
+    order = run_study.RunRequest(str(tmp_path / "study.toml"), True, (), tmp_path / "r", 1)
+    observer = Silent()
+    result, summary = run_study.run(order, observer)
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     seen = {(trial["datapath"], trial["factors"].get("rules"), trial["factors"].get("backend")) for trial in result.trials}
     assert seen == {("kernel", None, None), ("dnat", 0, "nft-list"), ("dnat", 3, "nft-list")}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from diolkos_lab import conduct
+from diolkos_lab import run_study
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import names
 from diolkos_lab.samples import folder
 from diolkos_lab.sut import lookup, running
-from witness import Silent
+from observer import Silent
 
 HERE = Path(__file__).parent
 STUDY = str(HERE / "study_names.toml")
@@ -27,7 +27,7 @@ pytestmark = [
 
 def _run(tmp_path: Path, only: tuple[str, ...] = ()) -> tuple[folder.Result, dict[str, Any]]:
     paths = {"diolkos": str(HERE / "doubles" / "another_prefix")}
-    return conduct.run(conduct.Order(STUDY, True, only, tmp_path / "r", 1, paths), Silent())
+    return run_study.run(run_study.RunRequest(STUDY, True, only, tmp_path / "r", 1, paths), Silent())
 
 
 def _texts() -> list[str]:

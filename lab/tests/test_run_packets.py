@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from diolkos_lab import conduct, report
+from diolkos_lab import report, run_study
 from diolkos_lab.run import placement
-from diolkos_lab.run.placement import Roles, Seats, roles
+from diolkos_lab.run.placement import CpuPinning, CpuRoles, assign_cpus
 from diolkos_lab.topology.lane import Lane, Shape
-from diolkos_lab.topology.precedence import FIRST, SLICE_NS, slice_ns
 from diolkos_lab.topology.process import Process
-from witness import Silent
+from diolkos_lab.topology.scheduling import FIRST, SLICE_NS, slice_ns
+from observer import Silent
 
 HERE = Path(__file__).parent
 SATURATION = 1e6
@@ -30,8 +30,8 @@ def double(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _run(tmp_path: Path) -> tuple[Any, dict[str, Any]]:
-    order = conduct.Order(str(HERE / "study_packets.toml"), True, (), tmp_path / "r", 1, {})
-    return conduct.run(order, Silent())
+    request = run_study.RunRequest(str(HERE / "study_packets.toml"), True, (), tmp_path / "r", 1, {})
+    return run_study.run(request, Silent())
 
 
 def _made_again(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -88,10 +88,10 @@ def test_a_generator_that_fails_is_recorded(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_roles_follow_the_number_of_cpus() -> None:
-    assert roles("apart", [0, 1]) == Roles(generator=1, system=0, sink=0)
-    assert roles("apart", [0, 1, 2, 3]) == Roles(generator=3, system=0, sink=1)
-    assert roles("apart", [5]) == roles("one-cpu", [5]) == Roles(5, 5, 5)
-    assert roles("free", [0, 1]) == Roles(None, None, None)
+    assert assign_cpus("apart", [0, 1]) == CpuRoles(generator=1, system=0, sink=0)
+    assert assign_cpus("apart", [0, 1, 2, 3]) == CpuRoles(generator=3, system=0, sink=1)
+    assert assign_cpus("apart", [5]) == assign_cpus("one-cpu", [5]) == CpuRoles(5, 5, 5)
+    assert assign_cpus("free", [0, 1]) == CpuRoles(None, None, None)
 
 
 @pytest.fixture
@@ -105,24 +105,24 @@ def lane() -> Iterator[Lane]:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_apart_the_first_device_of_the_path_has_a_thread_on_a_cpu_of_its_own(lane: Lane, tmp_path: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))
-    seats = Seats(lane, cpus, tmp_path)
+    pinning = CpuPinning(lane, cpus, tmp_path)
     system = Process(lane.namespace("router"), ["sleep", "10"], tmp_path / "out", tmp_path / "err")
     try:
-        chosen = seats.take("apart", [system])
-        assert len(seats.threads) == 1
-        assert os.sched_getaffinity(seats.threads[0]) == os.sched_getaffinity(system.pid) == {chosen.system}
+        chosen = pinning.apply("apart", [system])
+        assert len(pinning.threads) == 1
+        assert os.sched_getaffinity(pinning.threads[0]) == os.sched_getaffinity(system.pid) == {chosen.system}
         assert chosen.generator != chosen.system
-        thread = seats.threads[0]
+        thread = pinning.threads[0]
         assert os.getpriority(os.PRIO_PROCESS, thread) == os.getpriority(os.PRIO_PROCESS, system.pid) == FIRST
         assert slice_ns(thread) == slice_ns(system.pid) == (slice_ns(0) and SLICE_NS), "where the kernel has slices"
-        seats.take("apart", [system])
-        assert seats.threads == [thread], "devices are left alone when nothing changes"
+        pinning.apply("apart", [system])
+        assert pinning.threads == [thread], "devices are left alone when nothing changes"
 
-        seats.take("free", [system])
-        assert seats.threads == [] and thread not in placement._threads("down0")
+        pinning.apply("free", [system])
+        assert pinning.threads == [] and thread not in placement._threads("down0")
         assert os.sched_getaffinity(system.pid) == set(cpus)
         assert lane.features("router", "down0")["rx-gro"], "frames of XDP enter only with it"
-        seats.leave()
+        pinning.release()
         assert not lane.features("router", "down0")["rx-gro"]
     finally:
         system.kill()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Whole runs without a network: what guards object to is made again, with what it is compared with, until there are enough
-pairs or the time is over; lanes are built anew; nothing depends on what a trial brought."""
+pairs or the time is over; lanes are rebuilt; nothing depends on what a trial brought."""
 
 import json
 import random
@@ -14,20 +14,20 @@ import pytest
 from diolkos_lab import studies
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.run import session as runs
-from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.kept import Kept
+from diolkos_lab.run.completed import CompletedTrials
+from diolkos_lab.run.guards import Objection
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.stats.pairing import CellKey, Samples
 from diolkos_lab.sut import definition, lookup
 
-BUSY = [Distrust("foreign-cpu", "other programs used 30 % of the CPUs")]
+BUSY = [Objection("foreign-cpu", "other programs used 30 % of the CPUs")]
 Disturbed = Callable[[TrialCell], bool]
 
 
 @dataclass
 class Path:
-    """A station without a network."""
+    """A testbed without a network."""
 
     disturbed: Disturbed
     value: Callable[[TrialCell], float | None]
@@ -41,7 +41,7 @@ class Path:
         if value is None:
             return Trial(block, order, cell, "", 1.0, error="it died")
         metric = "rtt" if cell.load.name == "ping" else "throughput"
-        return Trial(block, order, cell, "", 1.0, distrust=BUSY if self.disturbed(cell) else [], metrics={metric: value})
+        return Trial(block, order, cell, "", 1.0, objections=BUSY if self.disturbed(cell) else [], metrics={metric: value})
 
     def bring_up(self) -> None: ...
 
@@ -57,7 +57,7 @@ def _run(
     budget_s: float | None = None,
     seed: int = 1,
     names: tuple[str, ...] = ("tcp-upload", "ping"),
-    kept: Kept | None = None,
+    completed: CompletedTrials | None = None,
 ) -> list[Trial]:
     """The trials of these loads of native IPv6, IPv4 and diolkos by tc and tun, a second each."""
     study = studies.load("clat")
@@ -80,16 +80,16 @@ def _run(
     monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
     systems = definition.load_all()
     found = {name: lookup.Found(systems[name], None, None) for name in ("native", "diolkos")}
-    session = Session(study, form, found, seed, kept=kept)
+    session = Session(study, form, found, seed, completed=completed)
 
     def build(lanes: Iterable[LaneCell]) -> None:
-        session.standing.stations = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]
+        session.testbeds.by_lane = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]
 
-    def anew(lanes: Iterable[LaneCell]) -> None:
-        session.standing.build += 1
+    def rebuild(lanes: Iterable[LaneCell]) -> None:
+        session.testbeds.build += 1
         build(lanes)
 
-    session.standing.anew = anew  # type: ignore[method-assign]
+    session.testbeds.rebuild = rebuild  # type: ignore[method-assign]
     build(session.lanes)
     return list(session.trials())
 
@@ -102,7 +102,7 @@ def _pairs(trials: list[Trial]) -> dict[tuple[LaneCell, str], int]:
     """Blocks with a trusted trial of each cell that has a baseline, and of that."""
     trusted: dict[tuple[str, int, str], set[int]] = {}
     for trial in trials:
-        if trial.block and not trial.distrust:
+        if trial.block and not trial.objections:
             lane = trial.cell.lane
             trusted.setdefault((lane.subject.key, lane.replica, trial.cell.load.name), set()).add(trial.block)
     found = {}
@@ -194,7 +194,7 @@ def test_what_is_made_does_not_depend_on_what_trials_bring(monkeypatch: pytest.M
     def made(value: Callable[[TrialCell], float | None]) -> list[tuple[int, int, str, str, bool]]:
         draw = random.Random(6)
         trials = _run(monkeypatch, lambda _: draw.random() < 0.3, value)
-        return [(t.block, t.order, t.cell.lane.name, t.cell.load.name, bool(t.distrust)) for t in trials]
+        return [(t.block, t.order, t.cell.lane.name, t.cell.load.name, bool(t.objections)) for t in trials]
 
     lucky = random.Random(7)
     assert made(lambda _: 1.0) == made(lambda _: 1e-3) == made(lambda _: lucky.random())
@@ -211,7 +211,7 @@ def test_equal_systems_are_rejected_alike(monkeypatch: pytest.MonkeyPatch) -> No
     )
     native = [trial for trial in trials if trial.cell.lane.subject.key == "native/kernel/ipv6/1"]
     first, second = ([trial for trial in native if trial.cell.lane.replica == replica] for replica in (1, 2))
-    rejected = [sum(bool(trial.distrust) for trial in each) for each in (first, second)]
+    rejected = [sum(bool(trial.objections) for trial in each) for each in (first, second)]
     total, every = sum(rejected), len(first) + len(second)
     chi = sum(
         (found - expected) ** 2 / expected
@@ -264,7 +264,7 @@ def test_lanes_are_built_anew_every_few_blocks(monkeypatch: pytest.MonkeyPatch, 
     assert all(trial.build == 0 for trial in trials if not trial.block)
     record = trials[-1].as_json()
     assert record["build"] == builds - 1
-    assert CellKey.of(record).subject.count("/") == 3
+    assert CellKey.from_record(record).subject.count("/") == 3
 
 
 def _records(trials: Iterable[Trial]) -> list[dict[str, Any]]:
@@ -274,7 +274,7 @@ def _records(trials: Iterable[Trial]) -> list[dict[str, Any]]:
 
 def test_a_run_that_goes_on_has_the_orders_that_it_would_have_had(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run(monkeypatch, _never, blocks=6)
-    rest = _run(monkeypatch, _never, blocks=6, kept=Kept(_records(trial for trial in whole if trial.block < 3)))
+    rest = _run(monkeypatch, _never, blocks=6, completed=CompletedTrials(_records(trial for trial in whole if trial.block < 3)))
     assert [trial.block for trial in rest if trial.block < 3] == [0] * (len(whole) // 6), "it warms up again, and no more"
     made = [(trial.block, trial.order, trial.cell) for trial in rest if trial.block]
     assert made == [(trial.block, trial.order, trial.cell) for trial in whole if trial.block >= 3]
@@ -284,7 +284,7 @@ def test_a_run_that_goes_on_has_the_orders_that_it_would_have_had(monkeypatch: p
 def test_what_was_disturbed_before_the_break_is_made_up_for_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = _run(monkeypatch, lambda cell: cell.load.name == "ping", blocks=4)
     before = [trial for trial in busy if trial.block < 3]
-    rest = _run(monkeypatch, _never, blocks=4, kept=Kept(_records(before)))
+    rest = _run(monkeypatch, _never, blocks=4, completed=CompletedTrials(_records(before)))
     pings = {trial.block for trial in rest if trial.block and trial.cell.load.name == "ping"}
     assert pings >= {3, 4, 5}, "the plan wanted three trusted blocks"
     assert {trial.block for trial in rest if trial.cell.load.name == "tcp-upload"} == {0, 3}
@@ -292,6 +292,6 @@ def test_what_was_disturbed_before_the_break_is_made_up_for_after_it(monkeypatch
 
 def test_time_that_was_used_before_the_break_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run(monkeypatch, _never, blocks=6)
-    kept = Kept(_records(trial for trial in whole if trial.block < 3), seconds=1000.0)
-    rest = _run(monkeypatch, _never, blocks=6, budget_s=1000.0, kept=kept)
+    completed = CompletedTrials(_records(trial for trial in whole if trial.block < 3), seconds=1000.0)
+    rest = _run(monkeypatch, _never, blocks=6, budget_s=1000.0, completed=completed)
     assert {trial.block for trial in rest} == {0}

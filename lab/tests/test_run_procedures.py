@@ -12,27 +12,27 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from diolkos_lab import conduct, procedures, report, screen, summary
+from diolkos_lab import procedures, report, run_study, screen, summary
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Study, Subject
 from diolkos_lab.experiment.procedures import MlrSearch, PacketTrial, Rfc8219
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.procedure import carried_out
+from diolkos_lab.run.guards import Objection
+from diolkos_lab.run.procedure import run_procedure
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder
 from diolkos_lab.sut import definition
-from witness import Silent
+from observer import Silent
 
 HERE = Path(__file__).parent
 STUDY = HERE / "study_procedures.toml"
 LANE = LaneCell(Subject(system="native", datapath="kernel", family="ipv6"), "on", 1)
 PART = Rfc8219(name="rfc8219", sizes=(84,), tests=("throughput",), seconds=1, highest=100_000, resolution=0.1)
-DOUBT = Distrust("pace", "the generator was late")
+DOUBT = Objection("pace", "the generator was late")
 
 
-def _trial(load: PacketTrial, *, doubts: list[Distrust] | None = None, error: str | None = None) -> Trial:
+def _trial(load: PacketTrial, *, doubts: list[Objection] | None = None, error: str | None = None) -> Trial:
     """A path that carries 40 000 packets/s."""
     assert load.offered
     sent = float(load.offered)
@@ -42,7 +42,7 @@ def _trial(load: PacketTrial, *, doubts: list[Distrust] | None = None, error: st
 
 def _carry_out(measure: Callable[[PacketTrial], Trial], part: Any = PART) -> tuple[list[Trial], list[None]]:
     repairs: list[None] = []
-    return list(carried_out(part, part, measure, lambda: repairs.append(None))), repairs
+    return list(run_procedure(part, part, measure, lambda: repairs.append(None))), repairs
 
 
 # ---- trials that are not trusted
@@ -94,7 +94,7 @@ def test_a_trial_that_fails_is_not_made_again_until_it_succeeds() -> None:
 
 @pytest.mark.parametrize("part", [PART, MlrSearch(name="mlrsearch")])
 def test_an_abandoned_procedure_stops_at_once(part: Any) -> None:
-    running = carried_out(part, part, _trial, lambda: None)
+    running = run_procedure(part, part, _trial, lambda: None)
     assert next(running).outcome is None
     running.close()  # type: ignore[attr-defined]
 
@@ -236,7 +236,7 @@ def test_what_was_interrupted_or_failed_is_said(tmp_path: Path) -> None:
 
 def test_two_runs_can_be_compared_by_their_rates(tmp_path: Path) -> None:
     records = _write(tmp_path / "r", _carry_out(_trial)[0]).trials
-    [record] = procedures.in_their_place(records)
+    [record] = procedures.replace_trials_by_rates(records)
     assert record["metrics"].keys() == {"rate"} and "offered" not in record["factors"]
 
 
@@ -280,8 +280,8 @@ def slow_policer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine", "slow_policer")
 def test_a_run_finds_the_rate_of_a_policer(tmp_path: Path) -> None:
-    order = conduct.Order(str(STUDY), True, (), tmp_path / "r", 1, {})
-    result, made = conduct.run(order, Silent())
+    request = run_study.RunRequest(str(STUDY), True, (), tmp_path / "r", 1, {})
+    result, made = run_study.run(request, Silent())
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     found = {(entry["system"], entry["procedure"], entry["size"]): entry for entry in made["procedures"]}
     assert len(found) == 3

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from diolkos_lab import conduct, report
+from diolkos_lab import report, run_study
 from diolkos_lab.sut import lookup
-from witness import Silent
+from observer import Silent
 
 HERE = Path(__file__).parent
 ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
@@ -16,10 +16,10 @@ ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) -> None:
-    order = conduct.Order(
+    request = run_study.RunRequest(
         str(HERE / "study_streams.toml"), True, (), tmp_path / "r", 1, {"diolkos": str(HERE / "doubles/working")}
     )
-    result, summary = conduct.run(order, Silent())
+    result, summary = run_study.run(request, Silent())
     # Where the search for the knee sends without a limit, iperf3's own control connection may break on a busy machine.
     whole = [trial for trial in result.trials if trial["factors"].get("rate") != "knee"]
     assert [trial["error"] for trial in whole if trial["error"]] == []
@@ -70,7 +70,7 @@ form.quick = { blocks = 2, load = [{ name = "udp", seconds = 1, rate = 2e7 }] }
 def test_datagrams_come_back_through_a_masquerade(tmp_path: Path) -> None:
     """The server has several addresses. A masquerade sends in the router's own name, which is on the server's link."""
     (tmp_path / "study.toml").write_text(PLAT)
-    result, _ = conduct.run(conduct.Order(str(tmp_path / "study.toml"), True, (), tmp_path / "r", 1), Silent())
+    result, _ = run_study.run(run_study.RunRequest(str(tmp_path / "study.toml"), True, (), tmp_path / "r", 1), Silent())
     assert {trial["system"] for trial in result.trials} == {"native", "tayga"}
     assert [trial["error"] for trial in result.trials if trial["error"]] == []
     assert all(trial["metrics"]["loss"] < 0.5 for trial in result.trials)

@@ -84,7 +84,7 @@ def test_summary_counts_failures_and_distrust(record: Make) -> None:
     doubted = record(valid=False, distrust=[{"guard": "steal", "detail": "the hypervisor took 9 % of the CPUs"}])
     (failure,) = summary.failures([dead, dead | {"block": 2}, record()])
     assert (failure["system"], failure["trials"], failure["first_block"]) == ("tayga", 2, 1)
-    assert summary.distrusted([doubted, doubted, record(), doubted | {"block": 0}]) == [
+    assert summary.objections_by_guard([doubted, doubted, record(), doubted | {"block": 0}]) == [
         {"guard": "steal", "trials": 2, "example": "the hypervisor took 9 % of the CPUs"}
     ]
 

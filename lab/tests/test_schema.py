@@ -24,7 +24,7 @@ SMALL = (HERE / "study_small.toml").read_text()
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
-    found = schema.of_study()
+    found = schema.study_schema()
     jsonschema.Draft202012Validator.check_schema(found)
     return jsonschema.Draft202012Validator(found)
 
@@ -33,7 +33,7 @@ def test_the_command_prints_it() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "diolkos_lab", "schema"], capture_output=True, text=True, check=True, timeout=60
     )
-    assert json.loads(done.stdout) == json.loads(json.dumps(schema.of_study())) and not done.stderr
+    assert json.loads(done.stdout) == json.loads(json.dumps(schema.study_schema())) and not done.stderr
 
 
 @pytest.mark.parametrize("file", [*studies.shipped().values(), *OURS], ids=lambda file: file.stem)
@@ -66,7 +66,7 @@ def test_what_the_lab_refuses_is_not_valid(old: str, new: str, validator: jsonsc
 
 
 def test_every_key_is_described_and_every_time_has_its_unit() -> None:
-    keys = list(_keys(schema.of_study()))
+    keys = list(_keys(schema.study_schema()))
     assert len(keys) > 80
     assert not [where for where, key in keys if "description" not in key and "const" not in key and "$ref" not in key]
     times = [(where, key) for where, key in keys if where.endswith(("_s", ".seconds"))]

@@ -44,12 +44,12 @@ def test_a_failed_rate_is_nothing_and_a_failed_time_has_no_end() -> None:
     ],
 )
 def test_ratios(upper: Bounds, lower: Bounds, ratio: Bounds | None) -> None:
-    assert upper.over(lower) == ratio
+    assert upper.ratio_to(lower) == ratio
 
 
 @given(figures(), figures())
 def test_a_ratio_holds_the_ratio_of_all_that_is_hidden(upper: tuple[Bounds, float], lower: tuple[Bounds, float]) -> None:
-    ratio = upper[0].over(lower[0])
+    ratio = upper[0].ratio_to(lower[0])
     if ratio and lower[1] > 1e-6:  # tiny divisors overflow
         assert ratio.low <= upper[1] / lower[1] * (1 + 1e-12)
         assert upper[1] / lower[1] <= ratio.high * (1 + 1e-12)

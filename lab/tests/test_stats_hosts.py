@@ -56,8 +56,8 @@ def test_the_plain_interval_would_be_too_sure_of_many_hosts() -> None:
 
 def test_each_host_has_one_voice() -> None:
     many, few = _host([2.0] * 40), _host([1.0] * 6)
-    assert hosts.middle([many, few, few]).number == 1.0
-    assert hosts.middle([many, few]).number == 1.5
+    assert hosts.median_over_hosts([many, few, few]).number == 1.0
+    assert hosts.median_over_hosts([many, few]).number == 1.5
 
 
 def test_runs_of_one_host_are_what_is_drawn() -> None:
@@ -78,4 +78,4 @@ def test_a_host_on_which_all_fails_counts() -> None:
     broken: hosts.Host = [[[failed("higher")] for _ in range(6)]]
     found = hosts.interval([_host([1.0] * 6), broken])
     assert found == (0.5, 0.5)
-    assert hosts.middle([_host([1.0] * 6), broken, broken]) == Bounds(0.0, 0.0)
+    assert hosts.median_over_hosts([_host([1.0] * 6), broken, broken]) == Bounds(0.0, 0.0)

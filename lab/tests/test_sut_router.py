@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diolkos_lab.curve import known
+from diolkos_lab.curve import known_curves
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.experiment.definition import Subject, Topology
@@ -152,11 +152,11 @@ def test_without_the_sources_there_is_a_reason() -> None:
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_peers_of_an_xdp_forwarder_poll_for_as_long_as_it_needs_them(lane: Lane) -> None:
-    lane.poll_around("router")
-    lane.poll("server", plan.SERVER_LINK, on=False)
+    lane.set_gro_on_peers("router")
+    lane.set_gro("server", plan.SERVER_LINK, on=False)
     assert lane.features("server", plan.SERVER_LINK)["rx-gro"] and lane.features("client", plan.UPLINK)["rx-gro"]
-    lane.poll("router", plan.DOWNLINK, on=True)
-    lane.poll("router", plan.DOWNLINK, on=False)
+    lane.set_gro("router", plan.DOWNLINK, on=True)
+    lane.set_gro("router", plan.DOWNLINK, on=False)
     assert not lane.features("router", plan.DOWNLINK)["rx-gro"]
 
 
@@ -178,14 +178,14 @@ def router(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ctypes.
 
 
 def _formula(name: str, rates: np.ndarray) -> np.ndarray:
-    scale = paper_curves.SATURATION / known.SATURATION
+    scale = paper_curves.SATURATION / known_curves.SATURATION
     if name == "ideal":
         declining = rates * scale > paper_curves.TRASHING
         decline = np.where(declining, np.maximum(0, 1 - (rates * scale - paper_curves.TRASHING) / paper_curves.DECLINE), 1)
-        return np.maximum(0, 1 - decline * known.SATURATION / rates)
+        return np.maximum(0, 1 - decline * known_curves.SATURATION / rates)
     if name == "leaky":
-        early = paper_curves.realistic(np.minimum(rates / known.EARLY, known.SATURATION) * scale)
-        return np.where(rates <= known.SATURATION, early, paper_curves.realistic(rates * scale))
+        early = paper_curves.realistic(np.minimum(rates / known_curves.EARLY, known_curves.SATURATION) * scale)
+        return np.where(rates <= known_curves.SATURATION, early, paper_curves.realistic(rates * scale))
     return paper_curves.realistic(rates * scale)
 
 
@@ -200,7 +200,7 @@ def test_the_known_loss_is_that_of_the_paper(router: tuple[str, ctypes.CDLL]) ->
 def test_the_known_answers_are_those_of_the_loss(router: tuple[str, ctypes.CDLL]) -> None:
     """Measured without any chance, on a grid as fine as one likes."""
     name, library = router
-    answer = known.ANSWERS[name]
+    answer = known_curves.ANSWERS[name]
     assert library.loss(int(answer.pdr * 0.9999)) / 2**32 < 0.005 < library.loss(int(answer.pdr * 1.0001)) / 2**32
     rates = np.array([0.475, 0.625, 0.775, 0.925, 1.075, 1.225, 1.375, 1.525]) * answer.pdr
     loss = np.array([library.loss(int(rate)) for rate in rates]) / 2**32

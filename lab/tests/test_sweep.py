@@ -29,7 +29,7 @@ def _search(load: PpsLoad, router: Router) -> tuple[Sweep, list[int]]:
     for probe in sweep.probes():
         assert probe.offered
         offered.append(probe.offered)
-        sweep.tell(probe, 0, router(probe.offered))
+        sweep.record(probe, 0, router(probe.offered))
     return sweep, offered
 
 
@@ -63,7 +63,7 @@ def _guarded(answer: Callable[[int, int], tuple[float, bool]]) -> Sweep:
         assert probe.offered
         asked[probe.offered] = asked.get(probe.offered, 0) + 1
         loss, believed = answer(probe.offered, asked[probe.offered])
-        sweep.tell(probe, 0, loss, believed=believed)
+        sweep.record(probe, 0, loss, believed=believed)
     return sweep
 
 
@@ -95,7 +95,7 @@ def test_a_path_that_carries_nothing_ends_the_search() -> None:
 def test_a_failed_probe_ends_the_search_and_leaves_no_rates() -> None:
     sweep = Sweep(LOAD, BLOCKS)
     for probe in sweep.probes():
-        sweep.tell(probe, 0, None)
+        sweep.record(probe, 0, None)
     assert sweep.rates(1) == []
 
 
@@ -114,7 +114,7 @@ def _measured(router: Router, load: PpsLoad = LOAD) -> tuple[Sweep, dict[int, in
         for each in sweep.rates(block):
             assert each.offered
             counted[each.offered] = counted.get(each.offered, 0) + 1
-            sweep.tell(each, block, router(each.offered))
+            sweep.record(each, block, router(each.offered))
     return sweep, counted
 
 
@@ -137,7 +137,7 @@ def test_a_knee_that_has_moved_since_the_search_is_followed() -> None:
         for each in sweep.rates(block):
             assert each.offered
             counted.add(each.offered)
-            sweep.tell(each, block, _realistic(each.offered / moved))
+            sweep.record(each, block, _realistic(each.offered / moved))
     first = next(rate for rate in sorted(counted) if _realistic(rate / moved) > LOST)
     assert (first - max(rate for rate in counted if rate < first)) / first < 0.0211
 
@@ -146,7 +146,7 @@ def test_an_end_that_may_be_on_either_side_gets_a_rate_beyond_it() -> None:
     load = PpsLoad(name="pps", seconds=0.1, rates=(49_000, 50_000, 60_000))
     sweep, _ = _search(load, _realistic)
     for each in sweep.rates(1):
-        sweep.tell(each, 1, {49_000: 0.0048, 50_000: 0.009, 60_000: 0.1}[each.offered or 0])
+        sweep.record(each, 1, {49_000: 0.0048, 50_000: 0.009, 60_000: 0.1}[each.offered or 0])
     assert [each.offered for each in sweep.rates(2) if each.refines][:1] == [48_020], "24 of 4900 packets are no certainty"
 
 
@@ -171,7 +171,7 @@ def test_a_rate_that_begins_with_1_is_added_where_it_was_wanted() -> None:
     load = PpsLoad(name="pps", seconds=60, rates=(101_000, 102_000, 140_000))
     sweep, _ = _search(load, _realistic)
     for each in sweep.rates(1):
-        sweep.tell(each, 1, {101_000: 0.0, 102_000: 0.02, 140_000: 0.3}[each.offered or 0])
+        sweep.record(each, 1, {101_000: 0.0, 102_000: 0.02, 140_000: 0.3}[each.offered or 0])
     assert {each.offered for each in sweep.rates(2) if each.refines} == {101_500}, "half of the way, not its end"
 
 
@@ -183,7 +183,7 @@ def test_what_is_left_goes_down_to_nothing() -> None:
     for block in range(1, BLOCKS):
         for load in sweep.rates(block):
             assert load.offered
-            sweep.tell(load, block, _realistic(load.offered))
+            sweep.record(load, block, _realistic(load.offered))
         assert sweep.left < left
         left = sweep.left
     assert left == 0, "so that the last block may use all the time that there is"
@@ -208,7 +208,7 @@ def test_a_rate_that_was_added_and_only_fails_ends_no_run() -> None:
     sweep, _ = _search(LOAD, _realistic)
     for block in range(1, BLOCKS):
         for each in sweep.rates(block):
-            sweep.tell(each, block, None if each.refines else _realistic(each.offered or 0))
+            sweep.record(each, block, None if each.refines else _realistic(each.offered or 0))
     assert any(each.refines for each in sweep.rates(BLOCKS - 1))
 
 
@@ -230,7 +230,7 @@ def test_a_curve_that_goes_on_offers_what_it_would_have_offered_without_a_break(
         for each in whole.rates(block):
             loss = _realistic(each.offered or 0)
             records.append(_record(each, block, loss))
-            whole.tell(each, block, loss)
+            whole.record(each, block, loss)
     again = Sweep(load, BLOCKS)
     again.remember(records)
     assert len(list(again.probes())) == 1, "it warms up, and searches no more"
@@ -241,7 +241,7 @@ def test_a_curve_that_goes_on_offers_what_it_would_have_offered_without_a_break(
         assert [(each.offered, each.refines) for each in again.rates(block)] == [(w.offered, w.refines) for w in wanted]
         for each in wanted:
             for sweep in (whole, again):
-                sweep.tell(each, block, _realistic(each.offered or 0))
+                sweep.record(each, block, _realistic(each.offered or 0))
     assert again.left == whole.left == 0 and again.lacking(BLOCKS - 1) == whole.lacking(BLOCKS - 1) == []
 
 

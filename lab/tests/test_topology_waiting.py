@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from diolkos_lab.topology import process as processes
-from diolkos_lab.topology.process import waited_for
+from diolkos_lab.topology.process import first_to_end_and_stopped_s
 
 
 class Clock:
@@ -46,7 +46,7 @@ def test_patience_counts_the_time_in_which_the_lab_runs(
     clock, running = Clock(sleeps_s), Running()
     monkeypatch.setattr(processes.select, "poll", lambda: clock)
     monkeypatch.setattr(processes.time, "monotonic", lambda: clock.now)
-    found, stood_still = waited_for([running], 5.5)  # type: ignore[list-item]
+    found, stood_still = first_to_end_and_stopped_s([running], 5.5)  # type: ignore[list-item]
     assert found is running
     assert stood_still == pytest.approx(still_s)
 
@@ -55,5 +55,5 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock([16.0, *[None] * 6])
     monkeypatch.setattr(processes.select, "poll", lambda: clock)
     monkeypatch.setattr(processes.time, "monotonic", lambda: clock.now)
-    assert waited_for([Running()], 5.5) == (None, 15.0)  # type: ignore[list-item]
+    assert first_to_end_and_stopped_s([Running()], 5.5) == (None, 15.0)  # type: ignore[list-item]
     assert len(clock.sleeps) == 1

@@ -72,26 +72,28 @@ def run(
     nics: NicsFile = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
-    from diolkos_lab import conduct, resuming, screen
+    from diolkos_lab import resuming, run_study, screen
     from diolkos_lab.guest import terminal
     from diolkos_lab.run.router import wanted
 
     if not (study or resume):
-        raise UsageFault("run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR goes on with a folder")
+        raise UsageFault(
+            "run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR continues the run of a folder"
+        )
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
-    order = options.order(study or "", quick, form, only, seed, diolkos, path)
-    order = replace(order, out=out, resume=resume, router=wanted(router, nics))
+    request = options.request(study or "", quick, form, only, seed, diolkos, path)
+    request = replace(request, out=out, resume=resume, router=wanted(router, nics))
     if kernel or count_instructions:
-        from diolkos_lab.guest import conduct as guests
+        from diolkos_lab.guest import command as guests
 
-        result, summary = guests.run(order, kernel, count_instructions, _say)
+        result, summary = guests.run(request, kernel, count_instructions, _say)
     else:
-        with screen.Screen(console) as witness:
+        with screen.Screen(console) as observer:
             if resume and not (study and resuming.is_free(resume)):
-                result, summary = resuming.go_on(order, witness, _say)
+                result, summary = resuming.resume(request, observer, _say)
             else:
-                result, summary = conduct.run(replace(order, out=resume or out), witness)
+                result, summary = run_study.run(replace(request, out=resume or out), observer)
     terminal.results(console, result, summary)
     _say_report(result.folder)
 
@@ -110,7 +112,7 @@ def plan(
     """What a run of a study would measure here, in which order and for how long."""
     from diolkos_lab import json_output, planning
 
-    found = planning.plan(options.order(study, quick, form, only, seed, diolkos, path))
+    found = planning.plan(options.request(study, quick, form, only, seed, diolkos, path))
     if json:
         print(json_output.text(planning.document(found)))
     else:
@@ -147,15 +149,15 @@ def merge(
 @app.command("list")
 def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> None:
     """Studies and systems: which can run here and, if not, what is missing and how to get it."""
-    from diolkos_lab import conduct, json_output, screen, studies
+    from diolkos_lab import json_output, run_study, screen, studies
     from diolkos_lab.sut import definition, lookup
 
     given = options.paths(diolkos, path)
     shipped = [studies.load(name) for name in studies.shipped()]
     looked = [lookup.find(system, given) for system in definition.load_all().values()]
-    missing = conduct.missing_by_study(shipped)
+    missing = run_study.missing_by_study(shipped)
     if json:
-        print(json_output.text(json_output.listing(shipped, looked, missing)))
+        print(json_output.text(json_output.list_document(shipped, looked, missing)))
         return
     screen.studies(console, shipped)
     screen.systems(console, looked)
@@ -197,9 +199,9 @@ def analyze(
     seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0, max=LARGEST_SEED)] = 1,
 ) -> None:
     """Judge load–loss data of others: can their rate at 0.5 % loss be trusted?"""
-    from diolkos_lab.analyze import conduct
+    from diolkos_lab.analyze import command
 
-    conduct.analyze(conduct.Order(tuple(files), conduct.rules(rule), out, json, seed), console)
+    command.analyze(command.AnalyzeRequest(tuple(files), command.rules(rule), out, json, seed), console)
 
 
 @app.command()
@@ -211,7 +213,7 @@ def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> No
     a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
     changes, facts = comparing.compare(a, b), samples_folder.differing_facts(a, b)
     if json:
-        print(json_output.text(json_output.comparison(a.study.name, (first, second), changes, facts)))
+        print(json_output.text(json_output.compare_document(a.study.name, (first, second), changes, facts)))
     else:
         screen.changes(console, changes, facts)
 
@@ -225,9 +227,9 @@ def serve(
     ] = "127.0.0.1",
 ) -> None:
     """Show the runs of a folder in the browser: filters, trends, comparisons and reports."""
-    from diolkos_lab.serve import conduct
+    from diolkos_lab.serve import command
 
-    conduct.serve(folder, host, port, lambda text: console.print(text, soft_wrap=True, markup=False))
+    command.serve(folder, host, port, lambda text: console.print(text, soft_wrap=True, markup=False))
 
 
 @app.command()
@@ -240,10 +242,10 @@ def export(
     reports: Annotated[int, typer.Option(help="Reports of a site, of the newest runs.", min=0, max=5000)] = 20,
 ) -> None:
     """Write one run as tables (LaTeX, CSV) and a paragraph of method, or many runs as a site of files."""
-    from diolkos_lab.export import conduct
+    from diolkos_lab.export import command
 
-    order = conduct.Order(tuple(folders), out, pairs, reports)
-    console.print(conduct.export(order, lambda text: console.print(text, soft_wrap=True, markup=False)), markup=False)
+    request = command.ExportRequest(tuple(folders), out, pairs, reports)
+    console.print(command.export(request, lambda text: console.print(text, soft_wrap=True, markup=False)), markup=False)
 
 
 @app.command()
@@ -258,7 +260,7 @@ def doctor(json: Json = False) -> None:
             screen.finding(console, finding)
         findings.append(finding)
     if json:
-        print(json_output.text(json_output.fitness(findings)))
+        print(json_output.text(json_output.doctor_document(findings)))
     examination.require(findings)
     if json:
         return
@@ -271,18 +273,18 @@ def clean(
     router: Annotated[str | None, typer.Option(metavar="USER@HOST", help="Clean that machine instead, over SSH.")] = None,
 ) -> None:
     """Remove what a lab that was killed has left: its namespaces and what still runs in them. NICs are given back."""
-    from diolkos_lab import conduct
+    from diolkos_lab import run_study
     from diolkos_lab.run import router as other
     from diolkos_lab.topology import leftovers
 
-    conduct.require_root()
+    run_study.require_root()
     removed = other.clean(router) if router else leftovers.clean()
     if removed:
         what = (
             f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
-        for setting in removed.given_back:
+        for setting in removed.restored:
             console.print(f"Restored {printable(setting)}.", markup=False)
     else:
         console.print("Nothing was left over.")
@@ -295,7 +297,7 @@ def schema() -> None:
 
     from diolkos_lab.experiment import schema as of
 
-    print(json.dumps(of.of_study(), indent=1))
+    print(json.dumps(of.study_schema(), indent=1))
 
 
 @app.command("completion")

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from diolkos_lab.curve import judge, known, loss, ratio, resampling
+from diolkos_lab.curve import judge, known_curves, loss, ratio, resampling
 from diolkos_lab.curve.crossing import Crossing, crossing
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
-from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Middle, Record, build_of
+from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, MedianOfBlocks, Record, build_of
 
 LOAD: LoadName = "pps"
 VARIED = tuple(Varied.model_fields)
@@ -42,7 +42,7 @@ class Setting:
     family: str
     hops: int
     replica: int
-    placement: Seating
+    placement: CpuPlacement
     size: int
     seconds: float
     flows: int
@@ -68,7 +68,7 @@ class Measured:
     setting: Setting
     found: Judgement
     trials: int
-    distrusted: int
+    untrusted: int
     trusted: bool  # False: all trials are used, since a rate lacks trusted ones
     latency: tuple[float, float] | None  # s, typical and worst case (RFC 8219 §7.2), at the load nearest to CALM of the PDR
     cpu: Mapping[str, float]  # s of CPU per million packets that arrived, by who was charged: generator, system, threads, all
@@ -82,39 +82,39 @@ class Measured:
         """The cell among the samples whose figure the PDR is."""
         return CellKey(self.setting.subject, LOAD, tuple(sorted(self.setting.factors.items())), self.setting.replica)
 
-    def middle(self, *, distrusted_too: bool = False) -> Middle | None:
+    def median(self, *, include_untrusted: bool = False) -> MedianOfBlocks | None:
         """PDR@0.5 % in packets/s: of the whole curve with the bootstrap's interval, and of each block's own."""
-        if not (self.trusted or distrusted_too):
+        if not (self.trusted or include_untrusted):
             return None
-        return Middle(_pdr(self.found.pdr), self.found.pdr_ci95 and _ends(self.found), _by_block(self.finest))
+        return MedianOfBlocks(_pdr(self.found.pdr), self.found.pdr_ci95 and _ends(self.found), _by_block(self.finest))
 
-    def over(self, other: "Measured", *, distrusted_too: bool = False) -> Middle | None:
+    def ratio_to(self, other: "Measured", *, include_untrusted: bool = False) -> MedianOfBlocks | None:
         """The ratio of two PDRs, drawn by the same blocks."""
-        if not ((self.trusted and other.trusted) or distrusted_too):
+        if not ((self.trusted and other.trusted) or include_untrusted):
             return None
-        median = _pdr(self.found.pdr).over(_pdr(other.found.pdr))
+        median = _pdr(self.found.pdr).ratio_to(_pdr(other.found.pdr))
         blocks, others = _by_block(self.finest), _by_block(other.finest)
         both = sorted(blocks.keys() & others.keys())
-        by_block = {block: quotient for block in both if (quotient := blocks[block].over(others[block]))}
+        by_block = {block: quotient for block in both if (quotient := blocks[block].ratio_to(others[block]))}
         if median is None:
             return None
-        return Middle(median, ratio.interval(self.finest, other.finest, self.plan | other.plan), by_block)
+        return MedianOfBlocks(median, ratio.interval(self.finest, other.finest, self.plan | other.plan), by_block)
 
     @property
-    def bound(self) -> bool:
+    def limited_by_generator(self) -> bool:
         """The generator is too near its own end to tell what the path does."""
         return self.generator is None or self.generator < AMPLE * float(self.found.curve.rates[-1])
 
     @property
     def remarks(self) -> list[str]:
         said = judge.remarks(self.found)
-        if self.setting.system == known.SYSTEM and self.setting.datapath in known.ANSWERS:
-            said.insert(0, known.remark(self.found, known.ANSWERS[self.setting.datapath]))
+        if self.setting.system == known_curves.SYSTEM and self.setting.datapath in known_curves.ANSWERS:
+            said.insert(0, known_curves.remark(self.found, known_curves.ANSWERS[self.setting.datapath]))
         if not self.trusted:
-            said.insert(0, f"not trusted: guards object to {self.distrusted} of {self.trials} trials, and all are used")
+            said.insert(0, f"not trusted: guards object to {self.untrusted} of {self.trials} trials, and all are used")
         if self.generator is None:
             said.append("generator-bound: it is not known what the generator reaches by itself")
-        elif self.bound:
+        elif self.limited_by_generator:
             alone, most = judge.rate_text(self.generator), judge.rate_text(float(self.found.curve.rates[-1]))
             said.append(f"generator-bound: alone it reaches {alone}, less than twice the highest load, {most}")
         return said
@@ -183,7 +183,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
     used = {rate: group for rate, group in kept.items() if rate in steps or len(group) >= enough}
     builds = {record["block"]: build_of(record) for record in records}
     every = _curve(used)
-    plan = Plan.of(every, builds)
+    plan = Plan.from_curve(every, builds)
     assert plan
     found = _with_finer_pdr(judge.judge(_curve({rate: used[rate] for rate in steps}), plan=plan), judge.judge(every, plan=plan))
     alone = next((each for each in generators if same(each, setting)), {})
@@ -191,7 +191,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
         setting,
         found,
         trials=len(records),
-        distrusted=sum(not _trusted(record) for record in records),
+        untrusted=sum(not _trusted(record) for record in records),
         trusted=trusted,
         latency=_latency(found, used),
         cpu=_cpu([record for group in used.values() for record in group]),
@@ -272,12 +272,12 @@ def _entry(curve: Measured) -> dict[str, Any]:
         "rule": DEFAULT_RULE,
         "remarks": curve.remarks,
         "trials": curve.trials,
-        "distrusted": curve.distrusted,
+        "distrusted": curve.untrusted,
         "trusted": curve.trusted,
         "latency_s": list(curve.latency) if curve.latency else None,
         "cpu_s_per_million": dict(curve.cpu),
         "generator_pps": curve.generator,
-        "generator_bound": curve.bound,
+        "generator_bound": curve.limited_by_generator,
     }
 
 

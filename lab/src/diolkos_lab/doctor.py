@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab.faults import MissingFault
-from diolkos_lab.load import tools, tried
+from diolkos_lab.load import kernel_check, tools
 from diolkos_lab.run import disturbance
 from diolkos_lab.samples import host
 from diolkos_lab.sut import lookup
@@ -38,7 +38,7 @@ def examine() -> Iterator[Finding]:
     yield from _programs()
     yield _tun()
     yield from _machine()
-    yield from _tried()
+    yield from _kernel_programs()
     yield _leftovers()
     yield from _disturbance()
 
@@ -142,15 +142,15 @@ def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
     if features["perf_events"]:
         yield Finding("good", "perf events", "the packet generator sees when a CPU stands still")
     else:
-        without = "nobody sees when a CPU stands still, and what that loses looks like the system's loss"
+        without = "a stalled CPU goes unnoticed, and packets lost to it look like the system's loss"
         yield Finding("doubtful", "perf events", f"not in this kernel: {without}")
 
 
-def _tried() -> Iterator[Finding]:
+def _kernel_programs() -> Iterator[Finding]:
     """Programs in the kernel: whether it takes them depends on more than its version."""
     if os.geteuid() != 0:
         return
-    for trial in tried.programs():
+    for trial in kernel_check.programs():
         if trial.fault:
             yield Finding("doubtful", trial.subject, f"does not work here: {trial.fault}")
         else:
@@ -167,7 +167,7 @@ def _leftovers() -> Finding:
 
 def _disturbance() -> Iterator[Finding]:
     """How busy the host is while the lab does nothing, and with whose work."""
-    seen = disturbance.look()
+    seen = disturbance.measure()
     busy = f"use {seen.foreign:.0%} of the CPUs"
     if seen.foreign <= disturbance.FOREIGN_SHARE:
         yield Finding("good", "other programs", busy)

@@ -20,7 +20,7 @@ from diolkos_lab.sut.lookup import Found, Missing
 FORMAT = 1
 
 
-def listing(
+def list_document(
     shipped: Sequence[Study],
     looked: Sequence[Found | Missing],
     missing: Mapping[str, tuple[str, list[str]]],
@@ -33,7 +33,7 @@ def listing(
     }
 
 
-def fitness(findings: Sequence[Finding]) -> dict[str, Any]:
+def doctor_document(findings: Sequence[Finding]) -> dict[str, Any]:
     """Of `doctor`."""
     return {
         "fit": not any(each.state == "missing" for each in findings),
@@ -41,7 +41,7 @@ def fitness(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def comparison(
+def compare_document(
     study: str, folders: tuple[Path, Path], changes: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]
 ) -> dict[str, Any]:
     """Of `compare`."""

@@ -64,7 +64,7 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
         first_block += max(trial["block"] for trial in result.trials)
         first_build += 1 + max((trial.get("build", 0) for trial in result.trials), default=0)
     writer.close()
-    return _said(list(runs.values()))
+    return _summary_sentences(list(runs.values()))
 
 
 def _require_distinct(results: Sequence[Result], by_folder: Sequence[Sequence[Run]]) -> None:
@@ -230,7 +230,7 @@ def _versions(runs: Sequence[Run]) -> dict[str, Any]:
     return {name: {"version": ", ".join(dict.fromkeys(versions)) or None} for name, versions in found.items()}
 
 
-def _said(runs: Sequence[Run]) -> list[str]:
+def _summary_sentences(runs: Sequence[Run]) -> list[str]:
     hosts = list(dict.fromkeys(run.host for run in runs))
     where = "one host" if len(hosts) == 1 else f"{len(hosts)} hosts"
     said = [f"{len(runs)} runs of {where}: {', '.join(run.label for run in runs)}.", in_words(len(hosts), len(runs))]

@@ -89,7 +89,7 @@ class Metric:
     terminal: tuple[str, float] | None = None  # unit and factor in the terminal, whose columns have one unit throughout
 
     @property
-    def kept(self) -> bool:
+    def ratio_is_share(self) -> bool:
         """More is better: a ratio to native reads as the share that is kept, otherwise as so many times."""
         return self.better == "higher"
 

@@ -10,7 +10,7 @@ from diolkos_lab import completion
 from diolkos_lab.faults import UsageFault
 
 if TYPE_CHECKING:
-    from diolkos_lab.conduct import Order
+    from diolkos_lab.run_study import RunRequest
 
 LARGEST_SEED = 10**18 - 1  # that every reader of JSON takes
 Diolkos = Annotated[str | None, typer.Option(metavar="PATH", help="The translator's program.", show_default=False)]
@@ -69,7 +69,7 @@ Router = Annotated[
 NicsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")]
 
 
-def order(
+def request(
     study: str,
     quick: bool,
     form: str | None,
@@ -77,11 +77,11 @@ def order(
     seed: int | None,
     diolkos: str | None,
     path: list[str] | None,
-) -> "Order":
+) -> "RunRequest":
     """What is measured, and with which programs: a plan has the options of the run that it foresees. Raises UsageFault."""
-    from diolkos_lab import conduct  # slow to load, which `--help` and completion need not wait for
+    from diolkos_lab import run_study  # slow to load, which `--help` and completion need not wait for
 
-    return conduct.Order(study, quick, tuple(only or ()), None, seed, paths(diolkos, path), _form(quick, form))
+    return run_study.RunRequest(study, quick, tuple(only or ()), None, seed, paths(diolkos, path), _form(quick, form))
 
 
 def _form(quick: bool, form: str | None) -> str | None:

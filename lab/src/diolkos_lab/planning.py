@@ -10,21 +10,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from diolkos_lab import conduct, studies
-from diolkos_lab.conduct import Order
+from diolkos_lab import run_study, studies
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, FormName, Load, Study
 from diolkos_lab.experiment.length import all_systems, expected_of_cells_s
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.experiment.order import drawn, drawn_settings
+from diolkos_lab.experiment.order import shuffled, shuffled_settings
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.experiment.varied import Setting
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import registry
 from diolkos_lab.run import conditions
 from diolkos_lab.run.conditions import Skipped
-from diolkos_lab.run.trial import of_lane
+from diolkos_lab.run.trial import lane_keys
+from diolkos_lab.run_study import RunRequest
 from diolkos_lab.sut import definition, lookup, offer
 
 
@@ -71,8 +71,8 @@ class Plan:
                 units[cell.lane.setting].setdefault(cell.load, []).extend([number] * parts)
         return [
             number
-            for setting in drawn_settings(self.seed, block, self.settings)
-            for load in drawn(self.form, self.seed, block, units[setting], setting)
+            for setting in shuffled_settings(self.seed, block, self.settings)
+            for load in shuffled(self.form, self.seed, block, units[setting], setting)
             for number in load
         ]
 
@@ -87,20 +87,20 @@ class Plan:
         return {simple[cell] for cell in compared.needed(self.study, list(simple))}
 
 
-def plan(order: Order) -> Plan:
+def plan(request: RunRequest) -> Plan:
     """Raises UsageFault for a study or an option that is wrong; what the host lacks is part of the plan."""
-    study = studies.load(order.study)
-    form = conduct.chosen_form(study, order)
-    study = study.of_form(order.form_name)
-    found, missing = conduct.choose(study, order)
-    study = offer.settled(conduct.limited(study, found, order.only), definition.load_all())
+    study = studies.load(request.study)
+    form = run_study.chosen_form(study, request)
+    study = study.of_form(request.form_name)
+    found, missing = run_study.choose(study, request)
+    study = offer.with_factor_levels(run_study.limited(study, found, request.only), definition.load_all())
     lacked = {entry.system.system: Obstacle(entry.reason, entry.how) for entry in missing}
-    settings, skipped = conditions.foreseen(form.vary)
+    settings, skipped = conditions.preview(form.vary)
     named = [*settings, *(setting for setting in form.vary.settings if setting not in settings)]
     cells = trial_cells(form, under(named, lane_cells(study, form, all_systems(study))))
     obstacles = {number: why for number, cell in enumerate(cells) if (why := _obstacle(cell, lacked, skipped))}
-    seed = order.seed if order.seed is not None else random.SystemRandom().randrange(2**32)
-    return Plan(study, form, order.form_name, seed, cells, obstacles, _unfit(study, form, found, order), settings)
+    seed = request.seed if request.seed is not None else random.SystemRandom().randrange(2**32)
+    return Plan(study, form, request.form_name, seed, cells, obstacles, _unfit(study, form, found, request), settings)
 
 
 def document(of: Plan) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _cell(of: Plan, number: int) -> dict[str, Any]:
     cell, obstacle = of.cells[number], of.obstacles.get(number)
     return {
         "cell": number,
-        **of_lane(cell.lane),
+        **lane_keys(cell.lane),
         "load": cell.load.name,
         "factors": {"offloads": cell.lane.offloads, **dict(cell.lane.levels), **dict(cell.lane.setting), **_varying(cell.load)},
         "runs_here": obstacle is None,
@@ -171,17 +171,17 @@ def _obstacle(cell: PlannedCell, lacked: Mapping[str, Obstacle], skipped: Sequen
             return Obstacle(each.reason, f"use a host that offers {each.factor} {each.value}, or leave it out of `vary`")
     if cell.lane.subject.system in lacked:
         return lacked[cell.lane.subject.system]
-    for name, how in conduct.missing_tools(registry.required([cell.load])).items():
+    for name, how in run_study.missing_tools(registry.required([cell.load])).items():
         return Obstacle(f"the tool {name} is not on this host", how)
-    available = conduct.CONGESTION_CONTROLS.read_text().split()
+    available = run_study.CONGESTION_CONTROLS.read_text().split()
     reason = registry.LOADS[cell.load.name].obstacle(cell.load, available)
     return Obstacle(reason, "load the module, or leave the load out") if reason else None
 
 
-def _unfit(study: Study, form: Form, found: Mapping[str, lookup.Found], order: Order) -> str | None:
+def _unfit(study: Study, form: Form, found: Mapping[str, lookup.Found], request: RunRequest) -> str | None:
     try:
-        conduct.require_fit(study, form)
-        conduct.find_resolvers(study, form, found, order.paths)
+        run_study.require_fit(study, form)
+        run_study.find_resolvers(study, form, found, request.paths)
     except MissingFault as fault:
         return str(fault)
     return None

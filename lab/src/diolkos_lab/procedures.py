@@ -94,7 +94,7 @@ class Found:
         return self._tally("repeated")
 
     @property
-    def distrusted(self) -> int:
+    def untrusted(self) -> int:
         return self._tally("distrusted")
 
     @property
@@ -119,7 +119,7 @@ class Found:
         return list(dict.fromkeys(outcome["error"] for outcome in self.outcomes.values() if outcome["error"]))
 
     @property
-    def bound(self) -> bool:
+    def limited_by_generator(self) -> bool:
         """The generator is too near its own end to tell what the path does."""
         highest = max((rate.above or rate.value or 0.0 for rate in self.rates), default=0.0)
         return self.generator is None or self.generator < AMPLE * highest
@@ -162,7 +162,7 @@ def entries(found: Iterable[Found]) -> list[dict[str, Any]]:
     return [_entry(each) for each in found]
 
 
-def in_their_place(trials: Iterable[Record]) -> Iterator[Record]:
+def replace_trials_by_rates(trials: Iterable[Record]) -> Iterator[Record]:
     """The trials, with one record for each rate that a procedure found in the place of its trials: metric `rate`, packets/s.
 
     So what is said of trials (median, ratio within a block, noise floor, verdicts, comparison of runs) is said of these too.
@@ -368,13 +368,13 @@ def _entry(found: Found) -> dict[str, Any]:
         ],
         "trials": found.trials,
         "repeated": found.repeated,
-        "distrusted": found.distrusted,
+        "distrusted": found.untrusted,
         "guards": found.guards,
         "unfinished": found.unfinished,
         "errors": found.errors,
         "deviations": found.deviations,
         "generator_pps": found.generator,
-        "generator_bound": found.bound,
+        "generator_bound": found.limited_by_generator,
     }
     if found.of_test("frame_loss"):
         entry["frame_loss"] = loss_steps(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`run --resume`: an interrupted run goes on, if all that its figures depend on is still the same.
+"""`run --resume`: resume an interrupted run, if everything that its figures depend on is unchanged.
 
 Stages: read the folder → same study, systems and host? → whole blocks are kept → a new warm-up → the blocks that are left.
 
@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import conduct, open_folder, studies, summary
-from diolkos_lab.conduct import Order, Witness
+from diolkos_lab import open_folder, run_study, studies, summary
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.run.kept import Kept
+from diolkos_lab.run.completed import CompletedTrials
+from diolkos_lab.run_study import Observer, RunRequest
 from diolkos_lab.samples import contents, folder, host, unfinished
 from diolkos_lab.samples.json_text import read_object
 from diolkos_lab.samples.unfinished import Unfinished
@@ -30,35 +30,35 @@ FREE = frozenset({"load_average", "memory_bytes", "clocksources"})
 ADVICE = "measure into a folder of its own without --resume, and put both together with `diolkos-lab merge`"
 
 
-def go_on(order: Order, witness: Witness, say: Callable[[str], None]) -> tuple[folder.Result, dict[str, Any]]:
+def resume(request: RunRequest, observer: Observer, say: Callable[[str], None]) -> tuple[folder.Result, dict[str, Any]]:
     """Measure what an interrupted run has not. Raises UsageFault where something differs from when it began."""
-    assert order.resume
-    with open_folder.to_read(order.resume):
-        conduct.require_root()
-    opened = open_folder.to_write(order.resume)
+    assert request.resume
+    with open_folder.to_read(request.resume):
+        run_study.require_root()
+    opened = open_folder.to_write(request.resume)
     try:
         opened.lock()
         result = folder.whole(contents.read(opened, with_summary=False))
-        _require_same_order(result, order)
+        _require_same_request(result, request)
         complete = unfinished.is_complete(result)
-        planned = None if complete else _planned(result, order)
+        planned = None if complete else _planned(result, request)
         facts = {} if complete else _same_facts(result)
     except BaseException:
         opened.close()
         raise
     if planned is None:
         opened.close()
-        say(f"{order.resume}: the run is complete, so there is nothing to go on with.")
+        say(f"{request.resume}: the run is complete; there is nothing to resume.")
         return result, summary.write(result)
     leftovers.clean()
     found = unfinished.look(result)
-    kept = Kept(found.kept, found.seconds)
-    say(f"Goes on with block {kept.next_block}, after a warm-up. {_counted(found)}")
+    kept = CompletedTrials(found.kept, found.seconds)
+    say(f"Resuming with block {kept.next_block}, after a warm-up. {_counted(found)}")
     if found.left_out:
         before = opened.read(LEFT_OUT) or b""
         opened.write(LEFT_OUT, before + "".join(folder.one_line(trial) for trial in found.left_out).encode())
-    writer = folder.Writer.of_half(opened, result.header, found.kept)
-    whole = folder.read(conduct.carry_out(replace(planned, kept=kept), writer, facts, witness))
+    writer = folder.Writer.resume(opened, result.header, found.kept)
+    whole = folder.read(run_study.run_planned(replace(planned, completed=kept), writer, facts, observer))
     return whole, summary.write(whole)
 
 
@@ -72,51 +72,51 @@ def is_free(where: Path) -> bool:
 def _counted(found: Unfinished) -> str:
     if not found.left_out:
         return f"{len(found.kept)} trials are kept."
-    return f"{len(found.kept)} trials of whole blocks are kept, {len(found.left_out)} of a half block are repeated."
+    return f"{len(found.kept)} trials of whole blocks are kept, {len(found.left_out)} of an unfinished block are repeated."
 
 
-def _planned(result: folder.Result, order: Order) -> conduct.Planned:
+def _planned(result: folder.Result, request: RunRequest) -> run_study.Planned:
     """The same systems as before, looked up again."""
     before = result.study.resolved.get("systems", {}) if isinstance(result.study, folder.StudyAsRun) else {}
-    again = replace(order, only=(), paths={**_binaries(result.folder, before, order.paths), **order.paths})
+    again = replace(request, only=(), paths={**_binaries(result.folder, before, request.paths), **request.paths})
     lacked = {entry["system"] for entry in result.header.get("missing", [])}
-    found, missing = conduct.choose(result.study, again)
+    found, missing = run_study.choose(result.study, again)
     for entry in missing:
         if entry.system.system not in lacked:
-            raise UsageFault(f"{result.folder}: cannot go on without {entry.system.title}: {entry.reason}; {entry.how}")
+            raise UsageFault(f"{result.folder}: cannot resume without {entry.system.title}: {entry.reason}; {entry.how}")
     found = {name: each for name, each in found.items() if name not in lacked}
-    form = conduct.chosen_form(result.study, replace(order, form=folder.form_of(result.header)))
-    conduct.require_fit(result.study, form)
-    resolvers = conduct.find_resolvers(result.study, form, found, again.paths)
+    form = run_study.chosen_form(result.study, replace(request, form=folder.form_of(result.header)))
+    run_study.require_fit(result.study, form)
+    resolvers = run_study.find_resolvers(result.study, form, found, again.paths)
     _require_same_systems(result.folder, before, found | resolvers)
     seed = result.header.get("seed")
     if not isinstance(seed, int):
         raise UsageFault(f"{result.folder / 'samples.jsonl'}: its first line has no seed, which the order of the blocks needs")
-    return conduct.Planned(result.study, form, found, missing, seed, resolvers)
+    return run_study.Planned(result.study, form, found, missing, seed, resolvers)
 
 
-def _require_same_order(result: folder.Result, order: Order) -> None:
+def _require_same_request(result: folder.Result, request: RunRequest) -> None:
     """What the command line asks for beside the folder has to be what the folder has."""
     where = result.folder
-    if order.router or result.host.get("router"):
-        raise UsageFault(f"{where}: a run with the router on another machine cannot go on; {ADVICE}")
+    if request.router or result.host.get("router"):
+        raise UsageFault(f"{where}: a run with the router on another machine cannot be resumed; {ADVICE}")
     form = folder.form_of(result.header)
-    if (order.quick or order.form) and order.form_name != form:
-        raise UsageFault(f"{where}: holds the {form} form of {result.study.name}, not {order.form_name}; leave --form out")
-    if order.seed is not None and order.seed != result.header.get("seed"):
-        raise UsageFault(f"{where}: has the seed {result.header.get('seed')}, not {order.seed}; leave --seed out")
-    if not order.study:
-        if order.only:
-            raise UsageFault(f"{where}: a run goes on with the systems that it began with; leave --only out")
+    if (request.quick or request.form) and request.form_name != form:
+        raise UsageFault(f"{where}: holds the {form} form of {result.study.name}, not {request.form_name}; leave --form out")
+    if request.seed is not None and request.seed != result.header.get("seed"):
+        raise UsageFault(f"{where}: has the seed {result.header.get('seed')}, not {request.seed}; leave --seed out")
+    if not request.study:
+        if request.only:
+            raise UsageFault(f"{where}: a resumed run has the systems that it began with; leave --only out")
         return
-    given = studies.load(order.study)
-    asked = offer.settled(conduct.limited(given.of_form(form), {}, order.only), definition.load_all())
-    asked, _ = offer.offered(asked, conduct.choose(given, order)[0])
+    given = studies.load(request.study)
+    asked = offer.with_factor_levels(run_study.limited(given.of_form(form), {}, request.only), definition.load_all())
+    asked, _ = offer.available_levels(asked, run_study.choose(given, request)[0])
     if (name := _first_difference(_shown(result.study), _shown(asked))) is None:
         return
     if given.name != result.study.name:
         raise UsageFault(f"{where}: holds the study {result.study.name}, not {given.name}; leave STUDY out")
-    raise UsageFault(f"{where}: cannot go on: `{name}` of the study {given.name} differs from when the run began; {ADVICE}")
+    raise UsageFault(f"{where}: cannot resume: `{name}` of the study {given.name} differs from when the run began; {ADVICE}")
 
 
 def _binaries(where: Path, before: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
@@ -124,32 +124,32 @@ def _binaries(where: Path, before: Mapping[str, Any], given: Mapping[str, str]) 
     found = {name: str(entry["binary"]) for name, entry in before.items() if entry.get("binary") and name not in given}
     for name, binary in found.items():
         if not Path(binary).is_file():
-            raise UsageFault(f"{where}: cannot go on: the program {binary} of {name} is gone; {ADVICE}")
+            raise UsageFault(f"{where}: cannot resume: the program {binary} of {name} is gone; {ADVICE}")
     return found
 
 
 def _require_same_systems(where: Path, before: Mapping[str, Any], now: Mapping[str, Found]) -> None:
-    for name, entry in folder.plain(conduct.resolved(now)).items():
+    for name, entry in folder.plain(run_study.resolved(now)).items():
         was = before.get(name, {})
         if was.get("version") != entry.get("version"):
             raise UsageFault(
-                f"{where}: cannot go on: {name} was version “{was.get('version')}” and is “{entry.get('version')}”; {ADVICE}"
+                f"{where}: cannot resume: {name} was version “{was.get('version')}” and is “{entry.get('version')}”; {ADVICE}"
             )
         for key, what in (("sha256", "the program"), ("definition", "the definition")):
             if key in was and was[key] != entry.get(key):
-                raise UsageFault(f"{where}: cannot go on: {what} of {name} was changed since the run began; {ADVICE}")
+                raise UsageFault(f"{where}: cannot resume: {what} of {name} was changed since the run began; {ADVICE}")
 
 
 def _same_facts(result: folder.Result) -> dict[str, Any]:
     """host.json, to which the run adds. Raises UsageFault when it was measured somewhere else."""
     now = read_object(folder.one_line(host.facts()))
     for path, was, current in _differences(result.host, {name: now[name] for name in now if name not in FREE}):
-        raise UsageFault(f"{result.folder}: cannot go on: {path} was “{was}” and is “{current}”; {ADVICE}")
+        raise UsageFault(f"{result.folder}: cannot resume: {path} was “{was}” and is “{current}”; {ADVICE}")
     return {name: value for name, value in result.host.items() if name != "format"}
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """What both know. Of a fact that the folder lacks nobody knows whether it differs."""
+    """Facts that differ between both; facts that the folder lacks are skipped."""
     for name, value in now.items():
         if name in before and before[name] != value:
             if isinstance(value, dict) and isinstance(before[name], dict):

@@ -26,7 +26,7 @@ from diolkos_lab.report.short_names import application
 from diolkos_lab.run.conditions import Skipped
 from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
-from diolkos_lab.run.station import Station
+from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
@@ -43,7 +43,7 @@ MARK = {"met": "[green]✓ met[/]", "not met": "[red]✗ not met[/]", "undecided
 
 
 class Screen:
-    """Tells a person how the run goes on. Use as a context manager, so that the terminal is restored."""
+    """Shows the progress of a run. Use as a context manager, so that the terminal is restored."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -67,7 +67,7 @@ class Screen:
             self._bar.stop()
 
     def planned(self, study: Study, session: Session, missing: Sequence[Missing], out: Path) -> None:
-        # What guards object to is made again, as long as the budget lets.
+        # Trials that guards object to are retried within the budget.
         about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
         most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
         length = f"{len(session.lanes)} paths, about {_minutes(about_s)}{most}"
@@ -82,12 +82,12 @@ class Screen:
         what = f"Before the run, other programs use {by.foreign:.0%} of the CPUs{whose}"
         if by.steal > STEAL_SHARE:
             what += f", and the hypervisor takes {by.steal:.1%}"
-        advice = "What they disturb is made again, as long as there is time. For a firmer answer end them and start again."
+        advice = "Disturbed trials are retried while time remains. For a firmer answer, end those programs and start again."
         self._console.print(f"[yellow]{what}.[/] {advice}", highlight=False)
 
-    def station_up(self, station: Station) -> None:
-        if station.failure:
-            self._console.print(f"  [red]✗[/] {escape(printable(station.failure))}", highlight=False)
+    def testbed_ready(self, testbed: Testbed) -> None:
+        if testbed.failure:
+            self._console.print(f"  [red]✗[/] {escape(printable(testbed.failure))}", highlight=False)
 
     def skipped(self, skipped: Sequence[Skipped]) -> None:
         for each in skipped:
@@ -220,7 +220,7 @@ def _advice(shares: Sequence[float]) -> str | None:
 
 
 def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
-    """Of the trials of each row. A curve and a rate of a procedure, whose trials are made again, are trusted or not."""
+    """Of the trials of each row. A curve and a rate of a procedure, whose trials are retried, are either trusted or not."""
     rows = [row for row in summary["rows"] if row["load"] not in (*PROCEDURES, "pps")]
     of_trials = [row["valid_trials"] / max(1, row["trials"]) for row in rows]
     rates = [rate for found in summary["procedures"] for rate in found["rates"]]
@@ -231,7 +231,7 @@ def _expected(study: Study, name: FormName) -> str:
     return _minutes(expected_of_form_s(study, name)) if name in study.form else "–"
 
 
-def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table:
+def _table(rows: Sequence[Mapping[str, Any]], untrusted_rows: Sequence[Mapping[str, Any]]) -> Table:
     """One row per path, each figure over its interval, narrow enough for a terminal of 80 columns."""
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -253,12 +253,12 @@ def _table(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, 
         remark = f" [yellow]{trusted}/{made}[/]" if trusted < made else ""
         table.add_row(
             f"{path[0]}\n[dim]{', '.join(path[1:])}[/]{remark}",
-            *(text for load in loads for text in _pair(cells.get(load), distrusted, COLUMNS[load][1])),
+            *(text for load in loads for text in _pair(cells.get(load), untrusted_rows, COLUMNS[load][1])),
         )
     return table
 
 
-def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mapping[str, Any]]) -> Table | None:
+def _applications(rows: Sequence[Mapping[str, Any]], untrusted_rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """One line per path and load of an application: fetches and queries."""
     loads = (
         "udp",
@@ -288,7 +288,7 @@ def _applications(rows: Sequence[Mapping[str, Any]], distrusted: Sequence[Mappin
     for name, group in order.items():
         for number, row in enumerate(group):
             unit, scale = METRICS[row["metric"]].terminal or (row["unit"], 1.0)
-            value, ratio = (text.partition("\n")[0] for text in _pair(row, distrusted, scale))
+            value, ratio = (text.partition("\n")[0] for text in _pair(row, untrusted_rows, scale))
             off = ", offloads off" if row.get("offloads") == "off" else ""
             levels = "".join(f", {level}" for level in (row.get("levels") or {}).values())
             table.add_row(escape(name) if number == 0 else "", _path(row)[0] + levels + off, f"{value} {unit}", ratio)
@@ -345,11 +345,11 @@ def _path(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (name, hops, *more, *(["offloads off"] if row.get("offloads") == "off" else []))
 
 
-def _pair(row: Mapping[str, Any] | None, distrusted: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:
+def _pair(row: Mapping[str, Any] | None, untrusted_rows: Sequence[Mapping[str, Any]], scale: float) -> tuple[str, str]:
     """A figure and its ratio, in brackets what cannot be trusted, or dashes for what was not measured."""
     if row is None:
         return "–", "–"
-    doubtful = untrusted.beside(distrusted, row)
+    doubtful = untrusted.beside(untrusted_rows, row)
     if row["median_bounds"] is not None:
         value = _over_interval(row["median_bounds"], row["ci95"], scale)
     elif doubtful and doubtful["median"] is not None:

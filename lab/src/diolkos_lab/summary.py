@@ -36,7 +36,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "skipped": result.host.get("skipped") or [],
         "merged": merged,
         "failures": failures(result.trials),
-        "distrusted": distrusted(result.trials),
+        "distrusted": objections_by_guard(result.trials),
         "rows": found_rows,
         "instructions": instructions.entries(found_rows),
         "untrusted": untrusted.entries(result.study, samples),
@@ -47,7 +47,9 @@ def summarize(result: folder.Result) -> dict[str, Any]:
 
 def sampled(result: folder.Result, found: Sequence[curves.Measured]) -> Samples:
     """All figures of a run by cell: of trials, of procedures, and of the curves found."""
-    return Samples((trial for trial in procedures.in_their_place(result.trials) if trial["load"] != curves.LOAD), found)
+    return Samples(
+        (trial for trial in procedures.replace_trials_by_rates(result.trials) if trial["load"] != curves.LOAD), found
+    )
 
 
 def gathered(result: folder.Result) -> list[curves.Measured]:
@@ -93,7 +95,7 @@ def failures(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def distrusted(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def objections_by_guard(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How many trials each guard objected to, warm-up excluded, with one of its sentences."""
     found: dict[str, dict[str, Any]] = {}
     for trial in trials:

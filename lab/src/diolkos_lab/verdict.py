@@ -19,7 +19,7 @@ from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.bounds import Bounds, ends_as_json
 from diolkos_lab.stats.hierarchy import FEWEST_BUILDS
 from diolkos_lab.stats.median import FEWEST, Interval
-from diolkos_lab.stats.pairing import CellKey, Middle, Samples
+from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
 
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 
@@ -104,7 +104,7 @@ def _varying(cells: list[CellKey]) -> set[str]:
     return {name for name, value in cells[0].factors if any(dict(key.factors).get(name) != value for key in cells)}
 
 
-def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | None) -> str | None:
+def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBlocks | None) -> str | None:
     """Why there is no interval, or None when there is one."""
     if ratio and ratio.ci95:
         return None
@@ -113,16 +113,16 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: Middle | N
         return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
-    distrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
+    untrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
     have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
-    return f"only {have} trusted trials of both ({distrusted} trials are untrusted), {FEWEST} are needed"
+    return f"only {have} trusted trials of both ({untrusted} trials are untrusted), {FEWEST} are needed"
 
 
 def _verdict(
     claim: Claim,
     load: LoadName,
     level: dict[str, Any],
-    ratio: Middle | None,
+    ratio: MedianOfBlocks | None,
     obstacle: str | None,
     other: str,
     bias: float = 0.0,

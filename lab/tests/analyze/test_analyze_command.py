@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from diolkos_lab.analyze import conduct, output, overview, raw, results
+from diolkos_lab.analyze import command, output, overview, raw, results
 from diolkos_lab.report import charts
 from diolkos_lab.report.charts import load_loss
 
@@ -203,21 +203,21 @@ def test_odd_names_of_files_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_many_files_are_shared_out_and_keep_their_order(tmp_path: Path) -> None:
-    for number in range(2 * conduct.WORTH_A_PROCESS):
+    for number in range(2 * command.WORTH_A_PROCESS):
         _write(tmp_path / f"clab_raw_6_k5.{number + 10}_intel_vm_as-is.txt", _saturated(7e5 + 3e4 * number))
     (tmp_path / "broken.txt").write_text("x\n")
     out = tmp_path / "out"
-    done = list(conduct.run(conduct.Order((tmp_path,))))
-    conduct.output.claim(out)
-    drawn = list(conduct.run(conduct.Order((tmp_path,), out=out)))
+    done = list(command.run(command.AnalyzeRequest((tmp_path,))))
+    command.output.claim(out)
+    drawn = list(command.run(command.AnalyzeRequest((tmp_path,), out=out)))
     assert [each.object for each in drawn] == [each.object for each in done]
     assert [each.faults for each in drawn] == [each.faults for each in done]
-    assert len(list((out / "pictures").iterdir())) == 4 * conduct.WORTH_A_PROCESS
+    assert len(list((out / "pictures").iterdir())) == 4 * command.WORTH_A_PROCESS
 
 
 def test_one_file_is_read_at_a_time(folder: Path) -> None:
     """What was given first comes out before the next file is even opened."""
-    stream = conduct.run(conduct.Order((folder / GOOD_NAME, folder / BAD_NAME)))
+    stream = command.run(command.AnalyzeRequest((folder / GOOD_NAME, folder / BAD_NAME)))
     assert next(stream).line is not None
     (folder / BAD_NAME).unlink()
     assert next(stream).faults == (f"{folder / BAD_NAME}: No such file or directory",)
@@ -245,7 +245,7 @@ def test_one_load_with_one_trial_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_the_overview_has_a_place_for_each_experiment(folder: Path) -> None:
-    lines = [done.line for done in conduct.run(conduct.Order((folder,)))]
+    lines = [done.line for done in command.run(command.AnalyzeRequest((folder,)))]
     grid = overview.arrange(lines)
     assert grid.columns == [(512, "unpinned"), (4096, "1 CPU")]
     assert grid.rows == [("IPv6 routing, bare metal", "6.8"), ("IPv6 routing, virtual machine", "6.5")]

@@ -67,7 +67,7 @@ def test_the_ratio_of_two_pdrs_covers_the_truth_and_blocks_cancel(blocks: int, d
     for _ in range(RUNS):
         speed = 1 + drift * random.standard_normal(blocks)
         upper, lower = (_curve(speed, capacity, random, noise=0.3) for capacity in (52_000, 42_000))
-        plan = Plan.of(upper)
+        plan = Plan.from_curve(upper)
         assert plan
         found = ratio.interval(upper, lower, plan)
         assert found
@@ -81,7 +81,7 @@ def test_the_ratio_of_two_pdrs_covers_the_truth_and_blocks_cancel(blocks: int, d
 def test_a_pdr_beyond_the_loads_leaves_the_ratio_open() -> None:
     speed = np.ones(8)
     never, within, always = (_curve(speed, capacity) for capacity in (100_000, 50_000, 10_000))
-    plan = Plan.of(never)
+    plan = Plan.from_curve(never)
     assert plan
     above, below, unknown = (ratio.interval(a, b, plan) for a, b in ((never, within), (within, never), (always, within)))
     pdr = judge(within).pdr.rate
@@ -93,7 +93,7 @@ def test_a_pdr_beyond_the_loads_leaves_the_ratio_open() -> None:
 
 def test_too_few_blocks_have_no_interval() -> None:
     curve = _curve(np.ones(resampling.FEWEST - 1), 50_000)
-    plan = Plan.of(curve)
+    plan = Plan.from_curve(curve)
     assert plan and ratio.interval(curve, curve, plan) is None
 
 
@@ -104,7 +104,7 @@ def test_blocks_of_one_build_count_as_one() -> None:
     curve = _curve(np.repeat(luck, 3), 52_000)
     builds = {block: (block - 1) // 3 for block in range(1, 10)}
     assert judge(curve).pdr_ci95 is not None
-    assert judge(curve, plan=Plan.of(curve, builds)).pdr_ci95 is None
+    assert judge(curve, plan=Plan.from_curve(curve, builds)).pdr_ci95 is None
 
 
 def test_a_plan_of_two_curves_has_the_blocks_of_both() -> None:

@@ -12,7 +12,7 @@ STUDIES = ("clat", "nat64-parallel", "nat-rules", "router-accuracy")
 
 
 def group(study, name):
-    return next(each for each in ratios.of(study).group if each.name == name)
+    return next(each for each in ratios.published_figures(study).group if each.name == name)
 
 
 def figure(study, name, environment, system, **factors):
@@ -28,9 +28,9 @@ def figure(study, name, environment, system, **factors):
 def test_each_of_the_four_studies_has_its_file():
     assert ratios.studies() == sorted(STUDIES)
     for study in STUDIES:
-        assert ratios.of(study).study == study
-    assert ratios.of("capacity") is None
-    assert ratios.of("../clat") is None
+        assert ratios.published_figures(study).study == study
+    assert ratios.published_figures("capacity") is None
+    assert ratios.published_figures("../clat") is None
 
 
 # Figures as they stand in the originals; native and translated.
@@ -70,7 +70,7 @@ def test_forwarding_by_bpf_has_no_ratio_where_its_testbed_has_no_routing_of_the_
 
 
 def test_five_published_rates_are_above_their_link():
-    data = ratios.of("nat64-parallel")
+    data = ratios.published_figures("nat64-parallel")
     above = [
         (each.name, f.system, f.factors["streams"])
         for each in data.group

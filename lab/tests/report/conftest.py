@@ -12,7 +12,7 @@ import synthetic
 
 from diolkos_lab import report
 from diolkos_lab.report import charts
-from diolkos_lab.report.charts import Still
+from diolkos_lab.report.charts import RenderedPicture
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +28,6 @@ def sketched(monkeypatch):
     """Each picture is specified and not drawn: for tests that look at the page, not at its pictures."""
 
     def sketch(pictures, folder):
-        return {picture.name: Still(charts.spec(picture), "", b"") for picture in pictures}
+        return {picture.name: RenderedPicture(charts.spec(picture), "", b"") for picture in pictures}
 
     monkeypatch.setattr(charts, "save", sketch)

@@ -37,7 +37,7 @@ class Plan:
     blocks: int = 9  # after the warm-up
     absent: frozenset[str] = frozenset({"jool", "tundra"})
     failed: frozenset[str] = frozenset()  # systems whose every trial fails
-    distrusted: frozenset[tuple[str, int]] = frozenset({("tayga", 2)})  # (system, block)
+    untrusted: frozenset[tuple[str, int]] = frozenset({("tayga", 2)})  # (system, block)
     offloads: tuple[str, ...] = ("on",)
     streams: tuple[int, ...] = (1,)
     quick: bool = True
@@ -103,7 +103,7 @@ def _trial(rng, plan: Plan, when: tuple[int, int, float], job: tuple) -> dict:
     throughput, rtt, cpu = PATHS[cell]
     if offload == "off":
         throughput, cpu = throughput / 6, cpu * 6
-    bad = (system, block) in plan.distrusted
+    bad = (system, block) in plan.untrusted
     trial = {
         "block": block,
         "order": order,

@@ -24,7 +24,7 @@ BEFORE = {"top": 0.0, "middle": 0.5, "append": 1.0}
 
 def folder(path: Path, form: FormName = "quick", blocks: int = 8, seed: int = 5) -> Path:
     rng = np.random.default_rng(seed)
-    study = offer.settled(studies.load("nat-rules").of_form(form), definition.load_all())
+    study = offer.with_factor_levels(studies.load("nat-rules").of_form(form), definition.load_all())
     lanes = lane_cells(study, study.form[form], {subject.system for subject in study.system})
     absent = {"system": "wireguard", "datapath": "tunnel", "factor": "engine", "level": "kernel", "how": ""}
     absent |= {"reason": "`ip link add wg0 type wireguard` ended with exit code 2"}

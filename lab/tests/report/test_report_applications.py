@@ -101,9 +101,7 @@ def test_the_rules_of_the_study_are_decided(whole: Path) -> None:
 def test_a_rate_that_the_generator_limits_is_called_a_lower_bound(whole: Path, tmp_path: Path) -> None:
     assert "lower bounds" not in (whole / "report.html").read_text()
     report.write(path := _folder(tmp_path / "spare", busy=0.7))
-    assert (
-        "the generator was the limit here, not the resolver (busy: native IPv6 70\u202f%" in (path / "report.html").read_text()
-    )
+    assert "the generator was the limit, not the resolver (busy: native IPv6 70\u202f%" in (path / "report.html").read_text()
 
 
 def test_rows_have_the_unit_of_their_metric(whole: Path) -> None:

@@ -18,7 +18,7 @@ from diolkos_lab import report, screen, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.report import charts
 from diolkos_lab.report.charts import load_loss_sheet
 from diolkos_lab.report.systems import LOOKS
@@ -48,15 +48,15 @@ def test_every_path_and_setting_is_a_curve_with_its_known_answer(tmp_path: Path)
         found = curves[key].found
         assert found.verdict["paper"] == (BAD if beyond == "grows" else GOOD), key
         assert found.pdr.below is not None and found.pdr.below <= saturation <= (found.pdr.above or 0)
-        assert curves[key].trusted and not curves[key].distrusted
+        assert curves[key].trusted and not curves[key].untrusted
         assert curves[key].latency == (4e-6, 9e-5)
 
 
 def test_distrusted_trials_are_left_out_where_others_are_enough(tmp_path: Path) -> None:
     curves = _curves(tmp_path / "r", valid=lambda number: number % 3 != 0)
     for curve in curves.values():
-        assert curve.trusted and curve.distrusted
-        assert curve.found.curve.runs.sum() == curve.trials - curve.distrusted
+        assert curve.trusted and curve.untrusted
+        assert curve.found.curve.runs.sum() == curve.trials - curve.untrusted
 
 
 def test_without_trusted_trials_all_are_shown_and_marked(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_without_trusted_trials_all_are_shown_and_marked(tmp_path: Path) -> None
 
 def test_a_generator_without_reserve_is_said(tmp_path: Path) -> None:
     curves = _curves(tmp_path / "r")
-    assert curves["native", "kernel", "ipv6", 2, "apart"].bound is False
+    assert curves["native", "kernel", "ipv6", 2, "apart"].limited_by_generator is False
     fast = curves["native", "kernel", "ipv6", 1, "apart"]
-    assert fast.bound, "2.3 Mpps are less than twice 1.38"
+    assert fast.limited_by_generator, "2.3 Mpps are less than twice 1.38"
     assert any("generator-bound" in remark for remark in fast.remarks)
 
 
@@ -147,8 +147,8 @@ def _counts(curve: Measured) -> tuple[Any, Any]:
     return sent, sent * (1 - curve.found.curve.trials)
 
 
-@pytest.mark.parametrize("placement", get_args(Seating))
-def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: Seating) -> None:
+@pytest.mark.parametrize("placement", get_args(CpuPlacement))
+def test_the_page_has_words_for_every_placement(tmp_path: Path, placement: CpuPlacement) -> None:
     """Of the curves, and of the generator by itself."""
     path = synthetic_curves.folder(tmp_path / "r")
     for name in ("samples.jsonl", "host.json"):

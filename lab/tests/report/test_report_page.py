@@ -201,7 +201,7 @@ def test_a_missing_file_costs_a_part_and_is_named(tmp_path, name):
         {"failed": frozenset({"native"})},
         {"absent": frozenset({"native"})},
         {"absent": frozenset({"diolkos", "tayga", "nat44", "jool", "tundra"})},
-        {"distrusted": frozenset(("tayga", block) for block in range(10))},
+        {"untrusted": frozenset(("tayga", block) for block in range(10))},
         {"echoes": 1, "seconds": 1},
     ],
     ids=["warm-up only", "one block", "all fail", "native fails", "no native", "only native", "all untrusted", "tiny"],
@@ -231,7 +231,7 @@ def test_a_torn_last_line_costs_one_trial(tmp_path):
 @pytest.mark.usefixtures("sketched")
 def test_what_cannot_be_trusted_stands_in_brackets_and_is_grey(tmp_path):
     every = frozenset((system, block) for system in synthetic.SYSTEMS for block in range(10))
-    page = made(tmp_path, distrusted=every)
+    page = made(tmp_path, untrusted=every)
     check(page)
     assert '<p class="untrusted">In brackets: not trusted.' in page
     cells = re.findall(r'<td class="untrusted">([^<]+)', page)

@@ -115,7 +115,7 @@ def test_streams_have_chapters_and_no_table_mixes_loads(page: str, made: Path) -
 
 
 def test_the_page_says_what_the_published_study_could_not_see(page: str) -> None:
-    assert "What the published study could not see" in page and "reached nobody" in page
+    assert "What the published study could not see" in page and "and did not arrive" in page
     assert "latency while the path is loaded" not in page, "it was measured"
 
 

@@ -8,7 +8,7 @@ import pytest
 import synthetic
 
 from diolkos_lab.published import ratios
-from diolkos_lab.report import clat, counterparts, published, published_rates, published_table, unseen
+from diolkos_lab.report import clat, counterparts, published, published_blind_spots, published_rates, published_table
 from diolkos_lab.report.read import read
 
 GBIT = 1e9
@@ -51,11 +51,11 @@ def parallel(tmp_path):
 
 
 def group(study, name):
-    return next(each for each in ratios.of(study).group if each.name == name)
+    return next(each for each in ratios.published_figures(study).group if each.name == name)
 
 
 def test_levels_that_were_published_stand_beside_ours(parallel):
-    points = published.points(parallel, ratios.of("nat64-parallel"), group("nat64-parallel", "tcp-v6-to-v4"))
+    points = published.points(parallel, ratios.published_figures("nat64-parallel"), group("nat64-parallel", "tcp-v6-to-v4"))
     tayga = [point for point in points if point.panel == "Tayga"]
     assert [point.ours for point in tayga] == [False] * 4 + [True] * 4, "64 connections were not published"
     assert [point.name for point in tayga[:2]] == ["two hosts, 10 GbE, 1 connection", "two hosts, 10 GbE, 10 connections"]
@@ -64,7 +64,7 @@ def test_levels_that_were_published_stand_beside_ours(parallel):
 
 
 def test_systems_that_did_not_run_say_why(parallel):
-    data, tcp = ratios.of("nat64-parallel"), group("nat64-parallel", "tcp-v6-to-v4")
+    data, tcp = ratios.published_figures("nat64-parallel"), group("nat64-parallel", "tcp-v6-to-v4")
     said = {point.panel: point.why for point in published.points(parallel, data, tcp) if point.ours and point.ratio is None}
     assert said == {
         "Jool": "the kernel module is not loaded",
@@ -75,22 +75,22 @@ def test_systems_that_did_not_run_say_why(parallel):
 
 
 def test_what_only_we_have_comes_last_with_all_its_levels(parallel):
-    points = published.points(parallel, ratios.of("nat64-parallel"), group("nat64-parallel", "udp-v6-to-v4"))
+    points = published.points(parallel, ratios.published_figures("nat64-parallel"), group("nat64-parallel", "udp-v6-to-v4"))
     assert [point.name for point in points][-1] == "diolkos nat64-tc, 64 connections, this run"
 
 
 def test_of_several_rates_the_one_of_the_original_is_taken(parallel):
-    points = published.points(parallel, ratios.of("nat64-parallel"), group("nat64-parallel", "udp-v6-to-v4"))
+    points = published.points(parallel, ratios.published_figures("nat64-parallel"), group("nat64-parallel", "udp-v6-to-v4"))
     assert [point.ratio for point in points if point.panel == "Tayga" and point.ours] == [pytest.approx(0.05)] * 4
 
 
 def test_the_other_direction_is_not_mixed_in(parallel):
-    points = published.points(parallel, ratios.of("nat64-parallel"), group("nat64-parallel", "tcp-v4-to-v6"))
+    points = published.points(parallel, ratios.published_figures("nat64-parallel"), group("nat64-parallel", "tcp-v4-to-v6"))
     assert not [point for point in points if point.ours and point.ratio is not None]
 
 
 def test_a_published_rate_above_its_link_is_marked(parallel):
-    points = published.points(parallel, ratios.of("nat64-parallel"), group("nat64-parallel", "udp-v4-to-v6"))
+    points = published.points(parallel, ratios.published_figures("nat64-parallel"), group("nat64-parallel", "udp-v4-to-v6"))
     marked = [point.name for point in points if "above the link" in point.text]
     assert len(marked) == 3 and all("20 conn" in name or "50 conn" in name for name in marked)
 
@@ -117,7 +117,7 @@ def rules(tmp_path):
 
 
 def test_a_range_over_rules_takes_ours_of_each_number_in_it(rules):
-    points = published.points(rules, ratios.of("nat-rules"), group("nat-rules", "tcp"))
+    points = published.points(rules, ratios.published_figures("nat-rules"), group("nat-rules", "tcp"))
     theirs = [point for point in points if not point.ours]
     ours = [point for point in points if point.ours and point.ratio]
     assert "place client, position top, 10 to 1000 rules" in theirs[0].name and theirs[0].ends
@@ -128,7 +128,7 @@ def test_a_range_over_rules_takes_ours_of_each_number_in_it(rules):
 
 
 def test_a_load_that_the_run_does_not_have_is_said(rules):
-    data = ratios.of("nat-rules")
+    data = ratios.published_figures("nat-rules")
     table = published_table.table(rules, data, group("nat-rules", "udp"))
     assert [line[3] for line in table.lines][-1] == "not measured: this run has no such load"
     lines = published_table.table(rules, data, group("nat-rules", "tcp")).lines
@@ -138,7 +138,7 @@ def test_a_load_that_the_run_does_not_have_is_said(rules):
 @pytest.mark.parametrize("study", ratios.studies())
 def test_every_published_study_has_its_limits_with_an_answer(tmp_path, study):
     results = replace(read(synthetic.folder(tmp_path / "result")), name=study)
-    pairs = unseen.of_the_published_study(results)
+    pairs = published_blind_spots.published_limits(results)
     assert len(pairs) >= 5
     for limit, answer in pairs:
         assert limit.endswith(".") and answer.endswith("."), (limit, answer)
@@ -152,13 +152,13 @@ def test_chapters_of_a_study_that_repeats_nobody_are_none(tmp_path):
 
 def test_the_published_chapters_come_before_the_limits_of_this_run(tmp_path):
     results = read(synthetic.folder(tmp_path / "result"))
-    anchors = [chapter.anchor for chapter in published.among(clat.chapters(results), results)]
+    anchors = [chapter.anchor for chapter in published.with_published(clat.chapters(results), results)]
     assert anchors[-3:] == ["published", "unseen-there", "unseen-here"]
 
 
 def test_published_rates_are_set_beside_a_run_without_curves(tmp_path):
     results = replace(read(synthetic.folder(tmp_path / "result")), name="router-accuracy")
-    chapter = published_rates.chapter(results, ratios.of("router-accuracy"))
+    chapter = published_rates.chapter(results, ratios.published_figures("router-accuracy"))
     assert "20 of the 58 published experiments" in chapter.bullets[0]
     assert "18.62 times the rate of IPv6 routing" in " ".join(chapter.bullets)
     assert "not in this run" in chapter.pictures[0].alt

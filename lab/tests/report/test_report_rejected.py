@@ -8,7 +8,7 @@ from diolkos_lab.report.read import read
 
 
 def test_every_path_has_its_share(tmp_path):
-    plan = synthetic.Plan(distrusted=frozenset(("tayga", block) for block in (1, 2, 3)))
+    plan = synthetic.Plan(untrusted=frozenset(("tayga", block) for block in (1, 2, 3)))
     results = read(synthetic.folder(tmp_path / "result", plan))
     table = rejected.table(results)
     assert table is not None

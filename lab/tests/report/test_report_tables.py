@@ -122,10 +122,10 @@ def test_long_trials_are_drawn_in_few_steps(tmp_path):
 
 def test_doubtful_trials_are_all_in_the_csv_and_the_first_on_the_page(tmp_path):
     every = frozenset((system, block) for system in ("tayga", "native") for block in range(10))
-    run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(distrusted=every)))
+    run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(untrusted=every)))
     table = tables.doubtful(run)
     assert len(table.lines) == tables.MOST_PRINTED
-    assert len(table.raw_lines) == sum(bool(t.distrust) for t in run.trials) > tables.MOST_PRINTED
+    assert len(table.raw_lines) == sum(bool(t.objections) for t in run.trials) > tables.MOST_PRINTED
     assert f"of {len(table.raw_lines)}" in table.caption
     assert {line[3] for line in table.lines} <= {"warm-up", "not used"}
 
@@ -135,7 +135,7 @@ def test_doubtful_trials_are_all_in_the_csv_and_the_first_on_the_page(tmp_path):
 
 def test_ours_stands_beside_the_published_with_the_native_it_was_divided_by(tmp_path):
     run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(absent=frozenset())))
-    data = ratios.of("clat")
+    data = ratios.published_figures("clat")
     table = published_table.table(run, data, data.group[0])
     ours = {line[0]: line for line in table.raw_lines if line[2] == "this run"}
     assert {"Tayga", "Tundra", "Jool", "diolkos tc", "diolkos tun"} == set(ours)
@@ -151,7 +151,7 @@ def test_ours_stands_beside_the_published_with_the_native_it_was_divided_by(tmp_
 
 def test_a_system_that_did_not_run_is_shown_as_missing_with_its_reason(tmp_path):
     run = read(synthetic.folder(tmp_path / "result", synthetic.Plan(absent=frozenset({"jool", "tundra"}))))
-    data = ratios.of("clat")
+    data = ratios.published_figures("clat")
     table = published_table.table(run, data, data.group[0])
     reasons = {entry["system"]: entry["reason"] for entry in run.missing}
     for line in (line for line in table.lines if line[1].startswith("this run") and line[0] in ("Jool", "Tundra")):

@@ -180,7 +180,7 @@ def test_one_block_has_no_interval_and_no_trust(tmp_path):
 
 def test_many_distrusted_trials_are_no_trust(tmp_path):
     every = frozenset((system, block) for system in ("tayga", "nat44", "native") for block in range(10))
-    assert words.trust(results(tmp_path, distrusted=every)).level == "poor"
+    assert words.trust(results(tmp_path, untrusted=every)).level == "poor"
 
 
 def test_a_system_whose_every_trial_failed_says_why(tmp_path):
@@ -192,7 +192,7 @@ def test_a_system_whose_every_trial_failed_says_why(tmp_path):
 
 def test_a_system_whose_every_trial_is_distrusted_names_the_guard(tmp_path):
     every = frozenset(("tayga", block) for block in range(10))
-    answer = next(a for a in words.answers(results(tmp_path, distrusted=every)) if a.cell.system == "tayga")
+    answer = next(a for a in words.answers(results(tmp_path, untrusted=every)) if a.cell.system == "tayga")
     assert answer.failed
     assert "steal" in answer.cost
     assert "Not trusted: a TCP stream gets" in answer.cost
@@ -221,9 +221,9 @@ def test_an_interrupted_run_names_what_is_missing_from_its_header(tmp_path):
 def test_the_sentence_about_brackets_is_there_when_something_is_not_trusted_and_only_then(tmp_path):
     assert words.untrusted(results(tmp_path)) is None
     every = frozenset(("tayga", block) for block in range(10))
-    said = words.untrusted(results(tmp_path / "2", distrusted=every))
+    said = words.untrusted(results(tmp_path / "2", untrusted=every))
     assert said.startswith("In brackets: not trusted.") and "“steal”" in said and "no verdict" in said
-    assert "Tayga" not in words.headline(results(tmp_path / "3", distrusted=every)), "no conclusion is drawn from them"
+    assert "Tayga" not in words.headline(results(tmp_path / "3", untrusted=every)), "no conclusion is drawn from them"
 
 
 def test_a_noise_floor_that_nobody_trusts_is_not_called_absent():

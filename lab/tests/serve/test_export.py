@@ -15,7 +15,7 @@ import runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diolkos_lab.export import conduct, latex, site
+from diolkos_lab.export import command, latex, site
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.report.tables import Table
 from diolkos_lab.serve.index import Index
@@ -72,7 +72,7 @@ def test_rejected_and_failed_trials_stand_in_the_paragraph(one: Path, tmp_path: 
     for line in lines[1:]:
         line["build"] = line["block"] // 2
     (one / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    text = " ".join(conduct.one.files(one)["method.txt"].split())
+    text = " ".join(command.one_run.files(one)["method.txt"].split())
     assert "rejected 6.2 % of the trials: steal (1). 1 trial failed; a failure counts as the worst value" in text
     assert "Tayga was not measured: it is not installed." in text
     assert "from a bootstrap of builds and their blocks" in text
@@ -114,10 +114,10 @@ def test_latex_compiles_whatever_the_files_say(one: Path, tmp_path: Path) -> Non
     summary = json.loads((one / "summary.json").read_text())
     summary["verdicts"] = [{**summary["verdicts"][0], "rule": HOSTILE, "outcome": f"[{HOSTILE}"}] * 50  # longer than a page
     (one / "summary.json").write_text(json.dumps(summary))
-    conduct.export(conduct.Order([one], tmp_path / "out"), lambda _: None)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    command.export(command.ExportRequest([one], tmp_path / "out"), lambda _: None)
+    latex_command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
     done = subprocess.run(
-        command, cwd=tmp_path / "out", capture_output=True, text=True, errors="replace", check=False, timeout=250
+        latex_command, cwd=tmp_path / "out", capture_output=True, text=True, errors="replace", check=False, timeout=250
     )
     assert done.returncode == 0, done.stdout[-2000:]
     assert "(/etc/passwd" not in done.stdout
@@ -125,7 +125,7 @@ def test_latex_compiles_whatever_the_files_say(one: Path, tmp_path: Path) -> Non
 
 def test_runs_become_a_site_whose_links_lead_somewhere(few: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    conduct.export(conduct.Order([few], tmp_path / "out", pairs=2, reports=1), said.append)
+    command.export(command.ExportRequest([few], tmp_path / "out", pairs=2, reports=1), said.append)
     out = tmp_path / "out"
     text = (out / "index.html").read_text()
     assert "2 comparisons are in these files" in text and "1 runs have a report here." in text.replace(
@@ -141,7 +141,7 @@ def test_runs_become_a_site_whose_links_lead_somewhere(few: Path, tmp_path: Path
 
 
 def test_a_site_beside_the_runs_is_no_run(one: Path) -> None:
-    conduct.export(conduct.Order([one.parent], one.parent / "site", pairs=0), lambda _: None)
+    command.export(command.ExportRequest([one.parent], one.parent / "site", pairs=0), lambda _: None)
     assert list((one.parent / "site").rglob("samples.jsonl")), "the site has copies"
     with Index([one.parent]) as index:
         assert [run.place for run in index.listing().runs] == ["one"]
@@ -158,8 +158,8 @@ def test_neighbours_in_time_are_compared_first(few: Path) -> None:
 
 def test_an_export_is_replaced_by_the_next_one(one: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    order = conduct.Order([one], out)
-    conduct.export(order, lambda _: None)
+    request = command.ExportRequest([one], out)
+    command.export(request, lambda _: None)
     mark = json.loads((out / "export.json").read_text())
     (out / "tables" / "older.csv").write_text("of an earlier export")
     (out / "mine.txt").write_text("somebody's")
@@ -167,25 +167,25 @@ def test_an_export_is_replaced_by_the_next_one(one: Path, tmp_path: Path) -> Non
     victim.write_text("years of work")
     mark["files"] += ["tables/older.csv", "../victim", "/etc/hostname", "a/../../victim"]
     (out / "export.json").write_text(json.dumps(mark))
-    conduct.export(order, lambda _: None)
+    command.export(request, lambda _: None)
     assert not (out / "tables" / "older.csv").exists()
     assert (out / "mine.txt").read_text() == "somebody's" and victim.read_text() == "years of work"
 
 
 def test_no_link_in_the_folder_is_written_through(one: Path, tmp_path: Path) -> None:
     out, victim = tmp_path / "out", tmp_path / "victim"
-    conduct.export(conduct.Order([one], out), lambda _: None)
+    command.export(command.ExportRequest([one], out), lambda _: None)
     victim.write_text("years of work")
     (out / "method.txt").unlink()
     (out / "method.txt").symlink_to(victim)
-    conduct.export(conduct.Order([one], out), lambda _: None)
+    command.export(command.ExportRequest([one], out), lambda _: None)
     assert victim.read_text() == "years of work" and not (out / "method.txt").is_symlink()
     shutil.rmtree(out / "tables")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (out / "tables").symlink_to(elsewhere)
     with pytest.raises(UsageFault, match="is a symbolic link or a file where a result has a folder"):
-        conduct.export(conduct.Order([one], out), lambda _: None)
+        command.export(command.ExportRequest([one], out), lambda _: None)
     assert not list(elsewhere.iterdir())
 
 

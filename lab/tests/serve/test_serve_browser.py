@@ -11,7 +11,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from diolkos_lab.export import conduct
+from diolkos_lab.export import command
 from diolkos_lab.serve.http import Server
 from diolkos_lab.serve.index import Index
 from diolkos_lab.serve.site import Site
@@ -54,7 +54,7 @@ def served(few: Path):
 @pytest.fixture(scope="module")
 def exported(few: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     out = tmp_path_factory.mktemp("exported") / "site"
-    conduct.export(conduct.Order([few], out, pairs=2, reports=1), lambda _: None)
+    command.export(command.ExportRequest([few], out, pairs=2, reports=1), lambda _: None)
     return f"{out.as_uri()}/"
 
 

@@ -11,7 +11,7 @@ import runs
 
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
-from diolkos_lab.serve import filters, walk
+from diolkos_lab.serve import filters, find_runs
 from diolkos_lab.serve.index import Index
 
 
@@ -137,7 +137,7 @@ def test_a_search_has_bounds(tmp_path: Path, one: Path, monkeypatch: pytest.Monk
     with Index([tmp_path / "deep"]) as index:
         found = index.listing()
     assert not found.runs and "more than 8 levels deep" in found.remarks[0]
-    monkeypatch.setattr(walk, "MOST_RUNS", 2)
+    monkeypatch.setattr(find_runs, "MOST_RUNS", 2)
     for number in range(4):
         shutil.copytree(one, tmp_path / "wide" / str(number))
     with Index([tmp_path / "wide"]) as index:

@@ -9,11 +9,16 @@ from diolkos_lab.curve.judge import GOOD
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report import publish
-from diolkos_lab.report.charts import Picture, Still
+from diolkos_lab.report.charts import Picture, RenderedPicture
 
 
 def write(
-    folder: OpenFolder, lines: Sequence[Line], rule: str, together: Sequence[Picture], stills: Mapping[str, Still], seed: int
+    folder: OpenFolder,
+    lines: Sequence[Line],
+    rule: str,
+    together: Sequence[Picture],
+    stills: Mapping[str, RenderedPicture],
+    seed: int,
 ) -> Path:
     """Write the page into `folder`, whose folder `pictures` holds the picture of every line."""
     content = {

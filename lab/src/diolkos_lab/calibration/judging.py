@@ -14,7 +14,7 @@ from scipy.stats import beta
 from diolkos_lab import curves, procedures
 from diolkos_lab.calibration import truths
 from diolkos_lab.calibration.truths import Truth
-from diolkos_lab.curve import known
+from diolkos_lab.curve import known_curves
 from diolkos_lab.curve.judge import DEFAULT_RULE
 from diolkos_lab.experiment.definition import Form
 from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, TcpLoad
@@ -39,12 +39,12 @@ class Check:
 Judge = Callable[[Form, Trials, float], list[Check]]
 
 
-def of_curve(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_curve(form: Form, trials: Trials, factor: float) -> list[Check]:
     """Saturation, PDR and verdict. A wrong truth has another verdict too; of a path without a PDR none is right."""
     measured = _curve(trials)
     if measured is None:
         return [Check(f"curve, {name}", False, "no curve") for name in ("saturation", "PDR", "verdict")]
-    answer, found = known.ANSWERS[measured.setting.datapath], measured.found
+    answer, found = known_curves.ANSWERS[measured.setting.datapath], measured.found
     is_right = found.verdict[DEFAULT_RULE] == answer.verdict and factor == 1 and found.pdr.rate is not None
     return [
         _check("curve, saturation", truths.exactly(answer.saturated).times(factor), found.saturated_ci95),
@@ -53,18 +53,18 @@ def of_curve(form: Form, trials: Trials, factor: float) -> list[Check]:
     ]
 
 
-def of_tcp(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_tcp(form: Form, trials: Trials, factor: float) -> list[Check]:
     samples, made = Samples(trials), []
     for load in form.load:
         assert isinstance(load, TcpLoad)
         [key] = _cells(samples, load)
-        middle = samples.middle(key, "throughput")
+        middle = samples.median(key, "throughput")
         truth = truths.shaped_throughput(load.seconds - load.start_s).times(factor)
         made.append(_check(LOADS[load.name].words, truth, middle.ci95 if middle else None))
     return made
 
 
-def of_ping(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_ping(form: Form, trials: Trials, factor: float) -> list[Check]:
     """The difference of two paths within a block, its median over the blocks, and the interval of that."""
     samples = Samples(trials)
     by_datapath = {key.subject.split("/")[1]: samples.figures(key, "rtt") for key in samples.cells() if key.load == "ping"}
@@ -74,7 +74,7 @@ def of_ping(form: Form, trials: Trials, factor: float) -> list[Check]:
     return [_check("ping, difference of two delays", truths.delay_difference().times(factor), median.interval(differences))]
 
 
-def of_loss(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_loss(form: Form, trials: Trials, factor: float) -> list[Check]:
     """At each rate."""
     measured, name = _curve(trials), "packets, loss at a rate"
     if measured is None:
@@ -84,7 +84,7 @@ def of_loss(form: Form, trials: Trials, factor: float) -> list[Check]:
     return [_check(name, truths.loss().times(factor), (float(low), float(high))) for low, high in ends]
 
 
-def of_capacity(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_capacity(form: Form, trials: Trials, factor: float) -> list[Check]:
     """Between the most sessions that were held and the fewest that were too many."""
     return [
         _check("table capacity", truths.capacity().times(factor), _between(trial, "capacity", "too_many"))
@@ -92,7 +92,7 @@ def of_capacity(form: Form, trials: Trials, factor: float) -> list[Check]:
     ]
 
 
-def of_new_flows(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_new_flows(form: Form, trials: Trials, factor: float) -> list[Check]:
     """Between the rate that the search found and its next step. It begins at half of a rate that loses sessions and halves the
     interval `halvings` times, so the last step is at most so many halves of what it found.
     """
@@ -106,7 +106,7 @@ def of_new_flows(form: Form, trials: Trials, factor: float) -> list[Check]:
     return made
 
 
-def of_mlrsearch(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_mlrsearch(form: Form, trials: Trials, factor: float) -> list[Check]:
     """NDR and PDR, each between its relevant bounds (RFC 9971)."""
     [found] = procedures.gather(trials, [])
     bounds = {rate.loss_ratio: _bounds(rate) for rate in found.rates}
@@ -117,7 +117,7 @@ def of_mlrsearch(form: Form, trials: Trials, factor: float) -> list[Check]:
     ]
 
 
-def of_rfc8219(form: Form, trials: Trials, factor: float) -> list[Check]:
+def judge_rfc8219(form: Form, trials: Trials, factor: float) -> list[Check]:
     """Throughput between the bounds of its search; and the loss at each step of the frame loss test, of which the lab gives no
     interval: that of a binomial distribution is taken (Clopper and Pearson)."""
     [found] = procedures.gather(trials, [])
@@ -132,14 +132,14 @@ def of_rfc8219(form: Form, trials: Trials, factor: float) -> list[Check]:
 
 
 JUDGES: Mapping[str, Judge] = {
-    "curve": of_curve,
-    "tcp": of_tcp,
-    "ping": of_ping,
-    "loss": of_loss,
-    "capacity": of_capacity,
-    "new-flows": of_new_flows,
-    "mlrsearch": of_mlrsearch,
-    "rfc8219": of_rfc8219,
+    "curve": judge_curve,
+    "tcp": judge_tcp,
+    "ping": judge_ping,
+    "loss": judge_loss,
+    "capacity": judge_capacity,
+    "new-flows": judge_new_flows,
+    "mlrsearch": judge_mlrsearch,
+    "rfc8219": judge_rfc8219,
 }
 
 

@@ -8,7 +8,7 @@ The numbers are those of `shaper.toml`, `limiter.toml` and `synthetic.toml` in `
 import math
 from dataclasses import dataclass
 
-from diolkos_lab.curve import known
+from diolkos_lab.curve import known_curves
 
 ETHERNET, IPV6, TCP, ICMP = 14, 40, 20, 8  # bytes of headers; a qdisc counts no FCS
 TIMESTAMPS = 12  # bytes of options in each TCP segment (RFC 7323, appendix A)
@@ -95,7 +95,7 @@ def new_flows(sessions: int) -> Truth:
 
 # ---- synthetic/ideal: above saturation so much is lost that saturation remains; below it nothing
 
-IDEAL = known.ANSWERS["ideal"]
+IDEAL = known_curves.ANSWERS["ideal"]
 
 
 def ndr() -> Truth:

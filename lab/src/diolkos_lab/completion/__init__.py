@@ -68,10 +68,10 @@ def result(incomplete: str) -> list[str]:
 
 
 def rule() -> list[str]:
-    from diolkos_lab.analyze import conduct  # noqa: PLC0415
+    from diolkos_lab.analyze import command  # noqa: PLC0415
     from diolkos_lab.curve import saturation  # noqa: PLC0415
 
-    return [*saturation.RULES, *conduct.SETS]
+    return [*saturation.RULES, *command.SETS]
 
 
 def fact() -> list[str]:

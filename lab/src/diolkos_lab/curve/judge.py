@@ -55,7 +55,7 @@ def judge(curve: Curve, seed: int = resampling.SEED, plan: Plan | None = None) -
     verdict = {name: GOOD if carries and start is not None and index == start else BAD for name, index in sets_in.items()}
 
     saturated, saturated_ends = _saturated(curve, sets_in[DEFAULT_RULE])
-    plan = plan or Plan.of(curve)
+    plan = plan or Plan.from_curve(curve)
     drawn = resampling.draws(curve, seed, plan=plan)
     drawn_tir = increase_ratio(rates, drawn)
     pairs = np.minimum(curve.runs, np.concatenate((curve.runs[:1], curve.runs[:-1])))  # TIR rests on two loads

@@ -32,7 +32,7 @@ class Plan:
     builds: tuple[tuple[int, ...], ...]  # the blocks of each build
 
     @classmethod
-    def of(cls, curve: Curve, build_of: Mapping[int, int] | None = None) -> "Plan | None":
+    def from_curve(cls, curve: Curve, build_of: Mapping[int, int] | None = None) -> "Plan | None":
         """Of the blocks that the curve has trials of; each a build of its own, unless `build_of` names the build of each."""
         if curve.blocks is None:
             return None
@@ -67,7 +67,7 @@ def draws(curve: Curve, seed: int = SEED, number: int = DRAWS, plan: Plan | None
 
     With a plan and a seed, draws of two curves have the same blocks in the same rows."""
     if curve.blocks is not None:
-        return _of_blocks(curve, curve.blocks, (plan or Plan.of(curve) or Plan(())).weights(seed, number), number)
+        return _of_blocks(curve, curve.blocks, (plan or Plan.from_curve(curve) or Plan(())).weights(seed, number), number)
     random = np.random.default_rng(seed)
     means = np.empty((number, len(curve.runs)))
     for load, runs in enumerate(curve.runs.tolist()):  # one load at a time, so that memory does not grow with their number

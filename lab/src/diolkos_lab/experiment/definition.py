@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.document import StrictModel
 from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combinations
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
@@ -28,7 +28,7 @@ PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
 USUAL: tuple[LoadName, ...] = (*PACKETS, "udp", "udp-gso", "ping-under-load")
 
 
-class Topology(Strict):
+class Topology(StrictModel):
     """The ground of all lanes."""
 
     shape: ShapeName = Field(
@@ -51,7 +51,7 @@ class Topology(Strict):
         return self
 
 
-class Subject(Strict):
+class Subject(StrictModel):
     """One system under test on one path."""
 
     system: str = Field(pattern=NAME, max_length=80, description="Name of the system, as `diolkos-lab list` shows it.")
@@ -96,7 +96,7 @@ class Subject(Strict):
         return load.name in self.loads
 
 
-class Form(Strict):
+class Form(StrictModel):
     """How much of it is measured: `quick` for minutes, `full` for an answer to print, others as their names say."""
 
     blocks: int = Field(ge=2, description="Blocks, the warm-up among them.")
@@ -121,7 +121,7 @@ class Form(Strict):
         return self
 
 
-class Guards(Strict):
+class Guards(StrictModel):
     """When a trial is untrusted. A share is of all CPUs over the length of the trial."""
 
     steal_share: float = Field(0.02, ge=0, le=1, description="CPU time that the hypervisor may take, share.")
@@ -147,7 +147,7 @@ class Guards(Strict):
     )
 
 
-class Claim(Strict):
+class Claim(StrictModel):
     """A rule fixed before the run: a ratio against a threshold, decided by its 95 % interval."""
 
     claim: str = Field(description="The rule in words.")
@@ -172,7 +172,7 @@ class Claim(Strict):
         return self
 
 
-class Study(Strict):
+class Study(StrictModel):
     """A whole study.toml."""
 
     format: Literal[1] = Field(description="Version of this format.")

@@ -12,13 +12,13 @@ from diolkos_lab.experiment import locate
 from diolkos_lab.faults import UsageFault
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     """A definition accepts no key it does not know, no number that is none, and does not change after it was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-Model = TypeVar("Model", bound=Strict)
+Model = TypeVar("Model", bound=StrictModel)
 LARGEST = 1 << 20  # bytes of a definition
 
 

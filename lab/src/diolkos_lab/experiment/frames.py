@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.document import StrictModel
 from diolkos_lab.experiment.offloads import Offloads
 
 # Who runs where while packets are counted; `run.placement` says what each means.
-Seating = Literal["apart", "beside", "one-cpu", "free"]
+CpuPlacement = Literal["apart", "beside", "one-cpu", "free"]
 FrameSize = Annotated[
     int, Field(ge=84, le=9018, description="Bytes of IPv6 frames with FCS; IPv4 frames are 20 shorter (RFC 8219 §5.1.1).")
 ]
 Flows = Annotated[int, Field(ge=1, le=1_000_000, description="Flows that the packets belong to.")]
-Seats = Annotated[Seating, Field(description="Which CPUs generator, system and sink have.")]
+PlacementChoice = Annotated[CpuPlacement, Field(description="Which CPUs generator, system and sink have.")]
 
 PKTGEN_S = 0.35  # it starts, loads its programs, looks for the next hop, and waits for the last packets
 IPV6_LONGER = 20  # bytes that a header of IPv6 is longer
@@ -25,7 +25,7 @@ def frame(size: int, version: int) -> int:
     return size if version == 6 else size - IPV6_LONGER
 
 
-class ForwardingRateLoad(Strict):
+class ForwardingRateLoad(StrictModel):
     """diolkos-pktgen offers as many packets as it can make. The rate is what arrives: the forwarding rate at maximum offered
     load (RFC 2285 §3.6.2).
 
@@ -37,7 +37,7 @@ class ForwardingRateLoad(Strict):
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
     size: FrameSize = 84
     flows: Flows = 16
-    placement: Seats = "apart"
+    placement: PlacementChoice = "apart"
     offloads: Offloads = ("on",)
 
     @property

@@ -5,12 +5,12 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.frames import PKTGEN_S, Flows, FrameSize, Seats, frame
+from diolkos_lab.experiment.document import StrictModel
+from diolkos_lab.experiment.frames import PKTGEN_S, Flows, FrameSize, PlacementChoice, frame
 from diolkos_lab.experiment.offloads import Offloads
 
 
-class LatencyLoad(Strict):
+class LatencyLoad(StrictModel):
     """diolkos-pktgen sends packets one at a time, at a share of the rate at which the native path begins to lose packets.
 
     The warm-up finds that rate, and every path gets the same packets a second: who carries more is not asked to do more. In a
@@ -26,7 +26,7 @@ class LatencyLoad(Strict):
     )
     size: FrameSize = 84
     flows: Flows = 16
-    placement: Seats = "apart"
+    placement: PlacementChoice = "apart"
     share: float = Field(0.5, gt=0, lt=1, description="Rate, as a share of that at which the native path begins to lose.")
     lowest: int = Field(20_000, ge=10, description="Rate at which the warm-up begins to search, packets/s.")
     highest: int = Field(2_000_000, ge=1000, description="Highest rate of the search, packets/s.")

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.frames import PKTGEN_S, Flows, ForwardingRateLoad, FrameSize, Seats, frame
+from diolkos_lab.experiment.document import StrictModel
+from diolkos_lab.experiment.frames import PKTGEN_S, Flows, ForwardingRateLoad, FrameSize, PlacementChoice, frame
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.offloads import Offloads
 from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpGsoLoad, UdpLoad
@@ -41,7 +41,7 @@ Subjects = Annotated[
 # many: hardly two sessions have a binding in common.
 Bindings = Annotated[
     Literal["few", "many"],
-    Field(description="few: one client with 2000 ports. many: 256 clients with all of theirs."),
+    Field(description="few: one client with 2000 ports. many: 256 clients with all of their ports."),
 ]
 Resolution = Annotated[
     float, Field(gt=0, lt=1, description="The search ends at an interval this narrow, relative to its upper end.")
@@ -62,7 +62,7 @@ DOUBLINGS = 2  # about how many come before a table is full; only the time that 
 LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
 
 
-class PpsLoad(Strict):
+class PpsLoad(StrictModel):
     """diolkos-pktgen offers packets at a rate, whatever becomes of them, and counts at the server what arrives.
 
     In a study one such load is a sweep: a load–loss curve. Its rates are `rates`, or, without them, `shares` of the rate
@@ -73,7 +73,7 @@ class PpsLoad(Strict):
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
     size: FrameSize = 84
     flows: Flows = 16
-    placement: Seats = "apart"
+    placement: PlacementChoice = "apart"
     rates: tuple[int, ...] = Field((), description="Rates of the curve, packets/s, ascending; without them `shares` counts.")
     # Steps as wide as the paper's, 15 % of saturation, with the knee in the middle of one. The verdict asks how much of a step
     # gets through beyond the PDR: with narrow steps every knee that is a little round would be BAD.
@@ -133,7 +133,7 @@ class PpsLoad(Strict):
         return self.seconds + PKTGEN_S
 
 
-class NewFlowsLoad(Strict):
+class NewFlowsLoad(StrictModel):
     """RFC 9693: each packet opens a session. How many a second, with all of them there and answered? Then packets in both
     directions over them, and the end of all at once.
 
@@ -146,7 +146,7 @@ class NewFlowsLoad(Strict):
     bindings: Bindings = "few"
     seconds: float = Field(0.5, ge=0.1, le=600, description="Length of the stage in both directions (RFC 9693 §4.7), seconds.")
     size: FrameSize = 84
-    placement: Seats = "beside"
+    placement: PlacementChoice = "beside"
     halvings: int = Field(
         4, ge=1, le=10, description="Steps of the search, from half of the first rate that loses sessions to that rate."
     )
@@ -184,7 +184,7 @@ class NewFlowsLoad(Strict):
         return self.sessions / (self.fill_rate or self.rate or OPENED_PER_S)
 
 
-class CapacityLoad(Strict):
+class CapacityLoad(StrictModel):
     """RFC 9693 §4.9: how many sessions does a table hold, all of them there at once and answered?
 
     From `first` on the number doubles until some are missing, or `most` is reached. The interval between a number that was held
@@ -203,7 +203,7 @@ class CapacityLoad(Strict):
     fill_rate: int = Field(100_000, ge=1, description="Sessions/s to open; half of it where some were missing before.")
     bindings: Bindings = "few"
     size: FrameSize = 84
-    placement: Seats = "beside"
+    placement: PlacementChoice = "beside"
     subjects: Subjects = ()
     offloads: Offloads = ("on",)
 
@@ -263,7 +263,7 @@ class ConnectionsLoad(NewFlowsLoad):
     )
 
 
-class PingLoad(Strict):
+class PingLoad(StrictModel):
     """ping; the first `start` replies, which wait for address resolution and cold caches, do not count."""
 
     name: Literal["ping"]
@@ -288,7 +288,7 @@ class PingLoad(Strict):
         return self.count * (self.interval_s + late_s)
 
 
-class TcpLoad(Strict):
+class TcpLoad(StrictModel):
     """iperf3; the interval from `start_s` to the end counts, connection set-up and slow start do not."""
 
     name: TcpName
@@ -317,7 +317,7 @@ class TcpLoad(Strict):
         return self.seconds + 0.2
 
 
-class DnsLoad(Strict):
+class DnsLoad(StrictModel):
     """dnsperf asks the path's resolver for AAAA records, each answer checked to be the right address.
 
     `cold`: every name is new, so that the authority has to be asked. `warm`: few names, asked before the trial.
@@ -339,7 +339,7 @@ class DnsLoad(Strict):
         return self.seconds + START_S
 
 
-class HttpLoad(Strict):
+class HttpLoad(StrictModel):
     """curl fetches an object again and again, each time over a new connection.
 
     By `name` each fetch asks for a name that nobody asked for before; by `literal` there is no lookup.

@@ -5,12 +5,12 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.document import StrictModel
 
 NIC = Field(pattern=r"^[^\s/:]{1,15}$", description="Name of the NIC, as `ip link` shows it.")
 
 
-class Pair(Strict):
+class Pair(StrictModel):
     """Two NICs of one machine."""
 
     client: str = NIC
@@ -23,7 +23,7 @@ class Pair(Strict):
         return self
 
 
-class Nics(Strict):
+class Nics(StrictModel):
     """`tester.client` is connected to `router.client`, and `tester.server` to `router.server`."""
 
     format: Literal[1]

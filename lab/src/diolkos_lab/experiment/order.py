@@ -15,7 +15,9 @@ from diolkos_lab.experiment.varied import Setting
 Unit = TypeVar("Unit")
 
 
-def drawn(form: Form, seed: int, block: int, units: Mapping[Load, Sequence[Unit]], setting: Setting = ()) -> list[list[Unit]]:
+def shuffled(
+    form: Form, seed: int, block: int, units: Mapping[Load, Sequence[Unit]], setting: Setting = ()
+) -> list[list[Unit]]:
     """The loads of the form in random order, and of each its units, what all lanes have of it under one setting of the host,
     in random order."""
     loads = [load for load in form.load if load in units]
@@ -24,6 +26,6 @@ def drawn(form: Form, seed: int, block: int, units: Mapping[Load, Sequence[Unit]
     return [random.Random(f"{text} {form.load.index(load)}").sample(units[load], len(units[load])) for load in chosen]
 
 
-def drawn_settings(seed: int, block: int, settings: Sequence[Setting]) -> list[Setting]:
+def shuffled_settings(seed: int, block: int, settings: Sequence[Setting]) -> list[Setting]:
     """The settings of the host in random order; a block holds all that is measured under one before the next is taken."""
     return random.Random(f"{seed} {block} settings").sample(settings, len(settings))

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
-from diolkos_lab.experiment.frames import Flows, FrameSize, Seats
+from diolkos_lab.experiment.document import StrictModel
+from diolkos_lab.experiment.frames import Flows, FrameSize, PlacementChoice
 from diolkos_lab.experiment.loads import PpsLoad, Resolution, Subjects
 from diolkos_lab.experiment.offloads import Offloads
 
@@ -53,12 +53,12 @@ class PacketTrial(PpsLoad):
         return super().expected_s + self.settle_s
 
 
-class _Plan(Strict):
+class _Plan(StrictModel):
     """What both procedures have in common with a load–loss curve."""
 
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
     flows: Flows = 16
-    placement: Seats = "apart"
+    placement: PlacementChoice = "apart"
     lowest: int = Field(10_000, ge=10, description="Lowest rate of the search, packets/s; the frame loss test may go lower.")
     highest: int = Field(
         2_000_000, ge=1000, description="Highest rate of the search, packets/s; the frame loss test may go to `maximum`."
@@ -76,7 +76,7 @@ class _Plan(Strict):
         return self
 
 
-class Goal(Strict):
+class Goal(StrictModel):
     """A search goal of RFC 9971 §4.6; the last two are the package's. Loss ratio 0 gives the NDR, 0.005 PDR@0.5 %."""
 
     loss_ratio: float = Field(ge=0, lt=1, description="Share of the packets that may be lost.")

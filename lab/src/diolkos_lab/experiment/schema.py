@@ -11,6 +11,6 @@ from pydantic.json_schema import GenerateJsonSchema
 from diolkos_lab.experiment.definition import Study
 
 
-def of_study() -> dict[str, Any]:
+def study_schema() -> dict[str, Any]:
     """By JSON Schema 2020-12."""
     return {"$schema": GenerateJsonSchema.schema_dialect, **Study.model_json_schema()}

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.document import StrictModel
 from diolkos_lab.experiment.offloads import Offloads
 
 IPERF3_S = 0.2  # it starts, connects, and fetches the report of the other end
@@ -22,7 +22,7 @@ Rate = Annotated[float, Field(ge=1e4, le=1e12)]
 HALVINGS = 5  # steps of the search for a knee, after the attempt without a limit
 
 
-class UdpLoad(Strict):
+class UdpLoad(StrictModel):
     """iperf3 sends datagrams from the client at a rate, whatever becomes of them. What the receiver counts is the result.
 
     A knee is the highest rate at which at most `knee_loss` is lost on the path.
@@ -65,7 +65,7 @@ class UdpLoad(Strict):
         return (self.seconds + IPERF3_S) * (1 + HALVINGS if self.rate == "knee" else 1)
 
 
-class UdpGsoLoad(Strict):
+class UdpGsoLoad(StrictModel):
     """Datagrams as QUIC sends them: many with one system call, which cross the kernel in one piece (UDP GSO).
 
     They are sent as fast as the path takes them. What the receiver counts is the result.
@@ -99,7 +99,7 @@ class UdpGsoLoad(Strict):
         return self.seconds + GSO_S
 
 
-class PingUnderLoad(Strict):
+class PingUnderLoad(StrictModel):
     """ping beside TCP streams: the time of a round trip while the path is busy. It begins when slow start is over."""
 
     name: Literal["ping-under-load"]

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.document import StrictModel
 
 Setting = tuple[tuple[str, str | int], ...]  # factor and level, in the order of `Varied`
 Clocksource = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=40)]
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
-class Varied(Strict):
+class Varied(StrictModel):
     """The host's settings belong to the host: a run leaves alone what is not named here, and gives back what is."""
 
     clocksource: tuple[Clocksource, ...] = Field(

@@ -12,7 +12,7 @@ from diolkos_lab import open_folder
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.samples import json_text
-from diolkos_lab.serve.walk import EXPORT
+from diolkos_lab.serve.find_runs import EXPORT
 
 MARK = EXPORT
 FORMAT = 1

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from diolkos_lab.faults import Fault
 from diolkos_lab.report.quantities import count
-from diolkos_lab.serve import repeated
-from diolkos_lab.serve.index import Index, Listing
+from diolkos_lab.serve import replicated
+from diolkos_lab.serve.index import Index, RunList
 from diolkos_lab.serve.pages import Extent
-from diolkos_lab.serve.reading import Run
 from diolkos_lab.serve.reports import PAGE, SAMPLES, Reports
+from diolkos_lab.serve.run_details import Run
 from diolkos_lab.serve.site import Site, compare_path, trend_path
 from diolkos_lab.serve.trends import MOST_RUNS
 
@@ -51,13 +51,13 @@ def _reports(index: Index, runs: Sequence[Run], write: Write, say: Say) -> Itera
         yield run.key
 
 
-def chosen(found: Listing, most: int) -> list[Run]:
+def chosen(found: RunList, most: int) -> list[Run]:
     """The runs that get a report: the latest of each published study, to which the first page leads, then the newest."""
-    first = [run for study in repeated.names() if (run := repeated.latest(found, study))]
+    first = [run for study in replicated.names() if (run := replicated.latest(found, study))]
     return [*first, *(run for run in found.runs if run not in first)][:most]
 
 
-def _comparisons(site: Site, found: Listing, most: int, write: Write, say: Say) -> Iterator[str]:
+def _comparisons(site: Site, found: RunList, most: int, write: Write, say: Say) -> Iterator[str]:
     wanted = nearest(found.runs, most)
     for number, (first, second) in enumerate(wanted, start=1):
         say(f"Comparison {number} of {len(wanted)}: {first.place} and {second.place}")
@@ -83,7 +83,7 @@ def nearest(runs: Sequence[Run], most: int) -> list[tuple[Run, Run]]:
     return pairs
 
 
-def _trends(site: Site, found: Listing, write: Write, say: Say) -> None:
+def _trends(site: Site, found: RunList, write: Write, say: Say) -> None:
     paths: dict[str, None] = {}
     for study in sorted({run.study for run in found.runs}):
         runs = [run for run in found.runs if run.study == study][:MOST_RUNS]
@@ -95,7 +95,7 @@ def _trends(site: Site, found: Listing, write: Write, say: Say) -> None:
             write(path, page.content)
 
 
-def _note(found: Listing, compared: int, reported: int) -> str:
+def _note(found: RunList, compared: int, reported: int) -> str:
     possible = len(nearest(found.runs, 10**9)) if len(found.runs) <= 1000 else None
     said = []
     if possible is None or compared < possible:

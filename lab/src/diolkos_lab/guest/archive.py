@@ -35,7 +35,7 @@ class Archive:
             raise Unavailable(f"the distribution has no package {names[0] if len(names) == 1 else 'of it'}")
         return best
 
-    def told(self, name: str, version: str, field: str) -> str:
+    def field(self, name: str, version: str, field: str) -> str:
         """What the distribution says of a package, such as its checksum or what it depends on."""
         text = output("apt-cache", *self.options, "show", f"{name}={version}")
         found = re.search(rf"^{field}: (.*)$", text, re.MULTILINE)

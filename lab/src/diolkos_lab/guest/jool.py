@@ -93,7 +93,7 @@ def _obtain(kernel: Kernel, here: Archive, archive: Archive, version: str) -> Jo
         raise Unavailable(f"jool-dkms is {version} and jool-tools {tools}: they have to be one version")
     headers = [] if kernel.built else list(_headers(kernel, here))
     mine = [("jool-dkms", version), ("jool-tools", version), *(archive.newest([name]) for name in LIBRARIES)]
-    sums = [here.told(*each, "SHA256") for each in headers] + [archive.told(*each, "SHA256") for each in mine]
+    sums = [here.field(*each, "SHA256") for each in headers] + [archive.field(*each, "SHA256") for each in mine]
     digest = hashlib.sha256("\n".join([kernel.release, str(kernel.built or ""), *sums]).encode()).hexdigest()[:16]
     folder = here.cache.parent / "jool" / digest
     if (folder / "failed").exists():
@@ -110,7 +110,7 @@ def _headers(kernel: Kernel, here: Archive) -> Iterator[tuple[str, str]]:
     """The packages with which modules of this kernel are built."""
     name, version = here.newest([f"linux-headers-{kernel.release}"])
     yield name, version
-    for needed in re.findall(r"linux-(?:headers|kbuild)-[\w.+-]+", here.told(name, version, "Depends")):
+    for needed in re.findall(r"linux-(?:headers|kbuild)-[\w.+-]+", here.field(name, version, "Depends")):
         yield here.newest([needed])
 
 

@@ -43,7 +43,7 @@ class Failed(Fault):
     """A guest did not do what it was started for."""
 
 
-class Ended(Failed):
+class CommandFailed(Failed):
     """Its command did not end with 0."""
 
     def __init__(self, status: str) -> None:
@@ -90,7 +90,7 @@ class Guest:
 
     def run(self, limit: float) -> Iterator[str]:
         """Boot it; the lines that its command prints. Raises if the command fails or takes longer than `limit` seconds."""
-        yield from watched(self.qemu(), self.folder / "console", limit)
+        yield from boot(self.qemu(), self.folder / "console", limit)
 
     def qemu(self) -> list[str]:
         """How QEMU is called."""
@@ -111,7 +111,7 @@ class Guest:
         ]  # fmt: skip
 
 
-def watched(qemu: list[str], log: Path, limit: float, boots: int = BOOTS, patience: float = PATIENCE_BOOT) -> Iterator[str]:
+def boot(qemu: list[str], log: Path, limit: float, boots: int = BOOTS, patience: float = PATIENCE_BOOT) -> Iterator[str]:
     """Boot a guest until it has booted, `boots` times at most; the lines of its command. Raises Failed."""
     stumbled = False
     for _ in range(boots):
@@ -124,7 +124,7 @@ def watched(qemu: list[str], log: Path, limit: float, boots: int = BOOTS, patien
                 stale = stale or STALE_CODE in line
                 if line.startswith("ENDED "):
                     if line != "ENDED 0":
-                        raise Ended(line.removeprefix("ENDED "))
+                        raise CommandFailed(line.removeprefix("ENDED "))
                     return
                 yield line
             if time.monotonic() >= end:

@@ -38,7 +38,7 @@ MODULES = (
     *("sch_ingress", "cls_bpf", "act_bpf"),
 )
 ASK_PACKAGES = """
-import sys, diolkos_lab.guest.counting, pyroute2.ethtool
+import sys, diolkos_lab.guest.inside_count, pyroute2.ethtool
 for name, module in sorted(sys.modules.items()):
     file = getattr(module, "__file__", None)
     if "." not in name and file and "-packages" in file:
@@ -54,14 +54,14 @@ def archive(
     modules: list[Path],
     needs: list[str],
     command: str,
-    order: bytes,
+    request: bytes,
 ) -> bytes:
     """`modules` are those that were built for the kernel, which need its own `needs`; `more` are files of any kind."""
     files: dict[str, Entry] = {
         "bin/busybox": (0o100755, busybox.read_bytes()),
         "init": (0o100755, INIT.read_bytes()),
         "settings": (0o100644, f"command={shlex.quote(command)}\n".encode()),
-        "order.json": (0o100644, order),
+        "request.json": (0o100644, request),
     }
     own = [*image.modules(kernel, _known(kernel, (*MODULES, *needs))), *modules]
     files |= image.in_order(own)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import conduct, studies
+from diolkos_lab import run_study, studies
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.guest import jool, package
@@ -47,24 +47,24 @@ class Prepared:
     packages: Archive
     facts: Mapping[str, Any]
 
-    def of(self, acceleration: Acceleration) -> dict[str, Any]:
+    def facts_for(self, acceleration: Acceleration) -> dict[str, Any]:
         """Facts for host.json that the guest cannot know."""
         return {**self.facts, "guest": {**self.facts["guest"], "acceleration": acceleration}}
 
 
-def prepare(order: conduct.Order, kernel: str, say: Callable[[str], None]) -> Prepared:
+def prepare(request: run_study.RunRequest, kernel: str, say: Callable[[str], None]) -> Prepared:
     """Raises UsageFault and MissingFault before anything is downloaded, where that is possible."""
     if platform.machine() != "x86_64":
         raise MissingFault(f"--kernel: guests are made for x86_64, and this host is {platform.machine()}")
     for name, how in TOOLS.items():
         if tool(name) is None:
             raise MissingFault(f"a guest needs the tool {name}, which is not on this host: {how}")
-    study = studies.load(order.study)
-    conduct.chosen_form(study, order)
+    study = studies.load(request.study)
+    run_study.chosen_form(study, request)
     systems = definition.load_all()
-    conduct.require_names(study, order, systems)
-    measured = study.of_form(order.form_name).system
-    named = {subject.system for subject in measured if not order.only or subject.system in order.only}
+    run_study.require_names(study, request, systems)
+    measured = study.of_form(request.form_name).system
+    named = {subject.system for subject in measured if not request.only or subject.system in request.only}
     packages = Archive(cache() / "packages")
     found = package.find(kernel, packages)
     built, reasons = None, {}
@@ -74,7 +74,7 @@ def prepare(order: conduct.Order, kernel: str, say: Callable[[str], None]) -> Pr
             built = jool.obtain(found, packages)
         except Unavailable as why:
             reasons = dict.fromkeys(jool.SYSTEMS, str(why))
-    given = {name: path for name in systems if (path := os.environ.get(name.upper()))} | dict(order.paths)
+    given = {name: path for name in systems if (path := os.environ.get(name.upper()))} | dict(request.paths)
     paths = {name: str(Path(path).absolute()) for name, path in given.items()} | (built.programs if built else {})
     facts = {
         "hostname": platform.node() or None,
@@ -86,7 +86,7 @@ def prepare(order: conduct.Order, kernel: str, say: Callable[[str], None]) -> Pr
             "host_kernel": platform.release(),
         },
     }
-    return Prepared(study, found, built, reasons, paths, _claimed(order, study, found), packages, facts)
+    return Prepared(study, found, built, reasons, paths, _claimed(request, study, found), packages, facts)
 
 
 def cache() -> Path:
@@ -112,10 +112,10 @@ def work_folder(kernel: package.Kernel) -> Iterator[Path]:
             (path / name).unlink(missing_ok=True)
 
 
-def _claimed(order: conduct.Order, study: Study, kernel: package.Kernel) -> Path:
+def _claimed(request: run_study.RunRequest, study: Study, kernel: package.Kernel) -> Path:
     """The result folder; an older result in it is moved aside."""
     date = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    out = (order.out or Path("results") / f"{study.name}-linux{kernel.release}-{date}").absolute()
+    out = (request.out or Path("results") / f"{study.name}-linux{kernel.release}-{date}").absolute()
     folder.claim(out).close()
     return out
 

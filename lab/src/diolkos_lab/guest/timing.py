@@ -14,13 +14,13 @@ from typing import Any
 import tomli_w
 
 import diolkos_lab
-from diolkos_lab import conduct
+from diolkos_lab import run_study
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import Fault, MissingFault, UsageFault
 from diolkos_lab.guest.image import busybox
-from diolkos_lab.guest.inside import FAULT
-from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, Ended, Failed, Guest, watched
+from diolkos_lab.guest.inside_run import FAULT
+from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, CommandFailed, Failed, Guest, boot
 from diolkos_lab.guest.preparing import Prepared, cache, work_folder
 from diolkos_lab.sut.lookup import CLONE
 
@@ -32,7 +32,7 @@ KVM_BOOT_S = 10.0
 KVM = Path("/dev/kvm")
 
 
-def measure(prepared: Prepared, order: conduct.Order, say: Callable[[str], None]) -> None:
+def measure(prepared: Prepared, request: run_study.RunRequest, say: Callable[[str], None]) -> None:
     """Write the result folder. Raises the fault that the lab in the guest ended with."""
     with work_folder(prepared.kernel) as folder:
         for acceleration in ways():
@@ -45,9 +45,9 @@ def measure(prepared: Prepared, order: conduct.Order, say: Callable[[str], None]
                 (SOURCE, Path(sys.prefix), Path(sys.base_prefix), *(Path(path).parent for path in prepared.paths.values())),
                 acceleration,
             )
-            _write_order(prepared, order, guest)
+            _write_request(prepared, request, guest)
             try:
-                _run(guest, prepared, order, say)
+                _run(guest, prepared, request, say)
                 return
             except Unbootable:
                 remember()
@@ -58,20 +58,20 @@ class Unbootable(Fault):
     """KVM does not start a guest; another way is left."""
 
 
-def _run(guest: Guest, prepared: Prepared, order: conduct.Order, say: Callable[[str], None]) -> None:
+def _run(guest: Guest, prepared: Prepared, request: run_study.RunRequest, say: Callable[[str], None]) -> None:
     how = "KVM" if guest.acceleration == "KVM" else "an emulated processor (TCG); only ratios say something"
     say(f"Linux {guest.kernel.release} boots on {how}")
-    expected_s = expected_of_form_s(prepared.study, order.form_name)
+    expected_s = expected_of_form_s(prepared.study, request.form_name)
     boots, patience = (1, KVM_BOOT_S) if guest.acceleration == "KVM" else (BOOTS, PATIENCE_BOOT)
     limit = LIMIT * expected_s + LIMIT_S
     fault = ""
     try:
-        for line in watched(guest.qemu(), guest.folder / "console", limit, boots, patience):
+        for line in boot(guest.qemu(), guest.folder / "console", limit, boots, patience):
             if line.startswith(FAULT):
                 fault = line.removeprefix(FAULT)
             else:
                 say(line)
-    except Ended as ended:
+    except CommandFailed as ended:
         kind = {2: UsageFault, 3: MissingFault}.get(ended.status, Fault)
         raise kind(f"in the guest: {fault}" if fault else f"{ended}; see {guest.folder / 'console'}") from ended
     except Failed as failed:
@@ -80,27 +80,27 @@ def _run(guest: Guest, prepared: Prepared, order: conduct.Order, say: Callable[[
         raise
 
 
-def _write_order(prepared: Prepared, order: conduct.Order, guest: Guest) -> None:
+def _write_request(prepared: Prepared, request: run_study.RunRequest, guest: Guest) -> None:
     """What the lab in the guest is asked to do."""
     emulated = guest.acceleration == "TCG"
     modules = prepared.jool
     told = {
         "study": "/run/results/study.toml",
-        "quick": order.quick,
-        "form": order.form_name,
-        "only": list(order.only),
+        "quick": request.quick,
+        "form": request.form_name,
+        "only": list(request.only),
         "out": str(prepared.out),
-        "seed": order.seed,
+        "seed": request.seed,
         "paths": dict(prepared.paths),
-        "facts": prepared.of(guest.acceleration),
+        "facts": prepared.facts_for(guest.acceleration),
         "reasons": dict(prepared.reasons),
         "modules": [str(file) for file in modules.modules] if modules else [],
         "needs": modules.needs if modules else [],
     }
     environment = {"PYTHONPATH": str(SOURCE), "DIOLKOS_LAB_SLOWNESS": str(SLOWNESS if emulated else 1)}
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    guest.prepare(f"exec env {settings} {shlex.quote(sys.executable)} -P -m diolkos_lab.guest.inside")
-    (guest.results / "order.json").write_text(json.dumps(told))
+    guest.prepare(f"exec env {settings} {shlex.quote(sys.executable)} -P -m diolkos_lab.guest.inside_run")
+    (guest.results / "request.json").write_text(json.dumps(told))
     (guest.results / "study.toml").write_text(tomli_w.dumps(_plain(_longer(prepared.study, BUDGET if emulated else 1))))
 
 

@@ -7,27 +7,27 @@ Stages: command → parse. Each segment is the answer to the one before, so that
 from diolkos_lab.experiment.loads import NewFlowsLoad
 from diolkos_lab.load import pktgen
 from diolkos_lab.load.new_flows import FEW_PORTS, SETTLE_S, Sessions
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 
 SEGMENTS = 6  # of a connection: SYN, SYN and ACK, request, answer with FIN, FIN, ACK
 
 
-def client_command(load: NewFlowsLoad, aim: Aim) -> list[str]:
+def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     """One attempt. Each has other 4-tuples, so that no connection is one that was there before."""
-    assert aim.ends and aim.ends.answers
+    assert context.ends and context.ends.answers
     few = load.bindings == "few"
-    asks = ["--src", str(aim.ends.source if few else aim.ends.answers.clients), "--dst", str(aim.target)]
+    asks = ["--src", str(context.ends.source if few else context.ends.answers.clients), "--dst", str(context.target)]
     asks += ["--sport", FEW_PORTS] if few else []
     amount = ["--connections", str(load.sessions), "--rate", str(load.rate or "max")]
     more = [
         "--size",
-        str(load.frame(aim.target.version)),
+        str(load.frame(context.target.version)),
         "--seed",
-        str(aim.serial * load.sessions),
+        str(context.serial * load.sessions),
         "--settle",
         f"{SETTLE_S:g}",
     ]
-    ends = ["--from", aim.ends.near, "--to", aim.ends.far]
+    ends = ["--from", context.ends.near, "--to", context.ends.far]
     return [*pktgen.FIRST, pktgen.program(), "converse", *ends, *asks, *amount, *more]
 
 
@@ -56,8 +56,8 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
 class Connections(Sessions):
     """Of TCP connections from end to end."""
 
-    def command(self, section: NewFlowsLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim)
+    def command(self, section: NewFlowsLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context)
 
     def read(self, text: str, section: NewFlowsLoad) -> Reading:
         return parse(text, section)

@@ -14,8 +14,8 @@ from typing import Any
 
 from diolkos_lab.experiment.loads import LARGE, HttpLoad
 from diolkos_lab.load import names, tools
-from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
-from diolkos_lab.load.reading import Aim, LoadFault, Reading, course
+from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading, course
 from diolkos_lab.metric import MetricName, RowMetric
 
 OK = 200
@@ -41,9 +41,9 @@ class Fetch:
     total_s: float
 
 
-def client_command(load: HttpLoad, aim: Aim) -> list[str]:
-    host = names.pattern(aim.serial) if load.by == "name" else _literal(aim)
-    port = PORTS[aim.serial % len(PORTS)]
+def client_command(load: HttpLoad, context: ClientContext) -> list[str]:
+    host = names.pattern(context.serial) if load.by == "name" else _literal(context)
+    port = PORTS[context.serial % len(PORTS)]
     more = "" if load.by == "name" else f"?[1-{names.MOST}]"
     fetch = [
         "timeout",
@@ -59,7 +59,7 @@ def client_command(load: HttpLoad, aim: Aim) -> list[str]:
         "--fail-early",
         "--noproxy",
         "*",
-        "--ipv6" if isinstance(aim.target, IPv6Address) else "--ipv4",
+        "--ipv6" if isinstance(context.target, IPv6Address) else "--ipv4",
         "--max-time",
         str(PATIENCE_S),
         "--output",
@@ -69,11 +69,11 @@ def client_command(load: HttpLoad, aim: Aim) -> list[str]:
         f"http://{host}:{port}/{load.object_bytes}{more}",
     ]
     together = ["sh", "-c", 'exec "$@" 2>&1', "sh", *fetch]
-    return names.with_resolver(together, aim.resolver, aim.folder) if load.by == "name" else together
+    return names.with_resolver(together, context.resolver, context.folder) if load.by == "name" else together
 
 
-def _literal(aim: Aim) -> str:
-    return f"[{aim.target}]" if isinstance(aim.target, IPv6Address) else str(aim.target)
+def _literal(context: ClientContext) -> str:
+    return f"[{context.target}]" if isinstance(context.target, IPv6Address) else str(context.target)
 
 
 def parse(text: str, load: HttpLoad) -> Reading:
@@ -119,8 +119,8 @@ class Http(Load[HttpLoad]):
     def servers(self, section: HttpLoad) -> frozenset[ServerName]:
         return frozenset({"nginx", "authority"} if section.by == "name" else {"nginx"})
 
-    def command(self, section: HttpLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim)
+    def command(self, section: HttpLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context)
 
     def read(self, text: str, section: HttpLoad) -> Reading:
         return parse(text, section)
@@ -128,5 +128,5 @@ class Http(Load[HttpLoad]):
     def main(self, factors: Mapping[str, Any]) -> RowMetric:
         return "throughput" if factors["object"] >= LARGE else "latency"
 
-    def costs(self, section: HttpLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        return per_gigabyte(reading, used)
+    def costs(self, section: HttpLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
+        return per_gigabyte(reading, usage)

@@ -13,8 +13,8 @@ from typing import Any
 
 from diolkos_lab.experiment.loads import DnsLoad
 from diolkos_lab.load import names, tools
-from diolkos_lab.load.protocol import Load, ServerName, Used
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load.interface import CpuUsage, Load, ServerName
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName, RowMetric
 
 TIMEOUT_S = 1
@@ -32,29 +32,41 @@ _RATE = re.compile(r"Queries per second: +(\d+\.\d+)")
 _WARNING = re.compile(r"^Warning: (.+)$", re.MULTILINE)
 
 
-def write_names(load: DnsLoad, aim: Aim) -> Path:
+def write_names(load: DnsLoad, context: ClientContext) -> Path:
     """The file of what is asked for."""
-    file = aim.folder / "names"
+    file = context.folder / "names"
     count = WARM_NAMES if load.cache == "warm" else int((load.offered or COLD_NAMES_PER_S) * load.seconds * 1.1) + 1
-    serial = WARM_SERIAL if load.cache == "warm" else aim.serial
+    serial = WARM_SERIAL if load.cache == "warm" else context.serial
     file.write_text("".join(f"{names.name(serial, number)} AAAA\n" for number in range(1, count + 1)))
     return file
 
 
-def warming_command(aim: Aim) -> list[str]:
+def warming_command(context: ClientContext) -> list[str]:
     """Ask for every name once, so that the resolver knows them."""
-    return [*_common(aim), "-n", "1", "-q", "10"]
+    return [*_common(context), "-n", "1", "-q", "10"]
 
 
-def client_command(load: DnsLoad, aim: Aim) -> list[str]:
+def client_command(load: DnsLoad, context: ClientContext) -> list[str]:
     """The time of every single answer is printed at a fixed rate only: printing costs."""
     pace = ["-q", str(OUTSTANDING)] if load.offered is None else ["-Q", str(load.offered), "-v"]
     once = ["-n", "1"] if load.cache == "cold" else []
-    return [*_common(aim), *once, "-l", f"{load.seconds:g}", *pace]
+    return [*_common(context), *once, "-l", f"{load.seconds:g}", *pace]
 
 
-def _common(aim: Aim) -> list[str]:
-    return ["dnsperf", "-s", str(aim.resolver), "-d", str(aim.folder / "names"), "-t", str(TIMEOUT_S), "-c", "1", "-T", "1"]
+def _common(context: ClientContext) -> list[str]:
+    return [
+        "dnsperf",
+        "-s",
+        str(context.resolver),
+        "-d",
+        str(context.folder / "names"),
+        "-t",
+        str(TIMEOUT_S),
+        "-c",
+        "1",
+        "-T",
+        "1",
+    ]
 
 
 def parse(text: str, load: DnsLoad) -> Reading:
@@ -92,12 +104,12 @@ class Dns(Load[DnsLoad]):
     def servers(self, section: DnsLoad) -> frozenset[ServerName]:
         return frozenset({"authority"})
 
-    def prepare(self, section: DnsLoad, aim: Aim) -> list[list[str]]:
-        write_names(section, aim)
-        return [warming_command(aim)] if section.cache == "warm" else []
+    def prepare(self, section: DnsLoad, context: ClientContext) -> list[list[str]]:
+        write_names(section, context)
+        return [warming_command(context)] if section.cache == "warm" else []
 
-    def command(self, section: DnsLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim)
+    def command(self, section: DnsLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context)
 
     def read(self, text: str, section: DnsLoad) -> Reading:
         return parse(text, section)
@@ -105,10 +117,10 @@ class Dns(Load[DnsLoad]):
     def main(self, factors: Mapping[str, Any]) -> RowMetric:
         return "rate" if factors["offered"] == "most" else "latency"
 
-    def costs(self, section: DnsLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+    def costs(self, section: DnsLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         if section.offered is not None:
             return {}
-        return {"busy": used.system / section.seconds, "cpu_answer": used.system / reading.answers}
+        return {"busy": usage.system / section.seconds, "cpu_answer": usage.system / reading.answers}
 
     def asks_new_names(self, section: DnsLoad) -> bool:
         return section.cache == "cold"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from diolkos_lab.experiment.frames import ForwardingRateLoad
 from diolkos_lab.load import pktgen
-from diolkos_lab.load.protocol import Stream
+from diolkos_lab.load.interface import Stream
 from diolkos_lab.load.reading import Reading
 
 

@@ -10,9 +10,9 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from diolkos_lab.experiment.loads import TcpLoad, TcpName
-from diolkos_lab.load import charged, tools
-from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load import cpu_shares, tools
+from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.topology.addresses import BOUND
 
@@ -120,7 +120,7 @@ def no_congestion_control(name: str, known: list[str]) -> str | None:
 
 
 class Tcp(Load[TcpLoad]):
-    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu", *cpu_shares.METRICS)
     needs = tools.REQUIRED
 
     def __init__(self, name: TcpName, words: str) -> None:
@@ -132,12 +132,12 @@ class Tcp(Load[TcpLoad]):
     def obstacle(self, section: TcpLoad, congestion_controls: list[str]) -> str | None:
         return no_congestion_control(section.congestion_control, congestion_controls)
 
-    def command(self, section: TcpLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim.target, aim.fastest)
+    def command(self, section: TcpLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context.target, context.fastest)
 
     def read(self, text: str, section: TcpLoad) -> Reading:
         return parse(text, section)
 
-    def costs(self, section: TcpLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        sender: charged.End = "client" if section.name == "tcp-upload" else "server"
-        return {**per_gigabyte(reading, used), **charged.shares(used, section.seconds, sender)}
+    def costs(self, section: TcpLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
+        sender: cpu_shares.End = "client" if section.name == "tcp-upload" else "server"
+        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, section.seconds, sender)}

@@ -9,9 +9,9 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from diolkos_lab.experiment.streams import UdpLoad
-from diolkos_lab.load import charged, iperf3, tools
-from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load import cpu_shares, iperf3, tools
+from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
 # Waits for the receiver's next turn on its CPU. Host-wide limits are obeyed, and left as they are.
@@ -85,23 +85,23 @@ def parse(text: str, load: UdpLoad) -> Reading:
 class Udp(Load[UdpLoad]):
     name = "udp"
     words = "UDP"
-    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", "attempts", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", "attempts", *cpu_shares.METRICS)
     needs = tools.REQUIRED
     apart = True
 
     def servers(self, section: UdpLoad) -> frozenset[ServerName]:
         return frozenset({"iperf3"})
 
-    def command(self, section: UdpLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim.target)
+    def command(self, section: UdpLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context.target)
 
     def read(self, text: str, section: UdpLoad) -> Reading:
         return parse(text, section)
 
-    def costs(self, section: UdpLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        socket_loss = min(1.0, used.socket_drops / max(1, reading.packets))
+    def costs(self, section: UdpLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
+        socket_loss = min(1.0, usage.socket_drops / max(1, reading.packets))
         return {
             "socket_loss": socket_loss,
-            **per_gigabyte(reading, used),
-            **charged.shares(used, section.seconds, "client"),
+            **per_gigabyte(reading, usage),
+            **cpu_shares.shares(usage, section.seconds, "client"),
         }

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.load import pktgen
-from diolkos_lab.load.protocol import Stream
+from diolkos_lab.load.interface import Stream
 from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.metric import MetricName
 

@@ -6,11 +6,11 @@ Stages: command → parse. Where a packet that opens a session is lost, nothing 
 
 from typing import Any
 
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad
 from diolkos_lab.load import pktgen, tools
-from diolkos_lab.load.protocol import Load
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load.interface import Load
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
 # Source ports of one client that has few bindings: 100 sessions each, of 200 000.
@@ -19,21 +19,21 @@ FEW_PORTS = "1024-3023"
 SETTLE_S = 0.2
 
 
-def client_command(load: NewFlowsLoad, aim: Aim) -> list[str]:
+def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     """One attempt. Each has other 4-tuples, so that no session is one that was there before."""
-    assert aim.ends and aim.ends.answers
-    answers = aim.ends.answers
+    assert context.ends and context.ends.answers
+    answers = context.ends.answers
     few = load.bindings == "few"
-    asks = ["--src", str(aim.ends.source if few else answers.clients), "--dst", str(aim.target)]
+    asks = ["--src", str(context.ends.source if few else answers.clients), "--dst", str(context.target)]
     asks += ["--sport", FEW_PORTS] if few else []
-    target = answers.target or (aim.ends.source if few else answers.clients[0])
+    target = answers.target or (context.ends.source if few else answers.clients[0])
     back = ["--back-src", str(answers.source), "--back-dst", str(target)]
-    sizes = ["--size", str(load.frame(aim.target.version)), "--back-size", str(load.frame(answers.source.version))]
+    sizes = ["--size", str(load.frame(context.target.version)), "--back-size", str(load.frame(answers.source.version))]
     amount = ["--sessions", str(load.sessions), "--rate", str(load.fill_rate or load.rate or "max")]
     amount += ["--seconds", f"{load.seconds:g}"] if load.seconds else []
-    more = ["--seed", str(aim.serial * load.sessions), "--settle", f"{SETTLE_S:g}"]
+    more = ["--seed", str(context.serial * load.sessions), "--settle", f"{SETTLE_S:g}"]
     more += ["--rounds", str(FILL_ROUNDS)] if load.fill_rate else []
-    ends = ["--from", aim.ends.near, "--to", aim.ends.far]
+    ends = ["--from", context.ends.near, "--to", context.ends.far]
     return [*pktgen.FIRST, pktgen.program(), "connect", *ends, *asks, *back, *sizes, *amount, *more]
 
 
@@ -81,11 +81,11 @@ class Sessions(Load[NewFlowsLoad]):
     def __init__(self, name: LoadName, words: str, metrics: tuple[MetricName, ...]) -> None:
         self.name, self.words, self.metrics = name, words, metrics
 
-    def seating(self, section: NewFlowsLoad) -> Seating | None:
+    def placement(self, section: NewFlowsLoad) -> CpuPlacement | None:
         return section.placement
 
-    def command(self, section: NewFlowsLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim)
+    def command(self, section: NewFlowsLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context)
 
     def read(self, text: str, section: NewFlowsLoad) -> Reading:
         return parse(text, section)

@@ -12,8 +12,8 @@ from ipaddress import IPv4Address, IPv6Address
 
 from diolkos_lab.experiment.loads import PingLoad
 from diolkos_lab.load import tools
-from diolkos_lab.load.protocol import Load
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load.interface import Load
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 
 LOST_AFTER_S = 1
 REPLY = re.compile(r"icmp_seq=(\d+) .*?time=([0-9.]+) ms(.*)$", re.MULTILINE)
@@ -78,8 +78,8 @@ class Ping(Load[PingLoad]):
     metrics = ("rtt", "loss")
     needs = tools.REQUIRED
 
-    def command(self, section: PingLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim.target, aim.echo_identifier)
+    def command(self, section: PingLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context.target, context.echo_identifier)
 
     def read(self, text: str, section: PingLoad) -> Reading:
         return parse(text, section)

@@ -7,9 +7,9 @@ that every echo is one of a busy path.
 
 from diolkos_lab.experiment.loads import PingLoad, TcpLoad, TcpName
 from diolkos_lab.experiment.streams import PingUnderLoad
-from diolkos_lab.load import charged, iperf3, ping, tools
-from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load import cpu_shares, iperf3, ping, tools
+from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
 OUTPUT = "echoes"  # file in the lane's folder
@@ -31,11 +31,11 @@ cat "$file"
 """
 
 
-def client_command(load: PingUnderLoad, aim: Aim) -> list[str]:
-    echoes = ping.client_command(_ping(load), aim.target, aim.echo_identifier)
-    streams = iperf3.client_command(_tcp(load), aim.target, None)
+def client_command(load: PingUnderLoad, context: ClientContext) -> list[str]:
+    echoes = ping.client_command(_ping(load), context.target, context.echo_identifier)
+    streams = iperf3.client_command(_tcp(load), context.target, None)
     times = [f"{load.start_s:g}", f"{load.echoes_s:g}"]
-    return ["sh", "-c", _SCRIPT, "sh", str(aim.folder / OUTPUT), *times, *echoes, "--", *streams]
+    return ["sh", "-c", _SCRIPT, "sh", str(context.folder / OUTPUT), *times, *echoes, "--", *streams]
 
 
 def parse(text: str, load: PingUnderLoad) -> Reading:
@@ -76,7 +76,7 @@ def _ping(load: PingUnderLoad) -> PingLoad:
 class PingBesideTcp(Load[PingUnderLoad]):
     name = "ping-under-load"
     words = "ping under TCP load"
-    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu", *cpu_shares.METRICS)
     needs = tools.REQUIRED | {"timeout": "apt-get install coreutils"}
 
     def servers(self, section: PingUnderLoad) -> frozenset[ServerName]:
@@ -85,12 +85,12 @@ class PingBesideTcp(Load[PingUnderLoad]):
     def obstacle(self, section: PingUnderLoad, congestion_controls: list[str]) -> str | None:
         return iperf3.no_congestion_control(section.congestion_control, congestion_controls)
 
-    def command(self, section: PingUnderLoad, aim: Aim) -> list[str]:
-        return client_command(section, aim)
+    def command(self, section: PingUnderLoad, context: ClientContext) -> list[str]:
+        return client_command(section, context)
 
     def read(self, text: str, section: PingUnderLoad) -> Reading:
         return parse(text, section)
 
-    def costs(self, section: PingUnderLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
-        sender: charged.End = "client" if section.direction == "upload" else "server"
-        return {**per_gigabyte(reading, used), **charged.shares(used, section.seconds, sender)}
+    def costs(self, section: PingUnderLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
+        sender: cpu_shares.End = "client" if section.direction == "upload" else "server"
+        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, section.seconds, sender)}

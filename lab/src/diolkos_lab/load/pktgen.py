@@ -10,14 +10,14 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 import json
 from typing import Any, TypeVar
 
-from diolkos_lab.experiment.frames import ForwardingRateLoad, Seating
+from diolkos_lab.experiment.frames import CpuPlacement, ForwardingRateLoad
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import MissingFault
 from diolkos_lab.load import tools
-from diolkos_lab.load.protocol import Load, Stream, Used
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load.interface import CpuUsage, Load, Stream
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.sut.lookup import tool
 
@@ -38,25 +38,25 @@ COUNTS: tuple[MetricName, ...] = ("rate", "sent", "received", "refused", "duplic
 CPU_TIMES: tuple[MetricName, ...] = ("cpu_generator", "cpu_system", "cpu_threads", "cpu_all")
 
 
-def opening_command(load: Generated, aim: Aim) -> list[str]:
+def opening_command(load: Generated, context: ClientContext) -> list[str]:
     """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
-    assert aim.ends
-    device = aim.ends.near.rpartition(":")[2]
+    assert context.ends
+    device = context.ends.near.rpartition(":")[2]
     amount = ["--rate", str(OPENING_RATE), "--count", str(load.flows)]
-    return [program(), "send", "--interface", device, *_looks(load, aim), *amount]
+    return [program(), "send", "--interface", device, *_looks(load, context), *amount]
 
 
-def measure_command(load: Generated, aim: Aim) -> list[str]:
+def measure_command(load: Generated, context: ClientContext) -> list[str]:
     """One trial."""
-    assert aim.ends
-    ends = ["--from", aim.ends.near, "--to", aim.ends.far]
+    assert context.ends
+    ends = ["--from", context.ends.near, "--to", context.ends.far]
     settle_s, burst = (load.settle_s, load.burst) if isinstance(load, PacketTrial) else (SETTLE_S, None)
     if isinstance(load, LatencyLoad) and not load.searches:
         burst = 1  # a stamp tells when a burst is begun
     amount = ["--rate", str(load.offered or "max"), "--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
     amount += ["--burst", str(burst)] if burst else []
-    amount += ["--watch-cpu", ",".join(map(str, aim.ends.cpus))] if aim.ends.cpus else []
-    return [*FIRST, program(), "measure", *ends, *_looks(load, aim), *amount]
+    amount += ["--watch-cpu", ",".join(map(str, context.ends.cpus))] if context.ends.cpus else []
+    return [*FIRST, program(), "measure", *ends, *_looks(load, context), *amount]
 
 
 def parse(text: str, load: Generated) -> Reading:
@@ -121,10 +121,10 @@ def report(text: str, event: str) -> dict[str, Any]:
         raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
-def _looks(load: Generated, aim: Aim) -> list[str]:
-    assert aim.ends
-    size = str(load.frame(aim.target.version))
-    return ["--src", str(aim.ends.source), "--dst", str(aim.target), "--size", size, "--flows", str(load.flows)]
+def _looks(load: Generated, context: ClientContext) -> list[str]:
+    assert context.ends
+    size = str(load.frame(context.target.version))
+    return ["--src", str(context.ends.source), "--dst", str(context.target), "--size", size, "--flows", str(load.flows)]
 
 
 def program() -> str:
@@ -140,18 +140,18 @@ class Generator(Load[G]):
     needs = tools.REQUIRED | tools.OF_PACKETS
     counted_by = "sink"
 
-    def prepare(self, section: G, aim: Aim) -> list[list[str]]:
-        return [opening_command(section, aim)] if aim.ends and aim.ends.keeps_state else []
+    def prepare(self, section: G, context: ClientContext) -> list[list[str]]:
+        return [opening_command(section, context)] if context.ends and context.ends.keeps_state else []
 
-    def seating(self, section: G) -> Seating | None:
+    def placement(self, section: G) -> CpuPlacement | None:
         return section.placement
 
-    def command(self, section: G, aim: Aim) -> list[str]:
-        return measure_command(section, aim)
+    def command(self, section: G, context: ClientContext) -> list[str]:
+        return measure_command(section, context)
 
-    def costs(self, section: G, reading: Reading, used: Used) -> dict[MetricName, float]:
+    def costs(self, section: G, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         """CPU time of a trial, seconds, by who was charged."""
-        return {"cpu_generator": used.client, "cpu_system": used.system, "cpu_threads": used.threads, "cpu_all": used.all}
+        return {"cpu_generator": usage.client, "cpu_system": usage.system, "cpu_threads": usage.threads, "cpu_all": usage.all}
 
 
 class Packets(Generator[PpsLoad]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a load is aimed at, and what its tool says after one trial, in one form for all tools."""
+"""The input of a load's client and the result of its tool, in one form for all tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LoadFault(Fault):
 
 
 @dataclass(frozen=True)
-class Ends:
+class PacketEndpoints:
     """Where a packet generator puts packets in and takes them out. Places are `NAMESPACE:DEVICE`."""
 
     near: str
@@ -37,14 +37,14 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What the client of a trial has to know."""
+class ClientContext:
+    """Everything that the client of a trial needs: addresses, files and endpoints."""
 
     target: IPv4Address | IPv6Address  # the server's address as the application knows it
     resolver: IPv4Address | IPv6Address  # whom the application asks for names
     folder: Path  # for files the client reads, of this lane only
     serial: int  # of the trial in its lane: names with a serial of their own are in no cache
-    ends: Ends | None = None  # only where packets are generated
+    ends: PacketEndpoints | None = None  # only where packets are generated
     fastest: float | None = None  # of earlier trials of this load on this path, the greatest main figure
     echo_identifier: int | None = None  # of echo requests; None: any will do
 

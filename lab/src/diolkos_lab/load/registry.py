@@ -11,6 +11,7 @@ from diolkos_lab.load.connections import CONNECTIONS
 from diolkos_lab.load.curl import Http
 from diolkos_lab.load.dnsperf import Dns
 from diolkos_lab.load.forwarding_rate import ForwardingRate
+from diolkos_lab.load.interface import Load
 from diolkos_lab.load.iperf3 import Tcp
 from diolkos_lab.load.iperf3_udp import Udp
 from diolkos_lab.load.latency import Latency
@@ -18,7 +19,6 @@ from diolkos_lab.load.new_flows import CAPACITY, NEW_FLOWS
 from diolkos_lab.load.ping import Ping
 from diolkos_lab.load.ping_under_load import PingBesideTcp
 from diolkos_lab.load.pktgen import Packets
-from diolkos_lab.load.protocol import Load
 from diolkos_lab.load.udp_gso import UdpGso
 
 _ALL: tuple[Load[Any], ...] = (
@@ -42,7 +42,7 @@ _ALL: tuple[Load[Any], ...] = (
 LOADS: dict[LoadName, Load[Any]] = {load.name: load for load in _ALL}
 
 
-def of(section: AnyLoad) -> Load[Any]:
+def load_of(section: AnyLoad) -> Load[Any]:
     """The load of a study's section, or of one trial of it."""
     return LOADS[section.name]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab.experiment.streams import UdpGsoLoad
-from diolkos_lab.load import charged, datagrams, tools
-from diolkos_lab.load.protocol import Load, ServerName, Used, per_gigabyte
-from diolkos_lab.load.reading import Aim, LoadFault, Reading
+from diolkos_lab.load import cpu_shares, datagrams, tools
+from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
 PORT = 5210
@@ -56,23 +56,23 @@ def parse(text: str, load: UdpGsoLoad) -> Reading:
 class UdpGso(Load[UdpGsoLoad]):
     name = "udp-gso"
     words = "UDP with GSO"
-    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", *charged.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", *cpu_shares.METRICS)
     needs = tools.REQUIRED
     apart = True
 
     def servers(self, section: UdpGsoLoad) -> frozenset[ServerName]:
         return frozenset({"datagrams"})
 
-    def command(self, section: UdpGsoLoad, aim: Aim) -> list[str]:
+    def command(self, section: UdpGsoLoad, context: ClientContext) -> list[str]:
         what = [f"{section.seconds:g}", str(section.datagram_bytes), str(section.at_once), f"{INTERVAL_S:g}"]
-        return [*_PYTHON, str(_PROGRAMS / "sender.py"), str(aim.target), str(PORT), *what]
+        return [*_PYTHON, str(_PROGRAMS / "sender.py"), str(context.target), str(PORT), *what]
 
     def read(self, text: str, section: UdpGsoLoad) -> Reading:
         return parse(text, section)
 
-    def costs(self, section: UdpGsoLoad, reading: Reading, used: Used) -> dict[MetricName, float]:
+    def costs(self, section: UdpGsoLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         return {
-            "socket_loss": min(1.0, used.socket_drops / max(1, reading.packets)),
-            **per_gigabyte(reading, used),
-            **charged.shares(used, section.seconds, "client"),
+            "socket_loss": min(1.0, usage.socket_drops / max(1, reading.packets)),
+            **per_gigabyte(reading, usage),
+            **cpu_shares.shares(usage, section.seconds, "client"),
         }

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.definition import NAME, Family
-from diolkos_lab.experiment.document import Strict
+from diolkos_lab.experiment.document import StrictModel
 from diolkos_lab.metric import RowMetric
 
 Id = Annotated[str, Field(pattern=NAME, max_length=80)]
@@ -18,7 +18,7 @@ NATIVE = "native"  # the system that forwards and does nothing else
 UNITS: dict[str, float] = {"Gbit/s": 1e9, "ms": 1e-3, "packets/s": 1}
 
 
-class Source(Strict):
+class Source(StrictModel):
     """Who published the figures, and where."""
 
     cite: Words
@@ -26,7 +26,7 @@ class Source(Strict):
     notes: tuple[Words, ...] = ()  # what a reader of the figures has to know
 
 
-class Environment(Strict):
+class Environment(StrictModel):
     """A machine or set-up of the original, within which its figures can be compared."""
 
     name: Id
@@ -35,7 +35,7 @@ class Environment(Strict):
     line_rate: bool = False  # every path, native too, fills the link
 
 
-class System(Strict):
+class System(StrictModel):
     """A system of the original, and which of ours is its counterpart."""
 
     name: Id
@@ -52,14 +52,14 @@ class System(Strict):
         return self
 
 
-class Ceiling(Strict):
+class Ceiling(StrictModel):
     """What stands for a native path that the original did not measure: the most that its link carries."""
 
     value: Value  # in the unit of the group
     words: Words
 
 
-class Figure(Strict):
+class Figure(StrictModel):
     """One published value. A range has a low and a high end; a failed measurement has no value."""
 
     environment: Id
@@ -103,7 +103,7 @@ class Figure(Strict):
         return self
 
 
-class Group(Strict):
+class Group(StrictModel):
     """Figures of one load and metric, from one place of the original."""
 
     name: Id  # of its picture and table
@@ -122,7 +122,7 @@ class Group(Strict):
     figures: tuple[Figure, ...] = Field(min_length=1)
 
 
-class Published(Strict):
+class Published(StrictModel):
     """A whole file."""
 
     format: Literal[1]

@@ -20,7 +20,7 @@ def studies() -> list[str]:
 
 
 @cache
-def of(study: str) -> Published | None:
+def published_figures(study: str) -> Published | None:
     """The figures that the study repeats; None where nothing is published. Raises UsageFault for a damaged file."""
     return document.read(FOLDER / f"{study}.toml", Published) if study in studies() else None
 

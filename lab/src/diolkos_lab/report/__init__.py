@@ -27,13 +27,13 @@ def write(result_dir: Path) -> Path:
     from diolkos_lab.report.read import read  # noqa: PLC0415
 
     results = read(Path(result_dir))
-    if guest_page.concerns(results):
+    if guest_page.applies_to(results):
         return guest_page.write(results)
-    if curve_page.concerns(results):
+    if curve_page.applies_to(results):
         return curve_page.write(results)
-    if session_page.concerns(results):
+    if session_page.applies_to(results):
         return session_page.write(results)
-    if factor_page.concerns(results):
+    if factor_page.applies_to(results):
         return factor_page.write(results)
     return page.write(results)
 

@@ -9,13 +9,13 @@ from diolkos_lab.report.read import Results
 from diolkos_lab.samples import folder as samples_folder
 
 
-def of(results: Results) -> str:
+def answer_of(results: Results) -> str:
     """Raises UsageFault for a folder of which no page can be made."""
-    if curve_page.concerns(results):
+    if curve_page.applies_to(results):
         result = samples_folder.whole(results.contents)
         return curve_page.answer(summary.in_order(results.curves, result.study), summary.gathered_procedures(result))
-    if session_page.concerns(results):
+    if session_page.applies_to(results):
         return session_page.lead(results)
-    if factor_page.concerns(results):
+    if factor_page.applies_to(results):
         return factor_page.lead(results, effect_chapter.found(results))
     return f"{words.headline(results)}."

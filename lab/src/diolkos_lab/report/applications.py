@@ -10,7 +10,7 @@ from diolkos_lab.report import by_block
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, levels
 from diolkos_lab.report.charts import distribution as strips
-from diolkos_lab.report.quantities import listing, percent
+from diolkos_lab.report.quantities import join_words, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label, short_label, variant
 from diolkos_lab.report.tables import Table, distribution, ratios
@@ -27,7 +27,7 @@ STRIPS = (
 HTTP_WORDS = (
     "curl fetches one object again and again, each time over a new connection; nginx serves it. The time is that of a whole "
     "fetch as an application sees it: the name lookup if there is one, connection set-up, request, the last byte.",
-    "By literal the address is known. By name every fetch asks the path's resolver for a name that nobody asked for before: "
+    "By literal the address is known. By name every fetch asks the path's resolver for a new name: "
     "a DNS64 where the client has IPv6 only and the server IPv4 only, a plain resolver elsewhere. The resolver asks the "
     "authority on the server, so a lookup by DNS64 takes two questions where a plain one takes one.",
     "The client's own part of a lookup differs between families, so a path whose application speaks IPv4 is best read beside "
@@ -37,7 +37,7 @@ DNS_WORDS = (
     "dnsperf asks the resolver on the router for IPv6 addresses. A plain resolver finds them; a DNS64 finds none, asks for "
     "the IPv4 address and makes the answer from it. Native is the plain resolver (unbound without its module for DNS64).",
     "New names are in no cache, so the authority is asked each time; known names were asked for before the trial. At a fixed "
-    "rate that keeps nobody busy the time of each answer counts. With as many queries as are answered (100 without an answer "
+    "low rate the time of each answer counts. With as many queries as are answered (100 without an answer "
     "at a time) the rate counts: of new names it is trusted only while the authority by itself gives 2.2 times as many "
     "(RFC 8219, section 9.2.1), or while the resolver is busy all the time.",
     "CPU time per answer is that of the resolver's process alone. One core would give as many answers per second as its "
@@ -47,7 +47,7 @@ DNS_WORDS = (
 )
 
 
-def of_http(results: Results) -> Chapter:
+def http_chapter(results: Results) -> Chapter:
     if not results.loads("http"):
         return Chapter("http", "Fetching objects")
     times = levels.Shown("latency", "time of a fetch", HTTP)
@@ -70,7 +70,7 @@ def of_http(results: Results) -> Chapter:
     return Chapter("http", "Fetching objects", list(HTTP_WORDS), pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_dns(results: Results) -> Chapter:
+def dns_chapter(results: Results) -> Chapter:
     if not results.loads("dns"):
         return Chapter("dns", "Asking for names")
     times, rates = levels.Shown("latency", "time of an answer", DNS), levels.Shown("rate", "answers per second", DNS)
@@ -103,7 +103,7 @@ def _lower_bounds(results: Results) -> list[str]:
         ):
             found.setdefault(load_label(row.load), []).append(f"{short_label(row.cell)} {percent(row.median)}")
     return [
-        f"{load}: the generator was the limit here, not the resolver (busy: {listing(names)}). These rates are lower bounds, "
+        f"{load}: the generator was the limit, not the resolver (busy: {join_words(names)}). These rates are lower bounds, "
         "and do not tell which resolver is faster; the CPU time of an answer does."
         for load, names in found.items()
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from diolkos_lab.report import facts
-from diolkos_lab.report.quantities import count, digits, listing
+from diolkos_lab.report.quantities import count, digits, join_words
 from diolkos_lab.report.read import Results
 
 FEW_CPUS = 4  # generator, translator, server and the rest of the system want one each
@@ -14,7 +14,7 @@ SHORT_TRIAL = 10.0  # s
 COARSE_BELOW = 50.0  # µs
 
 
-def of_this_run(results: Results, more: str | None) -> list[str]:
+def run_limits(results: Results, more: str | None) -> list[str]:
     """Limits of the set-up, from the host's facts and from what was measured; `more` is one of the study."""
     found = [
         _links(results),
@@ -118,7 +118,7 @@ def _loads(results: Results) -> str | None:
         )
         if load not in here
     ]
-    return f"Not measured: {listing(absent)}." if absent else None
+    return f"Not measured: {join_words(absent)}." if absent else None
 
 
 def _duration(results: Results) -> str | None:
@@ -139,11 +139,11 @@ def _resolution(results: Results) -> str | None:
     if middle > COARSE_BELOW or np.abs(micros - np.round(micros)).max() > 1e-3:
         return None
     return (
-        f"ping tells whole microseconds, and the middle echo takes {digits(middle, 2)} µs: single echoes are rounded by up to "
+        f"ping prints whole microseconds, the median echo takes {digits(middle, 2)} µs: single echoes are rounded by up to "
         f"{50 / middle:.0f} %."
     )
 
 
 def _absent(results: Results) -> str | None:
     directions = [b for b in ("tcp-upload", "tcp-download") if not results.loads(b)]
-    return f"Not in this folder: {listing(directions)}." if directions else None
+    return f"Not in this folder: {join_words(directions)}." if directions else None

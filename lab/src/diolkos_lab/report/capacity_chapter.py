@@ -10,7 +10,7 @@ from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, THIN, TO
 from diolkos_lab.report.session_chapters import name, where
 from diolkos_lab.report.tables import Table
-from diolkos_lab.run.opening import STRAY
+from diolkos_lab.run.session_rate import STRAY
 from diolkos_lab.stats.median import Interval
 from diolkos_lab.stats.pairing import CellKey, Samples
 
@@ -86,7 +86,7 @@ class Capacity:
 def found(samples: Samples, key: CellKey) -> Capacity | None:
     """None where no trial came to its end."""
     doubtful = not samples.figures(key, "capacity")
-    found = {metric: samples.middle(key, metric, distrusted_too=doubtful) for metric in METRICS}
+    found = {metric: samples.median(key, metric, include_untrusted=doubtful) for metric in METRICS}
     held, too_many = found["capacity"], found["too_many"]
     if not held:
         return None

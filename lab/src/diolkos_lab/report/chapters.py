@@ -15,7 +15,7 @@ from typing import Any
 
 from diolkos_lab.report import by_block, facts, merged, rejected
 from diolkos_lab.report.charts import Picture, glance
-from diolkos_lab.report.quantities import count, digits, listing
+from diolkos_lab.report.quantities import count, digits, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import label, load_label, missing_label
 from diolkos_lab.report.tables import Table, doubtful
@@ -114,7 +114,9 @@ def missing(results: Results) -> Chapter:
         reason, how = (str(entry.get(key) or "").strip().rstrip(".") for key in ("reason", "how"))
         name = missing_label(entry)
         names.setdefault((reason or "reason unknown", how), []).append(name)
-    bullets = [f"{listing(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()]
+    bullets = [
+        f"{join_words(each)}: {reason}." + (f" To get it: {how}." if how else "") for (reason, how), each in names.items()
+    ]
     for entry in results.host.get("skipped") or []:
         bullets.append(f"{str(entry['factor']).capitalize()} {entry['value']}: {entry['reason']}.")
     for entry in results.host.get("left_out") or []:
@@ -128,12 +130,12 @@ def failures(results: Results) -> Chapter:
     bullets = [text for f in results.failures if (text := _failure(f))]
     tally: Counter[tuple[str, str]] = Counter()
     for trial in results.measured:
-        for guard in {guard for guard, _ in trial.distrust}:
+        for guard in {guard for guard, _ in trial.objections}:
             tally[(guard, f"{label(trial.cell)}, {load_label(trial.load)}")] += 1
     by_guard: dict[str, list[str]] = {}
     for (guard, where), n in tally.most_common():
         by_guard.setdefault(guard, []).append(f"{where} ({n})")
-    bullets += [f"Guard “{guard}” rejects {listing(places)}." for guard, places in by_guard.items()]
+    bullets += [f"Guard “{guard}” rejects {join_words(places)}." for guard, places in by_guard.items()]
     if table is None and not bullets:
         nothing = ["No trial failed, and no guard rejects one."]
         return Chapter("doubtful", "Failed and untrusted trials", nothing, tables=[by_path] if by_path else [])

@@ -19,7 +19,7 @@ def chapters(results: Results) -> list[Chapter]:
     """The study's own part of the page; a chapter without content is left out."""
     whole = any(kind(cell) == "464XLAT" for cell in results.cells)
     every = [
-        *measured.of_all_loads(results, ", in the form of the thesis' table 5.1"),
+        *measured.load_chapters(results, ", in the form of the thesis' table 5.1"),
         measured.cannot_see(results, ONE_TRANSLATION.format(here=BOTH if whole else "")),
     ]
     return [chapter for chapter in every if not chapter.empty]

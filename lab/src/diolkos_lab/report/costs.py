@@ -76,7 +76,7 @@ def _native(results: Results, cell: Cell) -> Cost:
             continue
         unit = scale(row.metric, [row.median])
         ends = "" if row.ci95 is None else f"{unit.text(row.ci95[0])}{TO}{unit.text(row.ci95[1])}"
-        shown.append(_marked(Shown(f"{unit.text(row.median)}{THIN}{unit.unit}", ends), "median" in row.distrusted))
+        shown.append(_marked(Shown(f"{unit.text(row.median)}{THIN}{unit.unit}", ends), "median" in row.untrusted))
     return Cost(short_label(cell), None, [*shown, Shown("", _trials(results, cell))], native=True)
 
 
@@ -105,15 +105,15 @@ def _shown(results: Results, cell: Cell, base: str, metric: str, name: str) -> R
 
 def _sure(rows: list[Row | None]) -> str:
     ratios = [row for row in rows if row is not None and row.ratio is not None]
-    doubtful = sum("ratio" in row.distrusted for row in ratios)
+    doubtful = sum("ratio" in row.untrusted for row in ratios)
     if doubtful:
         return "not trusted" if doubtful == len(ratios) else "not trusted in part"
     widest = half_width(rows)
     return f"±{THIN}{percent(widest)}" if widest is not None else "no interval"
 
 
-def _marked(shown: Shown, distrusted: bool) -> Shown:
-    return Shown(f"({shown.value})", shown.small, trusted=False) if distrusted else shown
+def _marked(shown: Shown, untrusted: bool) -> Shown:
+    return Shown(f"({shown.value})", shown.small, trusted=False) if untrusted else shown
 
 
 def _name(cell: Cell) -> str:
@@ -130,7 +130,7 @@ def _trials(results: Results, cell: Cell) -> str:
 def _ratio(row: Row | None) -> Shown:
     if row is None or row.ratio is None:
         return Shown(NONE)
-    return _marked(Shown(*_in_words(row.ratio, row.ratio_ci95, row.metric)), "ratio" in row.distrusted)
+    return _marked(Shown(*_in_words(row.ratio, row.ratio_ci95, row.metric)), "ratio" in row.untrusted)
 
 
 def _in_words(ratio: float, ci: Interval | None, metric: str) -> tuple[str, str]:

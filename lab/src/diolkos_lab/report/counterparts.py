@@ -18,7 +18,7 @@ Levels = dict[str, str]
 WORDS = {"streams": ("connection", "connections"), "rules": ("rule", "rules")}  # of factors that are counts
 
 
-def of(results: Results, group: Group, system: System) -> list[Row]:
+def counterpart_rows(results: Results, group: Group, system: System) -> list[Row]:
     """Rows of the system's counterparts, for the factor levels that were published."""
     mine = [row for row in _rows(results, group) if _is(row, system)]
     return [row for row in mine if _published(group, system, levels(row, group))]
@@ -52,7 +52,7 @@ def levels(row: Row, group: Group) -> Levels:
     return {name: level for name in named if (level := _level(row, name))}
 
 
-def said(row: Row, group: Group) -> str:
+def levels_in_words(row: Row, group: Group) -> str:
     """The row's levels in words: those that were published first, then the others that tell its cell apart."""
     found = levels(row, group)
     return in_words(found | {name: level for name, level in row.cell.factors if name not in found})

@@ -11,14 +11,14 @@ from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import VARIED, Measured, Setting
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, load_loss, load_loss_sheet
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import LOOKS, Look, look, short_label
 from diolkos_lab.report.tables import Table
 
-WORDS: dict[Seating, str] = {
+WORDS: dict[CpuPlacement, str] = {
     "apart": "generator and system on CPUs of their own",
     "beside": "the system's programs on a CPU of their own",
     "one-cpu": "all on one CPU",
@@ -164,7 +164,7 @@ def _payers(curves: Sequence[Measured]) -> Chapter:
     paid = [curve for curve in curves if curve.cpu and curve.setting.replica == 1]
     text = (
         "CPU time per packet that arrived, µs, over all rates. What the kernel does in a queue's thread is the system's; what "
-        "it does in software interrupts is charged to whoever was running. All CPUs include everything that ran meanwhile. The "
+        "it does in software interrupts is charged to the running process. All CPUs include everything that ran meanwhile. The "
         "generator's time includes its start, and all of the trial, since it waits without sleeping."
     )
     lines = [
@@ -192,7 +192,7 @@ def _all(curves: Sequence[Measured]) -> Chapter:
     for curve in curves:
         found, latency = curve.found, curve.latency
         shown = [f"{value * 1e6:.0f}" for value in latency] if latency else ["–", "–"]
-        trusted = f"{curve.trials - curve.distrusted} of {curve.trials}"
+        trusted = f"{curve.trials - curve.untrusted} of {curve.trials}"
         verdict = found.verdict[DEFAULT_RULE]
         if not curve.trusted:
             verdict = f"({verdict})"
@@ -211,7 +211,7 @@ def _all(curves: Sequence[Measured]) -> Chapter:
                 *ends,
                 *(latency or (None, None)),
                 curve.trials,
-                curve.trials - curve.distrusted,
+                curve.trials - curve.untrusted,
             ]
         )
     raw_heads = [
@@ -263,7 +263,7 @@ def _method(results: Results) -> Chapter:
         "Every rate of every path was offered once in each block, in random order, so that a mood of the machine meets all "
         "alike. The rates lie around the knee that the warm-up found. Up to six more lie near the PDR, where the trials so far "
         "showed it; they say what the PDR is, and the verdict does not use them. Packets are known by a signature in their "
-        "payload, so nobody else's are counted. What the first ring of the path has no room for counts as lost."
+        "payload, so packets of other programs are not counted. What the first ring of the path has no room for counts as lost."
     ]
     alone = results.host.get("generator") or []
     said = [

@@ -40,7 +40,7 @@ WORDS = (
 )
 
 
-def concerns(results: Results) -> bool:
+def applies_to(results: Results) -> bool:
     """Does the run hold load–loss curves and procedures, and nothing else?"""
     loads = {trial.load.split(" ")[0] for trial in results.trials}
     return bool(loads) and loads <= {LOAD, *procedures.LOADS}
@@ -100,17 +100,17 @@ def lead_of(found: Sequence[Found]) -> str:
 
 def trust(curves: Sequence[Measured], found: Sequence[Found] = ()) -> tuple[str, str, list[str]]:
     """Level, answer and reasons; the worse of both kinds decides."""
-    parts = [*([_of_curves(curves)] if curves or not found else []), *([_of_procedures(found)] if found else [])]
+    parts = [*([_trust_in_curves(curves)] if curves or not found else []), *([_trust_in_procedures(found)] if found else [])]
     level, answer, _ = min(parts, key=lambda part: LEVELS.index(part[0]))
     return level, answer, [reason for *_, reasons in parts for reason in reasons]
 
 
-def _of_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
-    trials, repeated, distrusted = (sum(getattr(each, name) for each in found) for name in ("trials", "repeated", "distrusted"))
-    untrusted, bound = sum(not each.trusted for each in found), sum(each.bound for each in found)
+def _trust_in_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
+    trials, repeated, used = (sum(getattr(each, name) for each in found) for name in ("trials", "repeated", "untrusted"))
+    untrusted, bound = sum(not each.trusted for each in found), sum(each.limited_by_generator for each in found)
     reasons = [
-        f"Of {trials} trials of procedures, guards object to {repeated + distrusted}; {repeated} of these were made again, and "
-        f"{distrusted} are used, since no attempt was trusted."
+        f"Of {trials} trials of procedures, guards object to {repeated + used}; {repeated} of these were retried, and "
+        f"{used} are used because no attempt was trusted."
     ]
     rates = [rate for each in found for rate in each.rates]
     if rates and not any(rate.ci95 for rate in rates):
@@ -131,11 +131,11 @@ def _of_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
     return ("limited", "In part.", reasons) if untrusted or bound else ("good", "Yes.", reasons)
 
 
-def _of_curves(curves: Sequence[Measured]) -> tuple[str, str, list[str]]:
-    trials, distrusted = sum(curve.trials for curve in curves), sum(curve.distrusted for curve in curves)
-    bound = sum(curve.bound for curve in curves)
+def _trust_in_curves(curves: Sequence[Measured]) -> tuple[str, str, list[str]]:
+    trials, rejected = sum(curve.trials for curve in curves), sum(curve.untrusted for curve in curves)
+    bound = sum(curve.limited_by_generator for curve in curves)
     untrusted = sum(not curve.trusted for curve in curves)
-    reasons = [f"Guards object to {distrusted} of {trials} trials; a curve uses the others where every rate has two of them."]
+    reasons = [f"Guards object to {rejected} of {trials} trials; a curve uses the others where every rate has two of them."]
     if untrusted:
         reasons.append(f"{untrusted} of {len(curves)} curves lack trusted trials at some rate and use all of them.")
     most = "twice the highest rate that was offered"

@@ -8,7 +8,7 @@ from typing import Any
 
 from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.quantities import count, limits, listing, percent
+from diolkos_lab.report.quantities import count, join_words, limits, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label, subject_label
 from diolkos_lab.report.tables import Table
@@ -61,7 +61,7 @@ def sentences(every: Sequence[Effect]) -> list[str]:
         conditions = [effect for effect in steps if effect.given and effect.significant != whole.significant]
         conditions = conditions or [effect for effect in steps if effect.given and whole.significant and _differ(effect, whole)]
         parts = [f"{_in_words(effect)} where {_given(effect)}" for effect in conditions]
-        more = f" By itself: {listing(parts)}." if parts else ""
+        more = f" By itself: {join_words(parts)}." if parts else ""
         what = f"{METRICS[group[0].metric].words} of {subject_label(subject)}, {load_label(load)}"
         name = NAMES.get(factor, factor)
         if whole.p is None:
@@ -92,7 +92,7 @@ def _p(p: float) -> str:
 
 
 def _given(effect: Effect) -> str:
-    return listing([f"{name} is {level}" for name, level in effect.given])
+    return join_words([f"{name} is {level}" for name, level in effect.given])
 
 
 def _table(every: Sequence[Effect]) -> Table:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diolkos_lab.report import chapters, effect_chapter, measured, nat_rules, short_page, words
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label
 from diolkos_lab.report.tables import ratios
@@ -17,7 +17,7 @@ from diolkos_lab.stats.effects import Effect
 WORDS = (
     ("factor", "what varies in a system from cell to cell; a level is one value of it"),
     ("flow that lasts", "one connection, measured after it was opened"),
-    ("flow that begins", "a first packet, for which nobody remembers yet what the rules said"),
+    ("flow that begins", "the first packet of a flow, which has to pass the list of rules"),
     ("conntrack", "the kernel's memory of connections, without which there is no NAT; it is emptied before each trial"),
     ("twin", "the same path measured twice in each block: by how much the two differ is the noise floor"),
 )
@@ -34,14 +34,14 @@ BLIND = (
 )
 
 
-def concerns(results: Results) -> bool:
+def applies_to(results: Results) -> bool:
     """Have systems of the run factors?"""
     return bool(effect_chapter.factors_of(results)) and bool(results.samples.cells())
 
 
 def write(results: Results) -> Path:
     every = effect_chapter.found(results)
-    own = nat_rules.chapters(results) if nat_rules.concerns(results) else []
+    own = nat_rules.chapters(results) if nat_rules.applies_to(results) else []
     body = [
         _asked(results),
         effect_chapter.chapter(every),
@@ -62,8 +62,8 @@ def lead(results: Results, every: Sequence[Effect]) -> str:
         matters = [load_label(load) for load, yes in figures.items() if yes]
         nowhere = [load_label(load) for load, yes in figures.items() if not yes]
         what = effect_chapter.NAMES.get(name, f"the {name}")
-        said = [f"matters for {listing(matters)}"] if matters else []
-        said += [f"makes no difference that could be seen for {listing(nowhere)}"] if nowhere else []
+        said = [f"matters for {join_words(matters)}"] if matters else []
+        said += [f"makes no difference that could be seen for {join_words(nowhere)}"] if nowhere else []
         if said:
             parts.append(f"{what[:1].upper()}{what[1:]} {', and '.join(said)}.")
     if not parts:

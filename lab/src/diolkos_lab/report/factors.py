@@ -22,11 +22,11 @@ class Factors:
 
     def __init__(self, samples: list[dict[str, Any]], rows: list[dict[str, Any]], of_systems: Collection[str] = ()) -> None:
         """`of_systems` are factors of systems, which belong to cells even where not every load was given to them."""
-        named = {key for s in samples for key in of_whole(s.get("factors") or {})}
+        named = {key for s in samples for key in procedure_factors(s.get("factors") or {})}
         self._named = named or {key for r in rows for key in r if key not in ROW_KEYS}
         seen: dict[tuple[Any, ...], set[str]] = defaultdict(set)
         loads: dict[str, set[str]] = defaultdict(set)
-        for record, values in [(s, of_whole(s.get("factors") or {})) for s in samples] + [(r, r) for r in rows]:
+        for record, values in [(s, procedure_factors(s.get("factors") or {})) for s in samples] + [(r, r) for r in rows]:
             load = str(record.get("load", ""))
             where = tuple(record.get(k) for k in ("system", "datapath", "family", "hops", "metric"))
             for key in self._named & values.keys():
@@ -43,16 +43,16 @@ class Factors:
         self._of_load = [key for key in varying if key not in self._of_cell]
 
     def of_cell(self, values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-        values = of_whole(values)
+        values = procedure_factors(values)
         return tuple((key, plain(values[key])) for key in self._of_cell if values.get(key) is not None)
 
     def load(self, record: dict[str, Any], values: dict[str, Any]) -> str:
-        values = of_whole(values)
+        values = procedure_factors(values)
         parts = [f"{key}={plain(values[key])}" for key in self._of_load if values.get(key) is not None]
         return " ".join([str(record.get("load", "")), *parts])
 
 
-def of_whole(factors: dict[str, Any]) -> dict[str, Any]:
+def procedure_factors(factors: dict[str, Any]) -> dict[str, Any]:
     """Those of the procedure, where they are of one of its trials."""
     return {key: value for key, value in factors.items() if key not in WITHIN_PROCEDURES} if "test" in factors else factors
 

@@ -10,7 +10,7 @@ from typing import Any
 from diolkos_lab import instructions
 from diolkos_lab.report import applications, chapters, facts, paths, short_page
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.quantities import MINUS, NONE, count, listing, percent
+from diolkos_lab.report.quantities import MINUS, NONE, count, join_words, percent
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import baseline_label, label, order
 from diolkos_lab.report.tables import Table, ratios
@@ -30,7 +30,7 @@ UNSEEN = (
 )
 
 
-def concerns(results: Results) -> bool:
+def applies_to(results: Results) -> bool:
     """Was the processor emulated?"""
     return facts.emulated(results.host)
 
@@ -42,14 +42,18 @@ def write(results: Results) -> Path:
         trust = ("poor", "No: every trial failed.", ["The chapter on failed trials says why."])
         return short_page.write(results, own, "No path was counted.", trust, WORDS)
     if entries:
-        own = [of_instructions(results, entries), *own, Chapter("unseen", "What this count cannot see", bullets=list(UNSEEN))]
+        own = [
+            instruction_chapter(results, entries),
+            *own,
+            Chapter("unseen", "What this count cannot see", bullets=list(UNSEEN)),
+        ]
         return short_page.write(results, own, _lead_of_counts(entries), _trust_in_counts(results, entries), WORDS)
     own = [chapters.glance_with_blocks(results), *_ratios(results), *own]
     lead = "Only ratios to native within this run are shown, since the absolute speed of an emulated processor says nothing."
     return short_page.write(results, own, lead, _trust(results), WORDS)
 
 
-def of_instructions(results: Results, entries: list[dict[str, Any]]) -> Chapter:
+def instruction_chapter(results: Results, entries: list[dict[str, Any]]) -> Chapter:
     """The table; `+` is what a path takes more than native."""
     named = {instructions.subject(row.raw): row.cell for row in results.rows}
     kernels = list(dict.fromkeys(str(entry["kernel"] or "unknown") for entry in entries))
@@ -126,15 +130,15 @@ def _trust_in_counts(results: Results, entries: list[dict[str, Any]]) -> tuple[s
 
 
 def _trust(results: Results) -> tuple[str, str, list[str]]:
-    distrusted, failed, total = trial_counts(results)
+    untrusted, failed, total = trial_counts(results)
     guest = results.host.get("guest") or {}
     reasons = [
         f"The processor was emulated ({guest.get('emulator') or 'QEMU'}, TCG), and shares the host's with all that runs there.",
-        f"{distrusted} of {total} trials are untrusted, {failed} failed.",
+        f"{untrusted} of {total} trials are untrusted, {failed} failed.",
     ]
     made = [f"Linux {facts.kernel(results.host)}"] if facts.kernel(results.host) else []
     made += [f"Jool {guest['jool']}"] if guest.get("jool") else []
-    return "limited", f"With care: ratios only{f', of {listing(made)}' if made else ''}.", reasons
+    return "limited", f"With care: ratios only{f', of {join_words(made)}' if made else ''}.", reasons
 
 
 def _whole(value: float | None) -> str:

@@ -33,29 +33,29 @@ LEAVES = " A spike may leave the frame; the logarithmic picture shows it whole."
 
 def chapters(results: Results) -> list[Chapter]:
     """The page of a study that has no chapters of its own."""
-    return [*of_all_loads(results), cannot_see(results)]
+    return [*load_chapters(results), cannot_see(results)]
 
 
-def of_all_loads(results: Results, form: str = "") -> list[Chapter]:
+def load_chapters(results: Results, form: str = "") -> list[Chapter]:
     """`form` says after whose pattern the tables of single readings are made. A chapter without content is left out."""
-    of_packets = [of_throughput(results, form), of_rtt(results, form), of_cpu(results)]
+    of_packets = [throughput_chapter(results, form), rtt_chapter(results, form), cpu_chapter(results)]
     of_packets += [
-        streams.of_udp(results),
-        streams.of_forwarding(results),
-        streams.of_loaded(results),
-        streams.of_delays(results),
-        streams.of_roles(results),
+        streams.udp_chapter(results),
+        streams.forwarding_chapter(results),
+        streams.loaded_latency_chapter(results),
+        streams.delay_chapter(results),
+        streams.cpu_role_chapter(results),
     ]
-    every = [*of_packets, applications.of_http(results), applications.of_dns(results), *of_others(results)]
+    every = [*of_packets, applications.http_chapter(results), applications.dns_chapter(results), *other_chapters(results)]
     return [chapter for chapter in every if not chapter.empty]
 
 
 def cannot_see(results: Results, more: str | None = None) -> Chapter:
     """`more` is a limit of the study itself."""
-    return Chapter("unseen-here", "What this run cannot see", bullets=blind_spots.of_this_run(results, more))
+    return Chapter("unseen-here", "What this run cannot see", bullets=blind_spots.run_limits(results, more))
 
 
-def of_throughput(results: Results, form: str) -> Chapter:
+def throughput_chapter(results: Results, form: str) -> Chapter:
     pictures = []
     if shown := over_time.measured(results, "throughput"):
         pictures += _over_time(shown, "throughput", "Throughput over time, one scale", BANDS)
@@ -79,7 +79,7 @@ def of_throughput(results: Results, form: str) -> Chapter:
     return Chapter("throughput", "Throughput", pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_rtt(results: Results, form: str) -> Chapter:
+def rtt_chapter(results: Results, form: str) -> Chapter:
     pictures = []
     if shown := over_time.measured(results, "rtt"):
         said = "Each point of a line stands for the median echo of a short span. " + BANDS + LEAVES
@@ -101,7 +101,7 @@ def of_rtt(results: Results, form: str) -> Chapter:
     return Chapter("rtt", "Round-trip time", pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_cpu(results: Results) -> Chapter:
+def cpu_chapter(results: Results) -> Chapter:
     if not levels.measured(results, CPU):
         return Chapter("cpu", "CPU cost")
     picture = Picture(
@@ -117,7 +117,7 @@ def of_cpu(results: Results) -> Chapter:
     return Chapter("cpu", "CPU cost", pictures=pictures, tables=[table] if table else [])
 
 
-def of_others(results: Results) -> list[Chapter]:
+def other_chapters(results: Results) -> list[Chapter]:
     """A table for each metric that has no chapter above; losses only where there are some."""
     metrics = dict.fromkeys(r.metric for r in results.rows if r.metric not in HAVE_CHAPTERS)
     bases = {_base(r.load) for r in results.rows} - {*streams.UDP, *streams.LOADED}

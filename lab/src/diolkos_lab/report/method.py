@@ -12,7 +12,7 @@ from diolkos_lab import merging
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import facts
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.quantities import count, listing
+from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import title
 from diolkos_lab.samples import folder as samples_folder
@@ -168,7 +168,7 @@ def _guards(result: Result) -> list[str]:
     failed = sum(trial["error"] is not None for trial in measured)
     share = f"{100 * len(rejected) / len(measured):.1f} %" if measured else "none"
     named = Counter(guard for trial in rejected for guard in {each["guard"] for each in trial["distrust"]})
-    why = listing([f"{guard} ({number})" for guard, number in named.most_common()])
+    why = join_words([f"{guard} ({number})" for guard, number in named.most_common()])
     sentence = f"Guards, which look at the host and not at the outcome, rejected {share} of the trials"
     found = [f"{sentence}: {why}." if why else f"{sentence}."]
     if failed:

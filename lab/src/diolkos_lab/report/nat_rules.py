@@ -15,9 +15,9 @@ import numpy as np
 
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.charts import Picture, against, boxes
+from diolkos_lab.report.charts import Picture, against, box_plots
 from diolkos_lab.report.charts.against import Series
-from diolkos_lab.report.charts.boxes import Box
+from diolkos_lab.report.charts.box_plots import BoxPlot
 from diolkos_lab.report.charts.theme import BLUE, ORANGE
 from diolkos_lab.report.quantities import scale
 from diolkos_lab.report.read import Cell, Results
@@ -64,7 +64,7 @@ LOADS = (
 )
 
 
-def concerns(results: Results) -> bool:
+def applies_to(results: Results) -> bool:
     return any(cell.system == SYSTEM for cell in results.cells)
 
 
@@ -106,7 +106,7 @@ def _of(results: Results, shown: Shown, load: str, backend: str | None) -> Itera
 def _picture(
     results: Results, shown: Shown, load: str, name: str, title: str, keyed: Sequence[tuple[str, str, Cell | None]]
 ) -> Iterator[Picture]:
-    found = [Box(key, colour, _values(results, shown, cell, load)) for key, colour, cell in keyed if cell]
+    found = [BoxPlot(key, colour, _values(results, shown, cell, load)) for key, colour, cell in keyed if cell]
     found = [box for box in found if len(box.values)]
     if len(found) < 2:
         return
@@ -114,7 +114,7 @@ def _picture(
     axis = "round-trip time" if shown.metric == "rtt" else "throughput"
     values = "single echoes of all trials that count" if shown.metric == "rtt" else "trials that count"
     said = READ.format(values=f"{values}; load: {load_label(load)}")
-    yield Picture(f"box-{name}", title, said, boxes.alt_text(found, axis, unit), partial(boxes.draw, found, axis, unit))
+    yield Picture(f"box-{name}", title, said, box_plots.alt_text(found, axis, unit), partial(box_plots.draw, found, axis, unit))
 
 
 def _values(results: Results, shown: Shown, cell: Cell, load: str) -> np.ndarray:

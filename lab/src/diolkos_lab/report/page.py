@@ -35,8 +35,8 @@ def write(results: Results) -> Path:
         [
             paths.chapter(results),
             method.chapter(results),
-            *published.among(own(results), results),
-            *procedure_chapters.of_run(results),
+            *published.with_published(own(results), results),
+            *procedure_chapters.chapters_of_run(results),
             *chapters.last(results),
         ],
         ahead=[glance],

@@ -36,7 +36,7 @@ def _directions() -> Sequence[Direction]:
 def chapters(results: Results) -> list[Chapter]:
     """The study's own part of the page; a chapter without content is left out."""
     own = Chapter("connections", "By the number of connections", list(WORDS), tables=_tables(results))
-    every = [own if own.tables else Chapter("connections", ""), *measured.of_all_loads(results)]
+    every = [own if own.tables else Chapter("connections", ""), *measured.load_chapters(results)]
     return [*(chapter for chapter in every if not chapter.empty), measured.cannot_see(results)]
 
 

@@ -27,7 +27,7 @@ def chapters(found: Sequence[Found]) -> list[Chapter]:
     return [chapter for chapter in every if not chapter.empty]
 
 
-def of_run(results: Results) -> list[Chapter]:
+def chapters_of_run(results: Results) -> list[Chapter]:
     """The same for a run that has other loads too; empty for one without procedures."""
     if not any(trial.load.split(" ")[0] in LOADS for trial in results.trials):
         return []
@@ -39,12 +39,12 @@ def kept_up(found: Found) -> str:
     said = []
     if found.rates and not found.trusted:
         said.append("not trusted")
-    if found.rates and found.bound:
+    if found.rates and found.limited_by_generator:
         said.append("generator-bound")
     if found.repeated:
         said.append(f"{found.repeated} of {found.trials} trials again")
-    if found.distrusted:
-        said.append(f"{found.distrusted} doubtful ones used")
+    if found.untrusted:
+        said.append(f"{found.untrusted} doubtful ones used")
     if found.unfinished:
         said.append("stopped before its end")
     return ", ".join([*said, *found.errors]) or "kept up"
@@ -90,7 +90,7 @@ def _rates(found: Sequence[Found]) -> Chapter:
                     rate.blocks if rate else 0,
                     each.trials,
                     each.repeated,
-                    each.distrusted,
+                    each.untrusted,
                     each.generator,
                 ]
             )
@@ -179,9 +179,9 @@ def _streams(found: Sequence[Found], test: str, called: list[str], caption: str)
 def _method(found: Sequence[Found]) -> Chapter:
     text = [
         "Every procedure was carried out once in each block, all of them in random order; the next trial of one depends on "
-        "those before. What the first ring of the path has no room for counts as lost. A trial to which a guard objects, since "
-        "the generator did not keep its rate or the host was busy, is made again; where no attempt is trusted, the last one "
-        "counts, and what rests on it is in brackets.",
+        "those before. What the first ring of the path has no room for counts as lost. A trial to which a guard objects "
+        "because the generator did not keep its rate or the host was busy is retried; where no attempt is trusted, the "
+        "last one counts, and figures that rest on it are in brackets.",
     ]
     return Chapter("procedures", "How the rates were found", text if found else [], _goals(found))
 

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from diolkos_lab import open_folder
 from diolkos_lab.report import charts, facts, live, trials
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.charts import Still
+from diolkos_lab.report.charts import RenderedPicture
 from diolkos_lab.report.charts.theme import COLOURS
 from diolkos_lab.report.read import Results
 
@@ -44,7 +44,11 @@ def publish(
 
 
 def page(
-    package: str, template: str, stills: Mapping[str, Still], files: Mapping[str, str | bytes], content: Mapping[str, object]
+    package: str,
+    template: str,
+    stills: Mapping[str, RenderedPicture],
+    files: Mapping[str, str | bytes],
+    content: Mapping[str, object],
 ) -> str:
     """The page as text. PDFs are in it as far as there is room, the smallest first; the page links to the file of any other."""
     found = environment(package).get_template(template)

@@ -12,11 +12,11 @@ from functools import partial
 from diolkos_lab.metric import METRICS
 from diolkos_lab.published import ratios
 from diolkos_lab.published.definition import UNITS, Figure, Group, Published, System
-from diolkos_lab.report import counterparts, facts, published_rates, published_table, unseen
+from diolkos_lab.report import counterparts, facts, published_blind_spots, published_rates, published_table
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, beside_published, glance
 from diolkos_lab.report.charts.beside_published import Point
-from diolkos_lab.report.quantities import listing
+from diolkos_lab.report.quantities import join_words
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import label, look, title
 
@@ -32,17 +32,17 @@ def chapters(results: Results) -> list[Chapter]:
 
     An emulated processor has no figures to set beside those of a real one.
     """
-    data = None if facts.emulated(results.host) else ratios.of(results.name)
+    data = None if facts.emulated(results.host) else ratios.published_figures(results.name)
     if data is None:
         return []
     beside = published_rates.chapter(results, data) if data.study == "router-accuracy" else chapter(results, data)
-    pairs = unseen.of_the_published_study(results)
+    pairs = published_blind_spots.published_limits(results)
     said = ["Each of its limits, and what this run does about it."]
     limits = Chapter("unseen-there", "What the published study could not see", said if pairs else [], pairs=pairs)
     return [each for each in (beside, limits) if not each.empty]
 
 
-def among(own: list[Chapter], results: Results, *ahead: Chapter) -> list[Chapter]:
+def with_published(own: list[Chapter], results: Results, *ahead: Chapter) -> list[Chapter]:
     """The study's chapters with those of what it repeats, and others `ahead` of these: before the limits of this run."""
     more = chapters(results)
     place = next((number for number, each in enumerate(own) if each.anchor == "unseen-here"), len(own))
@@ -75,7 +75,7 @@ def points(results: Results, data: Published, group: Group) -> list[Point]:
     found = []
     for system in data.system:
         figures = [figure for figure in group.figures if figure.system == system.name]
-        rows = counterparts.of(results, group, system)
+        rows = counterparts.counterpart_rows(results, group, system)
         found += [_published(data, group, system, figure) for figure in figures]
         found += [_ours(row, group, system.words) for row in rows]
         if figures and not rows:
@@ -97,8 +97,8 @@ def _published(data: Published, group: Group, system: System, figure: Figure) ->
 
 
 def _ours(row: Row, group: Group, panel: str) -> Point:
-    name = ", ".join(part for part in (label(Cell(*_path(row))), counterparts.said(row, group), "this run") if part)
-    trusted = "ratio" not in row.distrusted
+    name = ", ".join(part for part in (label(Cell(*_path(row))), counterparts.levels_in_words(row, group), "this run") if part)
+    trusted = "ratio" not in row.untrusted
     ends = row.ratio_ci95 if row.ratio_ci95 and trusted else row.ratio_bounds if row.ratio is None else None
     own = look(row.cell)
     return Point(panel, name, own, row.ratio, ends, glance.text(row), True, trusted=trusted, ranged=row.ratio is None)
@@ -113,7 +113,7 @@ def _measured_here(results: Results, data: Published) -> str:
     by_hops: dict[int, list[str]] = {}
     absent = []
     for system in data.system:
-        rows = [row for group in data.group for row in counterparts.of(results, group, system)]
+        rows = [row for group in data.group for row in counterparts.counterpart_rows(results, group, system)]
         for row in rows:
             by_hops.setdefault(row.cell.hops, []).append(published_table.tool(row.cell))
         if not rows:
@@ -121,8 +121,8 @@ def _measured_here(results: Results, data: Published) -> str:
     for row in (row for group in data.group for row in counterparts.others(results, data, group)):
         by_hops.setdefault(row.cell.hops, []).append(published_table.tool(row.cell))
     ours = [
-        f"{listing(list(dict.fromkeys(names)))} at {'one hop' if hops == 1 else f'{hops} hops'}"
+        f"{join_words(list(dict.fromkeys(names)))} at {'one hop' if hops == 1 else f'{hops} hops'}"
         for hops, names in sorted(by_hops.items())
     ]
-    text = f"This run measured {listing(ours)}." if ours else "This run measured none of these systems."
-    return text + (f" It did not measure {listing(absent)}." if absent else "")
+    text = f"This run measured {join_words(ours)}." if ours else "This run measured none of these systems."
+    return text + (f" It did not measure {join_words(absent)}." if absent else "")

@@ -31,7 +31,7 @@ def table(results: Results, data: Published, group: Group) -> Table:
         for figure in figures:
             printed.append(_published(data, group, system.words, figure))
             raw.append(_published_raw(data, group, system.name, figure))
-        rows = counterparts.of(results, group, system)
+        rows = counterparts.counterpart_rows(results, group, system)
         for row in rows:
             printed.append(_ours(results, group, row, ours_at))
             raw.append(_ours_raw(results, group, row))
@@ -118,7 +118,7 @@ def _published_raw(data: Published, group: Group, name: str, figure: Figure) -> 
 
 def _ours(results: Results, group: Group, row: Row, ours_at: str) -> list[str]:
     native = counterparts.native_row(results, row)
-    levels = counterparts.said(row, group)
+    levels = counterparts.levels_in_words(row, group)
     base = NONE if native is None else _shown(native, group)
     if row.baseline:
         base += f" ({baseline_label(row.baseline)})"
@@ -129,12 +129,12 @@ def _ours(results: Results, group: Group, row: Row, ours_at: str) -> list[str]:
 def _shown(row: Row, group: Group) -> str:
     """The median; in brackets where it is not trusted."""
     text = NONE if row.median is None else f"{row.median / UNITS[group.unit]:.4g}{THIN}{group.unit}"
-    return f"({text})" if "median" in row.distrusted else text
+    return f"({text})" if "median" in row.untrusted else text
 
 
 def _ours_raw(results: Results, group: Group, row: Row) -> list[Any]:
     native = counterparts.native_row(results, row)
-    levels = counterparts.said(row, group)
+    levels = counterparts.levels_in_words(row, group)
     ends = row.ratio_ci95 or row.ratio_bounds or (None, None)
     base = None if native is None else native.median
     return [tool(row.cell), OURS, OURS, row.cell.hops, levels, row.median, None, base, row.ratio, *ends, *[None] * 7]

@@ -116,7 +116,7 @@ def limits(ends: Ends, text: Callable[[float], str]) -> str:
 def ratio_of(metric: str) -> Callable[..., str]:
     """How a ratio to native of that metric is written: as a share where more is better, elsewhere as so many times."""
     known = named(metric)
-    return percent if known and known.kept else factor
+    return percent if known and known.ratio_is_share else factor
 
 
 def with_interval(value: float | None, ci: Interval | None, unit: Scale) -> str:
@@ -133,6 +133,6 @@ def count(n: int, noun: str, plural: str | None = None) -> str:
     return f"{n} {noun if n == 1 else plural or noun + 's'}"
 
 
-def listing(parts: list[str]) -> str:
+def join_words(parts: list[str]) -> str:
     """a; a and b; a, b and c"""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""

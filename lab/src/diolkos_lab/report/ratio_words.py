@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from diolkos_lab.report.quantities import ENDLESS, MINUS, THIN, factor, listing, percent, times
+from diolkos_lab.report.quantities import ENDLESS, MINUS, THIN, factor, join_words, percent, times
 from diolkos_lab.report.read import Row
 from diolkos_lab.report.systems import baseline_label
 from diolkos_lab.report.values import Interval
@@ -52,7 +52,7 @@ def throughput_words(upload: Row | None, download: Row | None) -> str | None:
     found = [(row, name) for row, name in ((upload, "up"), (download, "down")) if row and row.ratio is not None]
     if not found:
         return None
-    shares = listing([f"{share(row)} {name}" for row, name in found])
+    shares = join_words([f"{share(row)} {name}" for row, name in found])
     text = f"a TCP stream gets {shares} of what {against(found[0][0])} gets"
     if all(includes_one(row.ratio_ci95) for row, _ in found):
         text += ", a difference that this run cannot tell from none"

@@ -58,7 +58,7 @@ class Trial:
     started: str
     duration: float | None  # s
     valid: bool
-    distrust: tuple[tuple[str, str], ...]  # (guard, detail)
+    objections: tuple[tuple[str, str], ...]  # (guard, detail)
     error: str | None
     metrics: dict[str, float]
     series: dict[str, tuple[np.ndarray, np.ndarray]]  # quantity -> (t in s, y)
@@ -89,7 +89,7 @@ class Row:
     ratio: float | None
     ratio_ci95: Interval | None
     raw: dict[str, Any] = field(repr=False, hash=False, compare=False, default_factory=dict)
-    distrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of untrusted trials
+    untrusted: frozenset[str] = frozenset()  # "median" or "ratio", when it is of untrusted trials
     # Where the median or the ratio is no number: what it lies between.
     median_bounds: Ends | None = None
     ratio_bounds: Ends | None = None
@@ -149,7 +149,7 @@ class Results:
             return row
         lacks = {name: getattr(doubtful, name) for name in ("median", "ratio") if getattr(row, name) is None}
         known = {name: value for name, value in lacks.items() if value is not None}
-        return replace(row, distrusted=frozenset(known), **known)
+        return replace(row, untrusted=frozenset(known), **known)
 
     def loads(self, base: str) -> list[str]:
         """The variants in which a load was offered ("tcp-upload streams=1", …), the plainest first."""
@@ -194,7 +194,7 @@ class Results:
     @cached_property
     def samples(self) -> Samples:
         """All figures by cell and block, as the statistics take them."""
-        trials = procedures.in_their_place(self.contents.trials)
+        trials = procedures.replace_trials_by_rates(self.contents.trials)
         return Samples((trial for trial in trials if trial["load"] != curves.LOAD), self.curves)
 
 
@@ -204,10 +204,10 @@ def read(folder: Path) -> Results:
     Raises UnreadableFolder when there is no such folder, when it holds neither samples nor a summary, or when a
     file has a format this program does not know.
     """
-    return of_contents(contents.load(folder))
+    return from_contents(contents.load(folder))
 
 
-def of_contents(found: Contents) -> Results:
+def from_contents(found: Contents) -> Results:
     """The same of files that were read before."""
     folder = found.folder
     _require_format(found)
@@ -317,7 +317,7 @@ def _trial(record: TrialRecord, factors: Factors) -> Trial:
         started=record.started,
         duration=record.duration,
         valid=record.valid,
-        distrust=tuple((each.guard, each.detail) for each in record.distrust),
+        objections=tuple((each.guard, each.detail) for each in record.distrust),
         error=record.error or None,
         metrics=record.metrics,
         series={name: found for name, series in record.series.items() if (found := _series(series)) is not None},

@@ -17,7 +17,7 @@ def table(results: Results) -> Table | None:
     for cell in sorted({trial.cell for trial in results.measured}, key=order):
         mine = [trial for trial in results.measured if trial.cell == cell]
         objected, failed = (
-            sum(bool(what) for what in found) for found in zip(*((t.distrust, t.error) for t in mine), strict=True)
+            sum(bool(what) for what in found) for found in zip(*((t.objections, t.error) for t in mine), strict=True)
         )
         slow = [trial.metrics["slow_share"] for trial in mine if "slow_share" in trial.metrics]
         most = max(slow, default=None)

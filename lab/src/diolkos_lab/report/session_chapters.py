@@ -26,8 +26,8 @@ HOW = (
     "are in the system's table by its own count, and an answer to each gets back (RFC 9693, sections 4.5 and 4.6); it begins "
     "with as many as go. Over the open sessions packets then go in both directions at once, each session in its turn, as many "
     "as go (section 4.7). In the end all sessions are ended by one order, which is timed (section 4.8); unlike there, what the "
-    "same order takes when there are none is left out. Conntrack is flushed, Diolkos is told to lend from another pool.",
-    "With few bindings one client sends from 2000 ports, with many 256 clients send from all of theirs. A NAT64 has a binding "
+    "same order takes when there are none is left out. Conntrack is flushed, Diolkos switches to another pool.",
+    "With few bindings one client sends from 2000 ports, with many 256 clients use all their ports. A NAT64 has a binding "
     "for each port of a client beside the sessions, so the second costs it more; conntrack has none. Generator, forwarding and "
     "sink share the last CPU, so that the generator cannot send faster than sessions are opened there. A system that is a "
     "program beside the kernel has the first CPU for that, which NAT44 does not need; or, all on one CPU, has to share.",
@@ -94,13 +94,13 @@ def _shown(
 ) -> tuple[list[str], list[object]]:
     """A figure and its ratio to NAT44 within the blocks; of all trials, in brackets, where none is trusted."""
     doubtful = not samples.figures(key, metric)
-    middle = samples.middle(key, metric, distrusted_too=doubtful)
+    middle = samples.median(key, metric, include_untrusted=doubtful)
     if not middle:
         return [NONE, NONE], [None] * 7
     ci = None if doubtful else middle.ci95
     ratio = None
     if reference and reference != key:
-        ratio = samples.ratio(key, reference, metric) or samples.ratio(key, reference, metric, distrusted_too=True)
+        ratio = samples.ratio(key, reference, metric) or samples.ratio(key, reference, metric, include_untrusted=True)
     unsure = doubtful or bool(reference and not samples.figures(reference, metric))
     ends = ratio.ci95 if ratio and not unsure else None
     shown = [with_interval(middle.median.low, ci, unit), percent(ratio.median.low, ends) if ratio else NONE]
@@ -112,7 +112,7 @@ def _shown(
 
 def _scale(samples: Samples, keys: Sequence[CellKey], metric: MetricName) -> Scale:
     return scale(
-        metric, [v.low for key in keys for v in samples.figures(key, metric, distrusted_too=True).values() if v.finite]
+        metric, [v.low for key in keys for v in samples.figures(key, metric, include_untrusted=True).values() if v.finite]
     )
 
 

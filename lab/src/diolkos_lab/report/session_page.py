@@ -9,7 +9,7 @@ from pathlib import Path
 
 from diolkos_lab.report import capacity_chapter, chapters, session_chapters, short_page
 from diolkos_lab.report.charts import Picture, levels
-from diolkos_lab.report.quantities import count, listing, percent
+from diolkos_lab.report.quantities import count, join_words, percent
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.words import outcome, trial_counts
 from diolkos_lab.stats.pairing import Samples
@@ -29,7 +29,7 @@ WORDS = (
 )
 
 
-def concerns(results: Results) -> bool:
+def applies_to(results: Results) -> bool:
     """Does the run open sessions and do nothing else?"""
     return bool(results.trials) and _loads(results) <= {NEW_FLOWS, CAPACITY}
 
@@ -58,23 +58,23 @@ def lead(results: Results) -> str:
     if not found:
         return "Nothing was asked that could be met; the table says what was measured."
     parts = [f"{found[word]} {'is' if found[word] == 1 else 'are'} {word}" for word in found]
-    return f"Of {count(sum(found.values()), 'thing')} that were asked, {listing(parts)}."
+    return f"Of {count(sum(found.values()), 'thing')} that were asked, {join_words(parts)}."
 
 
 def trust(results: Results) -> tuple[str, str, list[str]]:
     """Level, answer and reasons."""
-    distrusted, failed, total = trial_counts(results)
-    reasons = [f"{distrusted} of {total} trials are untrusted, {failed} failed."]
+    untrusted, failed, total = trial_counts(results)
+    reasons = [f"{untrusted} of {total} trials are untrusted, {failed} failed."]
     for floor in results.noise_floor:
         if floor.metric == "rate" and floor.ratio_ci95:
             same = percent(floor.ratio, floor.ratio_ci95)
             reasons.append(f"NAT44's twin opens {same} of the sessions that it does: the noise floor, {floor.load}.")
     sure = sum(t.counts for t in results.measured if not t.twin)
-    if not total or (total - distrusted - failed) < FEW_TRUSTED * total:
+    if not total or (total - untrusted - failed) < FEW_TRUSTED * total:
         show = "that the paths work, not what they cost" if NEW_FLOWS in _loads(results) else "what is held at least"
         return "poor", f"No: too many trials are untrusted. The figures show {show}.", reasons
     # A rate needs a noise floor; a count is a count.
-    if distrusted or failed or (NEW_FLOWS in _loads(results) and not results.noise_floor):
+    if untrusted or failed or (NEW_FLOWS in _loads(results) and not results.noise_floor):
         return "limited", f"With care: {count(sure, 'trial')} can be trusted.", reasons
     return "good", "Yes.", reasons
 

@@ -23,5 +23,5 @@ def write(
 
     `trust` is level, answer and reasons; `words` are the terms that the page uses, with what they mean.
     """
-    body = [*published.among(list(own), results, method.chapter(results)), *chapters.last(results)]
+    body = [*published.with_published(list(own), results, method.chapter(results)), *chapters.last(results)]
     return publish(results, "short_page.html.j2", body, lead=lead, trust=trust, words=words)

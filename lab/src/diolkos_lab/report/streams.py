@@ -56,7 +56,7 @@ DELAY_WORDS = (
 ROLE_WORDS = (
     "CPU time as shares of one CPU. Generator: the process that sends the data. Receiver: the one that gets it. System: the "
     "processes of the system under test. Rest: interrupts and kernel threads, the lab, and other programs.",
-    "The kernel charges a packet's way to whoever runs then. What the generator writes is routed, and translated in the "
+    "The kernel charges a packet's way to the running process. What the generator writes is routed, and translated in the "
     "kernel, within its own system call; acknowledgements are, within the receiver's. So a translator in the kernel is charged "
     "to the generator and to the receiver, never to a process of its own. What it costs is the last column: CPU time of all "
     "CPUs per gigabyte, less that of the native path it is compared with.",
@@ -66,7 +66,7 @@ ROLE_WORDS = (
 )
 
 
-def of_udp(results: Results) -> Chapter:
+def udp_chapter(results: Results) -> Chapter:
     if not any(results.loads(load) for load in UDP):
         return Chapter("udp", "UDP")
     rates, losses = levels.Shown("throughput", "received rate", UDP), levels.Shown("loss", "loss", UDP)
@@ -86,7 +86,7 @@ def of_udp(results: Results) -> Chapter:
     return Chapter("udp", "UDP", said, pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_forwarding(results: Results) -> Chapter:
+def forwarding_chapter(results: Results) -> Chapter:
     """Packets a second, where more are offered than any path forwards."""
     if not results.loads("forwarding-rate"):
         return Chapter("forwarding", "Packets a second")
@@ -98,7 +98,7 @@ def of_forwarding(results: Results) -> Chapter:
     return Chapter("forwarding", "Packets a second", [FORWARDED_WORDS], pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_loaded(results: Results) -> Chapter:
+def loaded_latency_chapter(results: Results) -> Chapter:
     """Latency under load."""
     if not results.loads("ping-under-load"):
         return Chapter("loaded", "Latency under load")
@@ -116,7 +116,7 @@ def of_loaded(results: Results) -> Chapter:
     return Chapter("loaded", "Latency under load", list(LOADED_WORDS), pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_delays(results: Results) -> Chapter:
+def delay_chapter(results: Results) -> Chapter:
     """Latency at a share of what the native path carries."""
     if not results.loads("latency"):
         return Chapter("delays", "Latency at half load")
@@ -133,7 +133,7 @@ def of_delays(results: Results) -> Chapter:
     return Chapter("delays", "Latency at half load", list(DELAY_WORDS), pictures=pictures, tables=[t for t in tables if t])
 
 
-def of_roles(results: Results) -> Chapter:
+def cpu_role_chapter(results: Results) -> Chapter:
     """Who was charged for the CPU time."""
     table = _roles(results)
     return Chapter("roles", "CPU of each role", list(ROLE_WORDS), tables=[table]) if table else Chapter("roles", "")

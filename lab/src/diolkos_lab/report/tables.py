@@ -78,7 +78,7 @@ def ratios(results: Results, metric: str, caption: str, bases: Collection[str] =
     si = known.unit if known else rows[0].unit
     return Table(
         name=name or metric,
-        caption=caption + ("; in brackets: not trusted" if any(r.distrusted for r in rows) else ""),
+        caption=caption + ("; in brackets: not trusted" if any(r.untrusted for r in rows) else ""),
         heads=[
             "System",
             "Load",
@@ -195,9 +195,9 @@ def doubtful(results: Results) -> Table | None:
     """Every trial that failed or that a guard rejected, with the reason; the page has the first of them."""
     lines, raw = [], []
     for t in sorted(results.trials, key=lambda t: (t.block, t.order)):
-        if not t.distrust and t.error is None:
+        if not t.objections and t.error is None:
             continue
-        reasons = [f"{guard}: {detail}" if detail else guard for guard, detail in t.distrust]
+        reasons = [f"{guard}: {detail}" if detail else guard for guard, detail in t.objections]
         reasons = ([f"failed: {t.error}"] if t.error else []) + reasons
         use = "warm-up" if t.warm_up else "used" if t.counts else "not used"
         lines.append([label(t.cell), load_label(t.load), str(t.block), use, "; ".join(reasons)])
@@ -229,11 +229,11 @@ def _cell_values(cell: Cell) -> list[Any]:
 
 
 def _measured(row: Row) -> list[Any]:
-    return [row.median, *_ends(row.ci95), row.baseline, row.ratio, *_ends(row.ratio_ci95), " ".join(sorted(row.distrusted))]
+    return [row.median, *_ends(row.ci95), row.baseline, row.ratio, *_ends(row.ratio_ci95), " ".join(sorted(row.untrusted))]
 
 
 def _marked(row: Row, name: str, text: str) -> str:
-    return f"({text})" if name in row.distrusted else text
+    return f"({text})" if name in row.untrusted else text
 
 
 def _ends(ci: tuple[float, float] | None) -> Iterable[float | None]:

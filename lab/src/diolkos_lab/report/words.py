@@ -14,13 +14,13 @@ from typing import Any
 
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.grades import FAIR, grade, half_width
-from diolkos_lab.report.quantities import count, listing, percent, times
+from diolkos_lab.report.quantities import count, join_words, percent, times
 from diolkos_lab.report.ratio_words import application_words, rtt_words, share, throughput_words
 from diolkos_lab.report.read import Cell, Floor, Results, Row
 from diolkos_lab.report.systems import FAMILIES, HEADLINE, label, load_label, missing_label, order, short_label, variant
 
 # A run with more untrusted trials than this share is a run on a disturbed host.
-DISTRUST_NOTED, DISTRUST_TOO_MUCH = 0.05, 0.25
+UNTRUSTED_NOTED, UNTRUSTED_TOO_MUCH = 0.05, 0.25
 # A system that strays this far from itself was measured on a host that was busy with something else.
 NOISE_TOO_MUCH = 0.25
 # Fewer blocks than this make an interval that leans on very few differences.
@@ -104,7 +104,7 @@ def _why_nothing(results: Results, cell: Cell) -> str:
         reason, n = errors.most_common(1)[0]
         return f"No usable figure: {n} of {count(len(trials), 'trial')} failed. {_sentence(reason)}"
     if not any(t.counts for t in trials):
-        guards = listing(sorted({g for t in trials for g, _ in t.distrust}))
+        guards = join_words(sorted({g for t in trials for g, _ in t.objections}))
         return f"No usable figure: every trial is untrusted ({guards}).{_doubtful(results, cell)}"
     if said := _doubtful(results, cell):
         return f"No usable ratio: its trials and those of native are never trusted in the same block.{said}"
@@ -124,7 +124,7 @@ def untrusted(results: Results) -> str | None:
     """What the figures in brackets are, above the table that has them; None when all are trusted."""
     if not any((r.load.split(" ", maxsplit=1)[0], r.metric) in HEADLINE for r in results.untrusted):
         return None
-    said = Counter(guard for t in results.measured for guard, _ in t.distrust)
+    said = Counter(guard for t in results.measured for guard, _ in t.objections)
     why = f" (mostly by the guard “{said.most_common(1)[0][0]}”)" if said else ""
     return (
         f"In brackets: not trusted. These are medians of all trials of a path, since too few are left that no guard "
@@ -141,9 +141,9 @@ def basis(results: Results, cell: Cell) -> str:
         return count(total, "trial") if total else "no trials"
     used = sum(t.counts for t in trials)
     failed = sum(t.error is not None for t in trials)
-    distrusted = sum(bool(t.distrust) for t in trials)
+    untrusted_count = sum(bool(t.objections) for t in trials)
     parts = [f"{used} used"]
-    parts += [f"{distrusted} untrusted"] if distrusted else []
+    parts += [f"{untrusted_count} untrusted"] if untrusted_count else []
     parts += [f"{failed} failed"] if failed else []
     every = count(len(trials), "trial")
     return f"{every}, all used" if used == len(trials) and len(parts) == 1 else f"{every}: {', '.join(parts)}"
@@ -154,7 +154,7 @@ def basis(results: Results, cell: Cell) -> str:
 
 def headline(results: Results) -> str:
     """The span of what translators keep of native TCP throughput, unless the run does not deserve trust."""
-    found = kept(results)
+    found = throughput_kept(results)
     if not found or trust(results).level == "poor":
         return "This run cannot say what translation costs on this machine"
     best, worst = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
@@ -166,7 +166,7 @@ def headline(results: Results) -> str:
     )
 
 
-def kept(results: Results) -> dict[Cell, float]:
+def throughput_kept(results: Results) -> dict[Cell, float]:
     """What each translator keeps of native TCP throughput, in the plainest setting; the worse direction counts."""
     found: dict[Cell, float] = {}
     loads = {load for base, _ in HEADLINE for load in results.loads(base)[:1]}
@@ -181,7 +181,7 @@ def kept(results: Results) -> dict[Cell, float]:
 def lead(results: Results) -> str:
     """The answer for the translator that keeps the most throughput, in one sentence."""
     found = [a for a in answers(results) if not a.failed and a.cell.factors == results.settings[0]]
-    best = max(kept(results).items(), key=lambda item: item[1], default=(None, 0))[0]
+    best = max(throughput_kept(results).items(), key=lambda item: item[1], default=(None, 0))[0]
     chosen = next((a for a in found if a.cell == best), found[0] if found else None)
     if chosen is None:
         return "No translator has a figure that can be compared with native. Why is said below."
@@ -202,7 +202,9 @@ def _faster_family(results: Results, cell: Cell) -> str:
 def not_measured(results: Results) -> str | None:
     """The systems that the run lacks, in one sentence."""
     names = [missing_label(m) for m in results.missing]
-    return f"Not measured: {listing(list(dict.fromkeys(names)))}; why, and how to get them, is said below." if names else None
+    return (
+        f"Not measured: {join_words(list(dict.fromkeys(names)))}; why, and how to get them, is said below." if names else None
+    )
 
 
 # ---- trust
@@ -219,12 +221,12 @@ def trust(results: Results) -> Trust:
     """How far to trust the run, with every reason that speaks for or against it."""
     intervals = [r for r in results.rows if r.ratio_ci95 is not None and not r.cell.native]
     found = plain_floors(results)
-    distrusted, failed, total = trial_counts(results)
-    doubtful = distrusted / total if total else 0
+    untrusted_count, failed, total = trial_counts(results)
+    doubtful = untrusted_count / total if total else 0
     reasons = [
         _interval_sentence(results, bool(intervals)),
         noise_sentence(found, twins=any(t.twin for t in results.measured)),
-        _distrust_sentence(distrusted, failed, total),
+        _untrusted_sentence(untrusted_count, failed, total),
         verdict_count(results.verdicts),
     ]
     if results.quick:
@@ -234,13 +236,13 @@ def trust(results: Results) -> Trust:
         text
         for text, holds in (
             ("there is no interval to judge by", not intervals),
-            ("too many trials are untrusted", doubtful > DISTRUST_TOO_MUCH),
+            ("too many trials are untrusted", doubtful > UNTRUSTED_TOO_MUCH),
             ("the host was too restless", smallest is not None and smallest > NOISE_TOO_MUCH),
         )
         if holds
     ]
     if fatal:
-        because = f"No: {listing(fatal)}."
+        because = f"No: {join_words(fatal)}."
         if smallest is not None and smallest > NOISE_TOO_MUCH:
             because += f" Only what differs by much more than {times(1 + smallest)} means anything."
         else:
@@ -251,7 +253,7 @@ def trust(results: Results) -> Trust:
         text
         for text, holds in (
             ("few blocks", results.blocks < FEW_BLOCKS),
-            ("some trials are untrusted", doubtful > DISTRUST_NOTED),
+            ("some trials are untrusted", doubtful > UNTRUSTED_NOTED),
             ("no noise floor was measured", not found),
             ("a system differs from itself by more than chance", any(f.biased for f in found)),
             ("the noise floor is high", smallest is not None and smallest > FAIR),
@@ -259,14 +261,14 @@ def trust(results: Results) -> Trust:
         if holds
     ]
     if weak:
-        return Trust("limited", f"With care{above}: {listing(weak)}.", reasons)
+        return Trust("limited", f"With care{above}: {join_words(weak)}.", reasons)
     return Trust("good", f"Yes{above}.", reasons)
 
 
 def trial_counts(results: Results) -> tuple[int, int, int]:
     """(untrusted, failed, all) trials after the warm-up."""
     trials = results.measured
-    return sum(bool(t.distrust) for t in trials), sum(t.error is not None for t in trials), len(trials)
+    return sum(bool(t.objections) for t in trials), sum(t.error is not None for t in trials), len(trials)
 
 
 def _interval_sentence(results: Results, any_interval: bool) -> str:
@@ -289,11 +291,11 @@ def noise_sentence(found: list[Floor], twins: bool = False) -> str:
     for floor in found:
         name = load_label(floor.load.split(" ", maxsplit=1)[0])
         highest[name] = max(floor.deviation, highest.get(name, 0.0))
-    parts = listing([f"{percent(deviation)} in {name}" for name, deviation in highest.items()])
+    parts = join_words([f"{percent(deviation)} in {name}" for name, deviation in highest.items()])
     text = f"Noise floor: a system compared with itself differs by up to {parts}. Smaller differences mean nothing."
     biased = sorted({load_label(f.load) for f in found if f.biased})
     if biased:
-        text += f" In {listing(biased)} the two differ by more than chance: something besides the system moves the figures."
+        text += f" In {join_words(biased)} the two differ by more than chance: something besides the system moves the figures."
     return text
 
 
@@ -303,14 +305,14 @@ def plain_floors(results: Results) -> list[Floor]:
     return [f for f in results.noise_floor if f.load in plain and f.cell.factors == results.settings[0]]
 
 
-def _distrust_sentence(distrusted: int, failed: int, total: int) -> str:
+def _untrusted_sentence(untrusted_count: int, failed: int, total: int) -> str:
     if not total:
         return "The single trials are not in this folder."
-    if not distrusted and not failed:
+    if not untrusted_count and not failed:
         return f"No trial is untrusted and none failed ({total} in all)."
-    parts = [f"{distrusted} {_are(distrusted)} rejected by a guard"] if distrusted else []
+    parts = [f"{untrusted_count} {_are(untrusted_count)} rejected by a guard"] if untrusted_count else []
     parts += [f"{failed} failed"] if failed else []
-    return f"Of {count(total, 'trial')}, {listing(parts)}; each is listed below with its reason."
+    return f"Of {count(total, 'trial')}, {join_words(parts)}; each is listed below with its reason."
 
 
 def verdict_count(verdicts: list[dict[str, Any]]) -> str:
@@ -319,7 +321,7 @@ def verdict_count(verdicts: list[dict[str, Any]]) -> str:
     tally = Counter(str(v.get("outcome")) for v in verdicts)
     parts = [f"{n} {_are(n)} {word}" for word in OUTCOMES if (n := tally.pop(word, 0))]
     parts += [f"{n} {_are(n)} {word}" for word, n in tally.items()]
-    return f"Of the rules fixed before the run, {listing(parts)}."
+    return f"Of the rules fixed before the run, {join_words(parts)}."
 
 
 # ---- small words for tables

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from diolkos_lab.experiment.loads import CapacityLoad, NewFlowsLoad
 from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.opening import STRAY, Lost, Measured, end_all, require_empty
+from diolkos_lab.run.guards import Objection
+from diolkos_lab.run.session_rate import STRAY, Measured, SessionsLost, end_all, require_empty
 from diolkos_lab.sut.sessions import Sessions
 
 TRIES = 2  # at the number that counts as too many: what a disturbance made the path lose, it does not lose twice
@@ -28,7 +28,7 @@ class Attempt:
     held: int  # that the table then had
     lost: float  # share of the packets that should open a session and did not get through
     whole: bool  # all got through, were answered and are in the table
-    distrust: list[Distrust]
+    objections: list[Objection]
 
 
 def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFlowsLoad], Measured]) -> Measured:
@@ -50,20 +50,20 @@ def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFl
     made: list[Attempt] = []
     while asked := search.next():
         made.append(_made(load.attempt(*asked), table, attempt))
-        search.tell(made[-1].sessions, made[-1].whole)
+        search.record(made[-1].sessions, made[-1].whole)
     beyond = [each for each in made if each.sessions == search.too_many]
     if not search.held:
         last = beyond[-1]
         why = f"{last.lost:.2%} of them do not get through" if last.lost else f"{last.held} are in the table"
         why += "" if last.lost or last.held < last.sessions else ", but not all are answered"
-        raise Lost(f"capacity: {load.first} sessions, the fewest to be tried, are too many: {why}")
+        raise SessionsLost(f"capacity: {load.first} sessions, the fewest to be tried, are too many: {why}")
     metrics: dict[MetricName, float] = {"capacity": float(search.held), "attempts": float(len(made))}
     if limit is not None:
         metrics["limit"] = float(limit)
     if beyond:
         last = beyond[-1]
         metrics |= {"too_many": float(last.sessions), "held_of_too_many": float(last.held), "lost_of_too_many": last.lost}
-    objections = {objection.guard: objection for each in beyond for objection in each.distrust}
+    objections = {objection.guard: objection for each in beyond for objection in each.objections}
     # Where none was too many, the search has met its own limit and not the table's.
     bounds: dict[MetricName, tuple[float, float | None]] = {} if beyond else {"capacity": (float(search.held), None)}
     return Reading(metrics=metrics, bounds=bounds), list(objections.values()), {}
@@ -71,14 +71,14 @@ def measure(load: CapacityLoad, table: Sessions | None, attempt: Callable[[NewFl
 
 def _made(filling: NewFlowsLoad, table: Sessions, attempt: Callable[[NewFlowsLoad], Measured]) -> Attempt:
     """One attempt, from an empty table to an empty table."""
-    reading, distrust, _ = attempt(filling)
+    reading, objections, _ = attempt(filling)
     held, _ = end_all(table)
     lost, unanswered = reading.metrics["loss"], reading.metrics["unanswered"]
     answered = lost <= 0 and unanswered <= 0
     if answered and held > filling.sessions + STRAY:
         raise LoadFault(f"capacity: {filling.sessions} sessions were opened, but the table holds {held}")
     # A full table may go on to let packets through, and forget others: answers, or its own count, then tell.
-    return Attempt(filling.sessions, held, max(0.0, lost), answered and held >= filling.sessions, distrust)
+    return Attempt(filling.sessions, held, max(0.0, lost), answered and held >= filling.sessions, objections)
 
 
 class Search:
@@ -111,7 +111,7 @@ class Search:
             return (self.held + too_many) // 2
         return too_many if self._missed[too_many] < TRIES else None
 
-    def tell(self, sessions: int, whole: bool) -> None:
+    def record(self, sessions: int, whole: bool) -> None:
         """`whole`: none of so many was missing."""
         if not whole:
             self._missed[sessions] += 1

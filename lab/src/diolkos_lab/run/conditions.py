@@ -13,7 +13,7 @@ from typing import Any
 
 from diolkos_lab.experiment.varied import Setting, Varied
 from diolkos_lab.faults import Fault, printable
-from diolkos_lab.topology import borrowed, clocksource, ring
+from diolkos_lab.topology import clocksource, ring, saved_settings
 from diolkos_lab.topology.lane import Lane
 
 
@@ -37,7 +37,7 @@ class Skipped:
 NO_RINGS = "the devices of the path are virtual (veth) and have no rings that can be set"
 
 
-def foreseen(varied: Varied) -> tuple[list[Setting], list[Skipped]]:
+def preview(varied: Varied) -> tuple[list[Setting], list[Skipped]]:
     """The settings of a run here, and what it will skip, without a change to the host: a kernel may still refuse a clocksource
     that it lists. All lanes of one machine are veth pairs."""
     there, skipped = _listed(varied.clocksource)
@@ -58,7 +58,7 @@ def _settings(levels: Mapping[str, Sequence[str | int]]) -> list[Setting]:
 
 
 class Conditions(contextlib.ExitStack):
-    """Use as a context manager, with a lane as those of the run are; then `take` a setting before trials are made under it."""
+    """Use as a context manager, with a lane as those of the run are; then `apply` a setting before trials are made under it."""
 
     def __init__(self, varied: Varied, lane: Lane | None = None) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Conditions(contextlib.ExitStack):
         """The factors with the levels that there are here."""
         return {name: list(levels) for name, levels in self._levels.items() if levels}
 
-    def take(self, setting: Setting, lanes: Iterable[Lane]) -> None:
+    def apply(self, setting: Setting, lanes: Iterable[Lane]) -> None:
         """From now on the host is like this. Raises Fault."""
         wanted: dict[str, Any] = dict(setting)
         if "clocksource" in wanted:
@@ -98,7 +98,7 @@ class Conditions(contextlib.ExitStack):
             for device in itertools.chain.from_iterable(map(_with_rings, lanes)):
                 self._resize(device, wanted["ring"])
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The lanes may be taken down: their devices get their rings back."""
         while self._rings:
             _, stack = self._rings.popitem()
@@ -111,7 +111,7 @@ class Conditions(contextlib.ExitStack):
         if not there:
             return ()
         before = clocksource.current()
-        self._borrow(borrowed.of_clocksource((*there, before)))
+        self._save(saved_settings.saved_clocksource((*there, before)))
         taken = []
         for name in there:
             try:
@@ -135,25 +135,25 @@ class Conditions(contextlib.ExitStack):
     def _resize(self, device: ring.Device, size: int) -> None:
         if device not in self._rings:
             with contextlib.ExitStack() as stack:
-                self._borrow(borrowed.of_ring(device, self._varied.ring), stack)
+                self._save(saved_settings.saved_rings(device, self._varied.ring), stack)
                 self._rings[device] = stack.pop_all()
         now = device.rings()
         wanted = ring.Rings(size if now and now.rx else None, size if now and now.tx else None)
         if now != wanted:
             device.use(wanted)
 
-    def _borrow(self, loan: borrowed.Loan, until: contextlib.ExitStack | None = None) -> None:
+    def _save(self, saved: saved_settings.SavedSetting, until: contextlib.ExitStack | None = None) -> None:
         """Noted now, given back at the end, and only then struck out."""
-        path = borrowed.note(loan)
+        path = saved_settings.save(saved)
         stack = until or self
         stack.callback(path.unlink, missing_ok=True)
-        stack.callback(loan.give_back)
+        stack.callback(saved.restore)
 
     def _skip(self, factor: str, values: Sequence[str | int], reason: str) -> None:
         self.skipped += [Skipped(factor, str(value), reason) for value in values]
 
     def __exit__(self, *ended: Any) -> bool | None:
-        self.leave()
+        self.release()
         return super().__exit__(*ended)
 
 

@@ -42,7 +42,7 @@ class Disturbance:
         return ", ".join(f"{each.name} (process {each.pid}) {each.share:.0%}" for each in self.busiest)
 
 
-def look(seconds: float = LOOK_S) -> Disturbance:
+def measure(seconds: float = LOOK_S) -> Disturbance:
     """Takes so long. Programs that end meanwhile are not named."""
     cpu_before, before = _by_program(), HostCounters.read()
     time.sleep(seconds)

@@ -13,7 +13,7 @@ from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane
 
 
-def gathered(
+def gather(
     lane: Lane,
     system: RunningSystem,
     load: AnyLoad,

@@ -6,8 +6,8 @@ of what a trial brought: who leaves out trials by their outcome chooses the outc
 TCP sent again, how long it took or how fast it was, whether the path has a system under test, or which. A system that loses
 packets, stalls, or falls back to its slow path is measured, not excused; a rate that something else limits is a lower bound.
 A generator without CPU to spare is no reason to leave a trial out either, since a fast path is what uses it up: such trials
-count, and the report marks them (`load.charged`). A claim that cannot be true, such as more than the link carries, is another
-matter: it says that something else was counted.
+count, and the report marks them (`load.cpu_shares`). A claim that cannot be true, such as more than the link carries, is
+another matter: it says that something else was counted.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from diolkos_lab.experiment.definition import Family, Guards, Topology
 from diolkos_lab.experiment.loads import AnyLoad
 from diolkos_lab.load import registry
-from diolkos_lab.load.protocol import Load
+from diolkos_lab.load.interface import Load
 from diolkos_lab.load.reading import Reading
 from diolkos_lab.run.counters import TICK_S, Device, NetCounters
 
@@ -66,21 +66,21 @@ class Evidence:
 
     @property
     def kind(self) -> Load[Any]:
-        return registry.of(self.load)
+        return registry.load_of(self.load)
 
 
 @dataclass(frozen=True)
-class Distrust:
+class Objection:
     guard: str
     detail: str
 
 
-def judge(evidence: Evidence, limits: Guards, topology: Topology) -> list[Distrust]:
+def judge(evidence: Evidence, limits: Guards, topology: Topology) -> list[Objection]:
     """Every guard that objects. An empty list means a valid trial."""
     found = []
     for guard in GUARDS:
         if detail := guard(evidence, limits, topology):
-            found.append(Distrust(guard.__name__.replace("_", "-"), detail))
+            found.append(Objection(guard.__name__.replace("_", "-"), detail))
     return found
 
 
@@ -221,13 +221,13 @@ def _wrong_cache(e: Evidence, new: bool, limits: Guards) -> str | None:
 def _wrong_side(tun: Tun, e: Evidence, echos: int, limits: Guards) -> str | None:
     if tun.device is None:
         return "the system's TUN device is not there"
-    crossed = _crossed(tun, tun.device, e, echos)
+    crossed = _share_through(tun, tun.device, e, echos)
     if tun.bulk == "through" and crossed < 1 - limits.bypass_ratio:
         return f"only {crossed:.0%} of the traffic went through the TUN device"
     return None
 
 
-def _crossed(tun: Tun, device: Device, e: Evidence, echos: int) -> float:
+def _share_through(tun: Tun, device: Device, e: Evidence, echos: int) -> float:
     """Share of the traffic that went through the device, without what may open connections and sessions there."""
     if e.reading.received_bytes:
         opening = e.reading.connections * OPENING_BYTES if tun.bulk == "past" else 0
@@ -252,7 +252,7 @@ def slow_share(e: Evidence) -> float | None:
     if not devices:
         return None
     echos = e.reading.packets if e.kind.counted_by == "sink" else _echos(e)
-    return min(1.0, max(_crossed(tun, device, e, echos) for tun, device in devices))
+    return min(1.0, max(_share_through(tun, device, e, echos) for tun, device in devices))
 
 
 def _echos(e: Evidence) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from diolkos_lab.experiment.streams import HALVINGS, UdpLoad
-from diolkos_lab.run.guards import Distrust
-from diolkos_lab.run.opening import Lost, Measured
+from diolkos_lab.run.guards import Objection
+from diolkos_lab.run.session_rate import Measured, SessionsLost
 from diolkos_lab.sut.sessions import Sessions
 
 LEAST = 1e5  # bit/s, below which no rate is tried
@@ -22,11 +22,11 @@ def measure(load: UdpLoad, _table: Sessions | None, attempt: Callable[[UdpLoad],
     generator is the limit, and the rate is a lower bound. What guards object to in any attempt counts, since a disturbed one
     makes the knee look lower. Raises Lost where every rate is too high.
     """
-    objections: dict[str, Distrust] = {}
+    objections: dict[str, Objection] = {}
 
     def at(rate: float | None) -> Measured:
-        reading, distrust, costs = attempt(load.at(rate))
-        objections.update({each.guard: each for each in distrust})
+        reading, raised, costs = attempt(load.at(rate))
+        objections.update({each.guard: each for each in raised})
         return reading, [], costs
 
     def passes(made: Measured) -> bool:
@@ -52,10 +52,12 @@ def measure(load: UdpLoad, _table: Sessions | None, attempt: Callable[[UdpLoad],
             high = rate
         rate = (low + high) / 2
     if found is None:
-        raise Lost(f"udp: the path loses more than {load.knee_loss:.1%} at every rate, at {high / 1e6:.0f} Mbit/s still")
+        raise SessionsLost(
+            f"udp: the path loses more than {load.knee_loss:.1%} at every rate, at {high / 1e6:.0f} Mbit/s still"
+        )
     return _told(found, attempts, objections)
 
 
-def _told(best: Measured, attempts: int, objections: dict[str, Distrust]) -> Measured:
+def _told(best: Measured, attempts: int, objections: dict[str, Objection]) -> Measured:
     reading, _, costs = best
     return replace(reading, metrics={**reading.metrics, "attempts": float(attempts)}), list(objections.values()), costs

@@ -22,7 +22,7 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.goal_result import GoalResult
 
 from diolkos_lab.experiment.procedures import Goal, MlrSearch
-from diolkos_lab.run.steps import Steps, Told
+from diolkos_lab.run.steps import Steps, TrialResult
 
 DIGITS = 6  # of a sum of durations: 0.3 s are 3 trials of 0.1 s
 
@@ -51,14 +51,14 @@ def steps(load: MlrSearch) -> Steps:
     though a guard objects: what was lost elsewhere has only led the search there.
     """
     asked: SimpleQueue[Request | End] = SimpleQueue()
-    told: SimpleQueue[Told | None] = SimpleQueue()
+    told: SimpleQueue[TrialResult | None] = SimpleQueue()
     controller = threading.Thread(target=_control, args=(load, asked, told), name="mlrsearch", daemon=True)
     controller.start()
-    distrusted: dict[float, int] = {}
+    untrusted: dict[float, int] = {}
     try:
         while isinstance(request := asked.get(), Request):
             answer = yield load.trial(request.rate, request.trials * load.seconds, "search")
-            distrusted[request.rate] = distrusted.get(request.rate, 0) + (not answer.trusted)
+            untrusted[request.rate] = untrusted.get(request.rate, 0) + (not answer.trusted)
             told.put(answer)
     finally:
         told.put(None)
@@ -66,12 +66,12 @@ def steps(load: MlrSearch) -> Steps:
     library = f"MLRsearch {version('MLRsearch')}"
     if request.error:
         return {"library": library, "error": request.error, "gave_up": True}
-    found = [_found(goal, request.results[_search_goal(goal, load)], distrusted) for goal in load.goal]
+    found = [_found(goal, request.results[_search_goal(goal, load)], untrusted) for goal in load.goal]
     return {"library": library, "goals": found}
 
 
 class _Measurer(AbstractMeasurer):  # type: ignore[misc]  # the package has no types
-    def __init__(self, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[Told | None]") -> None:
+    def __init__(self, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[TrialResult | None]") -> None:
         self._asked, self._told = asked, told
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
@@ -88,7 +88,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]  # the package has no t
         )
 
 
-def _control(load: MlrSearch, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[Told | None]") -> None:
+def _control(load: MlrSearch, asked: "SimpleQueue[Request | End]", told: "SimpleQueue[TrialResult | None]") -> None:
     try:
         config = Config(
             goals=[_search_goal(goal, load) for goal in load.goal],
@@ -119,7 +119,7 @@ def _search_goal(goal: Goal, load: MlrSearch) -> SearchGoal:
     )
 
 
-def _found(goal: Goal, result: GoalResult, distrusted: dict[float, int]) -> dict[str, Any]:
+def _found(goal: Goal, result: GoalResult, untrusted: dict[float, int]) -> dict[str, Any]:
     bounds = [result.relevant_lower_bound, result.relevant_upper_bound]
     lower, upper = (float(bound) if bound is not None else None for bound in bounds)
     conditional = result.conditional_throughput
@@ -128,5 +128,5 @@ def _found(goal: Goal, result: GoalResult, distrusted: dict[float, int]) -> dict
         "lower_pps": lower,
         "upper_pps": upper,
         "conditional_pps": None if conditional is None else float(conditional),
-        "distrusted_at_bounds": sum(distrusted.get(rate, 0) for rate in (lower, upper) if rate is not None),
+        "distrusted_at_bounds": sum(untrusted.get(rate, 0) for rate in (lower, upper) if rate is not None),
     }

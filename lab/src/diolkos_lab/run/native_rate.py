@@ -10,7 +10,7 @@ from dataclasses import replace
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.run.kept import Kept
+from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.sweep import PROBE_S, Sweep
 from diolkos_lab.run.trial import Trial
 
@@ -20,7 +20,7 @@ UNKNOWN = "it is not known how many packets a second the native path carries: no
 class NativeRates:
     """Of all cells that have a load of this kind, for those that share a native path."""
 
-    def __init__(self, cells: Iterable[TrialCell], lanes: Sequence[LaneCell], kept: Kept) -> None:
+    def __init__(self, cells: Iterable[TrialCell], lanes: Sequence[LaneCell], completed: CompletedTrials) -> None:
         self._native: dict[TrialCell, TrialCell] = {}
         self._rates: dict[TrialCell, float] = {}  # by the cell of the native path
         for cell in cells:
@@ -28,7 +28,7 @@ class NativeRates:
                 native = TrialCell(_native(cell.lane, lanes), cell.load)
                 self._native[cell] = native
                 # A run that goes on has the rate with which it began.
-                for trial in kept.of(cell):
+                for trial in completed.of_cell(cell):
                     if rate := trial["metrics"].get("offered"):
                         self._rates[native] = rate
 
@@ -57,15 +57,15 @@ class Search:
         self._sweep = Sweep(PpsLoad(name="pps", seconds=PROBE_S, **like), blocks=1)
 
     def probes(self) -> Iterator[TrialCell]:
-        """`tell` has to be called for each before the next is asked for."""
+        """`record` has to be called for each before the next is asked for."""
         for probe in self._sweep.probes():
             assert probe.offered
             yield TrialCell(self.lane, self._load.probe(probe.offered, probe.seconds))
         if self._sweep.knee:
             self._rates[self._native] = self._sweep.knee * self._load.share
 
-    def tell(self, trial: Trial) -> None:
-        self._sweep.tell(self._sweep.load, 0, trial.metrics.get("loss"), believed=trial.valid)
+    def record(self, trial: Trial) -> None:
+        self._sweep.record(self._sweep.load, 0, trial.metrics.get("loss"), believed=trial.valid)
 
 
 def _native(lane: LaneCell, lanes: Sequence[LaneCell]) -> LaneCell:

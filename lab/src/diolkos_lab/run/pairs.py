@@ -20,7 +20,7 @@ class Pairs:
         """What claims need."""
         self._trusted: dict[TrialCell, set[int]] = defaultdict(set)
 
-    def tell(self, cell: TrialCell, block: int, *, trusted: bool) -> None:
+    def record(self, cell: TrialCell, block: int, *, trusted: bool) -> None:
         if trusted:
             self._trusted[cell].add(block)
 

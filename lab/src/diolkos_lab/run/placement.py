@@ -19,13 +19,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import Lane
-from diolkos_lab.topology.precedence import FIRST, go_first
 from diolkos_lab.topology.process import Process, run_to_end
+from diolkos_lab.topology.scheduling import FIRST, prioritize
 
 THREAD = "napi/{}-"  # name of the kernel thread of a device's queue
 LAST = "router", plan.SERVER_LINK  # where answers enter the system under test
@@ -33,7 +33,7 @@ ENOUGH = 3  # CPUs, from which on the sink has one of its own
 
 
 @dataclass(frozen=True)
-class Roles:
+class CpuRoles:
     """The CPU of each; None leaves it to the scheduler."""
 
     generator: int | None
@@ -46,37 +46,37 @@ class Roles:
         return tuple(sorted({cpu for cpu in (self.generator, self.system, self.sink) if cpu is not None}))
 
 
-def roles(seating: Seating, cpus: Sequence[int]) -> Roles:
-    if seating == "free":
-        return Roles(None, None, None)
-    if seating == "one-cpu" or len(cpus) == 1:
-        return Roles(cpus[-1], cpus[-1], cpus[-1])
-    if seating == "beside":
-        return Roles(cpus[-1], cpus[0], cpus[-1])
-    return Roles(cpus[-1], cpus[0], cpus[1] if len(cpus) >= ENOUGH else cpus[0])
+def assign_cpus(placement: CpuPlacement, cpus: Sequence[int]) -> CpuRoles:
+    if placement == "free":
+        return CpuRoles(None, None, None)
+    if placement == "one-cpu" or len(cpus) == 1:
+        return CpuRoles(cpus[-1], cpus[-1], cpus[-1])
+    if placement == "beside":
+        return CpuRoles(cpus[-1], cpus[0], cpus[-1])
+    return CpuRoles(cpus[-1], cpus[0], cpus[1] if len(cpus) >= ENOUGH else cpus[0])
 
 
-class Seats:
-    """Where everything of one lane runs. Devices change only when the seating does."""
+class CpuPinning:
+    """Pins generator, system under test and sink of one lane to CPUs. Devices change only when the placement does."""
 
     def __init__(self, lane: Lane, cpus: Sequence[int], folder: Path) -> None:
         self._lane = lane
         self._cpus = cpus
         self._log = folder / "placement"
-        self._seating: tuple[Seating, bool] | None = None
+        self._placement: tuple[CpuPlacement, bool] | None = None
         self.threads: list[int] = []  # kernel threads of the system under test's devices
         self.sink_threads: list[int] = []
 
-    def take(self, seating: Seating, processes: Iterable[Process], *, answers: bool = False) -> Roles:
-        """Everybody to his CPU; `processes` are those of the system under test. With `answers` the sink's side sends too.
+    def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
+        """Pin all; `processes` are those of the system under test. With `answers` the sink sends, too.
 
         Raises LoadFault."""
-        chosen = roles(seating, self._cpus)
-        if (seating, answers) != self._seating:
-            self._seating = None
-            self._devices(seating, chosen)
-            self._lane.poll(*LAST, on=answers)
-            self._seating = seating, answers
+        chosen = assign_cpus(placement, self._cpus)
+        if (placement, answers) != self._placement:
+            self._placement = None
+            self._devices(placement, chosen)
+            self._lane.set_gro(*LAST, on=answers)
+            self._placement = placement, answers
         where = self._cpus if chosen.system is None else [chosen.system]
         for process in processes:
             with contextlib.suppress(OSError):  # a kernel without autogroups (sched(7))
@@ -84,32 +84,32 @@ class Seats:
             with contextlib.suppress(OSError):  # a thread that ended meanwhile
                 for thread in os.listdir(f"/proc/{process.pid}/task"):
                     os.sched_setaffinity(int(thread), where)
-                    go_first(int(thread))
+                    prioritize(int(thread))
         return chosen
 
-    def leave(self) -> None:
-        """Devices as they were; every load but this one is better off without threads and GRO."""
-        if self._seating is not None:
-            self._seating = None
+    def release(self) -> None:
+        """Restore the devices: every other load is better off without threads and GRO."""
+        if self._placement is not None:
+            self._placement = None
             self._stop_threads()
             for end in (*self._ends, LAST):
-                self._lane.poll(*end, on=False)
+                self._lane.set_gro(*end, on=False)
 
-    def _devices(self, seating: Seating, chosen: Roles) -> None:
-        apart = seating == "apart" and chosen.system != chosen.generator
+    def _devices(self, placement: CpuPlacement, chosen: CpuRoles) -> None:
+        apart = placement == "apart" and chosen.system != chosen.generator
         own_sink = apart and chosen.sink != chosen.system
         self._stop_threads()
         first, sink = self._ends
         # Frames of XDP enter a veth only where its peer polls, which it does with GRO.
-        self._lane.poll(*first, on=True)
-        self._lane.poll(*sink, on=own_sink)
+        self._lane.set_gro(*first, on=True)
+        self._lane.set_gro(*sink, on=own_sink)
         self.threads = self._thread(*first, on=True) if apart else []
         self.sink_threads = self._thread(*sink, on=True) if own_sink else []
         for threads, cpu in ((self.threads, chosen.system), (self.sink_threads, chosen.sink)):
             for thread in threads:
                 assert cpu is not None
                 os.sched_setaffinity(thread, [cpu])
-                go_first(thread)
+                prioritize(thread)
 
     @property
     def _ends(self) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A procedure of an RFC, carried out: it asks for one trial after the other, and is told what came of each.
+"""Run a procedure of an RFC: it requests one trial after the other and receives the result of each.
 
-Stages: ask → measure → not trusted? again → tell → … → the outcome, in the record of the last trial.
+Stages: request → measure → untrusted? retry → result → … → the outcome, in the record of the last trial.
 
-A procedure is a generator. It yields the trial that it wants, is sent a `Told`, and returns its outcome, so that it knows
-nothing of namespaces, clocks or files, and a test can be its measurer.
+A procedure is a generator. It yields the trial that it wants, receives a `TrialResult`, and returns its outcome. It knows
+nothing of namespaces, clocks or files, so a test can be its measurer.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from typing import Any
 from diolkos_lab.experiment.procedures import MlrSearch, PacketTrial, Procedure, Rfc8219
 from diolkos_lab.faults import Fault
 from diolkos_lab.run import rfc8219
-from diolkos_lab.run.steps import Steps, Told
+from diolkos_lab.run.steps import Steps, TrialResult
 from diolkos_lab.run.trial import Trial
 
 
@@ -25,14 +25,15 @@ class Tally:
 
     trials: int = 0
     repeated: int = 0  # not trusted, and made again
-    distrusted: int = 0  # not trusted, and used all the same, since no attempt was
+    untrusted: int = 0  # not trusted, and used all the same, since no attempt was
     guards: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        return {**vars(self), "guards": dict(self.guards)}
+        counts = {"trials": self.trials, "repeated": self.repeated, "distrusted": self.untrusted}  # keys of the file format
+        return {**counts, "guards": dict(self.guards)}
 
 
-def carried_out(
+def run_procedure(
     part: Procedure, whole: Procedure, measure: Callable[[PacketTrial], Trial], repair: Callable[[], None]
 ) -> Iterator[Trial]:
     """Every trial of one part of a procedure, as it is made. The last one's `outcome` says what was found.
@@ -53,12 +54,12 @@ def carried_out(
         while True:
             trial = measure(asked.model_copy(update={"attempt": attempt}))
             tally.trials += 1
-            tally.guards.update(entry.guard for entry in trial.distrust)
+            tally.guards.update(entry.guard for entry in trial.objections)
             if trial.error:
                 repair()
             failures = failures + 1 if trial.error else 0
             why = why or trial.error
-            if trial.distrust and attempt < part.tries:
+            if trial.objections and attempt < part.tries:
                 tally.repeated += 1
                 attempt += 1
                 yield trial
@@ -66,9 +67,9 @@ def carried_out(
             if trial.error and failures >= part.tries:
                 yield replace(trial, outcome=_outcome(part, whole, tally, {"error": trial.error}))
                 return
-            tally.distrusted += bool(trial.distrust)
+            tally.untrusted += bool(trial.objections)
             try:
-                asked = steps.send(Told.of(trial))
+                asked = steps.send(TrialResult.from_trial(trial))
             except StopIteration as end:
                 error = {"error": why} if why and not _has_rate(end.value) else {}
                 yield replace(trial, outcome=_outcome(part, whole, tally, end.value | error))

@@ -9,7 +9,7 @@ from typing import Any
 
 from diolkos_lab.experiment.procedures import TAGGED, PacketTrial, Rfc8219
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run.steps import Steps, Told
+from diolkos_lab.run.steps import Steps, TrialResult
 
 STEP = 10  # % of the maximum rate (RFC 2544 §26.3)
 LOSSLESS_IN_A_ROW = 2  # that end the frame loss test (RFC 2544 §26.3)
@@ -32,7 +32,7 @@ def steps(load: Rfc8219) -> Steps:
     return found
 
 
-def _throughput(load: Rfc8219) -> Generator[PacketTrial, Told, dict[str, Any]]:
+def _throughput(load: Rfc8219) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:
     """The fastest rate at which no frame is lost (RFC 2544 §26.1), between a rate that loses none and one that does.
 
     The rate doubles from the lowest on; the interval is then halved until it is narrow enough.
@@ -42,9 +42,9 @@ def _throughput(load: Rfc8219) -> Generator[PacketTrial, Told, dict[str, Any]]:
     trusted: dict[int, bool] = {}
     rate = load.lowest
     while True:
-        told = yield load.trial(rate, load.seconds, "throughput")
-        trusted[rate] = told.trusted
-        passes, loses = (passes, rate) if told.lost > 0 else (rate, loses)
+        result = yield load.trial(rate, load.seconds, "throughput")
+        trusted[rate] = result.trusted
+        passes, loses = (passes, rate) if result.lost > 0 else (rate, loses)
         if passes is None or (loses is None and rate == load.highest):
             break
         if loses is None:
@@ -54,33 +54,33 @@ def _throughput(load: Rfc8219) -> Generator[PacketTrial, Told, dict[str, Any]]:
         else:
             break
     bounds = [bound for bound in (passes, loses) if bound is not None]
-    distrusted = sum(not trusted[bound] for bound in bounds)
-    return {"lower_pps": passes, "upper_pps": loses, "distrusted": distrusted}
+    untrusted = sum(not trusted[bound] for bound in bounds)
+    return {"lower_pps": passes, "upper_pps": loses, "distrusted": untrusted}
 
 
-def _frame_loss(load: Rfc8219, throughput: int | None) -> Generator[PacketTrial, Told, dict[str, Any]]:
+def _frame_loss(load: Rfc8219, throughput: int | None) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:
     """Loss from 100 % of the maximum rate down, until two trials in a row lose nothing (RFC 2544 §26.3)."""
     maximum = load.maximum or (min(2 * throughput, load.highest) if throughput else load.highest)
     found: list[dict[str, Any]] = []
     lossless = 0
     for percent in range(100, 0, -STEP):
-        told = yield load.trial(maximum * percent / 100, load.seconds, "frame-loss")
-        step = {"percent": percent, "offered_pps": max(1, round(maximum * percent / 100)), "sent": told.sent}
-        found.append({**step, "loss_ratio": told.loss_ratio, "trusted": told.trusted})
-        lossless = 0 if told.lost > 0 else lossless + 1
+        result = yield load.trial(maximum * percent / 100, load.seconds, "frame-loss")
+        step = {"percent": percent, "offered_pps": max(1, round(maximum * percent / 100)), "sent": result.sent}
+        found.append({**step, "loss_ratio": result.loss_ratio, "trusted": result.trusted})
+        lossless = 0 if result.lost > 0 else lossless + 1
         if lossless == LOSSLESS_IN_A_ROW:
             break
     return {"maximum_pps": maximum, "steps": found, "distrusted": sum(not step["trusted"] for step in found)}
 
 
-def _latency(load: Rfc8219, rate: int) -> Generator[PacketTrial, Told, dict[str, Any]]:
+def _latency(load: Rfc8219, rate: int) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:
     """Typical latency (median) and worst case latency (99.9th percentile) of each stream (RFC 8219 §7.2)."""
     runs = yield from _streams(load, rate, load.latency_s, "latency", {"typical_s": "latency", "worst_s": "latency_worst"})
     fewest = min(runs["frames"], default=0)
     return {**runs, "short": fewest < TAGGED}
 
 
-def _delay_variation(load: Rfc8219, rate: int) -> Generator[PacketTrial, Told, dict[str, Any]]:
+def _delay_variation(load: Rfc8219, rate: int) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:
     """PDV (RFC 8219 §7.3.1) and least, median and greatest IPDV (§7.3.2) of each stream."""
     names: dict[str, MetricName] = {
         "pdv_s": "pdv",
@@ -93,20 +93,20 @@ def _delay_variation(load: Rfc8219, rate: int) -> Generator[PacketTrial, Told, d
 
 def _streams(
     load: Rfc8219, rate: int, seconds: float, test: Any, names: dict[str, MetricName]
-) -> Generator[PacketTrial, Told, dict[str, Any]]:
+) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:
     """Streams at one rate. Lists of the metrics of those that are trusted, or of all where none is."""
-    told = []
+    result = []
     for _ in range(load.repeats):
-        told.append((yield load.trial(rate, seconds, test)))
-    used = [each for each in told if each.trusted] or told
+        result.append((yield load.trial(rate, seconds, test)))
+    used = [each for each in result if each.trusted] or result
     values = {ours: [each.metrics[name] for each in used if name in each.metrics] for ours, name in names.items()}
-    distrusted = sum(not each.trusted for each in told)
+    untrusted = sum(not each.trusted for each in result)
     return {
         "offered_pps": rate,
         "seconds": seconds,
         **values,
         "frames": [each.received for each in used],
         "lost": sum(each.lost for each in used),
-        "distrusted": distrusted,
-        "trusted": distrusted < len(told),
+        "distrusted": untrusted,
+        "trusted": untrusted < len(result),
     }

@@ -15,13 +15,13 @@ from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.nics import Nics
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import MissingFault, UsageFault
-from diolkos_lab.sut import lookup, lookup_far
+from diolkos_lab.sut import lookup, lookup_remote
 from diolkos_lab.sut.definition import System
 from diolkos_lab.sut.factors import PLACE
 from diolkos_lab.sut.lookup import Found, Missing, tool
-from diolkos_lab.topology.far.place import There
 from diolkos_lab.topology.leftovers import Removed
-from diolkos_lab.topology.wires import Wires
+from diolkos_lab.topology.nic_links import NicLinks
+from diolkos_lab.topology.remote.machine import RemoteMachine
 
 # The others need more of the router's machine than lanes have: sessions that are counted there, or its resolver.
 LOADS: tuple[LoadName, ...] = (
@@ -43,12 +43,12 @@ class Wanted:
     host: str
     nics: Path
 
-    def connect(self) -> Wires:
+    def connect(self) -> NicLinks:
         """Raises UsageFault or MissingFault with one sentence where that machine cannot play the router."""
         nics = document.read(self.nics, Nics)
         if tool("ip") is None:
             raise MissingFault("the tool ip is not on this host: apt-get install iproute2")
-        return Wires(nics, lambda: _reach(self.host))
+        return NicLinks(nics, lambda: _reach(self.host))
 
 
 def clean(host: str) -> Removed:
@@ -58,11 +58,11 @@ def clean(host: str) -> Removed:
         return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], found["processes"], [])
 
 
-def _reach(host: str) -> There:
+def _reach(host: str) -> RemoteMachine:
     ssh = tool("ssh")
     if ssh is None:
         raise MissingFault("the tool ssh is not on this host: apt-get install openssh-client")
-    return There(host, ssh)
+    return RemoteMachine(host, ssh)
 
 
 def wanted(host: str | None, nics: Path | None) -> Wanted | None:
@@ -74,15 +74,15 @@ def wanted(host: str | None, nics: Path | None) -> Wanted | None:
     return Wanted(host, nics)
 
 
-def find(system: System, given: Mapping[str, str], wires: Wires | None, datapaths: Sequence[str]) -> Found | Missing:
+def find(system: System, given: Mapping[str, str], nic_links: NicLinks | None, datapaths: Sequence[str]) -> Found | Missing:
     """Look over there, or here without wires. `datapaths` are those of the study; where none can be measured, the system is
     missing."""
-    if wires is None:
+    if nic_links is None:
         return lookup.find(system, given)
-    obstacles = [lookup_far.obstacle(system, name) for name in datapaths]
+    obstacles = [lookup_remote.obstacle(system, name) for name in datapaths]
     if obstacles and all(obstacles):
         return Missing(system, str(obstacles[0]), "measure it on one machine, without --router")
-    return lookup_far.find(system, given, wires.far)
+    return lookup_remote.find(system, given, nic_links.remote)
 
 
 def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) -> tuple[Study, Form, list[dict[str, str]]]:
@@ -128,9 +128,9 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
 def _between(subject: Subject, system: System) -> tuple[Subject | None, list[tuple[str, str]]]:
     """What of the subject runs between the ends, and what does not, with its reason."""
     if PLACE not in subject.factors:
-        reason = lookup_far.obstacle(system, subject.datapath)
+        reason = lookup_remote.obstacle(system, subject.datapath)
         return (None, [(subject.key, reason)]) if reason else (subject, [])
-    said = {level: lookup_far.obstacle(system, subject.datapath, {PLACE: level}) for level in subject.factors[PLACE]}
+    said = {level: lookup_remote.obstacle(system, subject.datapath, {PLACE: level}) for level in subject.factors[PLACE]}
     reasons = [(f"{subject.key}, {PLACE} {level}", reason) for level, reason in said.items() if reason]
     left = tuple(level for level, reason in said.items() if not reason)
     return (subject.model_copy(update={"factors": {**subject.factors, PLACE: left}}) if left else None), reasons

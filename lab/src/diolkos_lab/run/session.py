@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A whole run: stations set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
+"""A whole run: testbeds set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
-Stages: set up all stations → the generator by itself → for each block: built anew? → repair → shuffle → for each setting of
+Stages: set up all testbeds → the generator by itself → for each block: rebuild? → repair → shuffle → for each setting of
 the host: for each load: trials → what guards objected to, again → … → blocks of what claims compare → blocks that make up for
 the rest → tear down. Block 0 also finds the rates of every load–loss curve, and that at which delays are measured. A procedure
 is a part of a block, and has as many trials as it wants.
@@ -24,23 +24,23 @@ from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_c
 from diolkos_lab.experiment.definition import Form, Load, Study
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import PpsLoad
-from diolkos_lab.experiment.order import drawn, drawn_settings
+from diolkos_lab.experiment.order import shuffled, shuffled_settings
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.experiment.varied import Setting
+from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
-from diolkos_lab.run.doubts import Doubt, Repeats
-from diolkos_lab.run.far_host import split_roles
-from diolkos_lab.run.kept import Kept
 from diolkos_lab.run.native_rate import UNKNOWN, NativeRates
 from diolkos_lab.run.pairs import Pairs
-from diolkos_lab.run.placement import roles
-from diolkos_lab.run.procedure import carried_out
-from diolkos_lab.run.standing import Standing
-from diolkos_lab.run.station import Station
+from diolkos_lab.run.placement import assign_cpus
+from diolkos_lab.run.procedure import run_procedure
+from diolkos_lab.run.remote_host import assign_split_cpus
+from diolkos_lab.run.retries import PendingRetry, RetryBudget
 from diolkos_lab.run.sweep import Sweep
+from diolkos_lab.run.testbed import Testbed
+from diolkos_lab.run.testbeds import Testbeds
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
-from diolkos_lab.topology.wires import Wires
+from diolkos_lab.topology.nic_links import NicLinks
 
 TRIES = 3  # of a trial in its block, until guards do not object
 WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
@@ -57,16 +57,16 @@ class Session(contextlib.ExitStack):
         seed: int,
         resolvers: Mapping[str, Found] | None = None,
         conditions: Conditions | None = None,
-        kept: Kept | None = None,
-        wires: Wires | None = None,
+        completed: CompletedTrials | None = None,
+        nic_links: NicLinks | None = None,
     ) -> None:
         """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied;
-        `kept` is what there is already. `wires` lead to the router's machine."""
+        `completed` is what there is already. `nic_links` lead to the router's machine."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
-        self.kept = kept or Kept()
-        self.standing = Standing(study, form, self.lanes, systems, resolvers or {}, self.kept.next_build, wires)
+        self.completed = completed or CompletedTrials()
+        self.testbeds = Testbeds(study, form, self.lanes, systems, resolvers or {}, self.completed.next_build, nic_links)
         self.block = 0
         self._study = study
         self._conditions = conditions
@@ -84,19 +84,19 @@ class Session(contextlib.ExitStack):
         self._seed = seed
         self._begun: float | None = None
         self.trials_done = 0
-        self._doubtful: list[Doubt] = []  # of the block
+        self._pending: list[PendingRetry] = []  # of the block
         self._pairs = Pairs(study, self._cells)
-        self._rates = NativeRates(self._cells, self.lanes, self.kept)
+        self._rates = NativeRates(self._cells, self.lanes, self.completed)
         self._remember()
 
-    def set_up(self) -> Iterator[Station]:
-        """Build every lane and start every system, one after the other; yields each station when it is done."""
-        self.enter_context(self.standing)
-        yield from self.standing.set_up()
+    def set_up(self) -> Iterator[Testbed]:
+        """Build every lane and start every system, one after the other; yields each testbed when it is ready."""
+        self.enter_context(self.testbeds)
+        yield from self.testbeds.set_up()
 
     @property
-    def stations(self) -> Mapping[LaneCell, Station]:
-        return self.standing.stations
+    def testbeds_by_lane(self) -> Mapping[LaneCell, Testbed]:
+        return self.testbeds.by_lane
 
     @property
     def placement(self) -> str:
@@ -118,9 +118,9 @@ class Session(contextlib.ExitStack):
         return whole + self.form.claim_blocks * len(self._pairs.needed)
 
     @property
-    def seats(self) -> dict[str, dict[str, int | None]]:
+    def cpu_roles(self) -> dict[str, dict[str, int | None]]:
         """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
-        cpus, who = sorted(os.sched_getaffinity(0)), split_roles if self.standing.is_split else roles
+        cpus, who = sorted(os.sched_getaffinity(0)), assign_split_cpus if self.testbeds.is_split else assign_cpus
         placements = [load.placement for _, load in self._sweeps] + [part.placement for _, _, part in self._procedures]
         placements += [cell.load.placement for cell in self._cells if isinstance(cell.load, LatencyLoad)]
         return {placement: vars(who(placement, cpus)) for placement in placements}
@@ -128,13 +128,13 @@ class Session(contextlib.ExitStack):
     def generators(self) -> list[dict[str, Any]]:
         """How fast the packet generator and its sink are when nothing is between them, for every kind of curve of the run:
         factors, IP version and packets/s, between the first two devices of a path."""
-        bare = next((station for station in self.stations.values() if station.has_both_families), None)
+        bare = next((testbed for testbed in self.testbeds_by_lane.values() if testbed.has_both_families), None)
         loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
         kinds = {(lane.setting, lane.subject.family, load.placement, load.size): load for lane, load in loads}
         found = []
         for (setting, family, placement, size), load in kinds.items() if bare else ():
             assert bare
-            self._take(setting)
+            self._apply(setting)
             rate = bare.generator_rate(load, family)
             found.append({"family": family, "placement": placement, "size": size, **dict(setting), "rate": rate})
         return found
@@ -159,9 +159,9 @@ class Session(contextlib.ExitStack):
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
         per_trial = self._length_of_block() / self.block_trials
-        blocks = 1 + max(0, self.form.blocks - self.kept.next_block)
+        blocks = 1 + max(0, self.form.blocks - self.completed.next_block)
         planned = blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
-        claims = self._planned_blocks - max(self.kept.next_block, self.form.blocks)
+        claims = self._planned_blocks - max(self.completed.next_block, self.form.blocks)
         planned += max(0, claims) * len(self._pairs.needed)
         left = (planned - self.trials_done) * per_trial
         if self.form.time_budget_s is not None:
@@ -176,8 +176,8 @@ class Session(contextlib.ExitStack):
         objected to: a trial, and all that it is compared with, and rates of a curve that lack trials, until there are as many
         as the plan wanted, or the time is over. What a trial brought is never asked.
         """
-        self._begun = time.monotonic() - self.kept.seconds
-        after = self.kept.next_block
+        self._begun = time.monotonic() - self.completed.seconds
+        after = self.completed.next_block
         for block in (0, *range(after, self.form.blocks)):
             if block > 1 and self._would_exceed_budget():
                 return
@@ -200,10 +200,10 @@ class Session(contextlib.ExitStack):
     def _remember(self) -> None:
         """What the kept trials said when they were made. A curve keeps its rates."""
         for cell in self._cells:
-            for trial in self.kept.of(cell):
-                self._pairs.tell(cell, trial["block"], trusted=not trial["distrust"])
+            for trial in self.completed.of_cell(cell):
+                self._pairs.record(cell, trial["block"], trusted=not trial["distrust"])
         for (lane, load), sweep in self._sweeps.items():
-            sweep.remember(self.kept.of_curve(TrialCell(lane, load)))
+            sweep.remember(self.completed.of_curve(TrialCell(lane, load)))
 
     def _block(
         self,
@@ -216,30 +216,30 @@ class Session(contextlib.ExitStack):
         """Trials of these cells, and these rates of each curve."""
         self.block = block
         # The first block after the warm-up has the lanes of it.
-        if self.form.build_blocks and block > self.kept.next_block and (block - 1) % self.form.build_blocks == 0:
+        if self.form.build_blocks and block > self.completed.next_block and (block - 1) % self.form.build_blocks == 0:
             lanes = dict.fromkeys([*(cell.lane.bare for cell in wanted), *(lane.bare for lane, _ in rates)])
-            self.standing.anew(self.lanes if planned else list(lanes))
-        self.standing.return_to_router()
-        for station in self.stations.values():
-            if station.failure and not station.given_up:
-                station.bring_up()
+            self.testbeds.rebuild(self.lanes if planned else list(lanes))
+        self.testbeds.return_to_router()
+        for testbed in self.testbeds_by_lane.values():
+            if testbed.failure and not testbed.given_up:
+                testbed.bring_up()
         # Random numbers of its own: a disturbance must not change the order of what comes after it.
-        order, repeats = itertools.count(), Repeats(self.block_trials, random.Random(f"{self._seed} {block} again"))
-        for setting in drawn_settings(self._seed, block, self._settings):
-            self._take(setting)
+        order, retry_budget = itertools.count(), RetryBudget(self.block_trials, random.Random(f"{self._seed} {block} again"))
+        for setting in shuffled_settings(self._seed, block, self._settings):
+            self._apply(setting)
             yield from self._part(
                 block,
                 [cell for cell in wanted if cell.lane.setting == setting],
                 {curve: offered for curve, offered in rates.items() if curve[0].setting == setting},
                 order,
-                repeats,
+                retry_budget,
                 setting,
                 planned=planned,
             )
         if block == 0:
             yield from self._search()
         if self._conditions:
-            self._conditions.leave()
+            self._conditions.release()
 
     def _part(
         self,
@@ -247,7 +247,7 @@ class Session(contextlib.ExitStack):
         wanted: Sequence[TrialCell],
         rates: Mapping[tuple[LaneCell, PpsLoad], Sequence[PpsLoad]],
         order: Iterator[int],
-        repeats: Repeats,
+        retry_budget: RetryBudget,
         setting: Setting,
         *,
         planned: bool,
@@ -263,90 +263,90 @@ class Session(contextlib.ExitStack):
         if planned:
             for lane, whole, part in self._procedures:
                 units.setdefault(whole, []).append(functools.partial(self._carry_out, lane, whole, part))
-        for each in drawn(self.form, self._seed, block, units, setting):
+        for each in shuffled(self.form, self._seed, block, units, setting):
             for unit in each:
                 yield from unit(block, order)
-            yield from self._again(block, order, repeats)
+            yield from self._retry(block, order, retry_budget)
 
-    def _take(self, setting: Setting) -> None:
+    def _apply(self, setting: Setting) -> None:
         if self._conditions and setting:
-            self._conditions.take(setting, [station.lane for station in self.stations.values()])
+            self._conditions.apply(setting, [testbed.lane for testbed in self.testbeds_by_lane.values()])
 
     def _search(self) -> Iterator[Trial]:
         """Find the rates of every curve. Its trials belong to the warm-up."""
         curves = random.Random(self._seed).sample(list(self._sweeps), len(self._sweeps))
         for lane, load in sorted(curves, key=lambda curve: self._settings.index(curve[0].setting)):
-            self._take(lane.setting)
+            self._apply(lane.setting)
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
                 cell = TrialCell(lane, probe)
                 trial = self._measure(cell, 0, self.trials_done)
-                sweep.tell(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
+                sweep.record(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
                 yield trial
                 self.trials_done += 1
         for search in self._rates.searches:
-            self._take(search.lane.setting)
+            self._apply(search.lane.setting)
             for cell in search.probes():
                 trial = self._measure(cell, 0, self.trials_done)
-                search.tell(trial)
+                search.record(trial)
                 yield trial
                 self.trials_done += 1
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
         tries = (sweep.tries if sweep else TRIES) - 1
-        if trial.distrust and not trial.error and tries and block:
-            self._doubtful.append(Doubt(trial, sweep, tries))
+        if trial.objections and not trial.error and tries and block:
+            self._pending.append(PendingRetry(trial, sweep, tries))
         else:
-            self._settle(trial, sweep)
+            self._accept(trial, sweep)
         yield trial
         self.trials_done += 1
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         offered = self._rates.trial(cell, block)
-        trial = self.standing.measure(offered, block, order) if offered else Trial.failed(cell, block, order, UNKNOWN)
-        return replace(trial, cell=cell, build=self.standing.build if self.form.build_blocks else None)
+        trial = self.testbeds.measure(offered, block, order) if offered else Trial.failed(cell, block, order, UNKNOWN)
+        return replace(trial, cell=cell, build=self.testbeds.build if self.form.build_blocks else None)
 
-    def _settle(self, trial: Trial, sweep: Sweep | None) -> None:
+    def _accept(self, trial: Trial, sweep: Sweep | None) -> None:
         """No other trial is made in the place of this one."""
         if sweep:
-            sweep.tell_of(trial)
+            sweep.record_trial(trial)
         elif trial.block:
-            self._pairs.tell(trial.cell, trial.block, trusted=not trial.distrust)
+            self._pairs.record(trial.cell, trial.block, trusted=not trial.objections)
 
-    def _again(self, block: int, order: Iterator[int], repeats: Repeats) -> Iterator[Trial]:
+    def _retry(self, block: int, order: Iterator[int], retry_budget: RetryBudget) -> Iterator[Trial]:
         """What guards objected to, once all other lanes had this load: what disturbed it may be over by then.
 
         Close to the trials that it is compared with, and by the same rule for a system and for its baseline. Where time is
         short, what claims need comes first. As often as the block has trials, at most: where something disturbs for ever, a
         run must come to an end.
         """
-        while self._doubtful:
-            doubtful, self._doubtful = self._doubtful, []
-            again = repeats.random.sample(doubtful, len(doubtful))
-            for doubt in sorted(again, key=lambda doubt: not self._pairs.decides(doubt.trial.cell)):
-                before, left = doubt.trial, doubt.tries
+        while self._pending:
+            doubtful, self._pending = self._pending, []
+            again = retry_budget.random.sample(doubtful, len(doubtful))
+            for pending in sorted(again, key=lambda pending: not self._pairs.decides(pending.trial.cell)):
+                before, left = pending.trial, pending.tries
                 if (
                     not left
-                    or not repeats.left
-                    or self.stations[before.cell.lane.bare].failure
+                    or not retry_budget.left
+                    or self.testbeds_by_lane[before.cell.lane.bare].failure
                     or not self._has_time_to_spare()
                 ):
-                    self._settle(before, doubt.sweep)
+                    self._accept(before, pending.sweep)
                     continue
                 trial = self._measure(before.cell, block, next(order))
-                repeats.left -= 1
+                retry_budget.left -= 1
                 yield trial
-                if trial.distrust and not trial.error:
-                    self._doubtful.append(Doubt(trial, doubt.sweep, left - 1))
+                if trial.objections and not trial.error:
+                    self._pending.append(PendingRetry(trial, pending.sweep, left - 1))
                 else:
-                    self._settle(trial, doubt.sweep)
+                    self._accept(trial, pending.sweep)
 
     def _carry_out(
         self, lane: LaneCell, whole: Procedure, part: Procedure, block: int, order: Iterator[int]
     ) -> Iterator[Trial]:
         """One procedure from its first trial to its outcome. In the warm-up: one trial at its lowest rate."""
-        station = self.stations[lane.bare]
+        testbed = self.testbeds_by_lane[lane.bare]
         rest_s = part.rest_s if isinstance(part, Rfc8219) else 0.0
 
         def measure(load: PacketTrial) -> Trial:
@@ -358,8 +358,8 @@ class Session(contextlib.ExitStack):
             yield measure(part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up"))
         else:
             # What could not be started three times in a row is left alone until it is built anew; its trials fail at once.
-            repair = station.bring_up if not station.given_up else _leave_alone
-            yield from carried_out(part, whole, measure, repair)
+            repair = testbed.bring_up if not testbed.given_up else _leave_alone
+            yield from run_procedure(part, whole, measure, repair)
 
     def _has_time_to_spare(self) -> bool:
         """Whether all that is planned can still be made when a trial is made again."""
@@ -368,7 +368,7 @@ class Session(contextlib.ExitStack):
         others = self.block_trials - sum(sweep.trials for sweep in self._sweeps.values())
         left = max(0, self.form.blocks - self.block - 1) * others
         left += max(0, min(self.form.claim_blocks, self._planned_blocks - 1 - self.block)) * len(self._pairs.needed)
-        working = {lane for lane, station in self.stations.items() if not station.given_up}
+        working = {lane for lane, testbed in self.testbeds_by_lane.items() if not testbed.given_up}
         left += sum(sweep.left for (lane, _), sweep in self._sweeps.items() if lane.bare in working)
         left_s = left * self._length_of_block() / self.block_trials
         return time.monotonic() - self._begun + left_s < self.form.time_budget_s
@@ -382,7 +382,7 @@ class Session(contextlib.ExitStack):
     def _length_of_block(self) -> float:
         if self._begun is None or self.trials_done < self.block_trials:
             return expected_s(self._every)
-        return (time.monotonic() - self._begun - self.kept.seconds) / self.trials_done * self.block_trials
+        return (time.monotonic() - self._begun - self.completed.seconds) / self.trials_done * self.block_trials
 
 
 Unit = Callable[[int, Iterator[int]], Iterator[Trial]]

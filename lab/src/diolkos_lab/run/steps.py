@@ -11,7 +11,7 @@ from diolkos_lab.run.trial import Trial
 
 
 @dataclass(frozen=True)
-class Told:
+class TrialResult:
     """One trial as a procedure sees it."""
 
     sent: int  # frames that the generator wrote
@@ -20,12 +20,12 @@ class Told:
     metrics: Mapping[MetricName, float]
 
     @classmethod
-    def of(cls, trial: Trial) -> "Told":
+    def from_trial(cls, trial: Trial) -> "TrialResult":
         """A trial that failed has lost all that it was to send."""
         metrics = trial.metrics
         if trial.error:
             assert isinstance(trial.cell.load, PacketTrial) and trial.cell.load.offered
-            return cls(max(1, round(trial.cell.load.offered * trial.cell.load.seconds)), 0, not trial.distrust, metrics)
+            return cls(max(1, round(trial.cell.load.offered * trial.cell.load.seconds)), 0, not trial.objections, metrics)
         return cls(int(metrics["sent"]), int(metrics["received"]), trial.valid, metrics)
 
     @property
@@ -37,4 +37,4 @@ class Told:
         return self.lost / self.sent
 
 
-Steps = Generator[PacketTrial, Told, dict[str, Any]]
+Steps = Generator[PacketTrial, TrialResult, dict[str, Any]]

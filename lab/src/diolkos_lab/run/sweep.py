@@ -52,7 +52,7 @@ class Sweep:
         self._kept: Counter[int] = Counter()  # trials of each rate that a curve of trusted trials has
 
     def probes(self) -> Iterator[PpsLoad]:
-        """Trials of the search, one after the other; `tell` has to be called for each before the next is asked for.
+        """Trials of the search, one after the other; `record` has to be called for each before the next is asked for.
 
         With rates in the study: the lowest, once, to warm up.
         """
@@ -86,7 +86,7 @@ class Sweep:
         self.knee = math.prod(ends) ** (1 / len(ends))
         self._base = sorted({_plain(min(self.knee * share, self.load.highest), 3) for share in self.load.shares})
 
-    def tell(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
+    def record(self, load: PpsLoad, block: int, loss: float | None, *, believed: bool = True) -> None:
         """What a trial of it lost; None when it had no result. `believed`: no guard objected to it."""
         self._told.append((loss, believed))
         if block:
@@ -95,10 +95,10 @@ class Sweep:
         if block and loss is not None and load.offered:
             self._loss[load.offered].append(loss)
 
-    def tell_of(self, trial: Trial) -> None:
+    def record_trial(self, trial: Trial) -> None:
         """The same of a trial's record."""
         assert isinstance(trial.cell.load, PpsLoad)
-        self.tell(trial.cell.load, trial.block, trial.metrics.get("loss"), believed=trial.valid)
+        self.record(trial.cell.load, trial.block, trial.metrics.get("loss"), believed=trial.valid)
 
     def remember(self, trials: Sequence[Mapping[str, Any]]) -> None:
         """Records of an interrupted run, which goes on with the same rates. Of trials that were made again at one rate in one

@@ -7,7 +7,7 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.metric import MetricName
-from diolkos_lab.run.guards import Distrust
+from diolkos_lab.run.guards import Objection
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Trial:
     started: str  # ISO 8601, UTC
     duration_s: float
     error: str | None = None
-    distrust: list[Distrust] = field(default_factory=list)
+    objections: list[Objection] = field(default_factory=list)
     metrics: dict[MetricName, float] = field(default_factory=dict)
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)
     outcome: dict[str, Any] | None = None  # of the procedure whose last trial this is
@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def valid(self) -> bool:
-        return self.error is None and not self.distrust
+        return self.error is None and not self.objections
 
     def as_json(self) -> dict[str, Any]:
         more: dict[str, Any] = {} if self.outcome is None else {"outcome": self.outcome}
@@ -46,11 +46,11 @@ class Trial:
         return {
             "block": self.block,
             "order": self.order,
-            **named(self.cell),
+            **cell_keys(self.cell),
             "started": self.started,
             "duration": round(self.duration_s, 4),
             "valid": self.valid,
-            "distrust": [vars(entry) for entry in self.distrust],
+            "distrust": [vars(entry) for entry in self.objections],
             "error": self.error,
             "metrics": self.metrics,
             "series": self.series,
@@ -58,12 +58,12 @@ class Trial:
         }
 
 
-def named(cell: TrialCell) -> dict[str, Any]:
+def cell_keys(cell: TrialCell) -> dict[str, Any]:
     """The keys of a record that say which cell it is of."""
-    return {**of_lane(cell.lane), "load": cell.load.name, "factors": cell.factors}
+    return {**lane_keys(cell.lane), "load": cell.load.name, "factors": cell.factors}
 
 
-def of_lane(lane: LaneCell) -> dict[str, Any]:
+def lane_keys(lane: LaneCell) -> dict[str, Any]:
     """Those of them that say which lane."""
     subject = lane.subject
     return {

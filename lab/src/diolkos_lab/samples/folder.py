@@ -39,7 +39,7 @@ class Writer:
         self._line({"format": FORMAT, "study": study.name, **header})
 
     @classmethod
-    def of_half(cls, opened: OpenFolder, header: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> Self:
+    def resume(cls, opened: OpenFolder, header: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> Self:
         """Go on with a folder that is open and locked, whose samples become those that are kept."""
         writer = cls.__new__(cls)
         writer.folder, writer._open, writer.trials = opened.path, opened, len(kept)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from diolkos_lab.experiment.definition import NAME, Family, FormName
-from diolkos_lab.experiment.frames import Seating
+from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
@@ -52,13 +52,13 @@ class Generator(_Shape):
     """What generator and sink reach with nothing between them."""
 
     family: Family
-    placement: Seating
+    placement: CpuPlacement
     size: int
     rate: Positive | None = None
     run: Label = ""  # of a merged folder
 
 
-class OfMerged(_Shape):
+class MergedRun(_Shape):
     """One run of a folder that was merged."""
 
     run: Label
@@ -78,7 +78,7 @@ class SkippedLevel(_Shape):
 class Host(_Shape):
     """host.json; every fact may be absent."""
 
-    merged: Annotated[list[OfMerged], Field(min_length=1)] | None = None
+    merged: Annotated[list[MergedRun], Field(min_length=1)] | None = None
     generator: list[Generator] | None = None
     skipped: list[SkippedLevel] | None = None
     varied: dict[str, list[str | int]] | None = None
@@ -103,7 +103,7 @@ class Series(_Shape):
 class Plan(_Exact):
     """What varies from one part of a procedure to the next."""
 
-    placement: Seating
+    placement: CpuPlacement
     size: int
     seconds: float
     flows: int
@@ -154,7 +154,7 @@ class FrameLoss(_Shape):
     steps: list[LossStep]
 
 
-class NotMade(_Shape):
+class NotMeasured(_Shape):
     error: Annotated[str, Field(min_length=1)]
 
 
@@ -191,8 +191,8 @@ class Outcome(_Shape):
     goals: Annotated[list[GoalFound], Field(min_length=1)] | None = None
     throughput: Throughput | None = None
     frame_loss: FrameLoss | None = None
-    latency: NotMade | Latency | None = None
-    delay_variation: NotMade | DelayVariation | None = None
+    latency: NotMeasured | Latency | None = None
+    delay_variation: NotMeasured | DelayVariation | None = None
 
     @model_validator(mode="after")
     def _says_what_was_found(self) -> "Outcome":
@@ -205,7 +205,7 @@ class Outcome(_Shape):
 class _Packets(_Shape):
     """The factors of a load that sends packets."""
 
-    placement: Seating
+    placement: CpuPlacement
     size: int
     seconds: Positive
     flows: int
@@ -222,7 +222,7 @@ class _PacketsOfCurve(_Exact, _Packets):
 
 
 class _PacketsWithoutLimit(_Shape):
-    placement: Seating
+    placement: CpuPlacement
     size: int
     seconds: Positive
     flows: int
@@ -231,7 +231,7 @@ class _PacketsWithoutLimit(_Shape):
 
 class _Latency(_Shape):
     offloads: Switch
-    placement: Seating
+    placement: CpuPlacement
     size: int
     flows: int
     share: Positive
@@ -258,14 +258,14 @@ class _NewFlows(_Shape):
     offloads: Switch
     sessions: Annotated[int, Field(ge=1)]
     bindings: str
-    placement: Seating
+    placement: CpuPlacement
     size: int
 
 
 class _Capacity(_Shape):
     offloads: Switch
     bindings: str
-    placement: Seating
+    placement: CpuPlacement
     size: int
 
 

@@ -22,7 +22,7 @@ from diolkos_lab.samples.folder import Result
 from diolkos_lab.serve import figures
 from diolkos_lab.serve.figures import FigureName
 from diolkos_lab.serve.index import Index
-from diolkos_lab.serve.reading import Run, short
+from diolkos_lab.serve.run_details import Run, short
 from diolkos_lab.stats.comparison import Change
 
 MOST_BYTES = 256 * 1024 * 1024  # of a file of samples

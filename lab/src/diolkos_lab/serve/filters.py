@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from diolkos_lab.serve.reading import Run
+from diolkos_lab.serve.run_details import Run
 
 MOST = 200  # values of one filter
 

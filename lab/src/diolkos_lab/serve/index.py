@@ -14,16 +14,16 @@ from pathlib import Path
 from diolkos_lab import open_folder
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
-from diolkos_lab.serve import figures, reading, walk
+from diolkos_lab.serve import figures, find_runs, run_details
 from diolkos_lab.serve.figures import Figure
-from diolkos_lab.serve.reading import Run
-from diolkos_lab.serve.walk import Found, Place, Signature
+from diolkos_lab.serve.find_runs import Found, Place, Signature
+from diolkos_lab.serve.run_details import Run
 
 KEY_LENGTH = 16  # characters of a run's name in addresses
 
 
 @dataclass(frozen=True)
-class Listing:
+class RunList:
     """The runs, the newest first, and what was left out of the search."""
 
     runs: tuple[Run, ...]
@@ -51,7 +51,7 @@ class Index:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def listing(self) -> Listing:
+    def listing(self) -> RunList:
         """Searches the folders again, and reads what is new or has changed."""
         with self._lock:
             runs: list[Run] = []
@@ -59,9 +59,9 @@ class Index:
             known: dict[str, tuple[Signature, Run]] = {}
             places: dict[str, tuple[int, Place]] = {}
             for number, root in enumerate(self._roots):
-                searched = walk.search(root)
+                searched = find_runs.search(root)
                 remarks += searched.remarks
-                for found in searched.found[: walk.MOST_RUNS - len(runs)]:
+                for found in searched.found[: find_runs.MOST_RUNS - len(runs)]:
                     key = _key(number, found.place)
                     try:
                         run = self._run(root, number, found, key)
@@ -72,7 +72,7 @@ class Index:
                     runs.append(run)
             self._known, self._places = known, places
             self._figures = {key: kept for key, kept in self._figures.items() if key in known}
-        return Listing(tuple(sorted(runs, key=lambda run: (run.started, run.place), reverse=True)), tuple(remarks))
+        return RunList(tuple(sorted(runs, key=lambda run: (run.started, run.place), reverse=True)), tuple(remarks))
 
     def run(self, key: str) -> Run | None:
         """A run that was listed. A key is an address and never a path: nothing but what the search found has one."""
@@ -87,7 +87,7 @@ class Index:
             return kept[1]
         try:
             with self.folder(run) as folder:
-                found = figures.read(folder.read("summary.json", reading.MOST_BYTES) or b"")
+                found = figures.read(folder.read("summary.json", run_details.MOST_BYTES) or b"")
         except UsageFault:
             found = ()
         self._figures[run.key] = run, found
@@ -114,11 +114,11 @@ class Index:
             opened = root
             for name in found.place:
                 opened = stack.enter_context(opened.within(name))
-            return reading.read(opened, key, self._shown(number, found.place), found.reported)
+            return run_details.read(opened, key, self._shown(number, found.place), found.reported)
 
     def _shown(self, number: int, place: Place) -> str:
         whole = place if len(self._roots) == 1 and place else (self._roots[number].path.resolve().name, *place)
-        return reading.short(os.fsencode("/".join(whole)).decode("utf-8", "replace"))
+        return run_details.short(os.fsencode("/".join(whole)).decode("utf-8", "replace"))
 
 
 def _key(number: int, place: Place) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from diolkos_lab.report import charts, live
-from diolkos_lab.report.charts import Picture, Still
+from diolkos_lab.report.charts import Picture, RenderedPicture
 from diolkos_lab.report.publish import environment, page, style
 from diolkos_lab.report.tables import Table
 from diolkos_lab.serve import filters
@@ -23,8 +23,8 @@ from diolkos_lab.serve.changes import Comparison
 from diolkos_lab.serve.changes import picture as picture_of_changes
 from diolkos_lab.serve.changes import table as table_of_changes
 from diolkos_lab.serve.figures import Kind
-from diolkos_lab.serve.index import Listing
-from diolkos_lab.serve.repeated import Study as Repeated
+from diolkos_lab.serve.index import RunList
+from diolkos_lab.serve.replicated import Study as Repeated
 from diolkos_lab.serve.trends import Trend, pictures
 from diolkos_lab.serve.trends import table as table_of_trend
 
@@ -41,7 +41,7 @@ class Extent:
     note: str = ""  # what is said of it, above the list
 
 
-def listing(title: str, found: Listing, trends: Mapping[str, str], extent: Extent, repeated: Sequence[Repeated] = ()) -> str:
+def listing(title: str, found: RunList, trends: Mapping[str, str], extent: Extent, repeated: Sequence[Repeated] = ()) -> str:
     """All runs. `trends` leads from a study to its page; `repeated` are the studies that were published before."""
     about = {"pairs": None if extent.pairs is None else sorted(extent.pairs)}
     return _plain(
@@ -85,10 +85,10 @@ def _with_charts(template: str, shown: Sequence[Picture], tables: Sequence[Table
     return page(PACKAGE, template, stills, files, {"pictures": shown, "tables": tables, "style": _style(), **content})
 
 
-def _still(picture: Picture) -> Still:
+def _still(picture: Picture) -> RenderedPicture:
     spec = charts.spec(picture)
     drawn = charts.svg(spec)
-    return Still(spec, charts.inline(drawn, picture.name), charts.pdf(drawn))
+    return RenderedPicture(spec, charts.inline(drawn, picture.name), charts.pdf(drawn))
 
 
 def _plain(template: str, **content: Any) -> str:

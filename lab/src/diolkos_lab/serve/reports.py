@@ -12,7 +12,7 @@ from diolkos_lab import report, summary
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve.index import Index
-from diolkos_lab.serve.reading import Run, short
+from diolkos_lab.serve.run_details import Run, short
 
 MOST_BYTES = 256 * 1024 * 1024  # of a file
 MOST_KEPT = 4  # reports that were made and stay in memory

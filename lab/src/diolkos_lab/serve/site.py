@@ -16,11 +16,11 @@ from typing import Literal
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.serve import changes, pages, trends
 from diolkos_lab.serve.figures import Kind
-from diolkos_lab.serve.index import KEY_LENGTH, Index, Listing
+from diolkos_lab.serve.index import KEY_LENGTH, Index, RunList
 from diolkos_lab.serve.pages import Extent
-from diolkos_lab.serve.reading import Run
-from diolkos_lab.serve.repeated import Repeated
+from diolkos_lab.serve.replicated import Repeated
 from diolkos_lab.serve.reports import Reports
+from diolkos_lab.serve.run_details import Run
 
 Status = Literal[200, 404, 422]
 KEY = rf"[0-9a-f]{{{KEY_LENGTH}}}"
@@ -149,11 +149,11 @@ def root(path: str) -> str:
     return "../" * path.count("/")
 
 
-def _studies(found: Listing) -> list[str]:
+def _studies(found: RunList) -> list[str]:
     return sorted({run.study for run in found.runs})
 
 
-def _has_statistics(study: str, found: Listing) -> bool:
+def _has_statistics(study: str, found: RunList) -> bool:
     return any(run.study == study and run.trusted is not None for run in found.runs)
 
 

@@ -17,7 +17,7 @@ from diolkos_lab.report.systems import Look, look
 from diolkos_lab.report.tables import Table
 from diolkos_lab.serve import figures
 from diolkos_lab.serve.figures import Figure, FigureName, Kind, Reading
-from diolkos_lab.serve.reading import Run
+from diolkos_lab.serve.run_details import Run
 
 MOST_RUNS = 200  # of a trend, the newest; their chart takes some seconds
 MOST_LINES = 400  # of the table on the page; the CSV has all

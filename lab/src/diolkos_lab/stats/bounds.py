@@ -46,7 +46,7 @@ class Bounds:
         """Both ends; JSON has no infinity, so null stands for an end that is none."""
         return ends_as_json((self.low, self.high))
 
-    def over(self, other: "Bounds") -> "Bounds | None":
+    def ratio_to(self, other: "Bounds") -> "Bounds | None":
         """The ratio, or None where both are 0 or both without end: nothing can be said of two failures."""
         low, high = _divide(self.low, other.high, default=0.0), _divide(self.high, other.low, default=math.inf)
         if self.exact and other.exact and (self.low, other.low) in ((0.0, 0.0), (math.inf, math.inf)):

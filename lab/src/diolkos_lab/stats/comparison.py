@@ -63,7 +63,7 @@ def compare(
         for metric in (name for name in ROW_METRICS if METRICS[name].compared):
             # Where the native path has no such figure, as of sessions, the figures themselves are compared.
             beside = natives and all(
-                samples.figures(native, metric, distrusted_too=True)
+                samples.figures(native, metric, include_untrusted=True)
                 for samples, native in zip((first, second), natives, strict=True)
             )
             against = natives[0] if beside else None
@@ -83,7 +83,7 @@ def compare(
 
 def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: RowMetric, host: str) -> list[float]:
     """One for each build. Of a range, the end that was measured: a search that met its limit says that limit in both runs."""
-    middle = samples.ratio(cell, native, metric) if native else samples.middle(cell, metric)
+    middle = samples.ratio(cell, native, metric) if native else samples.median(cell, metric)
     figures = samples.of_host(middle.by_block, host) if middle else {}
     return [each.low or each.high for each in map(bounds.median, samples.by_build(figures))]
 

@@ -30,7 +30,7 @@ def are_drawn(hosts: Sequence[Host]) -> bool:
     return len(_units(hosts)) >= FEWEST
 
 
-def middle(hosts: Sequence[Host]) -> Bounds:
+def median_over_hosts(hosts: Sequence[Host]) -> Bounds:
     return bounds.median([value(host) for host in hosts])
 
 

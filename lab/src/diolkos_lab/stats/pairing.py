@@ -36,13 +36,13 @@ class CellKey:
     replica: int = 1
 
     @classmethod
-    def of(cls, record: Record) -> "CellKey":
+    def from_record(cls, record: Record) -> "CellKey":
         subject = f"{record['system']}/{record['datapath']}/{record['family']}/{record['hops']}"
         return cls(subject, record["load"], tuple(sorted(record["factors"].items())), record.get("replica", 1))
 
 
 @dataclass(frozen=True)
-class Middle:
+class MedianOfBlocks:
     """Median over blocks, its 95 % interval (None where there are too few blocks or builds), and what each block says."""
 
     median: Bounds
@@ -57,8 +57,8 @@ class Source(Protocol):
     def key(self) -> CellKey: ...
     @property
     def records(self) -> Sequence[Record]: ...
-    def middle(self, *, distrusted_too: bool = False) -> Middle | None: ...
-    def over(self, other: Self, *, distrusted_too: bool = False) -> Middle | None: ...
+    def median(self, *, include_untrusted: bool = False) -> MedianOfBlocks | None: ...
+    def ratio_to(self, other: Self, *, include_untrusted: bool = False) -> MedianOfBlocks | None: ...
 
 
 class Samples:
@@ -77,7 +77,7 @@ class Samples:
         for record in records:
             block = record["block"]
             if block != WARM_UP:
-                self._cells[CellKey.of(record)].append(record)
+                self._cells[CellKey.from_record(record)].append(record)
                 self._builds[block] = build_of(record)
                 self._origins[block] = origin_of(record)
 
@@ -106,35 +106,39 @@ class Samples:
     def trials(self, key: CellKey) -> Sequence[Record]:
         return self._sources[key].records if key in self._sources else self._cells.get(key, [])
 
-    def figures(self, key: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Figures:
+    def figures(self, key: CellKey, metric: MetricName, *, include_untrusted: bool = False) -> Figures:
         """What each block says of the metric: the first trial that no guard objects to, or else, where untrusted trials
         are wanted too, the last."""
         if key in self._sources:
-            middle = self.middle(key, metric, distrusted_too=distrusted_too)
+            middle = self.median(key, metric, include_untrusted=include_untrusted)
             return middle.by_block if middle else {}
         found: Figures = {}
         for record in self.trials(key):
             block = record["block"]
             trusted = record["valid"] or record.get("error") is not None
-            wanted = distrusted_too or (trusted and block not in found)
+            wanted = include_untrusted or (trusted and block not in found)
             if wanted and (figure := _figure(record, metric)):
                 found[block] = figure
         return found
 
-    def middle(self, key: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Middle | None:
+    def median(self, key: CellKey, metric: MetricName, *, include_untrusted: bool = False) -> MedianOfBlocks | None:
         """None when no block says anything."""
         if key in self._sources:
-            return self._sources[key].middle(distrusted_too=distrusted_too) if metric == SOURCED else None
-        return self._middle(self.figures(key, metric, distrusted_too=distrusted_too))
+            return self._sources[key].median(include_untrusted=include_untrusted) if metric == SOURCED else None
+        return self._median(self.figures(key, metric, include_untrusted=include_untrusted))
 
-    def ratio(self, key: CellKey, against: CellKey, metric: MetricName, *, distrusted_too: bool = False) -> Middle | None:
+    def ratio(
+        self, key: CellKey, against: CellKey, metric: MetricName, *, include_untrusted: bool = False
+    ) -> MedianOfBlocks | None:
         """None when no block has both, or both failed in all that have."""
         if key in self._sources:
             other = self._sources.get(against)
-            return self._sources[key].over(other, distrusted_too=distrusted_too) if other and metric == SOURCED else None
-        upper, lower = (self.figures(cell, metric, distrusted_too=distrusted_too) for cell in (key, against))
+            return (
+                self._sources[key].ratio_to(other, include_untrusted=include_untrusted) if other and metric == SOURCED else None
+            )
+        upper, lower = (self.figures(cell, metric, include_untrusted=include_untrusted) for cell in (key, against))
         both = sorted(upper.keys() & lower.keys())
-        return self._middle({block: ratio for block in both if (ratio := upper[block].over(lower[block]))})
+        return self._median({block: ratio for block in both if (ratio := upper[block].ratio_to(lower[block]))})
 
     @property
     def hosts(self) -> list[str]:
@@ -165,14 +169,14 @@ class Samples:
             builds[self._builds[block]].append(figure)
         return list(builds.values())
 
-    def _middle(self, figures: Figures) -> Middle | None:
+    def _median(self, figures: Figures) -> MedianOfBlocks | None:
         if not figures:
             return None
         if self.runs > 1:
             every = self.by_host(figures)
             if len(every) > 1 or len(every[0]) > 1:
-                return Middle(of_hosts.middle(every), of_hosts.interval(every), figures)
-        return Middle(bounds.median(list(figures.values())), hierarchy.interval(self.by_build(figures)), figures)
+                return MedianOfBlocks(of_hosts.median_over_hosts(every), of_hosts.interval(every), figures)
+        return MedianOfBlocks(bounds.median(list(figures.values())), hierarchy.interval(self.by_build(figures)), figures)
 
 
 def origin_of(record: Record) -> Origin:

@@ -19,7 +19,7 @@ from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
 from diolkos_lab.stats import hosts
 from diolkos_lab.stats.bounds import ends_as_json
-from diolkos_lab.stats.pairing import CellKey, Middle, Samples
+from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
 
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _row(
 ) -> dict[str, Any]:
     levels = {name: level for name, level in key.factors if name in factors}  # those of the system, which are below too
     system, datapath, family, hops = key.subject.split("/")
-    middle = samples.middle(key, metric)
+    middle = samples.median(key, metric)
     ratio = samples.ratio(key, samples.counterpart(key, baseline), metric) if baseline else None
     values = [each.low for each in middle.by_block.values() if each.number is not None] if middle else []
     trials = samples.trials(key)
@@ -99,7 +99,7 @@ def _row(
     }
 
 
-def _by_host(samples: Samples, middle: Middle | None, ratio: Middle | None) -> dict[str, Any]:
+def _by_host(samples: Samples, middle: MedianOfBlocks | None, ratio: MedianOfBlocks | None) -> dict[str, Any]:
     """Of merged runs, the medians of each host by itself."""
     found = []
     for host in samples.hosts:
@@ -111,7 +111,7 @@ def _by_host(samples: Samples, middle: Middle | None, ratio: Middle | None) -> d
     return {"hosts": found}
 
 
-def _middle(name: str, found: Middle | None, ends: str) -> dict[str, Any]:
+def _middle(name: str, found: MedianOfBlocks | None, ends: str) -> dict[str, Any]:
     if found is None:
         return {name: None, f"{name}_bounds": None, ends: None}
     return {

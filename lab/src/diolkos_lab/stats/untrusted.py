@@ -38,13 +38,13 @@ def beside(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mappin
 
 def _entry(samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None) -> dict[str, Any] | None:
     against = samples.counterpart(key, baseline) if baseline else None
-    if against and not samples.figures(against, metric, distrusted_too=True):
+    if against and not samples.figures(against, metric, include_untrusted=True):
         against = None  # there never was anything to compare with: what has no state ends no sessions
     complete = samples.figures(key, metric) and (against is None or samples.ratio(key, against, metric))
-    measured = samples.middle(key, metric, distrusted_too=True)
+    measured = samples.median(key, metric, include_untrusted=True)
     if complete or not measured or not any(metric in record["metrics"] for record in samples.trials(key)):
         return None
-    ratio = samples.ratio(key, against, metric, distrusted_too=True) if against else None
+    ratio = samples.ratio(key, against, metric, include_untrusted=True) if against else None
     system, datapath, family, hops = key.subject.split("/")
     return {
         "system": system,

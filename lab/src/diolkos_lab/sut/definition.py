@@ -49,7 +49,7 @@ PLACEHOLDERS = {
     "client_network": "the network around it",
     "server": "address of the server",
     "server_network": "the network around it",
-    "alias": "address that nobody has, to which the client talks where target is alias",
+    "alias": "unassigned address, to which the client talks where target is alias",
     "iptables": "iptables, or ip6tables where the application speaks IPv6",
     "rule_list": "path of the file with the rules that the lab made",
     "mtu": "MTU of the links, bytes",
@@ -59,7 +59,7 @@ PLACEHOLDERS = {
 }
 
 
-class SessionTable(document.Strict):
+class SessionTable(document.StrictModel):
     """How to ask what keeps state about its sessions. Commands run where the system runs."""
 
     count: Command  # prints how many there are: a number, or {"counters": {name: count}}
@@ -68,7 +68,7 @@ class SessionTable(document.Strict):
     clear: Command | Literal["conntrack"]  # ends all of them; `conntrack` is the kernel's own table, emptied by netlink
 
 
-class Datapath(document.Strict):
+class Datapath(document.StrictModel):
     """One way to run the system. In all of them, what is created lives in the lane's namespaces and ends with them."""
 
     place: Place = "client"  # a factor called place goes before it
@@ -159,7 +159,7 @@ class Datapath(document.Strict):
         return self
 
 
-class System(document.Strict):
+class System(document.StrictModel):
     """A system under test."""
 
     system: str = Field(pattern=r"^[a-z][a-z0-9]*$")

@@ -10,7 +10,7 @@ Command = tuple[str, ...]
 PLACE = "place"  # the factor of this name says where the datapath runs
 
 
-class Part(document.Strict):
+class Part(document.StrictModel):
     """What comes with one level."""
 
     # Each has to end with exit code 0, in a namespace that holds nothing else; otherwise the host cannot offer the level.
@@ -23,7 +23,7 @@ class Part(document.Strict):
     ready: str | None = None
 
 
-class Factor(document.Strict):
+class Factor(document.StrictModel):
     """Has either names for its levels, or whole numbers from `at_least` to `at_most`."""
 
     what: str  # in words, as in "the number of rules"

@@ -15,18 +15,18 @@ from diolkos_lab.sut.definition import Datapath, System
 from diolkos_lab.sut.factors import Command, Part
 from diolkos_lab.sut.lookup import Found, Missing, tool
 from diolkos_lab.topology import namespace
-from diolkos_lab.topology.place import HERE, Place
+from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 
 LANE = "offer"  # of the namespace in which levels are tried
 PATIENCE_S = 5.0
 
 
-def settled(study: Study, systems: Mapping[str, System]) -> Study:
+def with_factor_levels(study: Study, systems: Mapping[str, System]) -> Study:
     """The study with a level for each factor. Raises UsageFault for a factor or a level that the system does not have."""
     return study.model_copy(update={"system": tuple(_settled(study, subject, systems) for subject in study.system)})
 
 
-def offered(study: Study, found: Mapping[str, Found], at: Place = HERE) -> tuple[Study, list[Missing]]:
+def available_levels(study: Study, found: Mapping[str, Found], at: Machine = THIS_MACHINE) -> tuple[Study, list[Missing]]:
     """The study without the levels that the machine of the systems cannot offer, and these with their reasons. Needs root."""
     missing = list(_missing(study, found, at))
     gone = {(each.system.system, each.datapath, each.factor, each.level) for each in missing}
@@ -55,7 +55,7 @@ def _settled(study: Study, subject: Subject, systems: Mapping[str, System]) -> S
     return subject.model_copy(update={"factors": {**defaults, **subject.factors}})
 
 
-def _missing(study: Study, found: Mapping[str, Found], at: Place) -> Iterator[Missing]:
+def _missing(study: Study, found: Mapping[str, Found], at: Machine) -> Iterator[Missing]:
     """Each level once, however many cells have it."""
     tried: set[tuple[str, str, str, Level]] = set()
     for subject in study.system:
@@ -78,9 +78,9 @@ def _parts(subject: Subject, datapath: Datapath) -> Iterator[tuple[str, str, Par
                 yield name, level, part
 
 
-def obstacle(command: Command, at: Place = HERE) -> str | None:
+def obstacle(command: Command, at: Machine = THIS_MACHINE) -> str | None:
     """Why a command does not work in an empty namespace; None when it does."""
-    if (tool(command[0]) if at is HERE else at.program(command[0])) is None:
+    if (tool(command[0]) if at is THIS_MACHINE else at.program(command[0])) is None:
         return f"the program {command[0]} is not on {at.host or 'this host'}"
     where = namespace.full_name(at.owner, LANE, "client")
     at.create(where)

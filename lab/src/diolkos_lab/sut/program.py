@@ -75,7 +75,7 @@ class RunningProgram:
             "mtu": str(lane.shape.mtu),
             "cores": str(len(self._at.cpus)),
             "programs": str(PROGRAMS / (found.system.programs or "")),
-            "headers": f"/usr/include/{self._at.machine}-linux-gnu",
+            "headers": f"/usr/include/{self._at.architecture}-linux-gnu",
             "rule_list": str(folder / "rule-list"),
             **names,
         }
@@ -90,7 +90,7 @@ class RunningProgram:
         if path.forwarding:
             self._at.settings(self.place, {"ipv4/ip_forward": 1, "ipv6/conf/all/forwarding": 1})
         if path.xdp:
-            self.lane.poll_around(path.place)
+            self.lane.set_gro_on_peers(path.place)
         for command in path.prepare:
             self._run([fill(word, self._values) for word in command])
         if path.nftables:

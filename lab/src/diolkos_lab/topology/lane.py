@@ -18,8 +18,8 @@ from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
 
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
-from diolkos_lab.topology.place import HERE, Place
-from diolkos_lab.topology.wires import Joint, Wires
+from diolkos_lab.topology.machine import THIS_MACHINE, Machine
+from diolkos_lab.topology.nic_links import LinkEnd, NicLinks
 
 IPV6_HEADER_MINUS_IPV4 = 20
 
@@ -41,14 +41,14 @@ class Shape:
 class Lane:
     """Namespaces and links of one system. Use as a context manager: leaving it removes everything."""
 
-    def __init__(self, name: str, shape: Shape, wires: Wires | None = None) -> None:
-        """With `wires`, what is between the ends is on another machine."""
+    def __init__(self, name: str, shape: Shape, nic_links: NicLinks | None = None) -> None:
+        """With `nic_links`, what is between the ends is on another machine."""
         self.name = name
         self.shape = shape
         self._polling: set[tuple[str, str]] = set()
-        self._wires = wires
-        self._between: Place = wires.far if wires else HERE
-        self._joints: list[list[Joint]] = []
+        self._nic_links = nic_links
+        self._between: Machine = nic_links.remote if nic_links else THIS_MACHINE
+        self._joints: list[list[LinkEnd]] = []
         self.roles = ("client", "translator", "router", "server") if shape.hops == 2 else ("client", "router", "server")
         self._namespaces = {role: namespace.full_name(self.at(role).owner, name, role) for role in self.roles}
 
@@ -67,14 +67,14 @@ class Lane:
         """Name of the namespace of `client`, `translator` (2 hops only), `router` or `server`."""
         return self._namespaces[role]
 
-    def at(self, role: str) -> Place:
+    def at(self, role: str) -> Machine:
         """The machine that has the role's namespace."""
-        return self._between if role in ("translator", "router") else HERE
+        return self._between if role in ("translator", "router") else THIS_MACHINE
 
     @property
     def is_split(self) -> bool:
         """Does it cross two machines?"""
-        return self._between is not HERE
+        return self._between is not THIS_MACHINE
 
     def client_address(self, version: int) -> IPv4Address | IPv6Address:
         """The client's own address, IPv4 (which an IPv6-only access of one hop does not have) or IPv6."""
@@ -86,8 +86,8 @@ class Lane:
         return (at.a4 if self.shape.hops == 1 else at.b4)[0].ip
 
     def remove(self) -> None:
-        for place in dict.fromkeys((self._between, HERE)):
-            place.remove([name for role, name in self._namespaces.items() if self.at(role) is place])
+        for machine in dict.fromkeys((self._between, THIS_MACHINE)):
+            machine.remove([name for role, name in self._namespaces.items() if self.at(role) is machine])
 
     def default_route(self, role: str, device: str, mtu: int) -> None:
         """IPv4 default route into a translator's device, with an MTU that no packet outgrows when it becomes IPv6."""
@@ -125,19 +125,19 @@ class Lane:
         """The device's offloads as `ethtool -k` lists them: name to on or off."""
         return self.at(role).features(self._namespaces[role], device)
 
-    def poll(self, role: str, device: str, *, on: bool) -> None:
+    def set_gro(self, role: str, device: str, *, on: bool) -> None:
         """Let a device poll, by generic receive offload (GRO). One that has to poll for the system under test goes on."""
         polls = on or (role, device) in self._polling
         self.at(role).set_features(self._namespaces[role], device, {"rx-gro": polls})
 
-    def poll_around(self, role: str) -> None:
+    def set_gro_on_peers(self, role: str) -> None:
         """Let the other ends of the links of `role` poll from now on, so that its frames of XDP enter them."""
         ends = list(self.devices())
         for near, far in zip(ends[::2], ends[1::2], strict=True):
             for (owner, _), other in ((near, far), (far, near)):
                 if owner == role:
                     self._polling.add(other)
-                    self.poll(*other, on=True)
+                    self.set_gro(*other, on=True)
 
     def _settings(self, role: str) -> None:
         """Kernel settings of one namespace; they end with it."""
@@ -165,9 +165,9 @@ class Lane:
 
     def _link(self, near: str, far: str, near_device: str, far_device: str) -> None:
         """A veth pair, created inside the namespaces: no device of it ever appears on the host. Or a cable."""
-        if self._wires and self.at(near) is not self.at(far):
+        if self._nic_links and self.at(near) is not self.at(far):
             ends, names = ((near, near_device), (far, far_device)), (self._namespaces[near], self._namespaces[far])
-            self._joints.append(self._wires.join(self.name, *ends, names, self.shape.mtu))
+            self._joints.append(self._nic_links.join(self.name, *ends, names, self.shape.mtu))
             return
         with self._netlink(near) as route:
             route.link(
@@ -259,9 +259,9 @@ class Lane:
 
     def _switch_offloads_off(self, role: str, device: str) -> None:
         """No super-packets: every segment crosses the lane as a packet of its own. Checksum offload stays."""
-        place, where = self.at(role), self._namespaces[role]
-        many = [name for name in place.features(where, device) if name.endswith("-segmentation") or name == "rx-gro"]
-        place.set_features(where, device, dict.fromkeys(many, False))
+        machine, where = self.at(role), self._namespaces[role]
+        many = [name for name in machine.features(where, device) if name.endswith("-segmentation") or name == "rx-gro"]
+        machine.set_features(where, device, dict.fromkeys(many, False))
 
     def _netlink(self, role: str) -> AbstractContextManager[Any]:
         return self.at(role).netlink(self._namespaces[role])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyroute2 import netns
 
-from diolkos_lab.topology import borrowed, namespace, scratch
+from diolkos_lab.topology import namespace, saved_settings, scratch
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Leftovers:
 
     namespaces: list[str]
     folders: list[Path]
-    loans: list[tuple[Path, borrowed.Loan | None]]  # settings of the host
+    saved_settings: list[tuple[Path, saved_settings.SavedSetting | None]]  # settings of the host
 
     def __bool__(self) -> bool:
-        return bool(self.namespaces or self.folders or self.loans)
+        return bool(self.namespaces or self.folders or self.saved_settings)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Removed(Leftovers):
     """What `clean` took away, and the process numbers of what still ran in the namespaces."""
 
     processes: list[int]
-    given_back: list[str]  # settings of the host, in words
+    restored: list[str]  # settings of the host, in words
 
 
 def find() -> Leftovers:
@@ -37,16 +37,16 @@ def find() -> Leftovers:
         for name in netns.listnetns(str(namespace.DIRECTORY))
         if (owner := namespace.owner_in_name(name)) and not owner.alive()
     ]
-    return Leftovers(sorted(names), scratch.abandoned(), borrowed.abandoned())
+    return Leftovers(sorted(names), scratch.abandoned(), saved_settings.abandoned())
 
 
 def clean() -> Removed:
     """Remove every leftover. Doing it twice is harmless."""
     found = find()
     try:
-        given_back = borrowed.restore(found.loans)  # while the devices are still where the notes say
+        restored = saved_settings.restore_all(found.saved_settings)  # while the devices are still where the notes say
     finally:
         processes = namespace.remove(found.namespaces)
         for folder in found.folders:
             shutil.rmtree(folder, ignore_errors=True)
-    return Removed(found.namespaces, found.folders, found.loans, processes, given_back)
+    return Removed(found.namespaces, found.folders, found.saved_settings, processes, restored)

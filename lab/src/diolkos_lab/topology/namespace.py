@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute, netns
 
-from diolkos_lab.topology.far import keeping
+from diolkos_lab.topology.remote import cleanup
 
 DIRECTORY = Path("/run/netns")
 PREFIX = "dklab"
@@ -123,8 +123,8 @@ def remove(names: list[str], patience_s: float = 3.0) -> list[int]:
         time.sleep(0.02)
     for name in names:
         if (DIRECTORY / name).exists():
-            if name.endswith(f"-{keeping.NICS}-{keeping.NICS}"):
-                keeping.give_back(name)
+            if name.endswith(f"-{cleanup.NICS}-{cleanup.NICS}"):
+                cleanup.return_nics(name)
             netns.remove(name)
     return sorted(killed)
 

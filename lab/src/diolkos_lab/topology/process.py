@@ -123,10 +123,10 @@ class Process:
 
 def first_to_end(processes: Sequence[Process], patience_s: float) -> Process | None:
     """Sleep until one of the processes ends, at most `patience_s` seconds; None when none did."""
-    return waited_for(processes, patience_s)[0]
+    return first_to_end_and_stopped_s(processes, patience_s)[0]
 
 
-def waited_for(processes: Sequence[Process], patience_s: float) -> tuple[Process | None, float]:
+def first_to_end_and_stopped_s(processes: Sequence[Process], patience_s: float) -> tuple[Process | None, float]:
     """The same, and how many seconds the lab itself stood still meanwhile, as when it was stopped (SIGSTOP, Ctrl-Z).
 
     Patience counts the time only in which the lab ran: who stood still cannot say that nothing came. Sleeps a second at a time,

@@ -36,7 +36,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Still:
+class RenderedPicture:
     """A picture as the page takes it."""
 
     spec: dict[str, Any]
@@ -44,7 +44,7 @@ class Still:
     pdf: bytes
 
 
-def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, Still]:
+def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, RenderedPicture]:
     """Write NAME.svg and NAME.pdf of each picture to `folder`; return them by name for the page, which makes a PNG when asked.
 
     Vega draws one picture after the other; meanwhile helpers make the rest of its SVG.
@@ -58,7 +58,7 @@ def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, Still]:
     for name, (text, document) in drawn.items():
         folder.write(f"{name}.svg", text)
         folder.write(f"{name}.pdf", document.result())
-        stills[name] = Still(specs[name], inline(text, name), document.result())
+        stills[name] = RenderedPicture(specs[name], inline(text, name), document.result())
     return stills
 
 

@@ -92,7 +92,7 @@ def mark(cell: Cell, row: Row | None) -> Mark:
     """A ratio as its line of the picture."""
     if row is None or not compares(row):
         return Mark(label(cell), look(cell), None, None, "no usable figure" if row else "not measured", trusted=False)
-    trusted = "ratio" not in row.distrusted
+    trusted = "ratio" not in row.untrusted
     failed = failures(row)
     said = text(row) + (f", {failed} of {row.trials} failed" if failed else "")
     if failed == row.trials:
@@ -132,7 +132,7 @@ def text(row: Row) -> str:
     if row.ratio is None:
         return NONE if row.ratio_bounds is None else limits(row.ratio_bounds, share)
     said = share(row.ratio, row.ratio_ci95)
-    return f"({said})" if "ratio" in row.distrusted else said
+    return f"({said})" if "ratio" in row.untrusted else said
 
 
 def alt(results: Results) -> str:

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A testbed: a lane with its system under test and its servers, where trials of one subject are measured.
+
+Stages: set up → trial (alive? → prepare → before → load → after → parse → judge) → repair after a failure → tear down.
+"""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from ipaddress import IPv6Address
+
+from diolkos_lab.experiment.cells import LaneCell, TrialCell
+from diolkos_lab.experiment.definition import Family
+from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
+from diolkos_lab.experiment.procedures import Procedure
+from diolkos_lab.faults import Fault
+from diolkos_lab.load import registry
+from diolkos_lab.load.answers import RightAnswers, require_all_right
+from diolkos_lab.load.interface import CpuUsage
+from diolkos_lab.load.reading import ClientContext, LoadFault, PacketEndpoints, Reading
+from diolkos_lab.metric import MetricName
+from diolkos_lab.run import endpoints, evidence, guards, searches, session_rate
+from diolkos_lab.run.conntrack import empty_conntrack
+from diolkos_lab.run.counters import HostCounters, NetCounters, Window, cpu_time_s, difference
+from diolkos_lab.run.environment import RunEnvironment
+from diolkos_lab.run.lane_servers import LaneServers
+from diolkos_lab.run.placement import CpuPinning
+from diolkos_lab.run.remote_host import RemoteCpuPinning, RemoteHost, RemoteWatch, window_of
+from diolkos_lab.run.trial import Trial
+from diolkos_lab.sut.lookup import Found, program
+from diolkos_lab.sut.running import RunningSystem
+from diolkos_lab.topology import addresses as plan
+from diolkos_lab.topology.lane import Lane, Shape
+from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, first_to_end_and_stopped_s, run_to_end
+from diolkos_lab.topology.scheduling import prioritize
+
+PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
+SETTLE_S = 0.01  # what the trial before left in queues drains away
+STARTS_BEFORE_GIVING_UP = 3
+SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
+
+
+class Testbed:
+    """Use as a context manager. `failure` holds the reason while the system does not work."""
+
+    def __init__(
+        self,
+        cell: LaneCell,
+        found: Found,
+        environment: RunEnvironment,
+        loads: Sequence[AnyLoad | Procedure],
+        resolver: Found | None,
+    ) -> None:
+        """`loads` are all that this testbed has to measure; `resolver` serves names where one of them needs it."""
+        datapath = found.system.datapath[cell.subject.datapath]
+        shape = Shape(
+            hops=cell.subject.hops,
+            ipv6_only=datapath.access == "ipv6-only",
+            offloads=cell.offloads == "on",
+            pref64=environment.topology.pref64,
+            mtu=environment.topology.mtu,
+            inbound=datapath.is_inbound,
+            plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
+            addresses=plan.PLANS[environment.topology.shape],
+        )
+        self.cell = cell
+        self.lane = Lane(cell.name, shape, environment.nic_links)
+        self.failure: str | None = None
+        self.given_up = False
+        self._environment = environment
+        self._folder = environment.folder / cell.name
+        self._folder.mkdir(parents=True)
+        self._system = RunningSystem(found, cell.subject, self.lane, self._folder / "system", resolver, dict(cell.levels))
+        self._loads = loads
+        self._servers: LaneServers | None = None
+        self._answers: RightAnswers | None = None
+        self._windows: dict[str, Window] = {}
+        self._remote = RemoteHost(environment.nic_links.remote) if environment.nic_links else None
+        self._pinning = (
+            RemoteCpuPinning(environment.cpus) if self._remote else CpuPinning(self.lane, environment.cpus, self._folder)
+        )
+        self._failed_starts = 0
+        self._serial = 0
+
+    def __enter__(self) -> "Testbed":
+        self.lane.__enter__()
+        try:
+            self._windows = {role: window_of(self.lane.at(role), self.lane.namespace(role)) for role in self.lane.roles}
+            self._servers = LaneServers(
+                self.cell.name, self.lane, self._windows["server"], self._folder, self._environment.load_cpu
+            )
+            self._servers.start(self._loads, self._environment.objects, self._system.records)
+            if any(registry.LOADS[load.name].counted_by == "authority" for load in self._loads):
+                self._answers = self._watch_answers()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._system.stop()
+        if self._servers:
+            self._servers.stop()
+        for window in self._windows.values():
+            window.close()
+        self.lane.remove()
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What the system under test counts itself."""
+        return self._system.counters()
+
+    @property
+    def has_both_families(self) -> bool:
+        """IPv6 and IPv4 reach the first device of its path."""
+        return self._system.datapath.access == "dual-stack"
+
+    def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
+        """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
+        if self._remote:  # the sink cannot stand on another machine
+            return None
+        target = self.lane.shape.addresses.server(endpoints.version(family))
+        context = ClientContext(target, self._system.resolver, self._folder, 0, endpoints.generator_to_sink(self.lane, family))
+        most = load.model_copy(update={"offered": None})
+        try:
+            chosen = self._pinning.apply(load.placement, ())
+            generator = registry.load_of(most)
+            command = generator.command(most, context)
+            pinned = [] if chosen.generator is None else ["taskset", "--cpu-list", str(chosen.generator)]
+            _, text = run_to_end(self.lane.namespace("client"), [*pinned, *command], self._folder / "alone")
+            return generator.read(text, most).metrics["rate"]
+        except (Fault, OSError):
+            return None
+
+    def bring_up(self) -> None:
+        """Start the system under test, or start it again. After three failures in a row it is left alone."""
+        self._system.stop()
+        try:
+            self._system.start()
+            self.failure = None
+            self._failed_starts = 0
+        except Fault as fault:
+            self.failure = str(fault)
+            self._failed_starts += 1
+            self.given_up = self._failed_starts >= STARTS_BEFORE_GIVING_UP
+
+    def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
+        """One trial. Every failure becomes part of the record; only a signal gets out of here."""
+        time.sleep(SETTLE_S)
+        self._environment.idle_wait.wait()
+        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        begin = time.monotonic()
+        if self.failure:
+            return Trial(block, order, cell, started, 0.0, error=self.failure)
+
+        def attempt(load: AnyLoad) -> session_rate.Measured:
+            return self._load(TrialCell(cell.lane, load))
+
+        try:
+            if self._environment.topology.empty_conntrack:
+                empty_conntrack(self.lane)
+            search = searches.search_for(cell.load)
+            reading, objections, costs = search(cell.load, self._system.sessions, attempt) if search else self._load(cell)
+        except session_rate.SessionsLost as lost:
+            return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
+        except (Fault, OSError) as fault:  # a command that takes too long is a TimeoutError
+            self.failure = str(fault)
+            assert self._servers
+            self._servers.restart()
+            return Trial(block, order, cell, started, time.monotonic() - begin, error=str(fault))
+        return Trial(
+            block,
+            order,
+            cell,
+            started,
+            time.monotonic() - begin,
+            objections=objections,
+            metrics={**reading.metrics, **costs},
+            series=reading.series,
+            bounds=reading.bounds,
+        )
+
+    def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Objection], dict[MetricName, float]]:
+        assert self._servers
+        self._system.check_alive()
+        self._servers.check_alive()
+        self._serial += 1
+        load = registry.load_of(cell.load)
+        load_cpu, cpus = self._pin(cell.load)
+        server_cpu = self._environment.cpus[0] if load.apart and load_cpu is not None else self._environment.load_cpu
+        self._servers.pin(server_cpu)
+        context = self._context(cell, endpoints.through_system(self.lane, self._system, self.cell.subject.family, cpus))
+        self._prepare(cell.load, context)
+        output = self._folder / "client"
+        output.unlink(missing_ok=True)
+        right_before = self._answers.count() if self._answers else 0
+        system_before, threads_before = self._system_cpu_s(), self._threads_cpu_s()
+        servers_before = self._servers_cpu_s()
+        net_before = self._read_windows()
+        own_before = self._own_cpu_s()
+        router = RemoteWatch(self._remote, self._system_cpu_s)
+        before = HostCounters.read()
+        client = Process(
+            self.lane.namespace("client"),
+            load.command(cell.load, context),
+            output,
+            self._folder / "client-errors",
+            cpu=load_cpu,
+        )
+        try:
+            with contextlib.suppress(OSError):  # it has ended already, and will say why
+                if load.counted_by == "sink":
+                    prioritize(client.pid)
+            still_s = self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
+        finally:
+            client.kill()
+        after = HostCounters.read()
+        router.end()
+        own = self._own_cpu_s() - own_before + client.usage_s
+        changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
+        system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
+        servers_s = self._servers_cpu_s() - servers_before
+        reading = load.read(_printed(client, ended_by_time=load.ended_by_time), cell.load)
+        self._environment.fastest[cell] = max(context.fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
+        if load.counted_by == "authority":
+            assert self._answers
+            require_all_right(reading.answers, self._answers.count() - right_before)
+        known = evidence.gather(
+            self.lane,
+            self._system,
+            cell.load,
+            reading,
+            (before, after),
+            changes,
+            cores=len(self._environment.cpus),
+            own_s=own,
+            system_s=system_s,
+            still_s=still_s,
+            authority_rate=self._authority_rate(cell.load),
+        )
+        objections = guards.judge(known, self._environment.guards, self._environment.topology)
+        objections += router.objections(known, self._environment.guards)
+        used = CpuUsage(
+            client=client.usage_s,
+            system=system_s,
+            threads=threads_s,
+            all=known.busy_s + router.busy_s,
+            elapsed=known.elapsed_s,
+            socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
+            server=servers_s,
+            ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
+        )
+        costs = load.costs(cell.load, reading, used)
+        if (slow := guards.slow_share(known)) is not None:
+            costs["slow_share"] = slow
+        if guards.limited_by_authority(known, self._environment.guards):
+            reading = replace(reading, bounds={"rate": (reading.metrics["rate"], None)})
+        return reading, objections, costs
+
+    def _pin(self, load: AnyLoad) -> tuple[int | None, tuple[int, ...]]:
+        """Pin processes as the load asks; returns the CPU of the client and all CPUs that can delay packets."""
+        kind = registry.load_of(load)
+        if placement := kind.placement(load):
+            chosen = self._pinning.apply(placement, self._system.processes, answers=kind.answered)
+            return chosen.generator, chosen.used or self._environment.cpus
+        self._pinning.release()
+        return self._environment.load_cpu, ()
+
+    def _context(self, cell: TrialCell, endpoints: PacketEndpoints) -> ClientContext:
+        system, fastest = self._system, self._environment.fastest.get(cell)
+        return ClientContext(
+            system.target, system.resolver, self._folder, self._serial, endpoints, fastest, system.echo_identifier
+        )
+
+    def _prepare(self, load: AnyLoad, context: ClientContext) -> None:
+        for command in registry.load_of(load).prepare(load, context):
+            status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare")
+            if status:
+                raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
+
+    def _watch_answers(self) -> RightAnswers:
+        nft, target = program("nft", None, None), self._system.target
+        assert nft and isinstance(target, IPv6Address)
+        return RightAnswers(self.lane.namespace("client"), nft, target, self._folder)
+
+    def _wait(self, client: Process, patience_s: float) -> float:
+        """Until the load has ended; returns how long the lab itself stood still meanwhile."""
+        first, still_s = first_to_end_and_stopped_s([client, *self._system.processes], patience_s)
+        if first is None:
+            raise LoadFault(f"no result within {patience_s:.1f} s: nothing came through the path")
+        # The load may have ended in the same moment; then the death belongs to the next trial.
+        if first is not client and first_to_end([client], 0) is None:
+            self._system.check_alive()
+        return still_s
+
+    def _read_windows(self) -> dict[str, NetCounters]:
+        return {role: window.read() for role, window in self._windows.items()}
+
+    def _system_cpu_s(self) -> float:
+        return sum(process.cpu_s() for process in self._system.processes)
+
+    def _servers_cpu_s(self) -> float:
+        assert self._servers
+        return sum(cpu_time_s(process.pid) for process in self._servers.processes)
+
+    def _threads_cpu_s(self) -> float:
+        return sum(cpu_time_s(pid) for pid in self._pinning.threads)
+
+    def _own_cpu_s(self) -> float:
+        """CPU time of all that belongs to the measurement, save the client, which reports its own when it ends."""
+        assert self._servers
+        threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.sink_threads]
+        pids = [*(process.pid for process in self._servers.processes), *threads]
+        system_s = 0.0 if self._remote and self._remote.has_own_cpus else self._system_cpu_s()
+        return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
+
+    def _authority_rate(self, load: AnyLoad) -> float | None:
+        """Asked for once, when the first load needs it."""
+        if registry.load_of(load).unpaced_lookups_s(load) is None:
+            return None
+        assert self._servers
+        return self._servers.authority_rate()
+
+
+def _printed(client: Process, *, ended_by_time: bool) -> str:
+    """What the load says. Raises LoadFault where it failed and says nothing."""
+    text = client.output.read_text(errors="replace")
+    if client.exit_status and not text.strip() and not ended_by_time:
+        raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
+    return text

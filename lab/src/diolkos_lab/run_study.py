@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`run`: a study from its definition to its result folder.
+
+Stages: systems → fit to start? → folder → set up → trials → summary → report.
+"""
+
+import contextlib
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from diolkos_lab import studies, summary
+from diolkos_lab.experiment.definition import Form, FormName, Study
+from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
+from diolkos_lab.load import registry, tools
+from diolkos_lab.run import disturbance, router
+from diolkos_lab.run.completed import CompletedTrials
+from diolkos_lab.run.conditions import Conditions, Skipped
+from diolkos_lab.run.router import Wanted
+from diolkos_lab.run.session import Session
+from diolkos_lab.run.testbed import Testbed
+from diolkos_lab.run.trial import Trial
+from diolkos_lab.samples import folder, host, host_remote
+from diolkos_lab.sut import definition, lookup, offer
+from diolkos_lab.topology import leftovers
+from diolkos_lab.topology.lane import Lane, Shape
+from diolkos_lab.topology.machine import THIS_MACHINE, Machine
+from diolkos_lab.topology.nic_links import NicLinks
+
+NATIVE = "native"
+QUICK: FormName = "quick"
+CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the command line asks for."""
+
+    study: str
+    quick: bool
+    only: Sequence[str] = ()
+    out: Path | None = None
+    seed: int | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
+    form: FormName | None = None  # by name; without it `quick` says which
+    resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
+    router: Wanted | None = None  # another machine, which has what is between the ends
+    facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
+    reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
+
+    @property
+    def form_name(self) -> FormName:
+        return self.form or ("quick" if self.quick else "full")
+
+
+class Observer(Protocol):
+    """Receives the progress of a run, such as the terminal."""
+
+    def planned(self, study: Study, session: Session, missing: Sequence[lookup.Missing], out: Path) -> None: ...
+    def disturbed(self, by: disturbance.Disturbance) -> None: ...
+    def testbed_ready(self, testbed: Testbed) -> None: ...
+    def skipped(self, skipped: Sequence[Skipped]) -> None: ...
+    def trial_done(self, trial: Trial, session: Session) -> None: ...
+
+
+def run(request: RunRequest, observer: Observer) -> tuple[folder.Result, dict[str, Any]]:
+    """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
+    result = folder.read(measure(request, observer))
+    return result, summary.write(result)
+
+
+def measure(request: RunRequest, observer: Observer) -> Path:
+    """The same without its evaluation. Returns the result folder."""
+    if request.router:
+        require_root()
+        with contextlib.closing(request.router.connect()) as nic_links:
+            return _measure(request, observer, nic_links)
+    return _measure(request, observer, None)
+
+
+def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None) -> Path:
+    study = studies.load(request.study)
+    form = chosen_form(study, request)
+    study = study.of_form(request.form_name)
+    found, missing = choose(study, request, nic_links)
+    study = offer.with_factor_levels(limited(study, found, request.only), definition.load_all())
+    left_out: list[dict[str, str]] = []
+    if nic_links:
+        study, form, left_out = router.without_obstacles(study, form, found)
+    machine = nic_links.remote if nic_links else THIS_MACHINE
+    require_fit(study, form)
+    resolvers = find_resolvers(study, form, found, request.paths)
+    leftovers.clean()
+    study, levels = offer.available_levels(study, found, machine)
+    missing += levels
+    out = request.out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    seed = request.seed if request.seed is not None else random.SystemRandom().randrange(2**32)
+    header = {
+        "quick": request.form_name == QUICK,
+        "form": request.form_name,
+        "seed": seed,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "missing": _missing_rows(study, missing),
+    }
+    writer = folder.Writer(out, study, resolved(found | resolvers, machine), header)
+    facts = host.facts() | _facts_of_run(found | resolvers, seed, request) | dict(request.facts)
+    if nic_links:
+        facts |= {"router": host_remote.facts(nic_links.remote), "nics": nic_links.nics.model_dump(), "left_out": left_out}
+    return run_planned(Planned(study, form, found, missing, seed, resolvers, nic_links=nic_links), writer, facts, observer)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """All that is known before the first lane is built."""
+
+    study: Study
+    form: Form
+    found: Mapping[str, lookup.Found]
+    missing: Sequence[lookup.Missing]
+    seed: int
+    resolvers: Mapping[str, lookup.Found]
+    completed: CompletedTrials = field(default_factory=CompletedTrials)
+    nic_links: NicLinks | None = None  # to the router's machine
+
+    def session(self, conditions: Conditions) -> Session:
+        named = self.study, self.form, self.found, self.seed, self.resolvers
+        return Session(*named, conditions, self.completed, self.nic_links)
+
+
+def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], observer: Observer) -> Path:
+    """From the lanes to the last trial. Returns the result folder. Leaves nothing on the host, however it ends."""
+    begun, out = time.monotonic(), writer.folder
+    part = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "next_block": planned.completed.next_block}
+    facts |= {"parts": [*facts.get("parts", []), part], "complete": False}
+    writer.host(facts)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(writer))
+        conditions = stack.enter_context(conditions_of(planned.study, planned.form))
+        session = stack.enter_context(planned.session(conditions))
+        try:
+            observer.planned(planned.study, session, planned.missing, out)
+            busy = disturbance.measure()
+            facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
+            if busy.matters:
+                observer.disturbed(busy)
+            for testbed in session.set_up():
+                observer.testbed_ready(testbed)
+            facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.cpu_roles}
+            skipped = [*conditions.skipped, *session.limit(facts["generator"])]
+            facts |= {"skipped": [each.as_json for each in skipped], "varied": conditions.varied}
+            writer.host(facts)
+            observer.skipped(skipped)
+            if session.empty:
+                raise MissingFault(
+                    f"this form of {planned.study.name} offers more than the generator can: {skipped[-1].reason}; "
+                    "choose a form with lower rates"
+                )
+            for trial in session.trials():
+                writer.add(trial)
+                observer.trial_done(trial, session)
+            facts |= {
+                "counters": session.testbeds.counters,
+                "complete": True,
+            }
+        except Interrupted as interrupted:
+            resume_hint = "" if planned.nic_links else f", `diolkos-lab run --resume {out}` resumes the run"
+            interrupted.add_note(
+                f"Stopped in block {session.block}; {writer.trials} trials are kept in {out} "
+                f"(`diolkos-lab report {out}` evaluates them{resume_hint})."
+            )
+            raise
+        finally:
+            writer.host(facts | {"duration_s": round(planned.completed.seconds + time.monotonic() - begun, 1)})
+    return out
+
+
+@contextlib.contextmanager
+def conditions_of(study: Study, form: Form) -> Iterator[Conditions]:
+    """What of the host the form varies. A lane like those of the run says what its devices offer."""
+    with contextlib.ExitStack() as stack:
+        lane = None
+        if form.vary.ring:
+            lane = Lane("rings", Shape(1, ipv6_only=False, offloads=True, pref64=study.topology.pref64, mtu=study.topology.mtu))
+            stack.enter_context(lane)
+        conditions = stack.enter_context(Conditions(form.vary, lane))
+        if lane:
+            lane.remove()
+        yield conditions
+
+
+def chosen_form(study: Study, request: RunRequest) -> Form:
+    name = request.form_name
+    if name not in study.form:
+        others = " or ".join("--quick" if each == QUICK else f"--form {each}" for each in study.form)
+        raise UsageFault(f"the study {study.name} has no {name} form: run it with {others}")
+    return study.form[name]
+
+
+def choose(
+    study: Study, request: RunRequest, nic_links: NicLinks | None = None
+) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
+    """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
+    systems = definition.load_all()
+    require_names(study, request, systems)
+    found: dict[str, lookup.Found] = {}
+    missing: list[lookup.Missing] = []
+    for name in dict.fromkeys(subject.system for subject in study.system):
+        if request.only and name not in (*request.only, NATIVE):
+            continue
+        datapaths = [subject.datapath for subject in study.system if subject.system == name]
+        looked = router.find(systems[name], request.paths, nic_links, datapaths)
+        if isinstance(looked, lookup.Missing) and name in request.reasons:
+            looked = lookup.Missing(looked.system, request.reasons[name], looked.how)
+        if isinstance(looked, lookup.Found):
+            found[name] = looked
+        elif name in request.only:
+            raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
+        else:
+            missing.append(looked)
+    return found, missing
+
+
+def require_names(study: Study, request: RunRequest, systems: Mapping[str, definition.System]) -> None:
+    """Raises UsageFault for a name that is not in the study, or has no definition."""
+    named = list(dict.fromkeys(subject.system for subject in study.system))
+    for name in request.only:
+        if name not in named:
+            raise UsageFault(f"--only {name}: not a system of the study {study.name}; there are {', '.join(named)}")
+    for name in request.paths:
+        if name not in systems:
+            raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(systems)}")
+    for subject in study.system:
+        if subject.system not in systems or subject.datapath not in systems[subject.system].datapath:
+            raise UsageFault(f"{request.study}: no definition of the system {subject.system} with datapath {subject.datapath}")
+
+
+def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]) -> Study:
+    """With --only: the systems asked for, and the native paths that have as many hops as one of them."""
+    if not only or NATIVE in only:
+        return study
+    chosen = [subject for subject in study.system if subject.system in only]
+    hops = {subject.hops for subject in chosen}
+    natives = [subject for subject in study.system if subject.system == NATIVE and subject.hops in hops]
+    return study.with_systems((*natives, *chosen))
+
+
+def find_resolvers(
+    study: Study, form: Form, found: Mapping[str, lookup.Found], paths: Mapping[str, str]
+) -> dict[str, lookup.Found]:
+    """The systems that serve names on the paths of those found, where a load asks for some. Raises MissingFault."""
+    systems = definition.load_all()
+    asking = [
+        subject for subject in study.system if any(subject.gets(load) and registry.asks_names(load) for load in form.load)
+    ]
+    resolvers = {}
+    for subject in asking:
+        if subject.system in found:
+            datapath = found[subject.system].system.datapath[subject.datapath]
+            name = datapath.resolver.partition("/")[0]
+            if datapath.serves == "packets" and name not in found:
+                looked = lookup.find(systems[name], paths)
+                if isinstance(looked, lookup.Missing):
+                    raise MissingFault(f"{subject.key} needs a resolver: {looked.reason}; {looked.how}")
+                resolvers[name] = looked
+    return resolvers
+
+
+def require_fit(study: Study, form: Form) -> None:
+    """Raises MissingFault for the first privilege or tool that the study needs and this host lacks."""
+    require_root()
+    loads = [load for load in form.load if any(subject.gets(load) for subject in study.system)]
+    for name, how in missing_tools(registry.required(loads)).items():
+        raise MissingFault(f"the tool {name} is not on this host: {how}")
+    available = CONGESTION_CONTROLS.read_text().split()
+    for load in loads:
+        if obstacle := registry.LOADS[load.name].obstacle(load, available):
+            raise MissingFault(obstacle)
+
+
+def missing_tools(required: Mapping[str, str] = tools.REQUIRED) -> dict[str, str]:
+    """Those of the required tools that this host lacks, with how to get them."""
+    return {name: how for name, how in required.items() if lookup.tool(name) is None}
+
+
+def missing_by_study(shipped: Sequence[Study]) -> dict[str, tuple[str, list[str]]]:
+    """Tools that a study needs and this host lacks: name to how to get it and the studies."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for study in shipped:
+        loads = [load for form in study.form.values() for load in form.load]
+        for name, how in missing_tools(registry.required(loads)).items():
+            found.setdefault(name, (how, []))[1].append(study.name)
+    return found
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise MissingFault("the lab makes network namespaces, which needs root: run it again with sudo")
+
+
+def resolved(found: Mapping[str, lookup.Found], at: Machine = THIS_MACHINE) -> dict[str, Any]:
+    """What a run used of its systems. The digest tells two builds apart that call themselves the same version."""
+    return {
+        name: {
+            "binary": str(system.binary) if system.binary else None,
+            "version": system.version,
+            "sha256": at.digest(system.binary) if system.binary else None,
+            "definition": system.system.model_dump(mode="json", exclude_defaults=True),
+        }
+        for name, system in found.items()
+    }
+
+
+def _missing_rows(study: Study, missing: Sequence[lookup.Missing]) -> list[dict[str, str]]:
+    return [
+        {"system": entry.system.system, "datapath": datapath, "reason": entry.reason, "how": entry.how, **_level(entry)}
+        for entry in missing
+        for datapath in ([entry.datapath] if entry.datapath else _datapaths(study, entry.system.system))
+    ]
+
+
+def _datapaths(study: Study, system: str) -> list[str]:
+    return list(dict.fromkeys(subject.datapath for subject in study.system if subject.system == system))
+
+
+def _level(entry: lookup.Missing) -> dict[str, str]:
+    return {"factor": entry.factor, "level": entry.level} if entry.factor and entry.level else {}
+
+
+def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, request: RunRequest) -> dict[str, Any]:
+    return {
+        "run": str(uuid.uuid4()),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+        "command_line": sys.argv,
+        "quick": request.form_name == QUICK,
+        "form": request.form_name,
+        "systems": {name: {"binary": str(system.binary or ""), "version": system.version} for name, system in found.items()},
+    }
+
+
+def _facts_of_lanes(session: Session) -> dict[str, Any]:
+    """Offloads and MTU of the links, as the kernel tells of one lane per offload level."""
+    shown: dict[str, Any] = {}
+    for cell, testbed in session.testbeds_by_lane.items():
+        if cell.offloads not in shown:
+            role, device = next(testbed.lane.devices())
+            shown[cell.offloads] = testbed.lane.features(role, device)
+    mtu = next(iter(session.testbeds_by_lane.values())).lane.shape.mtu if session.testbeds_by_lane else None
+    words = {
+        "free": "the scheduler places both ends of the load and the systems under test",
+        "load-on-one-cpu": "both ends of the load share the last CPU of the list; systems under test may use all",
+    }
+    return {"veth": {"mtu": mtu, "offloads": shown}, "placement": words[session.placement]}

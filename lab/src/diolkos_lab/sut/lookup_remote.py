@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Which systems can run on the router's machine, as `lookup` says it of this one."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from diolkos_lab.experiment.levels import Level
+from diolkos_lab.faults import UsageFault
+from diolkos_lab.sut.definition import Datapath, System, fill
+from diolkos_lab.sut.lookup import Found, Missing
+from diolkos_lab.topology.machine import Machine
+
+
+def find(system: System, given: Mapping[str, str], machine: Machine) -> Found | Missing:
+    """Look for one system over there: at the path that the command line names, else in PATH."""
+    binary = None
+    if system.binary:
+        named = given.get(system.system)
+        binary = machine.program(named or system.binary)
+        if binary is None and named:
+            raise UsageFault(f'{machine.host}: "{named}", given for {system.system}, is no program there')
+        if binary is None:
+            option = f"--{system.system} PATH" if system.system == "diolkos" else f"--path {system.system}=PATH"
+            how = f"install it there, or name it by its path there with {option}"
+            return Missing(system, f"the program {system.binary} is not on {machine.host}", how)
+    if system.programs:
+        return Missing(system, "its BPF programs are not brought to another machine", "measure it on one machine")
+    if system.module and not machine.exists(Path(f"/sys/module/{system.module}")):
+        return Missing(system, f"the kernel module {system.module} is not loaded on {machine.host}", system.how)
+    if any(path.tun for path in system.datapath.values()) and not machine.exists(Path("/dev/net/tun")):
+        return Missing(system, f"/dev/net/tun does not exist on {machine.host}", "load the module there with `modprobe tun`")
+    return Found(system, binary, _version(system, binary, machine))
+
+
+def obstacle(system: System, name: str, levels: Mapping[str, Level] | None = None) -> str | None:
+    """Why a datapath cannot be measured over two machines; None where it can."""
+    parts: tuple[Datapath, ...] = system.path(name, levels)
+    if end := next((part.place for part in parts if part.place in ("client", "server") and not part.is_native), None):
+        return f"it is part of the {end}, not of what is between the ends"
+    if any(part.xdp for part in parts):
+        return "its frames of XDP do not leave through the macvlan devices that join two machines"
+    if system.datapath[name].is_inbound:
+        return "static bindings from IPv4 to IPv6 are measured on one machine only"
+    if system.datapath[name].serves == "names":
+        return "resolvers are measured on one machine only"
+    return None
+
+
+def _version(system: System, binary: Path | None, machine: Machine) -> str | None:
+    if system.version and binary:
+        status, text = machine.output([fill(word, {"binary": str(binary)}) for word in system.version])
+        if status == 0 and text.strip():
+            return text.strip().splitlines()[0]
+    if system.package and str(binary).startswith("/usr/"):
+        query = f"dpkg-query -W -f '${{Package}} ${{Version}}' {shlex.quote(system.package)} 2>/dev/null"
+        status, text = machine.output(["sh", "-c", query])
+        return text.strip() if status == 0 else None
+    return None

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A program that runs on the router's machine, as `topology.process.Process` is one that runs here.
+
+It counts as ended when the machine is gone: whoever waits for it wakes up, and is told why.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from diolkos_lab.faults import Fault
+from diolkos_lab.topology.process import Process, first_to_end
+from diolkos_lab.topology.remote.connection import Connection
+
+UNREACHABLE = 255
+
+
+class RemoteProcess(Process):
+    """`_pidfd` is an event descriptor here, readable from the end on."""
+
+    def __init__(self, connection: Connection, where: str, command: Sequence[str], log: Path) -> None:
+        self.command, self.output, self.errors = list(command), log, log
+        self.usage_s = 0.0
+        self._connection = connection
+        self._status: int | None = None
+        self._pidfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        path = str(log)
+        self._number: int = connection.call("start", command=self.command, where=where, output=path, errors=path)
+
+    @property
+    def pid(self) -> int:
+        return self._number
+
+    @property
+    def exit_status(self) -> int | None:
+        return UNREACHABLE if self._status is None and self._connection.gone else self._status
+
+    def has_ended(self, status: int, usage_s: float) -> None:
+        self._status, self.usage_s = status, usage_s
+        self.wake_waiters()
+
+    def wake_waiters(self) -> None:
+        """Whoever waits for its end looks again."""
+        if self._pidfd >= 0:
+            os.eventfd_write(self._pidfd, 1)
+
+    def how_it_ended(self) -> str:
+        if self._status is None and self._connection.gone:
+            return f"cannot be reached: {self._connection.host} went away ({self._connection.gone})"
+        return super().how_it_ended()
+
+    def kill(self) -> None:
+        if self.exit_status is None:
+            self._signal(signal.SIGKILL)
+            first_to_end([self], 2.0)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def last_words(self, lines: int = 5) -> list[str]:
+        with contextlib.suppress(Fault, OSError):
+            text: str = self._connection.call("tail", path=str(self.output))
+            return [line.strip() for line in text.splitlines() if line.strip()][-lines:]
+        return []
+
+    def has_printed(self, text: str) -> bool:
+        return bool(self._connection.call("contains", path=str(self.output), text=text))
+
+    def cpu_s(self) -> float:
+        return float(self._connection.call("cpu", pids=[self._number]))
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(Fault, OSError):
+            self._connection.call("signal", pid=self._number, number=int(number))
