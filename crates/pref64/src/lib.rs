@@ -5,15 +5,15 @@
 //! Nothing here reads a socket, a clock or a source of randomness. A [`Discovery`] says when to solicit and when to
 //! ask, takes what comes back, and says which prefix is in force.
 //!
-//! The rooms, in the order in which news meets them:
+//! Modules, in the order in which input passes them:
 //!
 //! * [`advertisement`]: a router advertisement as it came, and the solicitation for one.
 //! * [`synthesis`]: the question for ipv4only.arpa, and the prefixes that its answer reveals.
 //! * [`preference`]: which prefixes can be used, and which of several is.
 //! * `known`: a prefix, who says so, and until when.
 //! * `offers`: what routers offer, in shares, so that no forger shuts out the others.
-//! * `passed`: prefixes that cannot be used, and for how long.
-//! * `calm`: how often another prefix is taken.
+//! * `unusable`: prefixes that cannot be used, and for how long.
+//! * `damping`: how often another prefix is taken.
 //! * [`discovery`]: what is known, for how long, and when to look again.
 #![forbid(unsafe_code)]
 
