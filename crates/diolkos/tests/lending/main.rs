@@ -19,6 +19,7 @@ mod guide;
 mod incomplete;
 #[path = "../../src/nat64/leases/mod.rs"]
 mod leases;
+mod map;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/mirror/mod.rs"]
 mod mirror;
@@ -33,3 +34,4 @@ mod removals;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;
+mod words;

@@ -4,22 +4,23 @@
 //!
 //! What must hold is looked at after every step of every program and every change by the controller.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::Protocol;
-use diolkos_sys::fastpath::lease::{Lease, Memory, Word};
+use diolkos_sys::fastpath::lease::Lease;
 use diolkos_sys::fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
 
 use crate::fastpath::FastPath;
 use crate::guide::Guide;
+use crate::map::Map;
 use crate::program::Program;
+use crate::words::Steps;
 
 pub type NodePort = (Ipv6Addr, u16);
 pub type V4 = (Ipv4Addr, u16);
@@ -44,42 +45,6 @@ pub struct Undone {
     pub owner: bool,
     /// `open_session` looks the binding up once more behind its record.
     pub again: bool,
-}
-
-/// Elements of a hash map: those that are free keep what they had until they are reused.
-#[derive(Default)]
-pub struct Map<K, V> {
-    pub at: HashMap<K, usize>,
-    pub elements: Vec<V>,
-    free: Vec<usize>,
-}
-
-impl<K: Eq + std::hash::Hash + Copy, V> Map<K, V> {
-    /// `BPF_ANY`.
-    pub fn put(&mut self, key: K, value: V) {
-        // The kernel makes the new element first.
-        let new = match self.free.pop() {
-            Some(at) => {
-                self.elements[at] = value;
-                at
-            }
-            None => {
-                self.elements.push(value);
-                self.elements.len() - 1
-            }
-        };
-        self.free.extend(self.at.insert(key, new));
-    }
-
-    pub fn remove(&mut self, key: &K) -> bool {
-        let removed = self.at.remove(key);
-        self.free.extend(removed);
-        removed.is_some()
-    }
-
-    pub fn get(&self, key: &K) -> Option<&V> {
-        Some(&self.elements[*self.at.get(key)?])
-    }
 }
 
 /// `struct diolkos_bound_to`; the check is a perfect one.
@@ -148,21 +113,9 @@ thread_local! {
 /// Makes a new world.
 pub fn begin(undone: Undone, guide: Guide) {
     let world = World {
-        bound: Map {
-            at: HashMap::new(),
-            elements: Vec::new(),
-            free: Vec::new(),
-        },
-        inward: Map {
-            at: HashMap::new(),
-            elements: Vec::new(),
-            free: Vec::new(),
-        },
-        outward: Map {
-            at: HashMap::new(),
-            elements: Vec::new(),
-            free: Vec::new(),
-        },
+        bound: Map::default(),
+        inward: Map::default(),
+        outward: Map::default(),
         lease: Rc::default(),
         ring: Vec::new(),
         heard: 0,
@@ -197,7 +150,7 @@ pub fn with<T>(action: impl FnOnce(&mut World) -> T) -> T {
 }
 
 /// Something of the controller's can be seen: programs may run.
-fn pause() {
+pub fn pause() {
     WORLD.with(|cell| {
         // A program that changes a word runs already.
         if let Ok(mut world) = cell.try_borrow_mut() {
@@ -264,59 +217,6 @@ impl World {
         }
     }
 }
-
-/// Words at which programs may run.
-#[derive(Debug)]
-pub enum Steps {}
-
-/// Such a word.
-#[derive(Default)]
-pub struct Step<T>(Cell<T>);
-
-impl Memory for Steps {
-    type U16 = Step<u16>;
-    type U32 = Step<u32>;
-    type U64 = Step<u64>;
-}
-
-macro_rules! step {
-    ($number:ty) => {
-        impl Word<$number> for Step<$number> {
-            fn load(&self, _: Ordering) -> $number {
-                self.0.get()
-            }
-
-            fn store(&self, value: $number, order: Ordering) {
-                self.swap(value, order);
-            }
-
-            fn swap(&self, value: $number, _: Ordering) -> $number {
-                let before = self.0.replace(value);
-                // A port is nothing before the tail says that it is there.
-                if size_of::<$number>() > 2 {
-                    pause();
-                }
-                before
-            }
-
-            fn fetch_add(&self, more: $number, order: Ordering) -> $number {
-                self.swap(self.0.get().wrapping_add(more), order)
-            }
-
-            fn compare_exchange(&self, from: $number, to: $number) -> bool {
-                let is_same = self.0.get() == from;
-                if is_same {
-                    self.0.set(to);
-                }
-                is_same
-            }
-        }
-    };
-}
-
-step!(u16);
-step!(u32);
-step!(u64);
 
 /// The world as the controller sees it. Every node has the same place.
 #[derive(Debug)]
