@@ -86,7 +86,7 @@ def test_thousands_of_sources_near_their_share_are_one_line(nat64: Nat64Network)
         raw.sendto(syn(source, V4_IN_IPV6, 1024, 8000), (V4_IN_IPV6, 0))
     near = 'diolkos_prefixes_near_share{kind="source"}'
     nat64.until(lambda: scraped(nat64, nat64.translator)[near] == 2000, patience=60)
-    nat64.until(lambda: "2000 sources have " in alarms(nat64).get("shares", ""))
+    nat64.until(lambda: "2000 sources and 2000 hosts have " in alarms(nat64).get("shares", ""))
     text = alarms(nat64)["shares"]
     assert text.count("2001:db8:8:") == 3
     lines = [line for line in running.log().splitlines() if "alarm" in line]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engine keeps: one entry for each node, and one for each slice that has an owner. Whoever can write there may be a
-//! stranger, another cluster or another version, so entries are read with care, and what cannot be read is no entry.
+//! What the engine keeps: one entry for each node, and one for each slice that has an owner. A writer may be a stranger,
+//! another cluster or another version, so entries are read with care, and what cannot be read is no entry.
 
 use crate::slice::SliceId;
 

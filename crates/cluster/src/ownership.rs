@@ -157,7 +157,7 @@ impl Ownership {
     }
 
     /// All bindings of a closing slice are in the stream: the write that gives the slice to the node that should have it.
-    /// `None`: there is nobody to give it to, or a write about it waits for its answer.
+    /// `None`: no other node is alive, or an earlier write about the slice has no answer yet.
     pub fn hand_over(&mut self, now: Moment, slice: SliceId) -> Option<Write> {
         let holding = self.slices.get(slice as usize).copied()?;
         if !self.is_mine(&holding) || holding.closed_at != Some(holding.revision) {
@@ -278,7 +278,7 @@ impl Ownership {
         self.write(now, own, Value::Node(entry), expected)
     }
 
-    /// Nothing is open any more, and there is nothing left or nobody to give it to.
+    /// All slices are closed, and this node owns none of them or no other node is alive.
     fn has_nothing_to_hand_over(&self) -> bool {
         let alone = self.peers.alive().all(|(node, _)| node == self.me);
         let mut mine = self.slices.iter().filter(|holding| self.is_mine(holding));
@@ -352,7 +352,7 @@ impl Ownership {
         }
     }
 
-    /// Takes slices that nobody owns who lives, if this node should have them.
+    /// Claims slices without a live owner that this node should have.
     fn claim(&mut self, now: Moment) -> Vec<Write> {
         let Some(life) = self.life.filter(|_| !self.is_leaving) else {
             return Vec::new();
