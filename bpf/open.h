@@ -36,6 +36,27 @@ struct {
 	__uint(max_entries, 2 * 1024 * 1024);
 } openings SEC(".maps");
 
+/*
+ * Until when sessions may be opened, nanoseconds of CLOCK_BOOTTIME: the end of a cluster node's lease (the daemon renews
+ * it), or never. So a program whose daemon is frozen or dead stops before another node may open in the same slices.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} fence SEC(".maps");
+
+/* Out of line, and before open_leased: the stack that Linux 6.1 allows has no room for both at once. */
+static __noinline int may_open(void)
+{
+	__u32 key = 0;
+	__u64 *until = bpf_map_lookup_elem(&fence, &key);
+
+	return until && bpf_ktime_get_boot_ns() < *(volatile __u64 *)until;
+}
+
 /* The node's lease, if it has sessions left, and its term. */
 static __always_inline struct diolkos_lease *lease_of(const struct in6_addr *node, __u32 *term)
 {
@@ -215,7 +236,7 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
  * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
  * then the binding is looked up again: either the controller waits for this session, or there is no binding here.
  */
-static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
+static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
 	__u8 report = DIOLKOS_OPENED;
 	struct diolkos_opening *opening;
@@ -272,6 +293,12 @@ static __noinline int open_session(const struct seen *s, __be32 peer_be, __u8 pr
 	__builtin_memset(opening->pad, 0, sizeof(opening->pad));
 	bpf_ringbuf_submit(opening, 0);
 	return put ? -1 : 0;
+}
+
+/* As open_leased, until the fence. */
+static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
+{
+	return may_open() ? open_leased(s, peer_be, prefix, to) : -1;
 }
 
 /*

@@ -12,6 +12,8 @@ use libbpf_rs::btf::{types, Btf};
 const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 /// Answers neighbours, in every mode of a router.
 const ANSWER: &str = "answer";
+/// Forwards what belongs to another node of a cluster.
+const STEER: &str = "steer";
 /// The packet generator's, its sink's and its witness's.
 const PKTGEN: [&str; 3] = ["pktgen_send", "pktgen_sink", "pktgen_witness"];
 
@@ -27,6 +29,7 @@ fn main() {
         compile(&bpf, &out, name);
     }
     compile(&bpf, &out, ANSWER);
+    compile(&bpf, &out, STEER);
     for name in PKTGEN {
         compile(&pktgen, &out, name);
     }

@@ -127,6 +127,7 @@ reasons! {
         NoConnection "no_connection" "A TCP packet that begins no connection, from a node without a binding.";
         Filtered "filtered" "The node behind the binding has not sent to this source, and the filtering depends on addresses.";
         PoolExhausted "pool_exhausted" "No IPv4 address and port is free.";
+        SliceClosed "slice_closed" "The slice of the pool that has the source's ports belongs to another gateway, or to none at the moment.";
         SessionLimit "session_limit" "There are as many sessions as there may be.";
         BindingLimit "binding_limit" "There are as many bindings as there may be.";
         HostSessionLimit "host_session_limit" "The node has its share of the sessions that are left.";

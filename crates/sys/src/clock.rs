@@ -11,7 +11,7 @@ use rustix::time::{clock_gettime, ClockId};
 /// (time_namespaces(7)) the kernel shows another one, which begins earlier or later.
 pub fn monotonic() -> Duration {
     let shown_ns = now_ns(ClockId::Monotonic);
-    Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()).max(0) as u64)
+    Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()[0]).max(0) as u64)
 }
 
 /// CLOCK_MONOTONIC as other processes of this time namespace have it.
@@ -22,6 +22,12 @@ pub fn shown_monotonic() -> Duration {
 /// CLOCK_BOOTTIME as this process is shown it: it is compared with its own earlier values only.
 pub fn boottime() -> Duration {
     Duration::from_nanos(now_ns(ClockId::Boottime).max(0) as u64)
+}
+
+/// CLOCK_BOOTTIME as BPF programs have it.
+pub fn kernel_boottime() -> Duration {
+    let shown_ns = now_ns(ClockId::Boottime);
+    Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()[1]).max(0) as u64)
 }
 
 /// CPU time that all threads of this process have used.
@@ -36,21 +42,20 @@ fn now_ns(clock: ClockId) -> i64 {
     time.tv_sec * NS + time.tv_nsec
 }
 
-/// How far the clock that we are shown is ahead. It cannot change after a namespace's first process has begun.
-fn ahead_ns() -> i64 {
-    static AHEAD_NS: OnceLock<i64> = OnceLock::new();
+/// How far the clocks that we are shown are ahead: monotonic, boottime. It cannot change after a namespace's first process
+/// has begun.
+fn ahead_ns() -> [i64; 2] {
+    static AHEAD_NS: OnceLock<[i64; 2]> = OnceLock::new();
     *AHEAD_NS.get_or_init(|| {
-        let offsets = fs::read_to_string("/proc/self/timens_offsets");
         // Without time namespaces there is no such file.
-        offsets.map_or(0, |text| parse(&text).unwrap_or(0))
+        let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        ["monotonic", "boottime"].map(|clock| parse(&offsets, clock).unwrap_or(0))
     })
 }
 
 /// Lines of a clock's name, seconds, and nanoseconds.
-fn parse(offsets: &str) -> Option<i64> {
-    let line = offsets
-        .lines()
-        .find_map(|line| line.strip_prefix("monotonic"))?;
+fn parse(offsets: &str, clock: &str) -> Option<i64> {
+    let line = offsets.lines().find_map(|line| line.strip_prefix(clock))?;
     let mut numbers = line.split_whitespace().map(str::parse::<i64>);
     let (seconds, nanoseconds) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     seconds.checked_mul(NS)?.checked_add(nanoseconds)
@@ -63,16 +68,26 @@ mod tests {
     #[test]
     fn offsets_of_time_namespaces() {
         assert_eq!(
-            parse("monotonic           0         0\nboottime            0         0\n"),
+            parse(
+                "monotonic           0         0\nboottime            0         0\n",
+                "monotonic"
+            ),
             Some(0)
         );
         assert_eq!(
-            parse("monotonic         -60         0\nboottime 7 8\n"),
+            parse(
+                "monotonic         -60         0\nboottime 7 8\n",
+                "monotonic"
+            ),
             Some(-60 * NS)
         );
         assert_eq!(
-            parse("boottime 7 8\nmonotonic 2592000 500\n"),
+            parse("boottime 7 8\nmonotonic 2592000 500\n", "monotonic"),
             Some(2_592_000 * NS + 500)
+        );
+        assert_eq!(
+            parse("boottime 7 8\nmonotonic 9 0\n", "boottime"),
+            Some(7 * NS + 8)
         );
         for wrong in [
             "",
@@ -81,7 +96,7 @@ mod tests {
             "monotonic a b",
             "monotonic 9223372036854775807 0",
         ] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+            assert_eq!(parse(wrong, "monotonic"), None, "{wrong}");
         }
     }
 

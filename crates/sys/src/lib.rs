@@ -16,7 +16,7 @@
 //! * [`limit`]: how many files may be open
 //! * [`file`]: opening one that may have nothing to say
 //! * [`seccomp`]: which system calls a thread may make
-//! * [`signal`]: which ones tell a service nothing
+//! * [`signal`]: which ones tell a service nothing, and threads that handle none
 //! * [`lock`]: a file that makes a process the only one of its kind
 //! * [`peer`]: who is at the other end of the control socket
 
@@ -71,5 +71,8 @@ mod skel {
     }
     pub mod siit {
         include!(concat!(env!("OUT_DIR"), "/siit.skel.rs"));
+    }
+    pub mod steer {
+        include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
     }
 }

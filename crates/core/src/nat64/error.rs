@@ -13,7 +13,7 @@ use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use crate::csum;
 use crate::icmp::{parse_quoted_ipv4, parse_quoted_ipv6, Ends, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Packet};
-use crate::session::Watcher;
+use crate::session::{Missing, Watcher};
 use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, v6, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
@@ -27,7 +27,7 @@ const TCP_CHECKSUM_AT: usize = 16;
 impl Nat64 {
     /// An error from the IPv4 side, about a packet that came from the IPv6 side.
     pub(super) fn error_from_ipv4(
-        &self,
+        &mut self,
         (ip, hop_limit): (&Ipv4, u8),
         packet: &mut Packet<'_>,
         watcher: &mut impl Watcher,
@@ -48,7 +48,7 @@ impl Nat64 {
     /// An error from the IPv6 side, about a packet that came from the IPv4 side, or from another node
     /// of the IPv6 side.
     pub(super) fn error_from_ipv6(
-        &self,
+        &mut self,
         (ip, ttl, chain): (&Ipv6, u8, &Chain),
         packet: &mut Packet<'_>,
         env: &mut impl Random,
@@ -95,6 +95,8 @@ impl Nat64 {
             addr: quoted.dst,
             port: inner.numbers.dst,
         };
+        let missing = Missing::V6(inner.protocol, node);
+        self.state.look_for(missing, watcher);
         let bound = self
             .state
             .v4_watched(inner.protocol, node, watcher)
@@ -169,7 +171,7 @@ impl Nat64 {
     /// Writes the ICMPv4 error in `packet`, whose header is `ip` and whose checksum was looked at, to
     /// `out` as an IPv6 packet.
     fn error_to_ipv6(
-        &self,
+        &mut self,
         (ip, hop_limit): (&Ipv4, u8),
         packet: &mut [u8],
         from: Side,
@@ -204,6 +206,8 @@ impl Nat64 {
             return Err(Reason::SourceInPool.into());
         }
         // Only about a packet that may have been ours, and may have been answered.
+        let missing = Missing::V4(inner.protocol, bound);
+        self.state.look_for(missing, watcher);
         let (node, prefix) = self
             .state
             .v6_watched(inner.protocol, bound, peer, watcher)

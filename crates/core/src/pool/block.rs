@@ -117,6 +117,12 @@ fn words(first: u16, size: u16) -> Range<usize> {
     word..word + usize::from(size) / 64
 }
 
+/// Words, cut where groups begin.
+fn parts(words: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let groups = words.start / GROUP..words.end.div_ceil(GROUP);
+    groups.map(move |group| words.start.max(group * GROUP)..words.end.min((group + 1) * GROUP))
+}
+
 /// Counts ports of one word, even ones and odd ones.
 fn add([even, odd]: &mut [u16; 2], ports: u64) {
     *even += (ports & EVEN).count_ones() as u16;
@@ -272,22 +278,47 @@ impl Block {
     ) -> Option<u16> {
         let free = self.free_in(first, size, parity);
         let mut n = random().checked_rem(u64::from(free))? as u32;
-        for word in words(first, size) {
-            let mut ports = self.word(word) & parity.mask();
-            let here = ports.count_ones();
-            if n < here {
-                (0..n).for_each(|_| ports &= ports - 1);
-                return Some((word * 64) as u16 + ports.trailing_zeros() as u16);
+        for part in parts(words(first, size)) {
+            let here = self.in_part(&part, parity);
+            if n >= here {
+                n -= here;
+                continue;
             }
-            n -= here;
+            for word in part {
+                let mut ports = self.word(word) & parity.mask();
+                let here = ports.count_ones();
+                if n < here {
+                    (0..n).for_each(|_| ports &= ports - 1);
+                    return Some((word * 64) as u16 + ports.trailing_zeros() as u16);
+                }
+                n -= here;
+            }
         }
         None
     }
 
     /// How many of them are free.
     pub fn free_in(&self, first: u16, size: u16, parity: Parity) -> u32 {
-        let of = |word| (self.word(word) & parity.mask()).count_ones();
-        words(first, size).map(of).sum()
+        let parts = parts(words(first, size));
+        parts.map(|part| self.in_part(&part, parity)).sum()
+    }
+
+    /// The first port from this one to the last one that is taken, and is in the pool.
+    pub fn next_taken(&self, ports: RangeInclusive<u16>) -> Option<u16> {
+        let (first, last) = (*ports.start(), *ports.end());
+        let words = usize::from(first) / 64..usize::from(last) / 64 + 1;
+        // Of the groups that have kept nothing, none is taken.
+        let kept = parts(words).filter(|part| self.free[part.start / GROUP].is_some());
+        let taken = kept.flatten().find_map(|word| {
+            let from = if word == usize::from(first) / 64 {
+                first % 64
+            } else {
+                0
+            };
+            let taken = self.pooled.words[word] & !self.word(word) & (!0 << from);
+            (taken != 0).then(|| (word * 64) as u16 + taken.trailing_zeros() as u16)
+        });
+        taken.filter(|port| *port <= last)
     }
 
     /// How many of them are taken.
@@ -299,9 +330,24 @@ impl Block {
     /// How many of them are on loan.
     pub fn lent_in(&self, first: u16, size: u16) -> u32 {
         let Some(lent) = &self.lent else { return 0 };
-        let group = |word: usize| lent[word / GROUP].as_ref();
-        let of = |word: usize| group(word).map_or(0, |group| group[word % GROUP].count_ones());
-        words(first, size).map(of).sum()
+        let of = |part: Range<usize>| {
+            let group = lent[part.start / GROUP].as_ref();
+            let of = |group: &Group| {
+                part.map(|word| group[word % GROUP].count_ones())
+                    .sum::<u32>()
+            };
+            group.map_or(0, |group| of(group))
+        };
+        parts(words(first, size)).map(of).sum()
+    }
+
+    /// How many of the ports of these words, which are in one group, are free.
+    fn in_part(&self, part: &Range<usize>, parity: Parity) -> u32 {
+        if part.len() == GROUP {
+            return self.in_group(part.start / GROUP, parity);
+        }
+        let of = |word| (self.word(word) & parity.mask()).count_ones();
+        part.clone().map(of).sum()
     }
 
     fn in_group(&self, group: usize, parity: Parity) -> u32 {

@@ -9,12 +9,14 @@
 //! 3. `block`: the port is taken, until it is released.
 //!
 //! All of it takes the same time however full the pool is. `lease` lends ports to others; `divide` has blocks of ports that
-//! are given to sources.
+//! are given to sources; `sliced` has the ports of one slice ([`mod@slice`]), if several gateways share the pool.
 
 mod allocate;
 mod block;
 mod divide;
 mod lease;
+pub mod slice;
+mod sliced;
 
 use crate::config::nat64::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;

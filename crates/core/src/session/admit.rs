@@ -2,6 +2,7 @@
 //! May something new begin? Limits in all, those of one source, and shares: what every part of the network
 //! may have of what is left ([`crate::config::nat64::Limits`]).
 
+use super::gates::Ports;
 use super::limit::Has;
 use super::tcp::Side;
 use super::State;
@@ -25,23 +26,24 @@ impl State {
         Ok(())
     }
 
-    /// The same, by shares too; `free_ports` is what the pool has for it.
+    /// The same, by shares too; `ports` are those of which it would have one.
     pub(super) fn admit_binding(
         &self,
         protocol: Protocol,
-        free_ports: u64,
+        ports: Ports,
         node: &[Has; LEVELS],
     ) -> Result<(), Reason> {
         self.admit_binding_within_limits(node)?;
-        if free_ports == 0 {
+        if ports.free == 0 {
             return Err(Reason::PoolExhausted);
         }
         let limit = self.config.limits.bindings;
         let free = u64::from(limit.saturating_sub(self.bib.len()));
         self.within_shares(node, Has::all_bindings, free)
             .map_err(of_binding)?;
-        let ports = |has: &Has| has.bindings[protocol.index()];
-        self.within_shares(node, ports, free_ports)
+        // Of a wide prefix, nobody counts how many are in a slice: no more than are taken there.
+        let used = |has: &Has| has.bindings[protocol.index()].min(ports.taken);
+        self.within_shares(node, used, ports.free)
             .map_err(of_binding)
             .map(|_| ())
     }

@@ -16,6 +16,26 @@ pub enum Origin {
     Configured,
     /// The operator, at run time. It ends when the operator says so.
     Operator,
+    /// A packet that came to another gateway ([`super::State::inherit`]). It ends with its last session, or if none begins in
+    /// time.
+    Inherited,
+}
+
+impl Origin {
+    /// The name for output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::Dynamic => "dynamic",
+            Origin::Configured => "configured",
+            Origin::Operator => "operator",
+            Origin::Inherited => "inherited",
+        }
+    }
+
+    /// Did a packet make it, here or elsewhere?
+    pub const fn is_of_packets(self) -> bool {
+        matches!(self, Origin::Dynamic | Origin::Inherited)
+    }
 }
 
 /// An entry. Small: there may be millions.

@@ -39,6 +39,9 @@ impl State {
 
     /// The address of the pool of which a node gets new ports; None if it gets none.
     pub fn address_of(&self, node: Ipv6Addr) -> Option<Ipv4Addr> {
+        if let Some(slice) = self.slice_of(node) {
+            return Some(slice.addr);
+        }
         let Some(blocks) = &self.blocks else {
             return self.pool.address_of(node);
         };
@@ -255,7 +258,7 @@ impl State {
         let bindings: Vec<Binding> = self
             .bib
             .iter()
-            .filter(|(_, entry)| entry.pooled && entry.origin == super::Origin::Dynamic)
+            .filter(|(_, entry)| entry.pooled && entry.origin.is_of_packets())
             .map(|(_, entry)| entry.binding())
             .collect();
         for binding in &bindings {

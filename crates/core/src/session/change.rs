@@ -21,6 +21,7 @@ impl State {
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
+        let slice = self.open_slice_of(packet.v6.addr)?;
         let node = self.sources.of_node(packet.v6.addr);
         self.admit_session(Side::V6, &node)?;
         let applicant = self.applicant(packet);
@@ -28,9 +29,12 @@ impl State {
             self.admit_binding_in_block(&node)?;
             self.allocate_in_blocks(applicant, random, watcher)?
         } else {
-            let free_ports = self.pool.free_ports(packet.protocol);
-            self.admit_binding(packet.protocol, free_ports, &node)?;
-            let allocated = self.pool.allocate(applicant, random);
+            let ports = self.ports_for(packet.protocol, packet.v6.addr);
+            self.admit_binding(packet.protocol, ports, &node)?;
+            let allocated = match slice {
+                Some(slice) => self.pool.allocate_in(&slice, applicant, random),
+                None => self.pool.allocate(applicant, random),
+            };
             allocated.ok_or(Reason::PoolExhausted)?
         };
         let binding = Binding {
@@ -94,12 +98,10 @@ impl State {
     /// Ends a binding, and all its sessions before it.
     pub(super) fn close_binding(&mut self, at: u32, watcher: &mut impl Watcher) {
         while self.bib[at].sessions > 0 {
-            let session = self.bib[at].first;
-            let view = self.session_view(session);
-            let ended = self.sessions.remove(&mut self.bib, session);
-            self.note_closed(&ended, view, watcher);
+            self.close_session(self.bib[at].first, watcher);
         }
         self.forget_opened(at);
+        self.waiting.remove(at);
         let entry = self.bib.remove(at);
         if entry.pooled {
             self.pool.release(entry.protocol, entry.v4);
@@ -111,9 +113,23 @@ impl State {
     /// A binding that a packet made ends with its last session (RFC 6146 section 3.1).
     pub(super) fn close_binding_if_idle(&mut self, at: u32, watcher: &mut impl Watcher) {
         let entry = &self.bib[at];
-        if entry.sessions == 0 && entry.origin == Origin::Dynamic {
+        if entry.sessions == 0 && entry.origin.is_of_packets() {
             self.close_binding(at, watcher);
         }
+    }
+
+    /// A binding for a session that was refused then: it ends if it has no other, unless it waits for one.
+    pub(super) fn close_binding_if_unused(&mut self, at: u32, watcher: &mut impl Watcher) {
+        if self.bib[at].origin != Origin::Inherited {
+            self.close_binding_if_idle(at, watcher);
+        }
+    }
+
+    /// Ends a session; its binding stays.
+    pub(super) fn close_session(&mut self, at: u32, watcher: &mut impl Watcher) {
+        let view = self.session_view(at);
+        let ended = self.sessions.remove(&mut self.bib, at);
+        self.note_closed(&ended, view, watcher);
     }
 
     /// A session of a binding with a peer, if limits and shares allow it.
@@ -187,9 +203,10 @@ impl State {
         self.note(|tables| Undo::Used(Before::of(at, &tables.sessions[at])));
         let now = self.clock.now();
         let session = &mut self.sessions[at];
-        let (state, renewed) = session.state.after(side, segment);
+        let (state, renewed) = session.after(side, segment);
         let before = (session.state, session.prefix);
         session.state = state;
+        session.one_sided &= state == SessionState::Trans;
         session.prefix = prefix.unwrap_or(session.prefix);
         let changed = before != (session.state, session.prefix);
         if renewed {

@@ -3,7 +3,7 @@
 
 use super::bib::Origin;
 use super::tcp::SessionState;
-use crate::config::nat64::{Binding, Endpoint4};
+use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use crate::trace::Step;
 use crate::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -76,6 +76,15 @@ pub enum Event {
     BlockReleased(BlockView),
 }
 
+/// A binding that the tables do not have, by one of its sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// That of a node's port.
+    V6(Protocol, Endpoint6),
+    /// That of an address and port of a slice.
+    V4(Protocol, Endpoint4),
+}
+
 /// Hears of changes, and knows of packets that the tables did not see.
 pub trait Watcher {
     /// The tables have changed. It is called in the order of the changes.
@@ -85,6 +94,14 @@ pub trait Watcher {
     /// has seen any. It is asked before the session expires or changes without being refreshed, and by
     /// [`super::State::catch_up`]; afterwards the answer can be forgotten.
     fn last_seen(&mut self, session: &SessionView) -> Option<Duration>;
+
+    /// Which binding is it, if another gateway has opened it? It is asked where several share the pool, before a packet opens a
+    /// binding or is refused because there is none. What does not answer the question, or has no room in the tables, is
+    /// ignored; else the binding is inherited ([`super::State::inherit`]).
+    fn missing(&mut self, missing: Missing) -> Option<Binding> {
+        let _ = missing;
+        None
+    }
 
     /// A packet that was held ([`crate::Verdict::Held`]) has been dropped.
     fn dropped(&mut self, reason: Reason);

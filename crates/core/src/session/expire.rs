@@ -36,6 +36,8 @@ impl State {
                 due(Due::Unanswered(&syn));
             } else if let Some(at) = self.sessions.pop(now) {
                 self.look_at(at, watcher, &mut due);
+            } else if let Some(at) = self.pop_waiting(now) {
+                self.close_binding_if_idle(at, watcher);
             } else {
                 self.release_blocks(watcher);
                 return true;
@@ -47,7 +49,7 @@ impl State {
     /// When, on the caller's clock, [`State::expire`] has something to do at the earliest; None if nothing can expire. For
     /// a caller whose time is not that of the world: a router calls `expire` all the time.
     pub fn next_due(&self) -> Option<Duration> {
-        let nexts = [self.syns.next(), self.sessions.next()];
+        let nexts = [self.syns.next(), self.sessions.next(), self.next_waiting()];
         let next = nexts.into_iter().flatten().min()?;
         Some(self.clock.to_caller(next))
     }

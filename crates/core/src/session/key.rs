@@ -87,6 +87,12 @@ impl Slot {
     }
 }
 
+impl Default for Table {
+    fn default() -> Table {
+        Table::new()
+    }
+}
+
 impl Table {
     /// Without entries.
     pub fn new() -> Table {

@@ -34,6 +34,13 @@ impl State {
         mut random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Option<u16> {
+        if let Some(slice) = self.open_slice_of(node).ok()? {
+            let has = self.sources.of_node(node);
+            self.admit_binding(protocol, self.ports_for(protocol, node), &has)
+                .ok()?;
+            let is_of_slice = slice.addr == address;
+            return is_of_slice.then(|| self.pool.lend_in_slice(&slice, protocol, like, random))?;
+        }
         if self.blocks.is_none() {
             return self.pool.lend(protocol, address, like, random);
         }

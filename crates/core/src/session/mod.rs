@@ -11,6 +11,9 @@
 //! 5. `timer`: how long the session lives from now on.
 //! 6. `event`: who keeps a copy of the tables is told.
 //!
+//! Where several gateways share the pool, `gates` says in which slices bindings may be opened here; `inherit` has those that
+//! another gateway opened.
+//!
 //! Time and randomness are arguments. Nothing here grows without a limit, nothing takes longer
 //! because much is there, and [`State::expire`] can be stopped after any number of sessions.
 //!
@@ -24,22 +27,26 @@ mod change;
 mod event;
 mod expire;
 mod filter;
+mod gates;
 mod holding;
-pub(crate) mod key;
+mod inherit;
+pub mod key;
 mod lending;
 mod limit;
 mod look;
 mod operate;
 mod rehearse;
+mod release;
 mod reload;
-mod slab;
+pub mod slab;
 mod syn;
 mod table;
 mod tcp;
 pub(crate) mod timer;
+mod waiting;
 
 pub use bib::Origin;
-pub use event::{BindingView, BlockView, Event, SessionView, Watcher};
+pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher};
 pub use expire::Due;
 pub use holding::{Held, Holding};
 pub use operate::{BindError, Usage};
@@ -52,6 +59,7 @@ use crate::verdict::Reason;
 use bib::Bib;
 use block_list::Blocks;
 use filter::Permissions;
+use gates::Gates;
 use key::Keys;
 use limit::Sources;
 use rehearse::Undo;
@@ -59,6 +67,7 @@ use std::time::Duration;
 use syn::Syns;
 use table::Sessions;
 use timer::Clock;
+use waiting::Waiting;
 
 /// A packet from the IPv6 side.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +138,10 @@ pub struct State {
     sources: Sources,
     permissions: Option<Permissions>,
     syns: Syns,
+    /// If several gateways share the pool.
+    gates: Option<Gates>,
+    /// Inherited bindings without sessions.
+    waiting: Waiting,
     clock: Clock,
     keys: Keys,
     /// What undoes the changes since a rehearsal has begun; None: this is none.
@@ -152,6 +165,8 @@ impl State {
             sources: Sources::new(keys, &config.limits),
             permissions: dependent.then(|| Permissions::new(keys)),
             syns: Syns::new(keys, config.limits.held_syns),
+            gates: Gates::of(config),
+            waiting: Waiting::new(keys),
             clock: Clock::new(),
             keys,
             undo: None,
@@ -179,9 +194,12 @@ impl State {
                 watcher.step(|| Step::Binding(self.binding_view(bib)));
                 bib
             }
-            // RFC 6146 section 3.5.2.2, state CLOSED: any other packet is discarded.
-            None if !opens => return Err(Reason::NoConnection),
-            None => self.open_binding(packet, random, watcher)?,
+            None => match self.ask(Missing::V6(packet.protocol, packet.v6), watcher) {
+                Some(bib) => bib,
+                // RFC 6146 section 3.5.2.2, state CLOSED: any other packet is discarded.
+                None if !opens => return Err(Reason::NoConnection),
+                None => self.open_binding(packet, random, watcher)?,
+            },
         };
         let v4 = self.bib[bib].v4;
         if let Some(at) = self.sessions.find(bib, packet.peer) {
@@ -197,7 +215,7 @@ impl State {
             let peer = (packet.peer, packet.prefix);
             let opened = self.open_session(bib, peer, state, now, Side::V6, watcher);
             if let Err(reason) = opened {
-                self.close_binding_if_idle(bib, watcher);
+                self.close_binding_if_unused(bib, watcher);
                 return Err(reason);
             }
             if state == SessionState::Established {
@@ -207,7 +225,8 @@ impl State {
                 }
             }
         } else {
-            watcher.step(|| Step::NoSession);
+            let (peer, by) = ((packet.peer, packet.prefix), (Side::V6, packet.segment));
+            self.open_in_the_middle(bib, peer, by, now, watcher);
         }
         Ok(v4)
     }
@@ -221,7 +240,9 @@ impl State {
     ) -> Result<Inward, Reason> {
         let now = self.clock.advance(now);
         let is_syn = packet.protocol == Protocol::Tcp && packet.segment == Segment::Syn;
-        let Some(bib) = self.bib.find_v4(packet.protocol, packet.v4) else {
+        let found = self.bib.find_v4(packet.protocol, packet.v4);
+        let found = found.or_else(|| self.ask(Missing::V4(packet.protocol, packet.v4), watcher));
+        let Some(bib) = found else {
             return if is_syn && self.pool.covers(packet.protocol, packet.v4) {
                 self.keep_syn(packet, now)
             } else {
@@ -252,9 +273,10 @@ impl State {
             Protocol::Icmp => SessionState::Icmp,
             Protocol::Tcp if is_syn => SessionState::V4Init,
             // RFC 6146 section 3.5.2.2, state CLOSED: with a binding, any other packet is let
-            // through; no session begins.
+            // through; no session begins, unless another gateway has seen the connection begin.
             Protocol::Tcp => {
-                watcher.step(|| Step::NoSession);
+                let by = (Side::V4, packet.segment);
+                self.open_in_the_middle(bib, (packet.peer, 0), by, now, watcher);
                 return Ok(Inward::Node(v6, 0));
             }
         };
@@ -300,6 +322,7 @@ impl State {
             + self.sessions.memory()
             + self.sources.memory()
             + self.permissions.as_ref().map_or(0, Permissions::memory)
+            + self.waiting.memory()
     }
 
     fn permits(&self, bib: u32, peer: Endpoint4) -> bool {

@@ -67,7 +67,7 @@ impl State {
         }
         if let Some(at) = self.find_both(binding)? {
             let entry = &mut self.bib[at];
-            if entry.origin == Origin::Dynamic {
+            if entry.origin.is_of_packets() {
                 entry.origin = Origin::Operator;
             }
             return Ok(());
@@ -97,7 +97,7 @@ impl State {
     }
 
     /// The entry that is just this binding; an error if one of its sides is bound otherwise.
-    fn find_both(&self, binding: Binding) -> Result<Option<u32>, BindError> {
+    pub(super) fn find_both(&self, binding: Binding) -> Result<Option<u32>, BindError> {
         let Binding { protocol, v4, v6 } = binding;
         let by_v4 = self.bib.find_v4(protocol, v4);
         if let Some(at) = by_v4.filter(|&at| self.bib[at].v6 != v6) {
@@ -154,7 +154,7 @@ impl State {
     ) -> Result<(), BindError> {
         match view.origin {
             Origin::Operator => self.bind(view.binding, watcher),
-            Origin::Configured | Origin::Dynamic => Ok(()),
+            Origin::Configured | Origin::Dynamic | Origin::Inherited => Ok(()),
         }
     }
 
@@ -269,7 +269,7 @@ impl State {
         };
         debug_assert_eq!(self.bib[at].v6, v6);
         if usize::from(view.prefix) >= self.config.translator.pref64.len() {
-            self.close_binding_if_idle(at, watcher);
+            self.close_binding_if_unused(at, watcher);
             return Err(Reason::DestinationUnmapped);
         }
         if let Some(there) = self.sessions.find(at, view.peer) {
@@ -302,7 +302,7 @@ impl State {
                 Ok(())
             }
             Err(reason) => {
-                self.close_binding_if_idle(at, watcher);
+                self.close_binding_if_unused(at, watcher);
                 Err(reason)
             }
         }
@@ -347,11 +347,13 @@ impl State {
         let node = self.sources.of_node(binding.v6.addr);
         match coming {
             Coming::Back => self.admit_binding_within_limits(&node),
+            Coming::Leased if !self.is_open_at(binding.v4) => Err(Reason::SliceClosed),
             // Its port was free when it was lent.
             Coming::Leased if self.blocks.is_some() => self.admit_binding_in_block(&node),
             Coming::Leased => {
-                let free_ports = self.pool.free_ports(binding.protocol) + 1;
-                self.admit_binding(binding.protocol, free_ports, &node)
+                let mut ports = self.ports_for(binding.protocol, binding.v6.addr);
+                ports.free += 1;
+                self.admit_binding(binding.protocol, ports, &node)
             }
         }
     }

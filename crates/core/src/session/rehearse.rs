@@ -38,6 +38,7 @@ pub struct Before {
     last: Millis,
     state: SessionState,
     prefix: u8,
+    one_sided: bool,
     slot: u16,
     timer: Links,
 }
@@ -50,6 +51,7 @@ impl Before {
             last: session.last,
             state: session.state,
             prefix: session.prefix,
+            one_sided: session.one_sided,
             slot: session.slot,
             timer: session.timer,
         }
@@ -87,16 +89,13 @@ impl State {
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Binding(at) => self.close_binding(at, &mut ()),
-            Undo::Session(at) => {
-                let view = self.session_view(at);
-                let ended = self.sessions.remove(&mut self.bib, at);
-                self.note_closed(&ended, view, &mut ());
-            }
+            Undo::Session(at) => self.close_session(at, &mut ()),
             Undo::Used(before) => {
                 let session = &mut self.sessions[before.at];
                 session.last = before.last;
                 session.state = before.state;
                 session.prefix = before.prefix;
+                session.one_sided = before.one_sided;
                 self.sessions
                     .hang_back(before.at, before.slot, before.timer);
             }

@@ -24,6 +24,7 @@ impl State {
         self.close_sessions_of_lost_prefixes(&old_prefixes, watcher);
         self.close_bindings_in_the_way(watcher);
         self.pool = super::pool(config, pool_key);
+        self.cut_again();
         self.claim_again(watcher);
         for &binding in &config.bindings {
             match self.bib.find_v4(binding.protocol, binding.v4) {
@@ -63,10 +64,9 @@ impl State {
             match places[usize::from(session.prefix)] {
                 Some(place) => session.prefix = place,
                 None => {
-                    let view = self.session_view(at);
-                    let ended = self.sessions.remove(&mut self.bib, at);
-                    self.note_closed(&ended, view, watcher);
-                    self.close_binding_if_idle(ended.bib, watcher);
+                    let bib = session.bib;
+                    self.close_session(at, watcher);
+                    self.close_binding_if_idle(bib, watcher);
                 }
             }
         }
@@ -110,7 +110,7 @@ impl State {
             let entry = &mut self.bib[at];
             // No two bindings have the same port: it is free, or not in the pool.
             entry.pooled = self.pool.claim(entry.protocol, entry.v4) == Claim::Taken;
-            if !entry.pooled && entry.origin == Origin::Dynamic {
+            if !entry.pooled && entry.origin.is_of_packets() {
                 lost.push(at);
             }
         }

@@ -24,6 +24,12 @@ pub struct Slab<T> {
     len: u32,
 }
 
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab::new()
+    }
+}
+
 impl<T> Slab<T> {
     /// Without entries.
     pub fn new() -> Slab<T> {
@@ -37,6 +43,11 @@ impl<T> Slab<T> {
     /// Number of entries.
     pub fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Adds an entry; returns its number.

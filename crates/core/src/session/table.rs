@@ -4,7 +4,7 @@
 use super::bib::Bib;
 use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
-use super::tcp::{Lifetime, SessionState};
+use super::tcp::{Lifetime, Segment, SessionState, Side};
 use super::timer::{Millis, Wheel};
 use crate::config::nat64::{Endpoint4, Timeouts};
 
@@ -41,6 +41,23 @@ pub struct Session {
     pub prefix: u8,
     /// The IPv4 side has opened it.
     pub outside: bool,
+    /// A connection that was met in its middle, of which only the side that opened the session has been seen so far.
+    pub one_sided: bool,
+}
+
+impl Session {
+    /// The state after a packet, and whether its timeout begins anew ([`SessionState::after`]).
+    ///
+    /// A connection that was met in its middle is established once both sides have been seen, and transitory until then. As
+    /// with one that is met at its beginning (RFC 6146 section 3.5.2.2, V4 INIT and V6 INIT), only the node can make it
+    /// last without an answer.
+    pub fn after(&self, side: Side, segment: Segment) -> (SessionState, bool) {
+        let seen = if self.outside { Side::V4 } else { Side::V6 };
+        if self.one_sided && side == seen {
+            return (self.state, side == Side::V6 && segment != Segment::Rst);
+        }
+        self.state.after(side, segment)
+    }
 }
 
 /// All sessions, of all protocols.
@@ -106,6 +123,7 @@ impl Sessions {
             state,
             prefix,
             outside,
+            one_sided: false,
         });
         binding.first = at;
         binding.sessions += 1;

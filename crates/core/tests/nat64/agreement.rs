@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-const SEGMENTS: [Segment; 4] = [Segment::Syn, Segment::Fin, Segment::Rst, Segment::Other];
+pub const SEGMENTS: [Segment; 4] = [Segment::Syn, Segment::Fin, Segment::Rst, Segment::Other];
 const FIRST_PORT: u16 = 2000;
 const LAST_PORT: u16 = 2006;
 
@@ -73,7 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Three sources with three ports each.
-fn node(number: u8) -> Endpoint6 {
+pub fn node(number: u8) -> Endpoint6 {
     e6(
         &format!("2001:db8:{}::1", number / 3),
         5000 + u16::from(number % 3),
@@ -81,7 +81,7 @@ fn node(number: u8) -> Endpoint6 {
 }
 
 /// Two addresses with two ports each.
-fn peer(protocol: Protocol, number: u8) -> Endpoint4 {
+pub fn peer(protocol: Protocol, number: u8) -> Endpoint4 {
     Endpoint4 {
         addr: [192, 0, 2, number / 2].into(),
         port: match protocol {
@@ -107,7 +107,7 @@ fn model_config(narrow: bool, dependent: bool) -> Nat64Config {
 
 type Seen = (Binding, Endpoint4, SessionState, Duration);
 
-fn check(tables: &Tables, model: &Model) {
+pub fn check(tables: &Tables, model: &Model) {
     let bindings: HashMap<Binding, (Origin, u32)> = tables
         .state
         .bindings()
@@ -169,7 +169,7 @@ fn check(tables: &Tables, model: &Model) {
 }
 
 /// The copy of the tables that a watcher keeps from events alone.
-fn check_events(tables: &Tables) {
+pub fn check_events(tables: &Tables) {
     let mut bindings = HashSet::new();
     let mut sessions = HashMap::new();
     for event in &tables.watch.events {
@@ -216,6 +216,7 @@ fn follow(steps: Vec<Step>, dependent: bool) {
         bindings: vec![],
         sessions: vec![],
         syns: vec![],
+        cluster: None,
     };
     // The tables' clock begins with the first packet.
     tables.wait(0.0);

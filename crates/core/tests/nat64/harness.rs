@@ -2,11 +2,12 @@
 //! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
 
 use diolkos_core::config::nat64::{
-    Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol,
+    Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol, SliceRules,
 };
 use diolkos_core::nat64::Random;
 use diolkos_core::session::{
-    Due, Event, Inbound, Inward, Outbound, Segment, SessionState, SessionView, State, Watcher,
+    Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
+    Watcher,
 };
 use diolkos_core::{Config, Env, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM};
 use std::collections::HashMap;
@@ -31,6 +32,18 @@ pub fn config() -> Nat64Config {
         limits: without_shares(Limits::default()),
         ..Nat64Config::default()
     }
+}
+
+/// Of a cluster: two addresses, in eight slices with 16 128 ports each.
+pub fn sliced_config() -> Nat64Config {
+    let mut config = config();
+    config.pool4[0].net = "203.0.113.0/31".parse().unwrap();
+    config.slices = Some(SliceRules {
+        ports: 16_128,
+        source_prefix_len: 64,
+        key: [5, 6],
+    });
+    config
 }
 
 /// A few nodes may take everything: what is tested is something else.
@@ -97,6 +110,10 @@ pub struct Watch {
     pub events: Vec<Event>,
     pub dropped: Vec<Reason>,
     pub stamps: HashMap<(Binding, Endpoint4), Duration>,
+    /// What another gateway has opened.
+    pub standby: Vec<Binding>,
+    /// What is answered whatever is asked.
+    pub lie: Option<Binding>,
 }
 
 impl Watcher for Watch {
@@ -106,6 +123,15 @@ impl Watcher for Watch {
 
     fn last_seen(&mut self, session: &SessionView) -> Option<Duration> {
         self.stamps.get(&(session.binding, session.peer)).copied()
+    }
+
+    fn missing(&mut self, missing: Missing) -> Option<Binding> {
+        let is_it = |binding: &&Binding| match missing {
+            Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
+            Missing::V4(protocol, v4) => (binding.protocol, binding.v4) == (protocol, v4),
+        };
+        self.lie
+            .or_else(|| self.standby.iter().find(is_it).copied())
     }
 
     fn dropped(&mut self, reason: Reason) {

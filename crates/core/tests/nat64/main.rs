@@ -2,10 +2,11 @@
 //! The stateful translator, in virtual time.
 //!
 //! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
-//! * `model`, `agreement`: the tables against a model that is too simple to be wrong.
+//! * `model`, `agreement`, `sharing_model`, `sharing`: the tables against a model that is too simple to be wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
 //! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
+//! * `slices`, `inherit`, `missing`, `release`: a pool that several gateways share.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
@@ -21,13 +22,19 @@ mod fragment_floods;
 mod fragments;
 mod hairpin;
 mod harness;
+mod inherit;
 mod limits;
+mod missing;
 mod model;
 mod packets;
 mod reconfigure;
+mod release;
 mod restore;
 mod robust;
 mod shares;
+mod sharing;
+mod sharing_model;
+mod slices;
 mod tcp;
 mod traces;
 mod udp;

@@ -5,10 +5,12 @@
 //! The state machine itself is the same in both; it has a test of its own. So has the choice of
 //! ports: of a port that the tables give, the model asks only that it was free.
 
+use crate::sharing_model::Cluster;
 use diolkos_core::config::nat64::{
     Binding, Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol,
 };
 use diolkos_core::session::{Origin, Segment, SessionState, Side};
+use diolkos_core::slice::Slices;
 use diolkos_core::Reason;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub struct Session {
     pub peer: Endpoint4,
     pub state: SessionState,
     pub last: Duration,
+    /// A connection met in its middle: the only side that has been seen.
+    pub one_sided: Option<Side>,
 }
 
 impl Session {
@@ -50,6 +54,7 @@ pub struct Model {
     pub bindings: Vec<(Binding, Origin)>,
     pub sessions: Vec<Session>,
     pub syns: Vec<Syn>,
+    pub cluster: Option<Cluster>,
 }
 
 impl Model {
@@ -101,8 +106,9 @@ impl Model {
         if bindings >= 4 {
             return Err(Reason::SourceBindingLimit);
         }
-        let mut ports = self.config.pool4[0].ports.clone();
-        let free = ports.any(|port| self.at(protocol, outside(port)).is_none());
+        let free = self
+            .ports_for(v6)
+            .any(|port| self.at(protocol, outside(port)).is_none());
         free.then_some(()).ok_or(Reason::PoolExhausted)
     }
 
@@ -116,11 +122,15 @@ impl Model {
 
     pub fn open(&mut self, binding: Binding, peer: Endpoint4, state: SessionState) {
         let last = self.now;
+        if let Some(cluster) = &mut self.cluster {
+            cluster.waits.retain(|(waits, _)| *waits != binding);
+        }
         self.sessions.push(Session {
             binding,
             peer,
             state,
             last,
+            one_sided: None,
         });
     }
 
@@ -135,7 +145,16 @@ impl Model {
         let Some(session) = self.session(binding, peer) else {
             return false;
         };
-        let (state, renewed) = session.state.after(side, segment);
+        let (state, renewed) = match session.one_sided {
+            Some(seen) if seen == side => (
+                SessionState::Trans,
+                side == Side::V6 && segment != Segment::Rst,
+            ),
+            _ => session.state.after(side, segment),
+        };
+        if state != SessionState::Trans {
+            session.one_sided = None;
+        }
         session.state = state;
         if renewed {
             session.last = now;
@@ -153,19 +172,28 @@ impl Model {
         given: Option<Endpoint4>,
     ) -> Result<Endpoint4, Reason> {
         let opens = protocol != Protocol::Tcp || segment == Segment::Syn;
-        let found = self.of(protocol, v6);
+        let found = self
+            .of(protocol, v6)
+            .or_else(|| self.ask(|b| (b.protocol, b.v6) == (protocol, v6)));
         let binding = match found {
             Some(binding) => binding,
             None if !opens => return Err(Reason::NoConnection),
+            None if self.is_closed_for(v6) => return Err(Reason::SliceClosed),
             None => {
                 self.room_for_binding(protocol, v6)?;
                 let v4 = given.expect("there was room for a binding");
                 assert!(self.at(protocol, v4).is_none(), "{v4} is another's");
-                assert!(self.config.pool4[0].ports.contains(&v4.port));
+                assert!(self.ports_for(v6).contains(&v4.port));
                 Binding { protocol, v4, v6 }
             }
         };
-        if self.pass(binding, peer, Side::V6, segment) || !opens {
+        if self.pass(binding, peer, Side::V6, segment) {
+            return Ok(binding.v4);
+        }
+        if !opens {
+            if self.goes_on(binding, segment) {
+                self.open_in_the_middle(binding, peer, Side::V6);
+            }
             return Ok(binding.v4);
         }
         let state = match protocol {
@@ -214,7 +242,10 @@ impl Model {
         segment: Segment,
     ) -> Result<Option<Endpoint6>, Reason> {
         let is_syn = protocol == Protocol::Tcp && segment == Segment::Syn;
-        let Some(binding) = self.at(protocol, v4) else {
+        let found = self
+            .at(protocol, v4)
+            .or_else(|| self.ask(|b| (b.protocol, b.v4) == (protocol, v4)));
+        let Some(binding) = found else {
             return if is_syn && self.config.pool4[0].ports.contains(&v4.port) {
                 self.keep_syn((v4, peer))
             } else {
@@ -235,7 +266,12 @@ impl Model {
             Protocol::Udp => SessionState::Udp,
             Protocol::Icmp => SessionState::Icmp,
             Protocol::Tcp if is_syn => SessionState::V4Init,
-            Protocol::Tcp => return Ok(Some(binding.v6)),
+            Protocol::Tcp => {
+                if self.goes_on(binding, segment) {
+                    self.open_in_the_middle(binding, peer, Side::V4);
+                }
+                return Ok(Some(binding.v6));
+            }
         };
         self.room_for_session(binding.v6, Side::V4)?;
         self.open(binding, peer, state);
@@ -262,9 +298,14 @@ impl Model {
     }
 
     pub fn forget_idle(&mut self) {
-        let busy: HashSet<Binding> = self.sessions.iter().map(|s| s.binding).collect();
+        let mut busy: HashSet<Binding> = self.sessions.iter().map(|s| s.binding).collect();
+        let now = self.now;
+        if let Some(cluster) = &mut self.cluster {
+            cluster.waits.retain(|(_, until)| *until > now);
+            busy.extend(cluster.waits.iter().map(|(binding, _)| binding));
+        }
         self.bindings
-            .retain(|(binding, origin)| *origin != Origin::Dynamic || busy.contains(binding));
+            .retain(|(binding, origin)| !origin.is_of_packets() || busy.contains(binding));
     }
 
     pub fn bind(&mut self, wanted: Binding) -> bool {
@@ -290,7 +331,7 @@ impl Model {
             return false;
         };
         self.bindings.retain(|(other, _)| *other != binding);
-        self.sessions.retain(|session| session.binding != binding);
+        self.forget_sessions();
         true
     }
 
@@ -298,10 +339,14 @@ impl Model {
         self.config = config;
         let ports = self.config.pool4[0].ports.clone();
         self.bindings.retain(|(binding, origin)| {
-            *origin != Origin::Dynamic || ports.contains(&binding.v4.port)
+            !origin.is_of_packets() || ports.contains(&binding.v4.port)
         });
-        let left: HashSet<Binding> = self.bindings.iter().map(|(b, _)| *b).collect();
-        self.sessions
-            .retain(|session| left.contains(&session.binding));
+        self.forget_sessions();
+        let slices = Slices::of(&self.config).expect("they can be cut");
+        if let (Some(cluster), Some(slices)) = (&mut self.cluster, slices) {
+            if cluster.slices != slices {
+                (cluster.slices, cluster.open) = (slices, HashSet::new());
+            }
+        }
     }
 }

@@ -30,6 +30,8 @@ pub enum Side {
     Driver,
     /// Received by the interface, and seen before the other programs there.
     Front,
+    /// Sent by the interface, and seen before the other programs there.
+    FrontEgress,
 }
 
 /// An attached program; dropped, it is off.
@@ -250,6 +252,7 @@ fn tcx(program: BorrowedFd<'_>, ifindex: u32, side: Side) -> io::Result<OwnedFd>
         Side::Ingress => (bpf::BPF_TCX_INGRESS, 0),
         Side::Front => (bpf::BPF_TCX_INGRESS, bpf::BPF_F_BEFORE),
         Side::Egress => (bpf::BPF_TCX_EGRESS, 0),
+        Side::FrontEgress => (bpf::BPF_TCX_EGRESS, bpf::BPF_F_BEFORE),
         Side::Driver => return Err(io::ErrorKind::InvalidInput.into()),
     };
     crate::bpf::attach(program, ifindex, attach_type, flags)
@@ -295,7 +298,7 @@ fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) ->
 /// now. True if there were any.
 pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> bool {
     let mut found = false;
-    for side in [Side::Ingress, Side::Egress, Side::Front] {
+    for side in [Side::Ingress, Side::Egress, Side::Front, Side::FrontEgress] {
         let here = |hook: &Hook| !hook.is_link() && hook.place() == (ifindex, side);
         if hooks.iter().any(here) {
             continue;
@@ -329,7 +332,7 @@ fn detach(ifindex: i32, side: Side, handle: u32) {
 fn point(side: Side) -> bpf::bpf_tc_attach_point {
     match side {
         Side::Ingress | Side::Front => bpf::BPF_TC_INGRESS,
-        Side::Egress => bpf::BPF_TC_EGRESS,
+        Side::Egress | Side::FrontEgress => bpf::BPF_TC_EGRESS,
         // No place of a queueing discipline: libbpf refuses it.
         Side::Driver => 0,
     }
@@ -340,7 +343,7 @@ fn tc_options(handle: u32, side: Side) -> bpf::bpf_tc_opts {
         sz: size_of::<bpf::bpf_tc_opts>() as _,
         handle,
         priority: match side {
-            Side::Front => CLSACT_PRIORITY_IN_FRONT,
+            Side::Front | Side::FrontEgress => CLSACT_PRIORITY_IN_FRONT,
             Side::Ingress | Side::Egress | Side::Driver => CLSACT_PRIORITY,
         },
         ..Default::default()

@@ -8,6 +8,7 @@
 
 mod answer;
 mod clat;
+mod fence;
 pub(crate) mod gso;
 mod hook;
 mod known_pref64;
@@ -18,6 +19,7 @@ pub mod lease;
 mod leases;
 mod lending;
 pub(crate) mod load;
+mod mapped;
 mod nat64;
 mod next_hop;
 mod openings;
@@ -27,6 +29,7 @@ mod qdisc;
 pub(crate) mod router;
 mod session;
 mod siit;
+mod steer;
 mod survey;
 #[cfg(feature = "testrun")]
 pub mod testrun;
@@ -51,6 +54,7 @@ pub use pin::Pins;
 pub use router::{Inline, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
+pub use steer::{Forwarded, NextHop, SteerAddress, SteerPath, SteerRules, Steering, STEER_NODES};
 pub use survey::Seen;
 pub use used_hops::{UsedHop, UsedHops};
 pub use xdp::{attached, Abilities, Attached, Port, Sends};

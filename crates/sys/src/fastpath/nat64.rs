@@ -55,7 +55,7 @@ pub struct Nat64Path {
     attached: RouterPrograms,
     sessions: Arc<Sessions>,
     lease_key: u64,
-    lease_maps: [MapHandle; 2],
+    lease_maps: [MapHandle; 3],
 }
 
 /// What the programs translate by that an earlier run has left.
@@ -112,7 +112,7 @@ impl Nat64Path {
             )?,
             sessions: Arc::new(sessions(maps)?),
             lease_key,
-            lease_maps: [maps.leases.handle()?, maps.openings.handle()?],
+            lease_maps: lease_maps(maps)?,
         };
         Ok((path, lending))
     }
@@ -164,7 +164,7 @@ impl Nat64Path {
                 attached,
                 sessions: Arc::new(sessions(maps)?),
                 lease_key,
-                lease_maps: [maps.leases.handle()?, maps.openings.handle()?],
+                lease_maps: lease_maps(maps)?,
             },
             lending,
             old,
@@ -187,7 +187,7 @@ impl Nat64Path {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules, self.lease_key)?;
         let maps = &mut open.maps;
-        let [leases, openings] = &self.lease_maps;
+        let [leases, openings, fence] = &self.lease_maps;
         self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         maps.outward
             .reuse_fd(self.sessions.outward.as_fd())
@@ -195,6 +195,7 @@ impl Nat64Path {
             .and_then(|()| maps.bound.reuse_fd(self.sessions.bound.as_fd()))
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
+            .and_then(|()| maps.fence.reuse_fd(fence.as_fd()))
             .map_err(|e| failed("share the sessions", &e))?;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         prepared(&loaded, rules.drivers.is_some())
@@ -228,7 +229,7 @@ impl DerefMut for Nat64Path {
 /// Maps that programs take over from those before them, one line each.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 7] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 8] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
@@ -237,6 +238,7 @@ fn inherited<'a, 'o>(
         ("bound", &mut maps.bound),
         ("leases", &mut maps.leases),
         ("openings", &mut maps.openings),
+        ("fence", &mut maps.fence),
     ]
 }
 
@@ -276,15 +278,15 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
         return Ok(Old::Unknown);
     }
-    let names = ["outward", "inward", "bound", "leases", "openings"];
-    let [Some(outward), Some(inward), Some(bound), Some(leases), Some(openings)] =
+    let names = ["outward", "inward", "bound", "leases", "openings", "fence"];
+    let [Some(outward), Some(inward), Some(bound), Some(leases), Some(openings), Some(fence)] =
         names.map(|name| pinned.map(name))
     else {
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
     // What it opened from now on, nobody would see.
-    Lending::new(leases, handle(openings)?, 0)
+    Lending::new(leases, fence, handle(openings)?, 0)
         .map_err(|e| unknown("the leases of the old programs", &e))?
         .reset();
     Ok(Old::Other {
@@ -372,10 +374,15 @@ pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> 
     })
 }
 
+fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 3], FastPathError> {
+    let [leases, openings] = [maps.leases.handle()?, maps.openings.handle()?];
+    Ok([leases, openings, maps.fence.handle()?])
+}
+
 /// What its programs may open, and tell.
 pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
-    let (leases, openings) = (maps.leases.handle()?, maps.openings.handle()?);
-    Lending::new(&leases, openings, lease_key).map_err(|e| FastPathError::Load {
+    let [leases, openings, fence] = lease_maps(maps)?;
+    Lending::new(&leases, &fence, openings, lease_key).map_err(|e| FastPathError::Load {
         what: format!("share the leases: {e}"),
         log: String::new(),
     })

@@ -46,6 +46,7 @@ impl Pins {
             Side::Egress => "egress",
             Side::Driver => "driver",
             Side::Front => "front",
+            Side::FrontEgress => "front-egress",
         };
         self.folder.join(format!("{ifindex}-{side}"))
     }

@@ -28,8 +28,10 @@ impl Nat64Config {
         self.check_bindings(&mut add);
         self.check_timeouts(&mut add);
         self.check_limits(&mut add);
+        self.check_slices(&mut add);
         if problems.is_empty() {
             problems.extend(Mapping::of(self).err());
+            problems.extend(self.problem_of_cut());
         }
         if problems.is_empty() {
             Ok(())

@@ -8,10 +8,12 @@ mod file;
 mod limits;
 mod mapping;
 mod numbered;
+mod slices;
 
 pub use endpoint::{Endpoint4, Endpoint6};
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 pub use mapping::{Figures, Mapping, PortRange};
+pub use slices::SliceRules;
 
 use super::Config;
 #[cfg(feature = "file")]
@@ -226,6 +228,9 @@ pub struct Nat64Config {
     /// Whether sources have fixed ports, by which everybody who has the configuration knows whose a port was. Blocks
     /// are then those of the overflow.
     pub deterministic: Option<Deterministic>,
+    /// Whether several gateways share the pool: then a source gets ports from one slice of it only. None: this one has the
+    /// pool for itself.
+    pub slices: Option<SliceRules>,
     /// Who may send to a binding.
     pub filtering: Filtering,
     /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). What

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bindings that another gateway opened in the pool that is shared with it, and whose flows go on here.
+//!
+//! A binding is what must survive: its port cannot change without its flows ending. Sessions are not told. So those of an
+//! inherited binding begin in their middle, with a TCP connection as well, until the binding ends.
+
+use super::bib::Origin;
+use super::event::{Missing, Watcher};
+use super::table::millis_of;
+use super::tcp::{Lifetime, Segment, SessionState, Side};
+use super::timer::Millis;
+use super::State;
+use crate::config::nat64::{Binding, Endpoint4, Protocol};
+use crate::pool::Claim;
+use crate::trace::Step;
+use crate::verdict::Reason;
+use std::time::Duration;
+
+impl State {
+    /// Takes over a binding that another gateway has opened in a slice, whatever its gate here. One that is there already stays
+    /// as it is.
+    ///
+    /// It lives for the timeout of its protocol, that of an established connection with TCP, and from its first session on as
+    /// long as it has any. Absolute limits hold, and shares do not.
+    ///
+    /// # Errors
+    /// [`Reason::NoBinding`] if one of its sides is bound otherwise, [`Reason::PoolExhausted`] if its port is in no slice, or on
+    /// loan, [`Reason::SourceIllegal`] if its addresses cannot be those of a binding, or the limit that it would exceed.
+    pub fn inherit(
+        &mut self,
+        binding: Binding,
+        now: Duration,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), Reason> {
+        self.clock.advance(now);
+        self.take_over(binding, watcher).map(|_| ())
+    }
+
+    fn take_over(&mut self, binding: Binding, watcher: &mut impl Watcher) -> Result<u32, Reason> {
+        match self.find_both(binding) {
+            Ok(Some(at)) => return Ok(at),
+            Ok(None) => {}
+            Err(_) => return Err(Reason::NoBinding),
+        }
+        if !self.is_in_slice(binding.v4) {
+            return Err(Reason::PoolExhausted);
+        }
+        if binding.misplaced(&self.config.translator).is_some() {
+            return Err(Reason::SourceIllegal);
+        }
+        self.admit_binding_within_limits(&self.sources.of_node(binding.v6.addr))?;
+        if self.pool.claim(binding.protocol, binding.v4) != Claim::Taken {
+            return Err(Reason::PoolExhausted);
+        }
+        let at = self.add_binding(binding, Origin::Inherited, true, watcher);
+        self.waiting.add(at, binding.protocol, self.clock.now());
+        Ok(at)
+    }
+
+    /// Asks for a binding that the tables do not have, and takes it over if it answers the question.
+    pub(super) fn ask(&mut self, missing: Missing, watcher: &mut impl Watcher) -> Option<u32> {
+        self.gates.as_ref()?;
+        if matches!(missing, Missing::V4(_, v4) if !self.is_in_slice(v4)) {
+            return None;
+        }
+        let binding = watcher.missing(missing)?;
+        let answers = match missing {
+            Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
+            Missing::V4(protocol, v4) => (binding.protocol, binding.v4) == (protocol, v4),
+        };
+        if !answers {
+            return None;
+        }
+        self.take_over(binding, watcher).ok()
+    }
+
+    /// Asks for a binding if the tables do not have it.
+    pub(crate) fn look_for(&mut self, missing: Missing, watcher: &mut impl Watcher) {
+        let found = match missing {
+            Missing::V6(protocol, v6) => self.bib.find_v6(protocol, v6),
+            Missing::V4(protocol, v4) => self.bib.find_v4(protocol, v4),
+        };
+        if found.is_none() {
+            self.ask(missing, watcher);
+        }
+    }
+
+    fn is_in_slice(&self, v4: Endpoint4) -> bool {
+        let gates = self.gates.as_ref();
+        gates.is_some_and(|gates| gates.slices.of_port(v4.addr, v4.port).is_some())
+    }
+
+    /// A TCP packet other than SYN, of a binding that has no session with the peer. If another gateway may have seen the
+    /// connection begin, a session begins in its middle. If limits allow none, the packet passes without a session, as any other.
+    pub(super) fn open_in_the_middle(
+        &mut self,
+        bib: u32,
+        peer: (Endpoint4, u8),
+        (side, segment): (Side, Segment),
+        now: Millis,
+        watcher: &mut impl Watcher,
+    ) {
+        let entry = &self.bib[bib];
+        let goes_on = entry.origin == Origin::Inherited
+            && entry.protocol == Protocol::Tcp
+            && matches!(segment, Segment::Fin | Segment::Other);
+        let opened = goes_on
+            .then(|| self.open_session(bib, peer, SessionState::Trans, now, side, watcher))
+            .and_then(Result::ok);
+        match opened {
+            Some(at) => self.sessions[at].one_sided = true,
+            None => watcher.step(|| Step::NoSession),
+        }
+    }
+
+    /// An inherited binding whose time to get a session is over, now or in the past. It waits no longer.
+    pub(super) fn pop_waiting(&mut self, now: Millis) -> Option<u32> {
+        let over = |protocol: &Protocol| {
+            let (bib, since) = self.waiting.oldest(*protocol)?;
+            (since + self.patience(*protocol) <= now).then_some(bib)
+        };
+        let bib = Protocol::ALL.iter().find_map(over)?;
+        self.waiting.remove(bib);
+        Some(bib)
+    }
+
+    /// When [`State::pop_waiting`] gives something at the earliest; None if nothing waits.
+    pub(super) fn next_waiting(&self) -> Option<Millis> {
+        let over = |protocol: &Protocol| {
+            let (_, since) = self.waiting.oldest(*protocol)?;
+            Some(since + self.patience(*protocol))
+        };
+        Protocol::ALL.iter().filter_map(over).min()
+    }
+
+    /// How long an inherited binding waits for a session.
+    fn patience(&self, protocol: Protocol) -> Millis {
+        let lifetime = match protocol {
+            Protocol::Tcp => Lifetime::Established,
+            Protocol::Udp => Lifetime::Udp,
+            Protocol::Icmp => Lifetime::Icmp,
+        };
+        millis_of(lifetime, &self.config.timeouts)
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every program fits the stack that the oldest verifiers allow. Loading it does not tell: before Linux 6.7 the frame of
+//! each function is rounded up to 32 bytes, since then to 16, and all frames of a chain of calls may take 512.
+
+use libbpf_rs::libbpf_sys::{bpf_insn, BPF_PSEUDO_CALL, BPF_PSEUDO_FUNC};
+use libbpf_rs::ObjectBuilder;
+
+const LIMIT: usize = 512;
+const ROUNDED_TO: usize = 32;
+
+const FRAME_POINTER: u8 = 10;
+/// `include/uapi/linux/bpf_common.h` and `bpf.h`.
+const CLASS: u8 = 0x07;
+const LDX: u8 = 0x01;
+const ST: u8 = 0x02;
+const STX: u8 = 0x03;
+const MOV_REGISTER: u8 = 0xbf;
+const ADD_NUMBER: u8 = 0x07;
+const CALL: u8 = 0x85;
+const LOAD_IMM64: u8 = 0x18;
+
+/// A program and the functions that libbpf has put behind it.
+struct Code<'a>(&'a [bpf_insn]);
+
+impl Code<'_> {
+    /// Where the function goes that is called at `at`.
+    fn callee(&self, at: usize) -> Option<usize> {
+        let insn = &self.0[at];
+        let is_function = insn.code == CALL && u32::from(insn.src_reg()) == BPF_PSEUDO_CALL;
+        is_function.then(|| (at as i64 + 1 + i64::from(insn.imm)) as usize)
+    }
+
+    /// Where functions begin, in order.
+    fn functions(&self) -> Vec<usize> {
+        let mut begins: Vec<usize> = (0..self.0.len()).filter_map(|i| self.callee(i)).collect();
+        begins.push(0);
+        begins.sort_unstable();
+        begins.dedup();
+        begins
+    }
+
+    /// The bytes of stack that a function uses, from its instructions with the frame pointer.
+    fn frame(&self, function: std::ops::Range<usize>) -> usize {
+        let of = |at: usize| {
+            let insn = &self.0[at];
+            let accessed = match insn.code & CLASS {
+                LDX => insn.src_reg() == FRAME_POINTER,
+                ST | STX => insn.dst_reg() == FRAME_POINTER,
+                _ => false,
+            };
+            if accessed {
+                return -i64::from(insn.off);
+            }
+            // An address on the stack is the frame pointer and, at once, a number.
+            if insn.code == MOV_REGISTER && insn.src_reg() == FRAME_POINTER {
+                let next = &self.0[at + 1];
+                assert_eq!((next.code, next.dst_reg()), (ADD_NUMBER, insn.dst_reg()));
+                return -i64::from(next.imm);
+            }
+            0
+        };
+        function.map(of).max().unwrap_or(0).max(1) as usize
+    }
+
+    /// The frames of the deepest chain of calls from a function.
+    fn depth(&self, begin: usize) -> usize {
+        let begins = self.functions();
+        let end = begins.iter().copied().find(|b| *b > begin);
+        let function = begin..end.unwrap_or(self.0.len());
+        let callees = function.clone().filter_map(|i| self.callee(i));
+        let below = callees.map(|callee| self.depth(callee)).max();
+        self.frame(function).next_multiple_of(ROUNDED_TO) + below.unwrap_or(0)
+    }
+}
+
+fn every_program_fits(object: &str) {
+    let path = format!("{}/{object}.bpf.o", env!("OUT_DIR"));
+    let mut open = ObjectBuilder::default()
+        .open_file(path)
+        .expect("the build has made it");
+    for mut program in open.progs_mut() {
+        program.set_autoload(true);
+    }
+    // Callbacks of helpers would be functions as well.
+    let is_callback =
+        |insn: &bpf_insn| insn.code == LOAD_IMM64 && u32::from(insn.src_reg()) == BPF_PSEUDO_FUNC;
+    // Only then a program has the functions that it calls.
+    let loaded = open.load().expect("it loads (as root)");
+    for program in loaded.progs() {
+        assert!(!program.insns().iter().any(is_callback));
+        let depth = Code(program.insns()).depth(0);
+        assert!(
+            depth <= LIMIT,
+            "{} takes {depth} bytes of stack",
+            program.name().to_string_lossy()
+        );
+    }
+}
+
+#[test]
+fn of_a_clat() {
+    every_program_fits("clat");
+}
+
+#[test]
+fn of_a_translator_without_state() {
+    every_program_fits("siit");
+}
+
+#[test]
+fn of_a_nat64() {
+    every_program_fits("nat64");
+}
+
+#[test]
+fn of_the_answers_to_neighbours() {
+    every_program_fits("answer");
+}
+
+#[test]
+fn of_what_forwards_in_a_cluster() {
+    every_program_fits("steer");
+}
