@@ -18,6 +18,7 @@
 //! | [`neighbour`] | Neighbour Discovery | a second reader, written from RFC 4861 |
 //! | [`advertisement`] | router advertisements | a second reader, written from RFC 4861 and RFC 8781 |
 //! | [`pref64`] | answers for ipv4only.arpa; the discovery of prefixes | what always holds of it, and a search through all that could be embedded |
+//! | [`cluster`] | entries and messages of other nodes, and the standby store | their own print; both indexes of the store, and its bounds |
 //! | [`pcap`] | captures | their lengths, and what is written reads back |
 //! | [`config`] | configuration files | they read their own print; errors have a place |
 //! | [`state`] | state files | their own print |
@@ -26,6 +27,7 @@
 
 pub mod addresses;
 pub mod advertisement;
+pub mod cluster;
 pub mod config;
 pub mod headers;
 pub mod icmp_error;
@@ -64,7 +66,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target {
         name: "translate",
         run: translate::run,
@@ -94,6 +96,11 @@ pub const TARGETS: [Target; 12] = [
         name: "offload",
         run: offload::run,
         seeds: offload::seeds,
+    },
+    Target {
+        name: "cluster",
+        run: cluster::run,
+        seeds: cluster::seeds,
     },
     Target {
         name: "neighbour",

@@ -2,6 +2,7 @@
 //! What the engine keeps: one entry for each node, and one for each slice that has an owner. A writer may be a stranger,
 //! another cluster or another version, so entries are read with care, and what cannot be read is no entry.
 
+use crate::reader::Reader;
 use crate::slice::SliceId;
 
 /// A node's place in the cluster's file.
@@ -35,6 +36,9 @@ pub struct SliceEntry {
     pub owner: NodeId,
     /// In which of its lives.
     pub life: u64,
+    /// Up to which message of the stream of bindings the owner has to have read before it opens bindings in the slice;
+    /// 0: up to the end that the stream has once this entry is known.
+    pub through: u64,
 }
 
 /// An entry.
@@ -47,7 +51,7 @@ pub enum Value {
 }
 
 /// First byte of an entry. Another format has another one.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 impl Key {
     /// The name in the engine's bucket: letters, digits and dots.
@@ -85,9 +89,16 @@ impl Value {
             Value::Slice(entry) => {
                 bytes.extend(entry.owner.0.to_be_bytes());
                 bytes.extend(entry.life.to_be_bytes());
+                bytes.extend(entry.through.to_be_bytes());
             }
         }
         bytes
+    }
+
+    /// Which cluster has written an entry, whatever it says; `None`: it is of another format.
+    pub fn cluster_of(bytes: &[u8]) -> Option<u64> {
+        let mut rest = Reader(bytes);
+        (rest.take()? == [FORMAT]).then(|| rest.take().map(u64::from_be_bytes))?
     }
 
     /// The value of an entry with this key; `None` if it is of another cluster, of another format, or malformed.
@@ -109,19 +120,10 @@ impl Value {
             Key::Slice(_) => Value::Slice(SliceEntry {
                 owner: NodeId(u16::from_be_bytes(rest.take()?)),
                 life: u64::from_be_bytes(rest.take()?),
+                through: u64::from_be_bytes(rest.take()?),
             }),
         };
-        rest.0.is_empty().then_some(value)
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
+        rest.is_empty().then_some(value)
     }
 }
 
@@ -159,15 +161,18 @@ mod tests {
             is_alive: true,
         });
         let expected = [
-            1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 2, 1,
+            2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 2, 1,
         ];
         assert_eq!(node.encode(9), expected);
         assert_eq!(Value::decode(NODE, 9, &expected), Some(node));
         let slice = Value::Slice(SliceEntry {
             owner: NodeId(0x0304),
             life: 5,
+            through: 0x0607,
         });
-        let expected = [1, 0, 0, 0, 0, 0, 0, 0, 9, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5];
+        let expected = [
+            2, 0, 0, 0, 0, 0, 0, 0, 9, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 6, 7,
+        ];
         assert_eq!(slice.encode(9), expected);
         assert_eq!(Value::decode(SLICE, 9, &expected), Some(slice));
     }
@@ -186,7 +191,7 @@ mod tests {
             bytes
         };
         assert_eq!(Value::decode(NODE, 8, &right), None, "another cluster");
-        assert_eq!(Value::decode(NODE, 9, &with(0, 2)), None, "another format");
+        assert_eq!(Value::decode(NODE, 9, &with(0, 1)), None, "another format");
         assert_eq!(
             Value::decode(NODE, 9, &with(25, 2)),
             None,

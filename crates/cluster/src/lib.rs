@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of several NAT64 gateways may open bindings in which slice of the pool.
+//! Which of several NAT64 gateways may open bindings in which slice of the pool, and what they tell each other of these.
 //!
 //! Nothing here reads a socket, a clock or a source of randomness. The engine that keeps the state of the cluster is any
 //! store with compare-and-set by revision and an ordered feed of changes, such as a bucket of NATS JetStream.
@@ -13,6 +13,10 @@
 //! * [`lease`]: until when this node may act.
 //! * [`peers`]: what is known of every node.
 //! * [`ownership`]: all of it together: observations in, writes to the engine out, and whether a slice may be opened in.
+//! * [`publisher`]: what this node owes the others: changes of its bindings, repetitions, snapshots.
+//! * [`message`]: what the stream keeps, as bytes.
+//! * [`standby`]: what the others have said, for slices that this node may inherit.
+//! * [`model`]: what all of that takes of the engine and of memory.
 //!
 //! # Why no slice has two owners
 //!
@@ -27,15 +31,23 @@
 
 pub mod entry;
 mod lease;
+pub mod message;
+pub mod model;
 pub mod ownership;
 mod peers;
 pub mod preference;
-pub mod slice;
+pub mod publisher;
+mod reader;
+pub mod standby;
 pub mod timing;
 
+pub use diolkos_core::slice;
 pub use entry::{Key, NodeEntry, NodeId, SliceEntry, Value};
-pub use ownership::{Ownership, Write};
+pub use message::{Change, Message};
+pub use ownership::{Acquisition, Ownership, Standing, Title, Write};
+pub use publisher::Publisher;
 pub use slice::{Slice, SliceId, Slices};
+pub use standby::Standby;
 pub use timing::Timing;
 
 /// A moment of the caller's monotonic clock, since an arbitrary beginning. It has to go on while the machine sleeps

@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which slices this node owns, and what it writes to the engine to get them, to keep them and to hand them over.
 //!
-//! observed, accepted, refused (what the engine says) ─► poll (what is to be written) ─► may_open (for each new binding)
+//! observed, accepted (what the engine says) ─► poll (what is to be written) ─► acquiring, ready (bindings of the owner
+//! before are installed) ─► may_open (for each new binding) ─► closing, hand_over
 
-use std::collections::BTreeMap;
+mod answers;
+mod feed;
+mod holding;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod turns;
 
 use crate::entry::{Key, NodeEntry, NodeId, SliceEntry, Value};
 use crate::lease::Lease;
-use crate::peers::{is_silent, Peers};
-use crate::preference::preferred;
+use crate::peers::Peers;
 use crate::slice::SliceId;
 use crate::timing::Timing;
 use crate::{Moment, Revision};
+
+use answers::Answers;
+use feed::Feed;
+use holding::Holding;
+pub use holding::{Acquisition, Standing, Title};
 
 /// A write to the engine, which accepts it only if `expected` is the revision of the key's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,13 +35,14 @@ pub struct Write {
     pub expected: Revision,
 }
 
-/// What is known of one slice.
-#[derive(Clone, Copy, Debug, Default)]
-struct Holding {
-    entry: Option<SliceEntry>,
-    revision: Revision,
-    /// At this revision nothing more is opened: a write that gives the slice away may be on its way, and cannot be recalled.
-    closed_at: Option<Revision>,
+impl Write {
+    /// What it writes of a slice, and over which revision.
+    fn of_slice(&self) -> Option<(SliceEntry, Revision)> {
+        match self.value {
+            Value::Slice(entry) => Some((entry, self.expected)),
+            Value::Node(_) => None,
+        }
+    }
 }
 
 /// A node of the cluster, as far as ownership goes.
@@ -43,11 +55,16 @@ pub struct Ownership {
     lease: Lease,
     peers: Peers,
     slices: Vec<Holding>,
-    /// Writes without an answer, and when they were sent.
-    waiting: BTreeMap<Key, (Write, Moment)>,
-    /// All entries have been seen.
-    is_synced: bool,
+    /// Writes that were not accepted.
+    answers: Answers,
+    feed: Feed,
+    /// Slices of which no entry is known, or whose entry is lost, may have owners whose leases end by then. `None`: nothing is
+    /// known yet.
+    unknown_until: Option<Moment>,
     is_leaving: bool,
+    /// At this revision of the node's own entry nothing is opened or claimed: a write that ends the life may be on its way, and
+    /// cannot be recalled.
+    ending_at: Option<Revision>,
 }
 
 impl Ownership {
@@ -60,15 +77,18 @@ impl Ownership {
             lease: Lease::new(),
             peers: Peers::default(),
             slices: vec![Holding::default(); slices],
-            waiting: BTreeMap::new(),
-            is_synced: false,
+            answers: Answers::default(),
+            feed: Feed::default(),
+            unknown_until: None,
             is_leaving: false,
+            ending_at: None,
         }
     }
 
     /// The engine's feed says that an entry has this value. Entries of strangers are not given here. The feed has to be in the
     /// order of revisions; what it repeats changes nothing.
     pub fn observed(&mut self, now: Moment, key: Key, revision: Revision, value: Value) {
+        self.feed.bring(key);
         match (key, value) {
             (Key::Node(node), Value::Node(entry)) => {
                 let is_new = self.peers.note(now, node, revision, entry);
@@ -79,25 +99,13 @@ impl Ownership {
             (Key::Slice(slice), Value::Slice(entry)) => {
                 // A stranger's entry may name a slice that the pool does not have.
                 if let Some(holding) = self.slices.get_mut(slice as usize) {
-                    if revision > holding.revision {
-                        (holding.entry, holding.revision) = (Some(entry), revision);
-                    }
+                    let own = self.answers.of(key).and_then(|own| own.of_slice());
+                    holding.note(revision, entry, own);
                 }
             }
             _ => {}
         }
-        if self
-            .waiting
-            .get(&key)
-            .is_some_and(|(write, _)| write.expected < revision)
-        {
-            self.waiting.remove(&key);
-        }
-    }
-
-    /// The feed has brought all entries that there were when it began.
-    pub fn synced(&mut self) {
-        self.is_synced = true;
+        self.answers.heard(key, revision);
     }
 
     /// The engine has accepted a write, as this revision.
@@ -105,34 +113,10 @@ impl Ownership {
         self.observed(now, write.key, revision, write.value);
     }
 
-    /// The engine has refused a write, because the entry has another revision. The feed brings it.
-    pub fn refused(&mut self, write: Write) {
-        if self
-            .waiting
-            .get(&write.key)
-            .is_some_and(|(waiting, _)| *waiting == write)
-        {
-            self.waiting.remove(&write.key);
-        }
-    }
-
-    /// From now on this node takes no slices and hands over those it has; at the end it leaves.
-    pub fn leave(&mut self) {
-        self.is_leaving = true;
-    }
-
-    /// The node has left: it has no slices, and the engine knows.
-    pub fn has_left(&self) -> bool {
-        self.is_leaving && self.life.is_none()
-    }
-
     /// Whether a binding may be opened in a slice now.
     pub fn may_open(&self, now: Moment, slice: SliceId) -> bool {
-        self.lease.runs(now)
-            && self
-                .slices
-                .get(slice as usize)
-                .is_some_and(|h| self.is_open(h))
+        let is_open = |h: &Holding| self.is_open(h);
+        self.may_act(now) && self.slices.get(slice as usize).is_some_and(is_open)
     }
 
     /// When everything has to stop that this node does as an owner, unless a renewal is confirmed before.
@@ -148,24 +132,81 @@ impl Ownership {
             .then_some(entry.owner)
     }
 
+    /// Slices that this node owns, and in which it may not open anything yet: what the owners before have said of their
+    /// bindings has to be read and installed first. None without a lease: the slice may be another node's by now.
+    pub fn acquiring(&self, now: Moment) -> impl Iterator<Item = (SliceId, Acquisition)> + '_ {
+        let may_act = self.may_act(now);
+        let mine = (0..)
+            .zip(&self.slices)
+            .filter(move |(_, h)| may_act && self.is_mine(h));
+        mine.filter_map(|(slice, h)| Some((slice, h.acquisition()?)))
+    }
+
+    /// All bindings of a slice that this node acquires are installed. `false`: the entry has another revision by now, so that
+    /// the slice is another node's, or there may be more to read.
+    pub fn ready(&mut self, slice: SliceId, revision: Revision) -> bool {
+        let is_mine = |h: &Holding| self.is_mine(h) && h.revision == revision;
+        let is_it = self.slices.get(slice as usize).is_some_and(is_mine);
+        if is_it {
+            self.slices[slice as usize].install();
+        }
+        is_it
+    }
+
+    /// As what this node is about to speak of a slice that it acquires: what it says now marks the end of what others have said.
+    pub fn coming_title(&self, slice: SliceId) -> Option<Title> {
+        let holding = self.slices.get(slice as usize)?;
+        let title = Title {
+            life: self.life?,
+            revision: holding.revision,
+        };
+        self.is_mine(holding).then_some(title)
+    }
+
+    /// As what this node speaks of the bindings of a slice; `None`: it does not own the slice, has not installed the bindings
+    /// of the owners before, or its lease has ended.
+    pub fn title(&self, now: Moment, slice: SliceId) -> Option<Title> {
+        let holding = self.slices.get(slice as usize)?;
+        let speaks = self.lease.runs(now) && self.is_mine(holding) && holding.is_installed();
+        speaks.then_some(Title {
+            life: self.life?,
+            revision: holding.revision,
+        })
+    }
+
+    /// What a message about the bindings of a slice counts for.
+    pub fn standing(&self, slice: SliceId, node: NodeId, title: Title) -> Standing {
+        let Some(holding) = self.slices.get(slice as usize) else {
+            return Standing::Stranger;
+        };
+        match node == self.me && Some(title.life) == self.life {
+            true => Standing::Myself,
+            false => holding.standing(node, title),
+        }
+    }
+
     /// Slices that this node owns and opens nothing in any more. The caller gives their bindings to the stream and then calls
     /// [`Ownership::hand_over`].
     pub fn closing(&self) -> impl Iterator<Item = SliceId> + '_ {
         let mine = (0..).zip(&self.slices).filter(|(_, h)| self.is_mine(h));
-        mine.filter(|(_, h)| h.closed_at == Some(h.revision))
-            .map(|(slice, _)| slice)
+        mine.filter(|(_, h)| h.is_closed()).map(|(slice, _)| slice)
     }
 
-    /// All bindings of a closing slice are in the stream: the write that gives the slice to the node that should have it.
-    /// `None`: no other node is alive, or an earlier write about the slice has no answer yet.
-    pub fn hand_over(&mut self, now: Moment, slice: SliceId) -> Option<Write> {
+    /// All bindings of a closing slice are in the stream, the last of them in its message `through`: the write that gives the
+    /// slice to the node that should have it. `None`: no other node is alive, or an earlier write about the slice has no answer
+    /// yet.
+    pub fn hand_over(&mut self, now: Moment, slice: SliceId, through: u64) -> Option<Write> {
         let holding = self.slices.get(slice as usize).copied()?;
-        if !self.is_mine(&holding) || holding.closed_at != Some(holding.revision) {
+        if !self.is_mine(&holding) || !holding.is_closed() {
             return None;
         }
         let heir = self.heir(slice)?;
         let life = self.peers.get(heir)?.entry.life;
-        let entry = SliceEntry { owner: heir, life };
+        let entry = SliceEntry {
+            owner: heir,
+            life,
+            through,
+        };
         self.write(
             now,
             Key::Slice(slice),
@@ -176,12 +217,12 @@ impl Ownership {
 
     /// What is to be written now. `random`: a number that no life has had, in case the node joins.
     pub fn poll(&mut self, now: Moment, random: u64) -> Vec<Write> {
-        let answer_within = self.timing.answer_within;
-        self.waiting
-            .retain(|_, (_, sent)| now.saturating_sub(*sent) < answer_within);
-        if !self.is_synced {
+        self.end_waits(now);
+        if !self.feed.is_synced {
             return Vec::new();
         }
+        self.miss_entries(now);
+        self.miss_owners(now);
         let mut writes = Vec::new();
         writes.extend(match self.life {
             Some(life) => self.renew_or_leave(now, life),
@@ -189,42 +230,49 @@ impl Ownership {
             None => self.join(now, random),
         });
         writes.extend(self.bury(now));
-        if self.lease.runs(now) {
+        if self.may_act(now) {
             self.close_slices(now);
-            writes.extend(self.claim(now));
+            if self.feed.is_whole {
+                writes.extend(self.claim(now));
+            }
         }
         writes
     }
 
     /// When [`Ownership::poll`] has something to do if nothing is heard of the engine meanwhile.
     pub fn next_due(&self, now: Moment) -> Moment {
-        let answers = self
-            .waiting
-            .values()
-            .map(|(_, sent)| *sent + self.timing.answer_within);
+        let answers = self.answers.due(self.timing.answer_within);
         let renewal = self
             .lease
             .last_sent()
             .map(|at| at + self.timing.renew_every);
         let silence = self.peers.next_silence(&self.timing);
         let settled = Some(self.peers.unchanged_since() + self.timing.settle);
-        let ahead = [renewal, silence, settled]
-            .into_iter()
-            .flatten()
-            .chain(answers);
+        let ahead = [
+            answers,
+            renewal,
+            silence,
+            settled,
+            self.feed.due,
+            self.unknown_until,
+        ];
         // What is due already waits for an answer, or for the feed.
-        let next = ahead.filter(|at| *at > now).min();
+        let next = ahead.into_iter().flatten().filter(|at| *at > now).min();
         next.unwrap_or(now + self.timing.renew_every)
     }
 
+    /// Whether what the node does as an owner is its own to do: others take over at once what belongs to a life that has ended.
+    fn may_act(&self, now: Moment) -> bool {
+        let own = self.peers.get(self.me).map(|seen| seen.revision);
+        self.lease.runs(now) && (self.ending_at.is_none() || self.ending_at != own)
+    }
+
     fn is_mine(&self, holding: &Holding) -> bool {
-        holding
-            .entry
-            .is_some_and(|entry| entry.owner == self.me && Some(entry.life) == self.life)
+        holding.belongs_to(self.me, self.life)
     }
 
     fn is_open(&self, holding: &Holding) -> bool {
-        self.is_mine(holding) && holding.closed_at != Some(holding.revision)
+        self.is_mine(holding) && holding.is_installed() && !holding.is_closed()
     }
 
     /// The node's own entry has changed: a renewal is confirmed, or somebody has taken this life for dead.
@@ -239,156 +287,11 @@ impl Ownership {
 
     /// An entry that the write that joins is to replace says nothing about the new life.
     fn is_joining(&self, entry: NodeEntry) -> bool {
-        let waiting = self
-            .waiting
-            .get(&Key::Node(self.me))
-            .map(|(write, _)| write.value);
-        match waiting {
+        match self.answers.of(Key::Node(self.me)).map(|write| write.value) {
             Some(Value::Node(new)) => {
                 self.lease.ends().is_none() && Some(new.life) == self.life && entry.life != new.life
             }
             _ => false,
         }
-    }
-
-    fn renew_or_leave(&mut self, now: Moment, life: u64) -> Option<Write> {
-        let own = Key::Node(self.me);
-        if self.waiting.contains_key(&own) {
-            return None;
-        }
-        if self.lease.ends().is_none() {
-            // The write that joins was refused or got no answer, and may still be accepted. So another life begins.
-            (self.life, self.lease) = (None, Lease::new());
-            return None;
-        }
-        let leaves = self.is_leaving && self.has_nothing_to_hand_over();
-        let is_due = self
-            .lease
-            .last_sent()
-            .is_none_or(|last| now.saturating_sub(last) >= self.timing.renew_every);
-        if !leaves && !is_due {
-            return None;
-        }
-        let expected = self.peers.get(self.me)?.revision;
-        let entry = NodeEntry {
-            life,
-            renewal: self.lease.send(now),
-            is_alive: !leaves,
-        };
-        self.write(now, own, Value::Node(entry), expected)
-    }
-
-    /// All slices are closed, and this node owns none of them or no other node is alive.
-    fn has_nothing_to_hand_over(&self) -> bool {
-        let alone = self.peers.alive().all(|(node, _)| node == self.me);
-        let mut mine = self.slices.iter().filter(|holding| self.is_mine(holding));
-        match alone {
-            true => !mine.any(|holding| self.is_open(holding)),
-            false => mine.next().is_none(),
-        }
-    }
-
-    /// A new life begins if there was none, or the last one has ended or is silent for as long as any other node's.
-    fn join(&mut self, now: Moment, random: u64) -> Option<Write> {
-        let own = self.peers.get(self.me);
-        let may = own.is_none_or(|seen| !seen.entry.is_alive || is_silent(now, seen, &self.timing));
-        let is_new = own.is_none_or(|seen| seen.entry.life != random);
-        let expected = own.map_or(0, |seen| seen.revision);
-        if !may || !is_new || self.waiting.contains_key(&Key::Node(self.me)) {
-            return None;
-        }
-        (self.life, self.lease) = (Some(random), Lease::new());
-        let entry = NodeEntry {
-            life: random,
-            renewal: self.lease.send(now),
-            is_alive: true,
-        };
-        self.write(now, Key::Node(self.me), Value::Node(entry), expected)
-    }
-
-    /// Writes of silent nodes that they are dead, so that what was theirs can be claimed.
-    fn bury(&mut self, now: Moment) -> Vec<Write> {
-        let silent = self.peers.silent(now, &self.timing);
-        let others: Vec<_> = silent.filter(|(node, _)| *node != self.me).collect();
-        let mut writes = Vec::new();
-        for (node, seen) in others {
-            let entry = NodeEntry {
-                is_alive: false,
-                ..seen.entry
-            };
-            writes.extend(self.write(now, Key::Node(node), Value::Node(entry), seen.revision));
-        }
-        writes
-    }
-
-    /// The one that should have a slice. A node that leaves does not count itself.
-    fn heir(&self, slice: SliceId) -> Option<NodeId> {
-        let nodes = self.peers.alive().map(|(node, _)| node);
-        preferred(
-            slice,
-            nodes.filter(|&node| node != self.me || !self.is_leaving),
-        )
-    }
-
-    /// Opens nothing more in slices that another node should have, once nodes have ceased to come and go.
-    fn close_slices(&mut self, now: Moment) {
-        let settled = now.saturating_sub(self.peers.unchanged_since()) >= self.timing.settle;
-        if !settled && !self.is_leaving {
-            return;
-        }
-        let open = (0..)
-            .zip(&self.slices)
-            .filter(|(_, holding)| self.is_open(holding));
-        let given = open.filter(|(slice, _)| self.heir(*slice) != Some(self.me));
-        let given: Vec<SliceId> = given.map(|(slice, _)| slice).collect();
-        // Without an heir all are closed at once: the node leaves alone.
-        let at_once = match given.first().map(|&slice| self.heir(slice)) {
-            Some(None) => usize::MAX,
-            _ => self.timing.at_once.saturating_sub(self.closing().count()),
-        };
-        for slice in given.into_iter().take(at_once) {
-            let holding = &mut self.slices[slice as usize];
-            holding.closed_at = Some(holding.revision);
-        }
-    }
-
-    /// Claims slices without a live owner that this node should have.
-    fn claim(&mut self, now: Moment) -> Vec<Write> {
-        let Some(life) = self.life.filter(|_| !self.is_leaving) else {
-            return Vec::new();
-        };
-        let free = (0..).zip(&self.slices).filter(|(_, holding)| {
-            holding
-                .entry
-                .is_none_or(|entry| !self.peers.lives(entry.owner, entry.life))
-        });
-        let wanted: Vec<(SliceId, Revision)> = free
-            .filter(|(slice, _)| self.heir(*slice) == Some(self.me))
-            .map(|(slice, holding)| (slice, holding.revision))
-            .collect();
-        let entry = Value::Slice(SliceEntry {
-            owner: self.me,
-            life,
-        });
-        wanted
-            .into_iter()
-            .filter_map(|(slice, revision)| self.write(now, Key::Slice(slice), entry, revision))
-            .collect()
-    }
-
-    /// Notes a write, unless one of that key waits for its answer or too many do.
-    fn write(&mut self, now: Moment, key: Key, value: Value, expected: Revision) -> Option<Write> {
-        let is_own = key == Key::Node(self.me);
-        if self.waiting.contains_key(&key) || (!is_own && self.waiting.len() >= self.timing.at_once)
-        {
-            return None;
-        }
-        let write = Write {
-            key,
-            value,
-            expected,
-        };
-        self.waiting.insert(key, (write, now));
-        Some(write)
     }
 }

@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 use crate::entry::NodeId;
-use crate::slice::SliceId;
+use diolkos_core::slice::SliceId;
 
 /// The one of `nodes` that should own the slice; none of them needs to ask another. Their order does not matter.
 pub fn preferred(slice: SliceId, nodes: impl IntoIterator<Item = NodeId>) -> Option<NodeId> {

@@ -37,6 +37,15 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// With another lease, of at least three renewals.
+    pub fn with_lease(lease: Duration) -> Timing {
+        Timing {
+            lease,
+            renew_every: (lease / 3).min(Duration::from_secs(1)),
+            ..Timing::default()
+        }
+    }
+
     /// How long a renewal has to be the last one, on the clock of the node that has seen it, before its node counts as dead.
     ///
     /// The owner's clock may be the slowest and this one the fastest: (1 + d) / (1 - d), which is less than 1 + 3 d.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens to a cluster, by its seed: processes are killed, started, frozen and told to leave, links and the engine go
-//! away and come back, messages are late or lost.
+//! away and come back, messages are late or lost, entries vanish.
 
-use crate::world::{World, NODES};
+use diolkos_cluster::{Key, NodeId, SliceId};
+
+use crate::world::{World, NODES, SLICES};
 
 /// Faults of one schedule.
 const FAULTS: usize = 12;
@@ -27,7 +29,7 @@ pub fn run(world: &mut World) -> Result<(), String> {
 
 fn happen(world: &mut World) -> Result<(), String> {
     let node = world.random.below(NODES);
-    match world.random.below(10) {
+    match world.random.below(13) {
         0 => world.kill(node),
         1 | 2 if world.nodes[node].process.is_none() => world.start(node),
         1 => {
@@ -50,6 +52,31 @@ fn happen(world: &mut World) -> Result<(), String> {
                 let writes = world.random.unit() * 0.2;
                 world.pass(writes)?;
                 world.nodes[node].is_cut_off = true;
+            }
+        }
+        9 => world.reconnect(node),
+        // Once only: a write that expects no entry after the first purge would pass after the second one.
+        10 if !world.was_purged => {
+            world.was_purged = true;
+            world.engine.purge(Key::Node(NodeId(node as u16)));
+            // Those that do not hear of it write in vain.
+            for node in 0..NODES {
+                if world.random.chance(0.5) {
+                    world.reconnect(node);
+                }
+            }
+        }
+        11 => {
+            let key = match world.random.chance(0.2) {
+                true => Key::Node(NodeId(node as u16)),
+                false => Key::Slice(world.random.below(SLICES.into()) as SliceId),
+            };
+            world.engine.remove(key);
+            // A node that starts has never seen the entry.
+            let other = world.random.below(NODES);
+            if world.random.chance(0.5) {
+                world.kill(other);
+                world.start(other);
             }
         }
         _ => world.heal(),

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use diolkos_cluster::ownership::Ownership;
 use diolkos_cluster::preference::preferred;
-use diolkos_cluster::{Key, Moment, NodeId, Revision, SliceId, Timing, Value, Write};
+use diolkos_cluster::publisher::Outgoing;
+use diolkos_cluster::{Key, Moment, NodeId, Revision, SliceId, Slices, Timing, Value, Write};
 
+use crate::bindings::{self, Bindings};
 use crate::engine::Engine;
 use crate::random::Random;
+use crate::truth::Truth;
 
 pub const NODES: usize = 4;
-const SLICES: usize = 24;
+pub const SLICES: u16 = 24;
 /// Seconds of real time that a step takes.
 const STEP: f64 = 0.02;
 /// By how much the speed of a clock may differ from real time: half of what `Timing::drift_ppm` allows two clocks to differ.
@@ -20,8 +23,11 @@ const DRIFT: f64 = 0.0005;
 /// One process of a node.
 pub struct Process {
     pub ownership: Ownership,
+    bindings: Bindings,
     /// Of the feed, how much has come.
     fed: usize,
+    /// How long the feed was when it began: what has been given by then is all there was.
+    target: usize,
 }
 
 pub struct Node {
@@ -38,6 +44,21 @@ pub struct Node {
 enum Message {
     ToEngine(Write),
     Answer(Write, Option<Revision>),
+    /// For the stream, with its number in the process.
+    ToStream(u64, Outgoing),
+    /// What was added to the stream, and its sequence.
+    Acknowledged(u64, diolkos_cluster::Message, u64),
+}
+
+/// What every node does wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mistake {
+    /// Nothing.
+    None,
+    /// It opens slices before it has read what their owners before said.
+    DoesNotRead,
+    /// It hands slices over without telling all their bindings.
+    NoSnapshot,
 }
 
 struct Letter {
@@ -54,7 +75,13 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub engine: Engine,
     pub engine_is_away: bool,
+    pub was_purged: bool,
+    pub mistake: Mistake,
+    slices: Slices,
+    pub truth: Truth,
     letters: Vec<Letter>,
+    /// When the last message of each process for the stream arrives: they stay in their order.
+    stream_arrives: Vec<f64>,
     /// Processes that each node has had.
     processes: Vec<u64>,
     pub is_lossy: bool,
@@ -88,7 +115,12 @@ impl World {
             nodes,
             engine: Engine::default(),
             engine_is_away: false,
+            was_purged: false,
+            mistake: Mistake::None,
+            slices: bindings::slices(SLICES),
+            truth: Truth::default(),
             letters: Vec::new(),
+            stream_arrives: vec![0.0; NODES],
             processes: vec![0; NODES],
             is_lossy: false,
             ghosts: Vec::new(),
@@ -105,8 +137,10 @@ impl World {
         let timing = self.nodes[node].timing;
         self.processes[node] += 1;
         self.nodes[node].process = Some(Process {
-            ownership: Ownership::new(NodeId(node as u16), SLICES, timing),
+            ownership: Ownership::new(NodeId(node as u16), SLICES.into(), timing),
+            bindings: Bindings::new(NodeId(node as u16), &self.slices),
             fed: 0,
+            target: self.engine.feed.len(),
         });
     }
 
@@ -114,6 +148,15 @@ impl World {
         let killed = self.nodes[node].process.take();
         self.ghosts
             .extend(killed.map(|process| (node, process.ownership)));
+    }
+
+    /// The node gets a new connection, on which the feed begins anew.
+    pub fn reconnect(&mut self, node: usize) {
+        if let Some(process) = &mut self.nodes[node].process {
+            process.fed = 0;
+            process.target = self.engine.feed.len();
+            process.ownership.feed_begins();
+        }
     }
 
     /// What the node's clock shows.
@@ -129,7 +172,7 @@ impl World {
             self.now += STEP * (0.5 + self.random.unit());
             self.deliver();
             for node in 0..NODES {
-                self.run(node);
+                self.run(node)?;
             }
             self.check()?;
             let clocks: Vec<Moment> = (0..NODES).map(|node| self.clock(node)).collect();
@@ -152,8 +195,13 @@ impl World {
             true => self.random.unit() * 6.0,
             false => 0.001 + self.random.unit() * 0.03,
         };
+        let mut arrives = self.now + delay;
+        if matches!(message, Message::ToStream(..)) {
+            arrives = arrives.max(self.stream_arrives[node]);
+            self.stream_arrives[node] = arrives;
+        }
         self.letters.push(Letter {
-            arrives: self.now + delay,
+            arrives,
             node,
             process: self.processes[node],
             message,
@@ -178,28 +226,43 @@ impl World {
                     self.count(letter.node, &write, revision);
                     self.post(letter.node, Message::Answer(write, revision));
                 }
-                Message::Answer(write, revision) => {
-                    let is_frozen = self.nodes[letter.node].frozen_until > now;
-                    let clock = self.clock(letter.node);
-                    let is_its = self.processes[letter.node] == letter.process;
-                    match &mut self.nodes[letter.node].process {
-                        // It lies in the socket until then.
-                        Some(_) if is_frozen && is_its => {
-                            let arrives = self.nodes[letter.node].frozen_until;
-                            self.letters.push(Letter {
-                                arrives,
-                                message: Message::Answer(write, revision),
-                                ..letter
-                            });
-                        }
-                        Some(process) if is_its => match revision {
-                            Some(revision) => process.ownership.accepted(clock, write, revision),
-                            None => process.ownership.refused(write),
-                        },
-                        _ => {}
-                    }
+                Message::ToStream(number, outgoing) => {
+                    let sequence = self.engine.publish(outgoing);
+                    let message = bindings::decode(&self.slices, self.engine.last());
+                    self.post(
+                        letter.node,
+                        Message::Acknowledged(number, message, sequence),
+                    );
                 }
+                _ => self.answer(letter),
             }
+        }
+    }
+
+    /// Something comes from the engine.
+    fn answer(&mut self, letter: Letter) {
+        let clock = self.clock(letter.node);
+        let node = &mut self.nodes[letter.node];
+        let is_its = self.processes[letter.node] == letter.process;
+        let Some(process) = node.process.as_mut().filter(|_| is_its) else {
+            return;
+        };
+        match letter.message {
+            // It lies in the socket until then.
+            _ if node.frozen_until > self.now => self.letters.push(Letter {
+                arrives: node.frozen_until,
+                ..letter
+            }),
+            Message::Answer(write, Some(revision)) => {
+                process.ownership.accepted(clock, write, revision);
+            }
+            Message::Answer(write, None) => process.ownership.refused(write),
+            Message::Acknowledged(number, message, sequence) => {
+                let told = (number, &message, sequence);
+                let (bindings, truth) = (&mut process.bindings, &mut self.truth);
+                bindings.acknowledged(&process.ownership, clock, told, truth);
+            }
+            Message::ToEngine(_) | Message::ToStream(..) => {}
         }
     }
 
@@ -218,37 +281,71 @@ impl World {
         }
     }
 
-    /// One turn of a node's loop: news of the feed, then writes.
-    fn run(&mut self, node: usize) {
+    /// One turn of a node's loop: news of the feed and the stream, then writes and messages.
+    fn run(&mut self, node: usize) -> Result<(), String> {
         if self.nodes[node].frozen_until > self.now {
-            return;
+            return Ok(());
         }
         let (clock, random) = (self.clock(node), self.random.next());
-        // The feed comes in pieces, and not in every turn.
+        // The feed and the stream come in pieces, each at its own pace, and not in every turn.
         let gets = self.gets_through(node) && self.random.chance(0.7);
         let fed = if gets { self.random.below(20) + 1 } else { 0 };
+        let read = if gets { self.random.below(60) } else { 0 };
         let feed = &self.engine.feed;
         let Some(process) = &mut self.nodes[node].process else {
-            return;
+            return Ok(());
         };
         let until = (process.fed + fed).min(feed.len());
-        for (at, (key, value)) in feed.iter().enumerate().take(until).skip(process.fed) {
-            process
-                .ownership
-                .observed(clock, *key, at as Revision + 1, *value);
+        for (at, change) in feed.iter().enumerate().take(until).skip(process.fed) {
+            let revision = at as Revision + 1;
+            match *change {
+                Some((key, Some(value))) => {
+                    process.ownership.observed(clock, key, revision, value);
+                }
+                Some((key, None)) => process.ownership.unreadable(clock, key, revision),
+                None => {}
+            }
         }
         process.fed = until;
-        if gets && until == feed.len() {
-            process.ownership.synced();
+        if gets && until >= process.target {
+            process.ownership.synced(clock);
         }
         let mut writes = process.ownership.poll(clock, random);
-        let closing: Vec<SliceId> = process.ownership.closing().collect();
-        for slice in closing {
-            writes.extend(process.ownership.hand_over(clock, slice));
-        }
+
+        let Process {
+            ownership,
+            bindings,
+            ..
+        } = process;
+        bindings.read(ownership, &self.slices, &self.engine.stream, read);
+        bindings.release(ownership, NodeId(node as u16));
+        let reads = self.mistake != Mistake::DoesNotRead;
+        let mut messages = bindings.acquire(ownership, clock, &mut self.truth, reads)?;
+        bindings.live(
+            ownership,
+            clock,
+            &self.slices,
+            &mut self.truth,
+            &mut self.random,
+        );
+        messages.extend(bindings.publish(ownership, clock));
+        let tells = self.mistake != Mistake::NoSnapshot;
+        let first = bindings.published + messages.len() as u64;
+        let (snapshots, given) =
+            bindings.hand_over(ownership, clock, first, &mut self.truth, tells);
+        messages.extend(snapshots);
+        writes.extend(given);
         for write in writes {
             self.post(node, Message::ToEngine(write));
         }
+        for message in messages {
+            let Some(process) = &mut self.nodes[node].process else {
+                break;
+            };
+            let number = process.bindings.number();
+            self.post(node, Message::ToStream(number, message));
+        }
+        Ok(())
     }
 
     /// Whether a node may open in a slice, a frozen one included: its programs run in the kernel, and stop with the lease.
@@ -257,27 +354,30 @@ impl World {
         process.is_some_and(|process| process.ownership.may_open(self.clock(node), slice))
     }
 
+    /// No slice has two owners.
     fn check(&self) -> Result<(), String> {
-        for slice in 0..SLICES as SliceId {
-            let mut owners: Vec<usize> = (0..NODES)
-                .filter(|&node| self.may_open(node, slice))
-                .collect();
-            let ghosts = self
-                .ghosts
-                .iter()
-                .filter(|(node, ghost)| ghost.may_open(self.clock(*node), slice));
-            owners.extend(ghosts.map(|(node, _)| node));
-            if owners.len() > 1 {
-                return Err(format!(
-                    "slice {slice} has the owners {owners:?} at {:.3} s",
-                    self.now
-                ));
+        let mut owners: Vec<Vec<usize>> = vec![Vec::new(); SLICES.into()];
+        let living = self.nodes.iter().map(|node| node.process.as_ref());
+        let living = (0..).zip(living.map(|process| process.map(|process| &process.ownership)));
+        let living = living.filter_map(|(node, ownership)| Some((node, ownership?)));
+        let ghosts = self.ghosts.iter().map(|(node, ghost)| (*node, ghost));
+        for (node, ownership) in living.chain(ghosts) {
+            let clock = self.clock(node);
+            let open = (0..).zip(&mut owners);
+            for (_, owners) in open.filter(|(slice, _)| ownership.may_open(clock, *slice)) {
+                owners.push(node);
             }
         }
-        Ok(())
+        match (0..).zip(owners).find(|(_, owners)| owners.len() > 1) {
+            Some((slice, owners)) => Err(format!(
+                "slice {slice} has the owners {owners:?} at {:.3} s",
+                self.now
+            )),
+            None => Ok(()),
+        }
     }
 
-    /// Everything works again, and every node that was killed is started.
+    /// Everything works again, every node that was killed is started, and none leaves.
     pub fn heal(&mut self) {
         (self.engine_is_away, self.is_lossy) = (false, false);
         for node in 0..NODES {
@@ -286,6 +386,10 @@ impl World {
             if self.nodes[node].process.as_ref().is_none_or(has_left) {
                 self.start(node);
             }
+            if let Some(process) = &mut self.nodes[node].process {
+                process.ownership.stay();
+            }
+            self.reconnect(node);
         }
     }
 
@@ -301,7 +405,7 @@ impl World {
                 })
                 .map(|node| NodeId(node as u16))
         };
-        for slice in 0..SLICES as SliceId {
+        for slice in 0..SliceId::from(SLICES) {
             let expected = preferred(slice, nodes()).expect("nodes live");
             let owners: Vec<usize> = (0..NODES)
                 .filter(|&node| self.may_open(node, slice))
