@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster_status::ClusterStatus;
 use crate::counters::Counter;
 
 /// Protocols in the order in which figures of each protocol stand: that of `Protocol::index` in `diolkos-core`.
@@ -22,6 +23,9 @@ pub struct Figures {
     pub counters: Vec<Counter>,
     /// Of a NAT64.
     pub state: Option<StateFigures>,
+    /// Of a node of a cluster.
+    #[serde(default)]
+    pub cluster: Option<ClusterStatus>,
 }
 
 /// Of the tables, the pool and the controller.

@@ -30,6 +30,12 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             "nat64.state_interval",
             old.nat64.state_interval == new.nat64.state_interval,
         ),
+        ("cluster", old.cluster == new.cluster),
+        // The slices of a cluster are those of the pool, and all nodes have to have the same ones.
+        (
+            "nat64.pool4",
+            old.cluster.is_none() || old.nat64.pool4 == new.nat64.pool4,
+        ),
         ("control.group", old.control == new.control),
         ("log.level", old.log.level == new.log.level),
     ];

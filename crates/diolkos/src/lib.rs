@@ -17,6 +17,8 @@ mod announce;
 mod clat;
 mod clats;
 mod cli;
+mod cluster;
+mod cluster_status;
 mod commands;
 mod companion;
 mod config;

@@ -96,6 +96,19 @@ pub const LOG: Role = Role {
         Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
     ],
 };
+/// The thread of a cluster's node, and the client of the engine that it starts: it reads certificates anew, asks for names of
+/// servers, and changes maps.
+pub const CLUSTER: Role = Role {
+    capabilities: MAPS.union(FILES),
+    calls: &[
+        Calls::Thread,
+        Calls::Threads,
+        Calls::EventLoop,
+        Calls::Files,
+        Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK]),
+        Calls::Maps,
+    ],
+};
 /// The thread that speaks to the service manager, on a socket that is there already.
 pub const WATCHDOG: Role = Role {
     capabilities: CapabilitySet::empty(),
@@ -146,6 +159,13 @@ pub const HEARING_DNS64: Role = Role {
     ],
 };
 
+impl Role {
+    /// Whether it starts programs, which inherit what the thread has.
+    pub fn starts_programs(&self) -> bool {
+        self.calls.iter().any(|c| matches!(c, Calls::Processes))
+    }
+}
+
 /// Gives up everything that this thread, and those that it starts, do not need for their work; nothing comes back, by no
 /// program that is started either.
 pub fn keep(role: Role) -> Result<(), Failure> {
@@ -156,7 +176,7 @@ pub fn keep(role: Role) -> Result<(), Failure> {
             effective: has.effective & role.capabilities,
             permitted: has.permitted & role.capabilities,
             // Only what starts programs has something to pass on.
-            inheritable: match role.calls.iter().any(|c| matches!(c, Calls::Processes)) {
+            inheritable: match role.starts_programs() {
                 true => has.inheritable & role.capabilities,
                 false => CapabilitySet::empty(),
             },

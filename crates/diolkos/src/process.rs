@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use diolkos_sys::limit;
+use diolkos_sys::signal::leave_to_others;
 use nix::sys::signal::Signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -174,7 +175,8 @@ impl Keeper {
 pub fn dns64_apart(parent: u32, memory: u64, level: Level) -> Result<(), Failure> {
     let keeper = dns64::standard_input()?;
     signals::end_with(parent, Signal::SIGKILL)?;
-    signals::leave_to_parent()?;
+    // The parent ends this process.
+    leave_to_others().map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
     let named = rustix::thread::set_name(c"dns64");
     let limited = named
         .map_err(Into::into)

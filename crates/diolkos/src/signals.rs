@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use diolkos_sys::signal::MEANINGLESS;
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch::{channel, Receiver};
@@ -120,24 +120,6 @@ pub fn end_with(parent: u32, signal: Signal) -> Result<(), Failure> {
             "process {parent}, which started this one, has ended"
         ))),
     }
-}
-
-/// From now on this thread, and those that it starts, hear no signal that ends or stops a service: whoever has started this
-/// process hears them too, and ends it.
-pub fn leave_to_parent() -> Result<(), Failure> {
-    let mut all = SigSet::all();
-    // Those that the process sends itself when it is broken.
-    for signal in [
-        Signal::SIGABRT,
-        Signal::SIGSEGV,
-        Signal::SIGBUS,
-        Signal::SIGILL,
-        Signal::SIGFPE,
-    ] {
-        all.remove(signal);
-    }
-    all.thread_block()
-        .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))
 }
 
 /// Whether the process belongs to a terminal now.

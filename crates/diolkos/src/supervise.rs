@@ -10,6 +10,7 @@ use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::thread::{Builder, JoinHandle};
 
+use diolkos_sys::signal::leave_to_others;
 use futures_util::FutureExt;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
@@ -88,7 +89,10 @@ impl Watch {
         })
     }
 
-    /// The same of a thread that keeps the capabilities and system calls of this role only.
+    /// The same of a thread that keeps the capabilities and system calls of this role only. The kernel may give a signal of the
+    /// process to any thread that does not block it, and the handler wakes the tasks by a system call. Where the filter refuses
+    /// that call, the signal is lost: so confined threads block signals. One that starts programs may make that call, and does not
+    /// block signals, since programs inherit that.
     pub fn thread_with(
         &self,
         role: Role,
@@ -96,6 +100,10 @@ impl Watch {
         work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         self.thread(name, move || {
+            if !role.starts_programs() {
+                leave_to_others()
+                    .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
+            }
             privilege::keep(role)?;
             work()
         })
@@ -195,6 +203,8 @@ fn panicked(who: &str, payload: &(dyn Any + Send)) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::{SigSet, Signal};
+
     use super::*;
     use crate::failure::Kind;
 
@@ -262,6 +272,25 @@ mod tests {
         let thread = watch.thread("reader", || Ok(())).expect("a thread");
         thread.join().expect("it ended");
         assert!(alarm.rung().now_or_never().is_none());
+    }
+
+    /// A handler that runs in a confined thread cannot wake the task that hears the signal.
+    #[test]
+    fn a_confined_thread_handles_no_signal() {
+        let (watch, mut alarm) = pair();
+        let (tell, hear) = std::sync::mpsc::channel();
+        let work = move || {
+            let _ = tell.send(SigSet::thread_get_mask());
+            Ok(())
+        };
+        let thread = watch.thread_with(privilege::WATCHDOG, "reader", work);
+        thread.expect("a thread").join().expect("it ended");
+        assert!(alarm.rung().now_or_never().is_none());
+        let blocked = hear.recv().expect("it ran").expect("a mask");
+        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1] {
+            assert!(blocked.contains(signal), "{signal}");
+        }
+        assert!(!blocked.contains(Signal::SIGSEGV));
     }
 
     #[test]

@@ -8,7 +8,15 @@ use diolkos_manual::page;
 use serde_json::Value;
 
 /// The program does not start with their defaults, so the page shows other values.
-const NEED_A_VALUE: [&str; 1] = ["dns64.upstream"];
+const NEED_A_VALUE: [&str; 7] = [
+    "dns64.upstream",
+    "cluster.ca",
+    "cluster.certificate",
+    "cluster.key",
+    "cluster.name",
+    "cluster.secret_file",
+    "cluster.servers",
+];
 
 fn all() -> Vec<Section> {
     sections(diolkos::manual::configuration().as_value())

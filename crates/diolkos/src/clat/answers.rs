@@ -26,6 +26,9 @@ impl Clat {
             | Request::Unbind { .. } => {
                 Answer::NotSupported("a CLAT has no bindings and sessions".to_owned())
             }
+            Request::Cluster | Request::Drain | Request::Join => {
+                Answer::NotSupported("a CLAT is not a node of a cluster".to_owned())
+            }
             Request::Stop => Answer::NotSupported(
                 "a CLAT leaves nothing behind: stop it with a signal".to_owned(),
             ),
@@ -85,6 +88,7 @@ impl Clat {
                 about: datapath::about(&self.site.settings, fast),
                 counters,
                 state: None,
+                cluster: None,
             })),
             other => other,
         }

@@ -4,6 +4,7 @@
 mod bind;
 mod clat;
 mod clat_manager;
+mod cluster;
 mod dns64;
 mod follow;
 mod lookup;
@@ -23,6 +24,7 @@ use clap::{Parser, Subcommand};
 pub use bind::Bind;
 pub use clat::Clat;
 pub use clat_manager::{ClatManager, ClatOrder};
+pub use cluster::Cluster;
 pub use dns64::{Dns64, Dns64Process};
 pub use follow::Follow;
 pub use lookup::Lookup;
@@ -80,6 +82,9 @@ pub enum Command {
     /// Add or delete a binding of a running NAT64
     #[command(subcommand)]
     Bind(Bind),
+    /// Ask or tell a running node of a cluster of NAT64 gateways
+    #[command(subcommand)]
+    Cluster(Cluster),
     /// Print the status of a running diolkos, and print it again at each change, until diolkos ends
     Follow(Follow),
     /// Have a running diolkos read its configuration file again; it loses no packet

@@ -16,6 +16,9 @@ pub struct Run {
     /// File in which a NAT64 keeps its sessions, so that established connections survive a restart
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+    /// Which node of a cluster this is; by default the one that is called like this host
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
     /// Options of every translator
     #[command(flatten)]
     pub common: Common,

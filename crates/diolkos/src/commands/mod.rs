@@ -6,6 +6,7 @@
 mod bind;
 mod clat;
 mod clat_manager;
+mod cluster;
 mod dns64;
 mod follow;
 mod output;
@@ -41,6 +42,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Show(options) => show::run(&options),
         Command::Trace(options) => trace::run(&options),
         Command::Bind(options) => bind::run(options),
+        Command::Cluster(options) => cluster::run(options),
         Command::Follow(options) => follow::run(&options),
         Command::Reload(options) => reload::run(options),
         Command::Stop(options) => stop::stop(&options.which.device()?),

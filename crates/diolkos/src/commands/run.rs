@@ -19,6 +19,9 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
             if let Some(state) = &options.state {
                 settings.nat64.state.clone_from(state);
             }
+            if let (Some(node), Some(cluster)) = (&options.node, &mut settings.cluster) {
+                cluster.me.clone_from(node);
+            }
             options.common.override_in(settings);
         })
     };

@@ -90,6 +90,8 @@ fn has_translator(text: &str) -> bool {
 }
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
 mod nat64_tests;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 
 mod announce;
 mod auto;
+mod cluster;
 mod control;
 mod dns64;
 mod dns64_prefix;
@@ -35,6 +36,7 @@ use network::networks;
 
 pub use announce::Announce;
 pub use auto::{Mtu, Networks, Prefix, V6Address};
+pub use cluster::{given, Cluster, Node};
 pub use control::Control;
 pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use dns64::Dns64;
@@ -63,6 +65,8 @@ pub struct Settings {
     pub siit: Siit,
     /// A stateful NAT64 (RFC 6146).
     pub nat64: Nat64,
+    /// Several gateways that share the pool of a NAT64.
+    pub cluster: Option<Cluster>,
     /// Interfaces whose neighbours a router answers.
     pub announce: Vec<Announce>,
     /// The DNS64 (RFC 6147), which may also be alone.

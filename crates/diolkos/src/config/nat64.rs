@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use diolkos_core::config::auto::number;
 use diolkos_core::config::nat64::{
-    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks, Timeouts, MAX_SITES,
+    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks, SliceRules,
+    Timeouts, MAX_SITES,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
@@ -132,6 +133,11 @@ impl Settings {
                 source_prefix_len: n.source_prefix_len,
             }),
             deterministic: n.deterministic.clone(),
+            slices: self.cluster.as_ref().map(|cluster| SliceRules {
+                ports: cluster.ports_per_slice,
+                source_prefix_len: n.source_prefix_len,
+                key: cluster.slice_key,
+            }),
             filtering: n.filtering,
             port_preservation: n.port_preservation,
             timeouts: n.timeouts,

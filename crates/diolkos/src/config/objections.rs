@@ -74,6 +74,7 @@ impl Settings {
             Placement::Auto => self.object_to_inline("auto", &mut found),
         }
         self.object_to_announcements(&mut found);
+        self.object_to_cluster(&mut found);
         self.object_to_log(&mut found);
         found.extend(self.contradictions());
         found

@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use super::{
-    dns64, Announce, Clat, Control, Dns64, Eam, Icmp, Log, Metrics, Mode, Nat64, Settings, Siit,
-    Translator,
+    dns64, Announce, Clat, Cluster, Control, Dns64, Eam, Icmp, Log, Metrics, Mode, Nat64, Settings,
+    Siit, Translator,
 };
 use crate::failure::Failure;
 
@@ -22,6 +22,8 @@ struct Print<'a> {
     siit: Option<&'a Siit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nat64: Option<&'a Nat64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'a Cluster>,
     #[serde(skip_serializing_if = "Option::is_none")]
     announce: Option<&'a [Announce]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,6 +52,7 @@ impl Settings {
                 clat: (mode == Mode::Clat).then_some(&self.clat),
                 siit: (mode == Mode::Siit).then_some(&self.siit),
                 nat64: (mode == Mode::Nat64).then_some(&self.nat64),
+                cluster: self.cluster.as_ref(),
                 announce: Some(&self.announce[..]).filter(|list| !list.is_empty()),
                 dns64: self.dns64.as_ref(),
                 control: &self.control,

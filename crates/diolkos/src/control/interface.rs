@@ -53,6 +53,9 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
             protocol: call.take("protocol")?,
             v4: call.take("v4")?,
         },
+        "Cluster" => Request::Cluster,
+        "Drain" => Request::Drain,
+        "Join" => Request::Join,
         "Reload" => Request::Reload,
         "Stop" => Request::Stop,
         _ => return Err(Refusal::method_not_found(&call.method)),
@@ -104,6 +107,9 @@ pub fn call(request: Request) -> Call {
         }
         Request::Bind(binding) => ("Bind", json!(binding)),
         Request::Unbind { protocol, v4 } => ("Unbind", json!({ "protocol": protocol, "v4": v4 })),
+        Request::Cluster => ("Cluster", none),
+        Request::Drain => ("Drain", none),
+        Request::Join => ("Join", none),
         Request::Reload => ("Reload", none),
         Request::Stop => ("Stop", none),
     };
@@ -141,6 +147,7 @@ pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
         Answer::Bindings(bindings) => Ok(json!(bindings)),
         Answer::Top(prefixes) => Ok(json!(prefixes)),
         Answer::Trace(report) => Ok(json!({ "trace": report })),
+        Answer::Cluster(status) => Ok(json!({ "cluster": status })),
         Answer::Reloaded | Answer::Done => Ok(json!({})),
         Answer::Misconfigured(reason) => refuse("Misconfigured", reason),
         Answer::NotSupported(reason) => refuse("NotSupported", reason),
@@ -173,8 +180,13 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Bindings => Answer::Bindings(joined(first, last)?),
         Request::Top { .. } => Answer::Top(joined(first, last)?),
         Request::Trace(_) => Answer::Trace(Box::new(field(last, "trace")?)),
+        Request::Cluster => Answer::Cluster(Box::new(field(last, "cluster")?)),
         Request::Reload => Answer::Reloaded,
-        Request::Stop | Request::Bind(_) | Request::Unbind { .. } => Answer::Done,
+        Request::Stop
+        | Request::Drain
+        | Request::Join
+        | Request::Bind(_)
+        | Request::Unbind { .. } => Answer::Done,
     })
 }
 
@@ -221,13 +233,16 @@ mod tests {
     use crate::nat64::Order;
     use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
-    const ALL: [Request; 9] = [
+    const ALL: [Request; 12] = [
         Request::Counters,
         Request::Figures,
         Request::Config,
         Request::Prefix,
         Request::Reload,
         Request::Stop,
+        Request::Cluster,
+        Request::Drain,
+        Request::Join,
         Request::Sessions,
         Request::Bindings,
         Request::Top {

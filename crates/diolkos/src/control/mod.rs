@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 
+use crate::cluster_status::ClusterStatus;
 use crate::counters::Counter;
 use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
@@ -59,6 +60,12 @@ pub enum Request {
     },
     /// What would become of a packet.
     Trace(Imagined),
+    /// How a node of a cluster stands.
+    Cluster,
+    /// Hand over all slices.
+    Drain,
+    /// Take slices again.
+    Join,
     /// Make a binding.
     Bind(Binding),
     /// End one.
@@ -74,11 +81,17 @@ impl Request {
     /// Something may be different afterwards: only root and the program's own user may ask for it.
     fn changes(self) -> bool {
         match self {
-            Request::Reload | Request::Stop | Request::Bind(_) | Request::Unbind { .. } => true,
+            Request::Reload
+            | Request::Stop
+            | Request::Drain
+            | Request::Join
+            | Request::Bind(_)
+            | Request::Unbind { .. } => true,
             Request::Counters
             | Request::Figures
             | Request::Config
             | Request::Prefix
+            | Request::Cluster
             | Request::Sessions
             | Request::Bindings
             | Request::Trace(_)
@@ -123,7 +136,9 @@ pub enum Answer {
     Top(Entries<TopRow>),
     /// To [`Request::Trace`].
     Trace(Box<Report>),
-    /// To [`Request::Bind`], [`Request::Unbind`] and [`Request::Stop`].
+    /// To [`Request::Cluster`].
+    Cluster(Box<ClusterStatus>),
+    /// To [`Request::Bind`], [`Request::Unbind`], [`Request::Drain`], [`Request::Join`] and [`Request::Stop`].
     Done,
     /// The configuration file is wrong; the old configuration stays in force.
     Misconfigured(String),

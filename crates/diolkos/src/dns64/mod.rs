@@ -274,6 +274,7 @@ fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: 
             about: vec![("mode".to_owned(), "dns64".to_owned())],
             counters,
             state: None,
+            cluster: None,
         })),
         Request::Config => match settings.canonical() {
             Ok(text) => Answer::Config(text),
@@ -287,6 +288,9 @@ fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: 
         | Request::Bind(_)
         | Request::Unbind { .. } => {
             Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
+        }
+        Request::Cluster | Request::Drain | Request::Join => {
+            Answer::NotSupported("a DNS64 is not a node of a cluster".to_owned())
         }
         Request::Stop => {
             Answer::NotSupported("a DNS64 leaves nothing behind: stop it with a signal".to_owned())

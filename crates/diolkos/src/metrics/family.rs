@@ -60,6 +60,11 @@ impl Family {
         }
     }
 
+    /// With one sample, a gauge.
+    pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Family {
+        Family::new(name, help).with(&[], Value::Gauge(value))
+    }
+
     pub fn unit(mut self, unit: Unit) -> Family {
         self.unit = Some(unit);
         self

@@ -6,6 +6,7 @@
 //! Whoever reaches the socket may read. What a reader costs is bounded: connections, their time, the size of a request,
 //! and how often the program is asked ([`latest`]).
 
+mod cluster;
 mod family;
 mod http;
 mod latest;

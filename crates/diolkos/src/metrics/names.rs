@@ -5,6 +5,7 @@ use diolkos_core::verdict::Group;
 use diolkos_core::Reason;
 use prometheus_client::registry::Unit;
 
+use super::cluster;
 use super::family::{Family, Value};
 use super::process;
 use super::state;
@@ -30,6 +31,9 @@ pub fn families(figures: &Figures, dns64: Option<bool>) -> Vec<Family> {
     families.extend(counted(&figures.counters));
     if let Some(state) = &figures.state {
         families.extend(state::families(state));
+    }
+    if let Some(status) = &figures.cluster {
+        families.extend(cluster::families(status));
     }
     if let Some(is_up) = dns64 {
         let help = "Whether the DNS64 beside the translator returns its counters: 1 or 0.";
@@ -160,6 +164,7 @@ mod tests {
             about: vec![("mode".to_owned(), "siit".to_owned())],
             counters: counters.into(),
             state: None,
+            cluster: None,
         };
         let page = text(families(&figures, None));
         for line in [

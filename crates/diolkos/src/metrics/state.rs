@@ -8,7 +8,7 @@ use crate::figures::{StateFigures, KINDS, PROTOCOLS};
 
 /// All of them.
 pub fn families(state: &StateFigures) -> Vec<Family> {
-    let gauge = |name, help, value: u64| Family::new(name, help).with(&[], Value::Gauge(value));
+    let gauge = Family::gauge;
     let mut families = vec![
         by_protocol(
             "diolkos_sessions",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
+mod slices;
+
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
@@ -45,6 +47,8 @@ struct Inner {
     mirror: Mirror,
     leases: Leases,
     stock: Stock,
+    /// Until when bindings may be opened, on CLOCK_BOOTTIME as the programs have it; `None`: nothing limits that.
+    open_until: Option<Duration>,
     /// How long packets waited for the lock, and how long they held it.
     times: [Spread; 2],
 }
@@ -68,6 +72,7 @@ impl Controller {
                 mirror,
                 leases: Leases::new(config, fast),
                 stock: Stock::default(),
+                open_until: None,
                 times: Default::default(),
             }),
             kernel,
@@ -327,6 +332,7 @@ impl Engine for Controller {
         let asked = Instant::now();
         let inner = &mut *self.lock();
         let locked = Instant::now();
+        inner.close_in_time();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
         inner.consider_leases();
         inner.count_dropped(&self.tally);

@@ -32,6 +32,7 @@ pub use controller::Controller;
 pub use listener::Listener;
 pub use log::{lister, Log};
 pub use mirror::own_networks;
+pub use records::Peers;
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;
 pub use top::{top, Order, TopRow};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bindings and sessions as an operator reads them.
 
-use diolkos_core::session::{BindingView, Origin, SessionView};
+use diolkos_core::session::{BindingView, SessionView};
 use serde::{Deserialize, Serialize};
 
 use super::Controller;
@@ -63,17 +63,12 @@ pub fn sessions(controller: &Controller) -> Entries<SessionRow> {
 
 impl From<&BindingView> for BindingRow {
     fn from(view: &BindingView) -> BindingRow {
-        let origin = match view.origin {
-            Origin::Configured => "configured",
-            Origin::Operator => "operator",
-            Origin::Dynamic => "dynamic",
-        };
         BindingRow {
             protocol: view.binding.protocol.name().to_owned(),
             v6: view.binding.v6.to_string(),
             v4: view.binding.v4.to_string(),
             sessions: view.sessions,
-            origin: origin.to_owned(),
+            origin: view.origin.name().to_owned(),
         }
     }
 }

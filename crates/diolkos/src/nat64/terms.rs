@@ -28,6 +28,24 @@ impl Lent {
     }
 }
 
+/// Ports of a protocol of which a node gets one: of its slice, or of the pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// What may be lent and used.
+    pub lendable: Lendable,
+    /// What is bound or lent.
+    pub taken: u32,
+    /// What is lent of a slice; `None`: the pool has no slices.
+    pub lent: Option<u32>,
+}
+
+impl Ports {
+    /// How many of them a prefix has at most, if it has so many in the whole pool: its ports of each slice are not counted.
+    pub fn of_these(&self, has: u32) -> u32 {
+        has.min(self.taken)
+    }
+}
+
 /// The place of a protocol in [`LENT`].
 pub fn at_of(protocol: Protocol) -> Option<usize> {
     LENT.iter().position(|&lent| lent == protocol)
@@ -67,23 +85,21 @@ impl Terms {
         levels.map(move |(at, level)| (at, level.prefix_of(node)))
     }
 
-    /// What may be lent and used, of sessions, of bindings, and of ports of the pool, as [`LENT`] has protocols.
-    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [Lendable; 2]) {
+    /// What may be lent and used, of sessions, of bindings, and of the ports of which a node gets one.
+    pub fn lendable(&self, state: &State, node: Ipv6Addr) -> (Lendable, Lendable, [Ports; 2]) {
         let limits = &self.limits;
         (
             limits.lendable(limits.sessions, limits.sessions_per_source),
             limits.lendable(limits.bindings, limits.bindings_per_source),
             LENT.map(|protocol| {
-                let ports = state.pool().ports(protocol).min(u32::MAX.into());
-                limits.lendable(ports as u32, u32::MAX)
+                let ports = state.ports_around(protocol, node);
+                let [all, taken] = [ports.0, ports.1].map(|n| n.min(u32::MAX.into()) as u32);
+                Ports {
+                    lendable: limits.lendable(all, u32::MAX),
+                    taken,
+                    lent: state.lent_in_slice_of(node, protocol),
+                }
             }),
         )
-    }
-
-    /// Ports of the pool that are bound or lent.
-    pub fn ports_taken(state: &State, protocol: Protocol) -> u32 {
-        let pool = state.pool();
-        let taken = pool.ports(protocol) - pool.free_ports(protocol);
-        taken.min(u32::MAX.into()) as u32
     }
 }

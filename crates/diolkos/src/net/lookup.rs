@@ -2,15 +2,17 @@
 //! Where the kernel would send a packet of this host to an address, as `ip route get` tells it.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use diolkos_sys::namespace::interface_name;
 use futures_util::TryStreamExt;
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType,
+};
 use rtnetlink::RouteMessageBuilder;
 
 use super::route::exits;
-use super::{in_time, Net};
+use super::{in_time, Net, Refusal};
 use crate::failure::Failure;
 
 /// Where a route leads.
@@ -67,6 +69,47 @@ impl Net {
             _ => Leads::Nowhere,
         })
     }
+}
+
+impl Net {
+    /// The interface and the next hop by which packets to an address leave. `None`: no route leads there, or only one that
+    /// leads everywhere, or the address is one of this host.
+    pub async fn next_hop6(&self, to: Ipv6Addr) -> Result<Option<(u32, Ipv6Addr)>, Failure> {
+        let mut question = RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(to, 128)
+            .build();
+        // The answer is the route itself, whose length says how much it leads to.
+        question.header.flags |= RouteFlags::FibMatch;
+        let request = self.handle.route().get(question).execute();
+        let found: Vec<RouteMessage> = match in_time(request.try_collect()).await {
+            Ok(found) => found,
+            Err(refusal) if says_unreachable(&refusal) => return Ok(None),
+            Err(refusal) => return Err(refusal.to("look up the next hop")),
+        };
+        let Some(route) = found.first() else {
+            return Ok(None);
+        };
+        let header = &route.header;
+        if header.kind != RouteType::Unicast || header.destination_prefix_length == 0 {
+            return Ok(None);
+        }
+        let next = match router(route) {
+            Some(IpAddr::V6(router)) => router,
+            _ => to,
+        };
+        let exit = exits(route).next();
+        Ok(exit.map(|index| (index, next)))
+    }
+}
+
+/// The kernel answers the question by an error where no route leads, or one that refuses.
+fn says_unreachable(refusal: &Refusal) -> bool {
+    use std::io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied};
+    let kind = refusal.errno().map(|error| error.kind());
+    matches!(
+        kind,
+        Some(HostUnreachable | NetworkUnreachable | InvalidInput | PermissionDenied)
+    )
 }
 
 fn name_of(index: u32) -> String {

@@ -4,6 +4,7 @@
 use super::serving::Router;
 use super::{addresses, Gateway};
 use crate::announce::Announcer;
+use crate::cluster::Cluster;
 use crate::config::{Mtu, Settings};
 use crate::control::{self, Answer, Condition, Request, State};
 use crate::counters;
@@ -51,6 +52,17 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 );
                 return gateway.once_it_lasts(unbound, otherwise);
             }
+            Request::Cluster => match &gateway.cluster {
+                Some(cluster) => Answer::Cluster(Box::new(cluster.status())),
+                None => alone(),
+            },
+            Request::Drain | Request::Join => match &gateway.cluster {
+                Some(cluster) => {
+                    cluster.take_part(request == Request::Join);
+                    Answer::Done
+                }
+                None => alone(),
+            },
             Request::Config => match gateway.in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
@@ -170,6 +182,9 @@ impl Gateway {
                         return Answer::Failed(format!("the counters cannot be read: {error}"))
                     }
                 }
+                if let Some(cluster) = &self.cluster {
+                    counters.extend(cluster.status().counters);
+                }
                 Answer::Counters(counters)
             }
             Err(error) => Answer::Failed(format!("the counters cannot be read: {error}")),
@@ -182,6 +197,7 @@ impl Gateway {
                 about: datapath::about(&self.settings, self.translation.fast()),
                 counters,
                 state: self.translation.state_figures(),
+                cluster: self.cluster.as_ref().map(Cluster::status),
             })),
             other => other,
         }
@@ -205,6 +221,12 @@ impl Gateway {
         settings.icmp.address6 = translation.icmp.address6;
         settings
     }
+}
+
+fn alone() -> Answer {
+    Answer::NotSupported(
+        "this gateway is alone: its configuration has no section [cluster]".to_owned(),
+    )
 }
 
 fn refused(failure: &Failure) -> Answer {

@@ -157,6 +157,7 @@ impl Gateway {
         net: &Net,
         served: Result<End, Failure>,
     ) -> Result<(), Failure> {
+        self.cluster = None;
         // Its threads end, and from then on no packet changes the state.
         self.slow.stop();
         let written = self.translation.finish();

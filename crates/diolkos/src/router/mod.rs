@@ -5,6 +5,7 @@
 
 mod addresses;
 mod answers;
+mod cluster;
 mod drivers;
 mod interfaces;
 mod lifecycle;
@@ -25,6 +26,7 @@ use diolkos_sys::tun::Queue;
 
 use crate::accept_local;
 use crate::announce::{self, Announcer};
+use crate::cluster::Cluster;
 use crate::config::{network, Found, Mode, Placement, Settings};
 use crate::control;
 use crate::counted::counted;
@@ -49,11 +51,12 @@ pub use lifecycle::clear;
 
 /// Runs until a signal comes (then it succeeds) or the device goes (then it fails). `read` reads the configuration again.
 pub async fn run(
-    settings: Settings,
+    mut settings: Settings,
     read: impl Fn() -> Result<Settings, Failure>,
     supervision: Supervision,
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
+    Cluster::prepare(&mut settings)?;
     // What is changed is noted for each network namespace.
     namespace::cookie()
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
@@ -76,6 +79,7 @@ pub async fn run(
     let served = async {
         let metric = Routes::metric(&gateway.settings);
         gateway.routes.lead(&net, gateway.index, metric).await?;
+        gateway.join_cluster(&net, &host.watch).await?;
         gateway.announcer = Announcer::start(&net, &gateway.settings, &host.watch).await?;
         gateway.stay(&net).await;
         // Some can do more now that they have a program.
@@ -103,6 +107,8 @@ struct Gateway {
     settings: Settings,
     found: Found,
     routes: Routes,
+    /// Its part in a cluster, which ends before the tables do.
+    cluster: Option<Cluster>,
     // In the order in which they must end: nobody is answered, and nothing is led to a device that is gone.
     announcer: Option<Announcer>,
     translation: Translation,
@@ -123,6 +129,7 @@ struct Gateway {
 /// Whatever ends it.
 impl Drop for Gateway {
     fn drop(&mut self) {
+        self.cluster = None;
         self.slow.stop();
         if let Err(failure) = self.translation.finish() {
             tracing::error!("{failure}");
@@ -198,6 +205,7 @@ impl Gateway {
             found,
             routes: Routes::of(&settings),
             settings,
+            cluster: None,
             announcer: None,
             translation,
             inline: inline.iter().map(|inline| inline.ifindex).collect(),
@@ -214,10 +222,14 @@ impl Gateway {
     async fn reload(
         &mut self,
         net: &Net,
-        new: Settings,
+        mut new: Settings,
         came: &Came,
         watch: &Watch,
     ) -> Result<(), Failure> {
+        if let (Some(old), Some(new)) = (&self.settings.cluster, &mut new.cluster) {
+            // What the file cannot say.
+            new.slice_key = old.slice_key;
+        }
         if let Some(refusal) = fixed_keys::refusal(&self.settings, &new) {
             return Err(Failure::run_time(refusal));
         }
@@ -232,7 +244,7 @@ impl Gateway {
         if came.already() {
             return Err(Failure::run_time("diolkos is about to end"));
         }
-        let routes = Routes::of(&new);
+        let routes = cluster::kept(&self.routes, Routes::of(&new));
         let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
         let commit = async {
             accept_local::admit(net, &new, &[]).await?;

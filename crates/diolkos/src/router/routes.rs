@@ -11,6 +11,7 @@ use std::future::ready;
 use diolkos_sys::fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
 
+use crate::cluster::Rank;
 use crate::config::{Mode, Settings};
 use crate::failure::Failure;
 use crate::net::{DeviceConfig, Net, Route4, Route6};
@@ -22,6 +23,12 @@ pub struct Routes {
     pub v4: BTreeSet<Ipv4Net>,
     /// Of IPv6.
     pub v6: BTreeSet<Ipv6Net>,
+    /// Addresses that this node of a cluster owns, beside the pool in which they lie.
+    pub owned: BTreeSet<Ipv4Net>,
+    /// The address of this node of a cluster. Its route says to the others that the node lives, and goes with the device.
+    pub beacon: Option<Ipv6Net>,
+    /// How good the routes of this node of a cluster are, but for that of its address.
+    pub rank: Rank,
 }
 
 impl Routes {
@@ -30,6 +37,9 @@ impl Routes {
         Routes {
             v4: Ipv4Net::aggregate(&settings.led4()).into_iter().collect(),
             v6: Ipv6Net::aggregate(&settings.led6()).into_iter().collect(),
+            owned: BTreeSet::new(),
+            beacon: None,
+            rank: Rank::default(),
         }
     }
 
@@ -74,17 +84,20 @@ impl Routes {
 
     /// All of them, as they stand on a device.
     pub fn own(&self, index: u32, metric: u32) -> DeviceConfig {
+        let beacon = self.beacon.map(|to| route6(to, index, metric));
+        let metric = metric.saturating_add(self.rank.penalty());
         DeviceConfig {
             index,
             routes4: self
                 .v4
-                .iter()
+                .union(&self.owned)
                 .map(|to| route4(*to, index, metric))
                 .collect(),
             routes6: self
                 .v6
                 .iter()
                 .map(|to| route6(*to, index, metric))
+                .chain(beacon)
                 .collect(),
             ..DeviceConfig::default()
         }

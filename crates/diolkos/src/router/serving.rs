@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
+use super::cluster::HOPS;
 use super::{addresses, Gateway};
 use crate::config::Settings;
 use crate::control::{Asker, Condition, Request};
@@ -27,6 +28,10 @@ pub(super) enum Due {
     Drivers,
     /// Other alarms are raised.
     Alarms,
+    /// The node of a cluster has other slices, or another part.
+    Cluster,
+    /// To look for the next hops to the nodes of the cluster.
+    Hops,
 }
 
 /// What serves a gateway.
@@ -49,6 +54,8 @@ pub(super) struct Router<'a, R> {
     contradiction: Option<String>,
     /// When to look at what drivers can do.
     drivers_next: Instant,
+    /// When to look for the next hops to the nodes of a cluster.
+    hops_next: Instant,
 }
 
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
@@ -71,6 +78,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             unforwarded: BTreeSet::new(),
             contradiction: None,
             drivers_next: Instant::now() + DRIVERS,
+            hops_next: Instant::now() + HOPS,
         }
     }
 
@@ -140,8 +148,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     fn leads(&self, to: &IpNet) -> bool {
         let routes = &self.gateway.routes;
         match to {
-            IpNet::V4(to) => routes.v4.contains(to),
-            IpNet::V6(to) => routes.v6.contains(to),
+            IpNet::V4(to) => routes.v4.contains(to) || routes.owned.contains(to),
+            IpNet::V6(to) => routes.v6.contains(to) || routes.beacon.as_ref() == Some(to),
         }
     }
 
@@ -160,22 +168,40 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn wait(&mut self) -> Due {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
+        let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
         let alarms = async {
             match self.gateway.translation.alarms() {
                 Some(alarms) => alarms.changed().await,
                 None => std::future::pending().await,
             }
         };
+        let moves = self.gateway.cluster_moves();
         tokio::select! {
             () = drivers => Due::Drivers,
             () = alarms => Due::Alarms,
+            () = hops => Due::Hops,
+            () = moves => Due::Cluster,
         }
     }
 
     async fn obey(&mut self, due: Due) -> Result<(), Failure> {
-        if due == Due::Alarms {
+        match due {
             // The status is told after each event.
-            return Ok(());
+            Due::Alarms => return Ok(()),
+            Due::Cluster => {
+                if let Err(failure) = self.gateway.follow_cluster(self.net).await {
+                    tracing::warn!(
+                        "the routes of the cluster's slices cannot be changed: {failure}"
+                    );
+                }
+                return Ok(());
+            }
+            Due::Hops => {
+                self.hops_next = Instant::now() + HOPS;
+                self.gateway.look_at_nodes(self.net).await;
+                return Ok(());
+            }
+            Due::Drivers => {}
         }
         self.drivers_next = Instant::now() + DRIVERS;
         if let Err(failure) = self.gateway.look_at_drivers(self.net).await {
@@ -221,6 +247,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     fn routes_change(&mut self, news: &RouteNews) -> Heed {
+        if self.gateway.cluster.is_some() && news.moves6(Some(self.gateway.index)) {
+            self.hops_next = Instant::now();
+        }
         // With a million routes, nobody looks at all of them for each that changes.
         match news.took_default() || !self.obstacles.is_empty() {
             true => Heed::Routes,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use diolkos_core::addr::Via;
 use diolkos_core::config::nat64::{Binding, LevelKind};
-use diolkos_core::session::{Event, Held, Holding, Origin};
+use diolkos_core::session::{Event, Held, Holding};
 use diolkos_core::trace::End;
 use diolkos_core::{Config, Eam, Reason, Step};
 
@@ -65,12 +65,7 @@ pub fn steps(report: &mut Report, steps: &[Step], config: &Config) {
                     .to_owned(),
             ),
             Step::Binding(view) => {
-                let origin = match view.origin {
-                    Origin::Configured => "configured",
-                    Origin::Operator => "operator",
-                    Origin::Dynamic => "dynamic",
-                };
-                let sessions = view.sessions;
+                let (origin, sessions) = (view.origin.name(), view.sessions);
                 report.step("binding", format!("found: {} ({origin}, sessions: {sessions})", both(&view.binding)));
             }
             Step::Session(view) => report.step(

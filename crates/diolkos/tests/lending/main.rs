@@ -31,6 +31,7 @@ mod program;
 mod records;
 #[path = "../../src/nat64/removals.rs"]
 mod removals;
+mod sliced;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;

@@ -44,7 +44,7 @@ fn examples_of(page: &'static str) -> Vec<&'static str> {
     blocks.filter_map(|b| b.split("```").next()).collect()
 }
 
-/// Of a CLAT, of a SIIT, of a NAT64 and of a DNS64: those that name every key.
+/// Of a CLAT, of a SIIT, of a NAT64, of a cluster's node and of a DNS64: those that name every key.
 fn references() -> Vec<&'static str> {
     examples_of(include_str!("../../../../../docs/configuration.md"))
 }
@@ -53,6 +53,7 @@ fn examples() -> Vec<&'static str> {
     let pages = [
         include_str!("../../../../../README.md"),
         include_str!("../../../../../docs/announce.md"),
+        include_str!("../../../../../docs/cluster.md"),
         include_str!("../../../../../docs/configuration.md"),
         include_str!("../../../../../docs/deterministic.md"),
         include_str!("../../../../../docs/logging.md"),
@@ -187,8 +188,24 @@ fn a_link_below_the_lowest_mtu_is_warned_of() {
 }
 
 #[test]
-fn the_example_of_a_dns64_shows_the_defaults() {
+fn the_example_of_a_cluster_shows_the_defaults() {
     let settings = parse(references()[3], "configuration.md", |_| ()).expect("it is right");
+    let shown = settings.cluster.expect("it has a cluster");
+    let mut default = crate::config::Cluster::default();
+    // These have no default.
+    default.name.clone_from(&shown.name);
+    default.servers.clone_from(&shown.servers);
+    default.ca.clone_from(&shown.ca);
+    default.certificate.clone_from(&shown.certificate);
+    default.key.clone_from(&shown.key);
+    default.secret_file.clone_from(&shown.secret_file);
+    default.node.clone_from(&shown.node);
+    assert_eq!(shown, default);
+}
+
+#[test]
+fn the_example_of_a_dns64_shows_the_defaults() {
+    let settings = parse(references()[4], "configuration.md", |_| ()).expect("it is right");
     let mut dns64 = settings.dns64.expect("there is one");
     assert_eq!(dns64.upstream.len(), 1, "it has no default");
     dns64.upstream.clear();

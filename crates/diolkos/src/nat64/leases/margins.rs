@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much may still be lent to a node, and which leases end when others come near a limit.
 //!
-//! Both keep a margin below each limit: of the sessions, of the bindings, of the ports of an address, and of the shares of
-//! each prefix that the node lies in.
+//! Both keep a margin below each limit: of the sessions, of the bindings, of the ports of an address, of those of the node's
+//! slice or of the pool, and of the shares of each prefix that the node lies in.
 
 use std::net::Ipv6Addr;
 
 use diolkos_core::session::State;
 
-use super::super::terms::{Lent, Terms, LENT};
-use super::Leases;
+use super::super::terms::{Lent, Ports, LENT};
+use super::{slice_of, Held, Leases};
 
 /// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
 const LEAST_MARGIN: u32 = 8;
@@ -22,14 +22,13 @@ impl Leases {
             let lendable = limit.saturating_sub((limit / 16).max(LEAST_MARGIN));
             lendable.saturating_sub(used.saturating_add(lent))
         };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
+        let (sessions, bindings, ports) = self.terms.lendable(state, node);
         let of_bindings = room(bindings.all, used.bindings, self.lent.all_ports());
         let mut least = Lent {
             sessions: room(sessions.all, used.sessions, self.lent.sessions),
             ports: [0, 1].map(|at| {
                 // Nothing of a free port is lent: what is lent is taken.
-                let taken = Terms::ports_taken(state, LENT[at]);
-                of_bindings.min(room(ports[at].all, taken, 0))
+                of_bindings.min(room(ports[at].lendable.all, ports[at].taken, 0))
             }),
         };
         for (level, prefix) in self.terms.prefixes(node) {
@@ -39,8 +38,10 @@ impl Leases {
             let of_sessions = room(sessions.of_level[level], of_sessions, lent.sessions);
             least.sessions = least.sessions.min(of_sessions);
             for (least, ports) in least.ports.iter_mut().zip(&ports) {
-                let limit = bindings.of_level[level].min(ports.of_level[level]);
-                *least = (*least).min(room(limit, of_bindings, lent.all_ports()));
+                let of_prefix = room(bindings.of_level[level], of_bindings, lent.all_ports());
+                let has = ports.of_these(of_bindings.saturating_add(lent.all_ports()));
+                let of_ports = room(ports.lendable.of_level[level], has, 0);
+                *least = (*least).min(of_prefix).min(of_ports);
             }
         }
         least
@@ -53,31 +54,43 @@ impl Leases {
             let margin = (limit / 32).max(LEAST_MARGIN / 2);
             lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
         };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
+        let (sessions, bindings, ports) = self.terms.lendable(state, node);
         let all = self.lent;
-        let is_pool_near = |at: usize| {
-            let taken = Terms::ports_taken(state, LENT[at]);
-            let bound = taken.saturating_sub(all.ports[at]);
-            is_near(ports[at].all, bound, all.ports[at])
+        let are_ports_near = |at: usize| {
+            let lent = ports[at].lent.unwrap_or(all.ports[at]);
+            let bound = ports[at].taken.saturating_sub(lent);
+            is_near(ports[at].lendable.all, bound, lent)
         };
+        let are_ports_near = [0, 1].into_iter().any(are_ports_near);
         if is_near(sessions.all, used.sessions, all.sessions)
             || is_near(bindings.all, used.bindings, all.all_ports())
-            || [0, 1].into_iter().any(is_pool_near)
         {
             return self.end_all(state);
+        }
+        // Without slices, these are all leases.
+        let slice = slice_of(state, node);
+        if are_ports_near {
+            self.end_where(state, |held| held.slice == slice);
         }
         let prefixes: Vec<_> = self.terms.prefixes(node).collect();
         for (at, prefix) in prefixes {
             let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
             let (of_sessions, of_bindings) = used.of_level[at];
-            let of_ports = ports.iter().zip(its.ports).filter(|(_, lent)| *lent > 0);
-            let limit = of_ports.map(|(ports, _)| ports.of_level[at]).min();
-            let bindings = limit.map_or(u32::MAX, |limit| limit.min(bindings.of_level[at]));
+            let are_its_near = |(ports, lent): (&Ports, u32)| {
+                let lent = ports.lent.map_or(lent, |here| lent.min(here));
+                let has = ports.of_these(of_bindings.saturating_add(its.all_ports()));
+                is_near(ports.lendable.of_level[at], has.saturating_sub(lent), lent)
+            };
+            let level = self.terms.levels[at];
             if is_near(sessions.of_level[at], of_sessions, its.sessions)
-                || is_near(bindings, of_bindings, its.all_ports())
+                || is_near(bindings.of_level[at], of_bindings, its.all_ports())
             {
-                let level = self.terms.levels[at];
                 self.end_where(state, |held| level.prefix_of(held.node) == prefix);
+                break;
+            }
+            if ports.iter().zip(its.ports).any(are_its_near) {
+                let is_its = |held: &Held| level.prefix_of(held.node) == prefix;
+                self.end_where(state, |held| held.slice == slice && is_its(held));
                 break;
             }
         }
@@ -90,12 +103,8 @@ impl Leases {
         let Some(address) = state.address_of(node) else {
             return;
         };
-        let pool = state.pool();
-        if LENT
-            .iter()
-            .any(|&protocol| pool.is_short(protocol, address))
-        {
-            self.end_where(state, |held| held.address == address);
+        if LENT.iter().any(|&protocol| state.is_short(protocol, node)) {
+            self.end_where(state, |held| held.address == address && held.slice == slice);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
-use diolkos_core::session::{Event, Origin, SessionState, SessionView, State, Watcher};
+use diolkos_core::session::{Event, Missing, Origin, SessionState, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::Report;
 use ipnet::Ipv4Net;
@@ -25,7 +25,7 @@ use ipnet::Ipv4Net;
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
 use super::phase::{Lack, Phase};
-use super::records::Records;
+use super::records::{Peers, Records};
 use super::removals::Removals;
 
 use rebuilding::Meanwhile;
@@ -51,6 +51,8 @@ pub struct Mirror {
     removals: Removals,
     /// Who keeps a record of bindings, if somebody does.
     pub records: Option<Box<dyn Records>>,
+    /// Who tells other gateways, if there are any.
+    pub peers: Option<Box<dyn Peers>>,
 }
 
 impl Mirror {
@@ -66,6 +68,7 @@ impl Mirror {
             adopting: None,
             removals: Removals::new(fast.clone()),
             records: None,
+            peers: None,
             fast,
         }
     }
@@ -271,6 +274,9 @@ impl Mirror {
         if let Some(records) = &mut self.records {
             records.event(event);
         }
+        if let Some(peers) = &mut self.peers {
+            peers.event(event);
+        }
     }
 
     fn remove(&mut self, view: &SessionView) {
@@ -309,6 +315,10 @@ impl Watcher for Mirror {
     fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
         let fast = self.fast.as_ref()?;
         fast.last_seen(&to_maps(view)).ok()?
+    }
+
+    fn missing(&mut self, missing: Missing) -> Option<Binding> {
+        self.peers.as_mut()?.find(&missing)
     }
 
     fn dropped(&mut self, reason: Reason) {

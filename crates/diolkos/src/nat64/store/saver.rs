@@ -313,7 +313,7 @@ fn put(
         Controller::bindings_from,
         |view: BindingView| match view.origin {
             Origin::Operator => writer.binding(&view.binding),
-            Origin::Configured | Origin::Dynamic => Ok(()),
+            Origin::Configured | Origin::Dynamic | Origin::Inherited => Ok(()),
         },
     )?;
     walk(
