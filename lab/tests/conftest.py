@@ -2,6 +2,7 @@
 """Shared by all tests: records as samples.jsonl holds them, a small study, and the rule that nothing may be left behind."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from diolkos_lab import cli
 from diolkos_lab.sut.lookup import tool
 from diolkos_lab.topology import namespace
 from lines import line
+from whole_program import Called, Lab
 
 DATA = Path(__file__).parent / "data"
 # No test depends on timing; what fails says how to repeat it.
@@ -38,6 +41,21 @@ def record() -> Callable[..., dict[str, Any]]:
     """Makes one line of samples.jsonl; every key can be given."""
 
     return line
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lab:
+    """The whole program in this process: exit code, output, errors."""
+    monkeypatch.setattr(cli, "stop_on_signals", lambda: None)
+
+    def call(*arguments: object) -> Called:
+        monkeypatch.setattr(sys, "argv", ["diolkos-lab", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        shown = capsys.readouterr()
+        return int(ended.value.code or 0), shown.out, shown.err
+
+    return call
 
 
 @pytest.fixture

@@ -14,40 +14,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from diolkos_lab import cli, screen
+from diolkos_lab import screen
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault, printable
 from diolkos_lab.samples import folder as samples_folder
+from whole_program import Lab, refused
 
 HERE = Path(__file__).parent
 SMALL = (HERE / "study_small.toml").read_text()
 HOST = '{"format": 1}'
 HARM = "[/red]\x1b[2J\x1b]0;title\x07\n\u202e<script>"
 Record = Callable[..., dict[str, Any]]
-Lab = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lab:
-    """The whole program in this process: exit code, output, errors."""
-    monkeypatch.setattr(cli, "stop_on_signals", lambda: None)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["diolkos-lab", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        shown = capsys.readouterr()
-        return int(ended.value.code or 0), shown.out, shown.err
-
-    return call
-
-
-def _refused(called: tuple[int, str, str]) -> str:
-    code, output, errors = called
-    assert (code, output) == (2, ""), errors
-    assert errors.endswith("\n") and errors.count("\n") == 1 and errors.removesuffix("\n").isprintable(), repr(errors)
-    return errors.removeprefix("diolkos-lab: ")
 
 
 def _written(folder: Path) -> set[str]:
@@ -97,14 +75,14 @@ NEWER: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_half_written_and_newer_folders(result: Path, harm: Callable[[Path], object], says: str, lab: Lab) -> None:
     harm(result)
     before = _written(result.parents[1])
-    assert says in _refused(lab("report", result))
-    assert says in _refused(lab("compare", result, result, "--json"))
+    assert says in refused(lab("report", result))
+    assert says in refused(lab("compare", result, result, "--json"))
     assert _written(result.parents[1]) == before
 
 
 def test_a_run_that_ended_in_its_warm_up_is_not_compared(result: Path, record: Record, lab: Lab) -> None:
     (result / "samples.jsonl").write_text(f"{json.dumps({'format': 1, 'study': 'small'})}\n{json.dumps(record(block=0))}\n")
-    assert "holds no trials after the warm-up" in _refused(lab("compare", result, result))
+    assert "holds no trials after the warm-up" in refused(lab("compare", result, result))
 
 
 def test_a_metric_of_a_newer_lab_is_left_alone(result: Path, record: Record, lab: Lab) -> None:
@@ -123,7 +101,7 @@ def test_folders_of_different_studies(result: Path, tmp_path: Path, lab: Lab) ->
     other.mkdir()
     for file in result.iterdir():
         (other / file.name).write_text(file.read_text().replace('"small"', '"large"'))
-    said = _refused(lab("compare", result, other))
+    said = refused(lab("compare", result, other))
     assert said == f"{result} holds the study small, {other} the study large: they cannot be compared\n"
 
 
@@ -148,7 +126,7 @@ def test_folders_of_different_studies(result: Path, tmp_path: Path, lab: Lab) ->
 def test_a_study_that_means_harm(old: str, new: str, says: str, tmp_path: Path, lab: Lab) -> None:
     file = tmp_path / "study.toml"
     file.write_text(SMALL.replace(old, new.replace(r"\ncong", "\ncong").replace(r'2\n"a', '2\n"a'), 1))
-    assert says in _refused(lab("run", file, "--quick", "--out", tmp_path / "out"))
+    assert says in refused(lab("run", file, "--quick", "--out", tmp_path / "out"))
     assert _written(tmp_path) == {"study.toml"}
 
 
@@ -157,10 +135,10 @@ def test_a_study_that_is_no_file(tmp_path: Path, lab: Lab) -> None:
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "large.toml").write_text("#" * (1 << 20) + "\n")
-    assert "is not a regular file" in _refused(lab("run", tmp_path / "pipe.toml"))
-    assert "is not a regular file" in _refused(lab("run", tmp_path / "endless.toml"))
-    assert "Is a directory" in _refused(lab("run", tmp_path / "folder.toml"))
-    assert "larger than 1 MiB" in _refused(lab("run", tmp_path / "large.toml"))
+    assert "is not a regular file" in refused(lab("run", tmp_path / "pipe.toml"))
+    assert "is not a regular file" in refused(lab("run", tmp_path / "endless.toml"))
+    assert "Is a directory" in refused(lab("run", tmp_path / "folder.toml"))
+    assert "larger than 1 MiB" in refused(lab("run", tmp_path / "large.toml"))
 
 
 def test_texts_of_a_study_are_texts(result: Path, lab: Lab) -> None:
@@ -182,7 +160,7 @@ def test_names_of_folders_are_shown_and_not_obeyed(name: str, result: Path, lab:
     code, output, errors = lab("report", path)
     assert (code, errors) == (0, "") and f"Report: {printable(str(path))}/report.html\n" in output
     (path / "study.toml").unlink()
-    assert _refused(lab("report", path)) == f"{printable(str(path))}: not a result folder: it has no study.toml\n"
+    assert refused(lab("report", path)) == f"{printable(str(path))}: not a result folder: it has no study.toml\n"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +175,7 @@ def test_names_of_folders_are_shown_and_not_obeyed(name: str, result: Path, lab:
     ],
 )
 def test_wrong_usage_is_one_sentence(arguments: list[str], says: str, lab: Lab) -> None:
-    assert says in _refused(lab(*arguments))
+    assert says in refused(lab(*arguments))
 
 
 def test_without_a_command_the_help_is_shown(lab: Lab) -> None:
@@ -209,8 +187,8 @@ def test_an_analysis_replaces_none_of_its_files(tmp_path: Path, lab: Lab) -> Non
     file = tmp_path / "raw.txt"
     file.write_text('{"rate": 1000, "runs": []}\n')
     before = file.read_text()
-    assert "is one of the files to analyze" in _refused(lab("analyze", file, "--json", file))
-    assert "is one of the files to analyze" in _refused(lab("analyze", tmp_path, "--json", tmp_path / "." / "raw.txt"))
+    assert "is one of the files to analyze" in refused(lab("analyze", file, "--json", file))
+    assert "is one of the files to analyze" in refused(lab("analyze", tmp_path, "--json", tmp_path / "." / "raw.txt"))
     assert file.read_text() == before
 
 

@@ -133,7 +133,7 @@ def test_candidates_are_those_of_the_lab(home: Path, monkeypatch: pytest.MonkeyP
     assert completion.result("") == ["empty/", "results/", "with space"]
     assert completion.result("results/") == ["results/clat-monday", "results/other/"]
     assert completion.result("nowhere/") == [] == completion.result("~nobody-of-that-name/")
-    assert {"clat", "siit", "mine.toml"} <= set(completion.study("")) and "mine.txt" not in completion.study("")
+    assert {"clat", "siit", "failover", "mine.toml"} <= set(completion.study("")) and "mine.txt" not in completion.study("")
     assert completion.program("") == [f"{name}=" for name in definition.load_all()]
     (home / "line\nbreak").mkdir()
     assert completion.result("line") == [], "a line holds one candidate"

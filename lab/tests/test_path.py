@@ -28,6 +28,7 @@ PATH = [
     "comparing",
     "published",
     "report",
+    "failover",
     "analyze",
     "serve",
     "export",

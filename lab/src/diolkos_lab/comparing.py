@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What changed from one run to another, from their result folders: the command line and the pages ask the same."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from diolkos_lab import summary
 from diolkos_lab.faults import UsageFault
@@ -46,3 +47,16 @@ def in_words(changes: Sequence[Change]) -> str:
     """How many of them are more than chance."""
     significant = sum(change.significant for change in changes)
     return f"{significant} of {len(changes)} figures changed by more than chance explains (5 % level)."
+
+
+def facts_in_words(facts: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """In what hosts differ, one line for each fact; of nested ones the names of those that differ."""
+    said = []
+    for name, (before, after) in facts.items():
+        if not isinstance(before, dict) and not isinstance(after, dict):
+            said.append(f"{name}: {before} → {after}")
+        else:
+            old, new = (each if isinstance(each, dict) else {} for each in (before, after))
+            keys = sorted(key for key in {**old, **new} if old.get(key) != new.get(key))
+            said.append(f"{name}: {', '.join(keys)}")
+    return said

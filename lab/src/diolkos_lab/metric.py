@@ -86,6 +86,7 @@ class Metric:
     singles: bool = False  # single readings are in the series of a trial
     compared: bool = False  # between two runs
     floor: bool = False  # enters the noise floor
+    signed: bool = False  # may be below zero: a difference of two delays
     terminal: tuple[str, float] | None = None  # unit and factor in the terminal, whose columns have one unit throughout
 
     @property
@@ -116,8 +117,8 @@ def _plain(unit: str) -> tuple[Prefix]:
     return (Prefix(0, 1, unit),)
 
 
-def _detail(name: DetailMetric, words: str, unit: Unit, better: Direction | None) -> Metric:
-    return Metric(name, words, unit, better, _TIMES if unit == "s" else _plain(unit))
+def _detail(name: DetailMetric, words: str, unit: Unit, better: Direction | None, *, signed: bool = False) -> Metric:
+    return Metric(name, words, unit, better, _TIMES if unit == "s" else _plain(unit), signed=signed)
 
 
 _ALL = (
@@ -242,9 +243,9 @@ _ALL = (
     _detail("corrupted", "corrupted packets", "packets", "lower"),
     _detail("offered", "offered rate", "1/s", None),
     _detail("pdv", "packet delay variation", "s", "lower"),
-    _detail("ipdv_min", "least inter-packet delay variation", "s", None),
-    _detail("ipdv_median", "median inter-packet delay variation", "s", None),
-    _detail("ipdv_max", "largest inter-packet delay variation", "s", None),
+    _detail("ipdv_min", "least inter-packet delay variation", "s", None, signed=True),
+    _detail("ipdv_median", "median inter-packet delay variation", "s", None, signed=True),
+    _detail("ipdv_max", "largest inter-packet delay variation", "s", None, signed=True),
     _detail("cpu_generator", "CPU time of the generator", "s", None),
     _detail("cpu_system", "CPU time of the system's processes", "s", "lower"),
     _detail("cpu_threads", "CPU time of the system's queue threads", "s", "lower"),

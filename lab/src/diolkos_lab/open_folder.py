@@ -103,9 +103,9 @@ class OpenFolder:
             raise UsageFault(f"{self.path / name}: {_unreadable(error)}") from error
         return OpenFolder(self.path / name, descriptor)
 
-    def text(self, name: str) -> str | None:
+    def text(self, name: str, most: int | None = None) -> str | None:
         """The same as text. Raises UsageFault with the line that is not UTF-8."""
-        content = self.read(name)
+        content = self.read(name, most)
         try:
             return None if content is None else content.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -175,13 +175,7 @@ def finding(console: Console, found: Finding) -> None:
 
 
 def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]) -> None:
-    for name, (before, after) in facts.items():
-        if not isinstance(before, dict) and not isinstance(after, dict):
-            differs = f"{name}: {before} → {after}"
-        else:
-            old, new = (each if isinstance(each, dict) else {} for each in (before, after))
-            keys = sorted(key for key in {**old, **new} if old.get(key) != new.get(key))
-            differs = f"{name}: {', '.join(keys)}"
+    for differs in comparing.facts_in_words(facts):
         console.print(f"[yellow]host differs[/] {escape(differs)}")
     table = Table(caption="× native where there is a baseline; p corrected for the number of rows")
     for heading in ("subject", "load", "metric"):

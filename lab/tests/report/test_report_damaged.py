@@ -146,6 +146,24 @@ def test_a_damaged_folder_gives_a_report_or_one_sentence(files: dict[str, bytes]
         shutil.rmtree(scratch)
 
 
+@pytest.mark.usefixtures("quiet")
+def test_a_figure_below_zero_is_refused_with_its_name(tmp_path: Path) -> None:
+    files = _whole(KINDS[0])
+    lines = [_with(json.loads(line), ("metrics", "throughput"), -1) for line in files["samples.jsonl"].splitlines()]
+    files["samples.jsonl"] = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    sentence = _report(_write(tmp_path / "r", files))
+    assert sentence is not None and "throughput" in sentence and "less than 0" in sentence, sentence
+
+
+@pytest.mark.usefixtures("quiet")
+def test_delay_variation_may_be_below_zero(tmp_path: Path) -> None:
+    """One packet of a pair may be the faster one: RFC 8219 §7.3.2 gives IPDV a sign."""
+    files = _whole("everything")
+    lines = [_with(json.loads(line), ("metrics", "ipdv_min"), -3.3e-5) for line in files["samples.jsonl"].splitlines()]
+    files["samples.jsonl"] = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    assert _report(_write(tmp_path / "r", files)) is None
+
+
 def test_no_text_of_the_files_is_markup_or_moves_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every text that a file may hold freely is a script; pictures are drawn, since they are markup too."""
     script = "</title></svg><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J[/red]$x^$"

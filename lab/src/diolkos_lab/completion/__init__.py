@@ -13,7 +13,7 @@ import typer.completion
 
 VARIABLE = "_DIOLKOS_LAB_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
-RESULTS = ("samples.jsonl", "summary.json")  # a folder with one of them is a result
+RESULTS = ("samples.jsonl", "summary.json", "failover.json")  # a folder with one of them is a result
 
 
 def script(shell: str) -> str:
@@ -29,8 +29,10 @@ def prepare() -> None:
 def study(incomplete: str) -> list[str]:
     """Shipped studies by name, others by path."""
     from diolkos_lab import studies  # noqa: PLC0415  a shell waits for the answer, so nothing is read that is not needed
+    from diolkos_lab.failover import definition as failovers  # noqa: PLC0415
 
-    return [*studies.shipped(), *_paths(incomplete, lambda entry: entry.suffix == ".toml" and entry.is_file())]
+    files = _paths(incomplete, lambda entry: entry.suffix == ".toml" and entry.is_file())
+    return [*studies.shipped(), *failovers.shipped(), *files]
 
 
 def system(context: typer.Context) -> list[str]:

@@ -117,10 +117,15 @@ def require_trials(result: Result) -> Result:
 
 def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
     """Host facts in which two results differ, apart from those that always do."""
+    return differing(first.host, second.host)
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The same of facts alone."""
     always = {"run", "date", "seed", "command_line", "duration_s", "load_average", "format"}
     always |= {"parts", "complete", "merged"}
-    names = [name for name in {**first.host, **second.host} if name not in always]
-    pairs = {name: (first.host.get(name), second.host.get(name)) for name in names}
+    names = [name for name in {**first, **second} if name not in always]
+    pairs = {name: (first.get(name), second.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -130,15 +135,16 @@ class StudyAsRun(Study):
     resolved: dict[str, Any] = Field({})
 
 
-def claim(folder: Path) -> OpenFolder:
-    """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten."""
+def claim(folder: Path, mark: str = "samples.jsonl") -> OpenFolder:
+    """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten. `mark` is the
+    file by which it is one."""
     if folder.exists():
         if not folder.is_dir():
             raise UsageFault(f"{folder}: exists and is not a folder")
         open_folder.to_write(folder).close()  # a link is refused before its end takes its place
         folder = folder.resolve()  # `.` has no name to add a date to
-        if (folder / "samples.jsonl").exists():
-            date = datetime.fromtimestamp((folder / "samples.jsonl").stat().st_mtime, UTC)
+        if (folder / mark).exists():
+            date = datetime.fromtimestamp((folder / mark).stat().st_mtime, UTC)
             aside = folder.with_name(f"{folder.name}-{date:%Y%m%dT%H%M%SZ}")
             folder.rename(aside)
         elif any(folder.iterdir()):

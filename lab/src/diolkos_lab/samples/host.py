@@ -51,8 +51,13 @@ def facts() -> dict[str, Any]:
         "tcp_congestion_control_default": _text(Path("/proc/sys/net/ipv4/tcp_congestion_control")),
         "load_average": list(os.getloadavg()),
         "python": platform.python_version(),
-        "versions": {**{name: _version(command) for name, command in TOOLS.items()}, **_packages()},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str | None]:
+    """Of the tools and of Python's packages."""
+    return {**{name: version(command) for name, command in TOOLS.items()}, **_packages()}
 
 
 def kernel_features() -> dict[str, bool]:
@@ -100,7 +105,7 @@ def _packages() -> dict[str, str]:
     return found
 
 
-def _version(command: list[str]) -> str | None:
+def version(command: list[str]) -> str | None:
     """The first line with a number as versions have it, else the first line."""
     lines = (_output(command) or "").strip().splitlines()
     return next((line for line in lines if re.search(r"\d\.\d", line)), lines[0] if lines else None)

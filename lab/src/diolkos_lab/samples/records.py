@@ -14,6 +14,7 @@ from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
+from diolkos_lab.samples.figures import not_below_zero
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
 Label = Annotated[str, Field(max_length=120)]
@@ -333,7 +334,7 @@ class TrialRecord(_Shape):
     valid: bool
     distrust: list[Objection]
     error: str | None
-    metrics: dict[Name, float]
+    metrics: Annotated[dict[Name, float], AfterValidator(not_below_zero)]
     series: dict[Name, Series]
     build: Count = 0  # which build of the lanes; absent where each block had one of its own
     bounds: dict[Name, Ends] = {}

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from diolkos_lab import comparing
+from diolkos_lab.failover import comparing as failovers
+from diolkos_lab.failover import records
+from diolkos_lab.failover.records import Records
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.metric import METRICS
 from diolkos_lab.report import facts
@@ -46,12 +49,36 @@ class Comparison:
         return figures.varying(name for name, _ in self.changes)
 
 
-def compare(index: Index, first: Run, second: Run) -> Comparison:
+@dataclass(frozen=True)
+class ComparisonOfFailovers:
+    """The same of two runs of the study `failover`, which has no systems side by side and figures of its own."""
+
+    first: Run
+    second: Run
+    found: failovers.Comparison
+
+    @property
+    def sentence(self) -> str:
+        return self.found.sentence
+
+    @property
+    def changes(self) -> Sequence[failovers.Compared]:
+        return self.found.figures
+
+    @property
+    def differing(self) -> Sequence[tuple[str, str, str]]:
+        return _differing(self.found.facts)
+
+
+def compare(index: Index, first: Run, second: Run) -> Comparison | ComparisonOfFailovers:
     """Raises UsageFault, with one sentence, where these two cannot be compared."""
-    if first.study != second.study:
+    if first.study != second.study or first.of_failover != second.of_failover:
         raise UsageFault(
             f"{first.place} holds the study {first.study}, {second.place} the study {second.study}: they cannot be compared"
         )
+    if first.of_failover:
+        one, two = (_trials(index, run) for run in (first, second))
+        return ComparisonOfFailovers(first, second, failovers.compare((first.place, second.place), one, two))
     results = [read(index, run) for run in (first, second)]
     found = [(_name(change), change) for change in comparing.compare(*results)]
     found.sort(key=lambda each: each[0].sort_key)
@@ -63,6 +90,15 @@ def read(index: Index, run: Run) -> Result:
     with index.folder(run) as folder:
         try:
             return samples_folder.whole(contents.read(folder, with_summary=False, most=MOST_BYTES))
+        except UsageFault as fault:
+            raise UsageFault(short(str(fault).replace(str(folder.path), run.place))) from fault
+
+
+def _trials(index: Index, run: Run) -> Records:
+    """All trials of a run of the study `failover`. Faults name the run as the list does."""
+    with index.folder(run) as folder:
+        try:
+            return records.require_trials(folder.path, records.read_open(folder))
         except UsageFault as fault:
             raise UsageFault(short(str(fault).replace(str(folder.path), run.place))) from fault
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from diolkos_lab.failover.records import FILE as FAILOVER
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 
@@ -13,7 +14,7 @@ DEEPEST = 8  # levels below the folder
 MOST_FOLDERS = 20_000
 MOST_RUNS = 5_000
 MOST_REMARKS = 20
-MARKS = ("samples.jsonl", "summary.json")  # a folder that has one of them holds a run
+MARKS = ("samples.jsonl", "summary.json", FAILOVER)  # a folder that has one of them holds a run
 READ = ("host.json", *MARKS)  # what the list is made of
 REPORT = "report.html"
 EXPORT = "export.json"  # marks what `export` has written, which holds copies of samples

@@ -14,12 +14,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from diolkos_lab.failover.comparing import table as table_of_failovers
 from diolkos_lab.report import charts, live
 from diolkos_lab.report.charts import Picture, RenderedPicture
 from diolkos_lab.report.publish import environment, page, style
 from diolkos_lab.report.tables import Table
 from diolkos_lab.serve import filters
-from diolkos_lab.serve.changes import Comparison
+from diolkos_lab.serve.changes import Comparison, ComparisonOfFailovers
 from diolkos_lab.serve.changes import picture as picture_of_changes
 from diolkos_lab.serve.changes import table as table_of_changes
 from diolkos_lab.serve.figures import Kind
@@ -68,9 +69,13 @@ def trend(study: str, found: Trend, kinds: Sequence[tuple[Kind, str]], root: str
     )
 
 
-def comparison(found: Comparison, root: str, extent: Extent) -> str:
-    shown = [picture_of_changes(found)] if found.changes else []
-    tables = [table_of_changes(found)] if found.changes else []
+def comparison(found: Comparison | ComparisonOfFailovers, root: str, extent: Extent) -> str:
+    shown: list[Picture] = []
+    tables: list[Table] = []
+    if isinstance(found, ComparisonOfFailovers):
+        tables = [table_of_failovers(found.found)]
+    elif found.changes:
+        shown, tables = [picture_of_changes(found)], [table_of_changes(found)]
     return _with_charts("compare.html.j2", shown, tables, found=found, root=root, reports=extent.reports)
 
 

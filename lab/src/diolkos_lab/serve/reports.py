@@ -9,6 +9,8 @@ from collections import OrderedDict
 from pathlib import Path
 
 from diolkos_lab import report, summary
+from diolkos_lab.failover import records as failovers
+from diolkos_lab.failover import report as failover_report
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve.index import Index
@@ -36,6 +38,8 @@ class Reports:
         beside = BESIDE.fullmatch(name)
         if name not in (PAGE, SAMPLES) and not beside:
             return None
+        if name == SAMPLES and run.of_failover:
+            return None
         if name != SAMPLES and not run.reported:
             return self.made(run).get(name)
         with self._index.folder(run) as folder:
@@ -56,7 +60,17 @@ class Reports:
             self._made.popitem(last=False)
         return files
 
+    def _make_of_failover(self, run: Run) -> Files:
+        with self._index.folder(run) as folder:
+            try:
+                found = failovers.require_trials(folder.path, failovers.read_open(folder))
+            except UsageFault as fault:
+                raise UsageFault(short(str(fault).replace(str(folder.path), run.place))) from fault
+        return {PAGE: failover_report.page(found).encode()}
+
     def _make(self, run: Run) -> Files:
+        if run.of_failover:
+            return self._make_of_failover(run)
         with tempfile.TemporaryDirectory(prefix="diolkos-lab-report-") as scratch:
             copy = Path(scratch) / "run"
             copy.mkdir()

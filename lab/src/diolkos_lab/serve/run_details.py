@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a list of runs says of one of them: host.json, summary.json and the first line of samples.jsonl.
+"""What a list of runs says of one of them: host.json, summary.json and the first line of samples.jsonl; of a run of the study
+`failover`, which has no samples, its failover.json.
 
 Samples are not read: a thousand runs have to be listed within a second. What is damaged costs a column and gives a sentence.
 """
@@ -12,6 +13,9 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
+from diolkos_lab.failover import judge, report
+from diolkos_lab.failover import records as failovers
+from diolkos_lab.failover.definition import KIND
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import emulated
@@ -98,11 +102,14 @@ class Run:
     trusted: float | None  # share of the trials
     remark: str  # what is wrong with the folder, one sentence; or empty
     reported: bool  # the folder has a report
-    whole: bool  # it has samples of this format, so that it can be compared
+    whole: bool  # it has samples or trials of this format, so that it can be compared
+    of_failover: bool = False  # it is of that study, whose folders are laid out differently
 
 
 def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
     """Never raises: what cannot be read is said in the run's remark."""
+    if any(entry.name == failovers.FILE for entry in opened.entries()):
+        return _of_failover(opened, key, place, reported)
     damages: list[str] = []
     header = _part(opened, "samples.jsonl", _Header, damages)
     whole = header is not None
@@ -126,6 +133,37 @@ def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
         remark=damages[0] if damages else "",
         reported=reported,
         whole=whole,
+    )
+
+
+def _of_failover(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
+    try:
+        found = failovers.read_open(opened)
+    except UsageFault as fault:
+        remark = short(str(fault).replace(f"{opened.path / failovers.FILE}", failovers.FILE).rstrip("."))
+        return Run(key, place, KIND, "", False, "", "unknown", "unknown", (), None, None, f"{remark}.", reported, False, True)
+    try:
+        host = _Host.model_validate(found.host)
+    except ValidationError:
+        host = _Host()
+    verdicts = [each.verdict for each in judge.judge(found.study, found.rows)]
+    trusted = sum(not judge.is_disturbed(row) for row in found.rows)
+    return Run(
+        key=key,
+        place=place,
+        study=short(found.study.name),
+        form=short(found.form),
+        emulated=emulated({"guest": host.guest}),
+        started=short(found.begun),
+        host=host.hostname or _machine(host),
+        kernel=host.kernel or "unknown",
+        versions=tuple(_named(name, each.version) for name, each in sorted(host.systems.items()) if each.version),
+        outcomes=_counted(list(verdicts)) if found.rows else None,
+        trusted=trusted / len(found.rows) if found.rows else None,
+        remark=short(report.unfinished(found)),
+        reported=reported,
+        whole=bool(found.rows),
+        of_failover=True,
     )
 
 

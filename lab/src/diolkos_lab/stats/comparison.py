@@ -75,10 +75,14 @@ def compare(
                 found.append(_change(cell, metric, against is not None, strata))
     if not found:
         return []
+    return [replace(change, p=p) for change, p in zip(found, corrected([change.p for change in found]), strict=True)]
+
+
+def corrected(p: Sequence[float]) -> list[float]:
+    """For their number, by Benjamini-Hochberg."""
     from scipy import stats as scipy_stats  # noqa: PLC0415  most of a second, which a report need not wait
 
-    corrected = scipy_stats.false_discovery_control([change.p for change in found])
-    return [replace(change, p=float(p)) for change, p in zip(found, corrected, strict=True)]
+    return [float(each) for each in scipy_stats.false_discovery_control(p)] if p else []
 
 
 def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: RowMetric, host: str) -> list[float]:
@@ -108,11 +112,11 @@ def _change(cell: CellKey, metric: RowMetric, relative: bool, strata: Strata) ->
         medians=(first, second),
         change=median(changes),
         ci95=(float(low), float(high)),
-        p=_chance(strata),
+        p=chance(strata),
     )
 
 
-def _chance(strata: Strata) -> float:
+def chance(strata: Strata) -> float:
     """Mann-Whitney's p; of several hosts, van Elteren's: rank sums weighted by 1/(n + m + 1), as normal deviate."""
     from scipy import stats as scipy_stats  # noqa: PLC0415
 

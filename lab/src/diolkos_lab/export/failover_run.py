@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""One run of the study `failover` as files for a paper: its figures and rules as LaTeX and CSV, and every trial as CSV."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from diolkos_lab import __version__, open_folder
+from diolkos_lab.export import latex
+from diolkos_lab.failover import judge, records, report
+from diolkos_lab.failover.judge import Row
+from diolkos_lab.failover.records import Records
+from diolkos_lab.report.tables import Table
+
+WIDTH = 100  # of the paragraph as plain text
+FIRST = ("gateways", "fault", "trial", "run", "victim")  # columns of the trials, before their figures
+LAST = ("decides", "why_not")
+REPLACED = ("repetition", "guards", "error")  # by the number of the trial, as the report has it, and by why it decides nothing
+
+
+def files(folder: Path) -> dict[str, str]:
+    """By their paths. Raises UsageFault for a folder that holds no whole result."""
+    with open_folder.to_read(folder) as opened:
+        found = records.require_trials(folder, records.read_open(opened))
+        digest = hashlib.sha256(opened.read(records.FILE, records.MOST_BYTES) or b"").hexdigest()
+    evaluated = f"diolkos-lab {__version__} evaluated them."
+    sentences = [
+        f"The study “{found.study.title}” ({found.study.name}): {found.study.question}",
+        *filter(None, [report.unfinished(found)]),
+        *report.about(found),
+        report.DECIDES,
+        f"The trials have the SHA-256 checksum {digest}; {evaluated}",
+    ]
+    made = [_figures(found.rows), _rules(found)]
+    written = {"SHA256SUMS": f"{digest}  {records.FILE}\n"}
+    written["method.txt"] = textwrap.fill(" ".join(sentences), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
+    written["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in sentences) + "\n"
+    for table in made:
+        written[f"tables/{table.name}.csv"] = table.csv
+        written[f"tables/{table.name}.tex"] = latex.table(table)
+    written["tables/trials.csv"] = trials(found.rows).csv
+    written["all.tex"] = latex.document(["method", *(f"tables/{table.name}" for table in made)])
+    return written
+
+
+def trials(rows: Sequence[Row]) -> Table:
+    """Every trial with all that it measured, and whether it decides anything. A figure without end is `never`."""
+    keys = dict.fromkeys(key for row in rows for key in row if key not in (*FIRST, *REPLACED))
+    heads = [*FIRST, *keys, *LAST]
+    raw = []
+    for row in rows:
+        why = judge.reasons(row)
+        raw.append([*(_cell(row, key) for key in (*FIRST, *keys)), "no" if why else "yes", "; ".join(why)])
+    return Table("trials", "Every trial", heads, [], heads, raw)
+
+
+def _cell(row: Row, key: str) -> Any:
+    if key == "trial":
+        return row["repetition"] + 1
+    if key not in row:
+        return None
+    value = row[key]
+    if value is None:
+        return "never" if key.endswith("_s") else None
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _figures(rows: Sequence[Row]) -> Table:
+    heads, lines = report.table(rows)
+    raw = []
+    for (fault, gateways), group in report.groups(rows).items():
+        for _, key, _ in report.COLUMNS:
+            values = judge.figures(group, key)
+            disturbed = sum(judge.is_disturbed(row) for row in group)
+            spread = [_finite(each) for each in (median(values), min(values), max(values))] if values else [None] * 3
+            raw.append([fault, gateways, key, len(values), disturbed, *spread])
+    return Table(
+        name="figures",
+        caption=report.MEANING,
+        heads=[head[:1].upper() + head[1:] for head in heads],
+        lines=lines,
+        raw_heads=["fault", "gateways", "quantity", "trials", "decide_nothing", "median", "least", "most"],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1}),
+    )
+
+
+def _rules(found: Records) -> Table:
+    judged = judge.judge(found.study, found.rows)
+    heads, lines = report.rules(judged)
+    raw = [
+        [
+            each.rule.rule, each.rule.gateways, " ".join(each.rule.faults), each.rule.quantity, each.rule.at_least,
+            each.rule.at_most, each.verdict, each.trials, each.disturbed, report.against(each),
+        ]
+        for each in judged
+    ]  # fmt: skip
+    return Table(
+        name="rules",
+        caption="The rules that stood in the study before the run, and what became of them",
+        heads=[head[:1].upper() + head[1:] for head in heads],
+        lines=lines,
+        raw_heads=["rule", "gateways", "faults", "quantity", "at_least", "at_most", "verdict", "trials", "decide_nothing",
+                   "against"],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1, 2, 3, 4}),
+    )  # fmt: skip
+
+
+def _finite(value: float) -> float | str:
+    return "never" if value == float("inf") else value

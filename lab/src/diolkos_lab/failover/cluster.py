@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Everything that a trial is about, built and ready: network, engine, routing and gateways.
+
+Stages: certificates → engine → routing → gateways → is everything announced?
+"""
+
+import json
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+from diolkos_lab.failover import engine, plan, routing
+from diolkos_lab.failover.definition import FailoverStudy, Kind
+from diolkos_lab.failover.engine import Engine
+from diolkos_lab.failover.gateways import Gateways
+from diolkos_lab.failover.network import Network
+from diolkos_lab.failover.routing import Routing
+from diolkos_lab.failover.waiting import wait_until
+from diolkos_lab.faults import Fault
+from diolkos_lab.topology import namespace
+
+ANNOUNCED_S = 60.0
+
+
+@dataclass
+class Cluster:
+    """The parts. What is in the network's namespaces ends with it."""
+
+    network: Network
+    engine: Engine
+    routing: dict[str, Routing]
+    gateways: Gateways
+
+    def announcers(self) -> dict[str, list[IPv4Network]]:
+        """Gateway to the IPv4 networks for which the outside router's best route leads to it alone."""
+        found: dict[str, list[IPv4Network]] = {node.name: [] for node in plan.NODES}
+        by_link = {str(node.lan4): node.name for node in plan.NODES}
+        for route in _routes(self.network, plan.OUTSIDE, "-4"):
+            if "/" in route["dst"] or route["dst"].count(".") == 3:
+                hops = _next_hops(route)
+                if len(hops) == 1 and (name := by_link.get(next(iter(hops)))):
+                    found[name].append(IPv4Network(route["dst"]))
+        return found
+
+    def owner_of(self, address: IPv4Address) -> str | None:
+        """The gateway to which the outside router sends packets for an address; None where several would do."""
+        fitting = [
+            (each.prefixlen, name) for name, networks in self.announcers().items() for each in networks if address in each
+        ]
+        return max(fitting)[1] if fitting else None
+
+    def gateways_of_prefix(self) -> set[str]:
+        """The gateways among which the inside router divides what goes to the translation prefix."""
+        index = {}
+        for node in plan.NODES:
+            links = json.loads(self.network.show(node.name, "-j", "-6", "address", "show", "dev", plan.LAN_DEVICE) or "[]")
+            for entry in (entry for link in links for entry in link.get("addr_info", [])):
+                index[entry["local"]] = node.name
+        hops: set[str] = set()
+        for route in _routes(self.network, plan.INSIDE, "-6"):
+            if route["dst"] == str(plan.PREF64):
+                hops |= _next_hops(route)
+        return {index[hop] for hop in hops if hop in index}
+
+    def reaches_engine(self, gateway: str) -> bool:
+        """Does a server of the engine accept a connection from the gateway?"""
+        with namespace.entered(self.network.namespace(gateway)):
+            for number in range(1, len(plan.ENGINES) + 1):
+                try:
+                    socket.create_connection((str(plan.engine4(number)), plan.ENGINE_PORT), timeout=0.5).close()
+                    return True
+                except OSError:
+                    continue
+        return False
+
+    def everything_is_announced(self) -> bool:
+        """Does the inside use all gateways, and has the outside routes to all that they have?"""
+        if self.gateways_of_prefix() != set(plan.GATEWAYS):
+            return False
+        if self.gateways.kind == "stateless":
+            return True
+        pools = [node.pool4 for node in plan.NODES]
+        wanted = list(plan.POOL4) if self.gateways.kind == "cluster" else [pool[1] for pool in pools]
+        found = [network for networks in self.announcers().values() for network in networks]
+        return all(any(address in network for network in found) for address in wanted)
+
+
+def build(network: Network, folder: Path, study: FailoverStudy, kind: Kind, binary: Path) -> Cluster:
+    """All of it, in a network that is there. Raises Fault when something does not get ready."""
+    certificates = engine.make_certificates(folder / "certificates")
+    servers = engine.start(network, folder / "engine", certificates)
+    bfd = routing.Bfd(study.bfd.interval_ms, study.bfd.multiplier)
+    routers = routing.start(network, folder / "frr", bfd)
+    cluster = Cluster(network, servers, routers, Gateways(network, kind, binary, folder / "gateways", certificates))
+    cluster.gateways.start_all()
+    if not wait_until(cluster.everything_is_announced, ANNOUNCED_S):
+        raise Fault(
+            f"not everything is announced: inside {sorted(cluster.gateways_of_prefix())}, outside {cluster.announcers()}"
+        )
+    return cluster
+
+
+def _routes(network: Network, role: str, family: str) -> list[dict[str, Any]]:
+    text = network.show(role, family, "-j", "route", "show", "proto", "bgp")
+    value = json.loads(text or "[]")
+    return [each for each in value if isinstance(each, dict) and "dst" in each]
+
+
+def _next_hops(route: dict[str, Any]) -> set[str]:
+    several = route.get("nexthops") or [route]
+    hops = {str(hop.get("gateway") or hop.get("via", {}).get("host")) for hop in several}
+    return hops - {"None"}

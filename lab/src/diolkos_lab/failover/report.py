@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""From the rows of a run to a report for people: what each fault does, whether the rules are kept, and which trials to doubt.
+
+Stages: rows → by gateway and fault → figures with their spread → Markdown; and the same as a page.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from diolkos_lab.failover import judge
+from diolkos_lab.failover.definition import Rule
+from diolkos_lab.failover.judge import Judged, Row
+from diolkos_lab.failover.records import Records
+from diolkos_lab.open_folder import OpenFolder
+from diolkos_lab.report.quantities import count
+
+# heading, key, how a number is written
+COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("flows kept", "kept_share", lambda value: f"{value * 100:.3f} %"),
+    ("longest gap", "gap_s", lambda value: f"{value:.2f} s"),
+    ("of calls", "call_gap_s", lambda value: f"{value:.2f} s"),
+    ("new flows after", "new_flows_s", lambda value: f"{value:.1f} s"),
+    ("downloads whole", "downloads_share", lambda value: f"{value * 100:.0f} %"),
+    ("moved", "moved", lambda value: f"{value:.0f}"),
+    ("wrong", "wrong", lambda value: f"{value:.0f}"),
+    ("duplicates", "duplicates", lambda value: f"{value:.0f}"),
+)
+WRITTEN = {key: write for _, key, write in COLUMNS}
+HEADINGS = {key: heading for heading, key, _ in COLUMNS}
+MEANING = (
+    "Median of the trials, and the least and the most of them. Trials behind a + decide nothing: they are listed below, and no "
+    "figure has them."
+)
+FIGURES = (
+    "Flows kept: the share of the established flows that hear again, in both directions and by the same address and port, "
+    "what was sent more than a second after the last step of the fault. Longest gap: of the flows that send most often, the "
+    "longest silence in one direction after the fault, beyond the flow's own interval; never: it did not end. Of calls: the "
+    "same of the calls. New flows after: from the fault to the last new connection that failed. Moved: flows that the server "
+    "hears from another address or port. Wrong: datagrams that reached a flow that they are not of. Duplicates: datagrams that "
+    "arrived again."
+)
+DECIDES = (
+    "A trial decides nothing if a generator was late, BFD lost a neighbour before the fault, fewer than "
+    f"{judge.ESTABLISHED_SHARE * 100:.0f} % of the flows were established, the fault came late or was not watched for long "
+    "enough, or the trial ended in a fault of the lab."
+)
+Table = tuple[list[str], list[list[str]]]  # headings, rows
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { border-bottom: 1px solid #ccc; padding: .3rem .7rem; text-align: left; }
+td + td, th + th { text-align: right; } .met { color: #06622b; } .not { color: #9c1c1c; }
+"""
+
+
+def figure(values: Sequence[float], write: Callable[[float], str]) -> str:
+    """Median and, of several, least and most. What never ended is more than every number."""
+
+    def shown(value: float) -> str:
+        return write(value) if math.isfinite(value) else "never"
+
+    if not values:
+        return "–"
+    least, most = min(values), max(values)
+    text = shown(median(values))
+    return text if least == most else f"{text} ({shown(least)}–{shown(most)})"
+
+
+def groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    """The trials of each fault and kind of gateway, in the order in which they were measured."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["fault"], row["gateways"]), []).append(row)
+    return found
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """One line for each kind of gateway and fault."""
+    headings = ["fault", "gateways", "trials", *(heading for heading, _, _ in COLUMNS)]
+    lines = []
+    for (fault, gateways), group in groups(rows).items():
+        figures = [figure(judge.figures(group, key), write) for _, key, write in COLUMNS]
+        lines.append([fault, gateways, trials(group), *figures])
+    return headings, lines
+
+
+def trials(group: Sequence[Row]) -> str:
+    """Those that decide and, behind a +, those that do not."""
+    disturbed = sum(judge.is_disturbed(row) for row in group)
+    return str(len(group) - disturbed) + (f" + {disturbed}" if disturbed else "")
+
+
+def rules(judged: Iterable[Judged]) -> Table:
+    """One line for each rule."""
+    lines = []
+    for each in judged:
+        of = f"{_trials(each.trials)}" + (f", {each.disturbed} more decide nothing" if each.disturbed else "")
+        of += f"; of {', '.join(each.silent)} none decides" if each.silent else ""
+        about = ", ".join((each.rule.gateways, *each.rule.faults))
+        lines.append([each.rule.rule, about, limit(each.rule), each.verdict, against(each) or of])
+    return ["rule", "about", "limit of each trial", "verdict", "trials"], lines
+
+
+def limit(rule: Rule) -> str:
+    """As in the study: "longest gap ≤ 1.00 s"."""
+    value = rule.at_least if rule.at_least is not None else rule.at_most
+    sign = "≥" if rule.at_least is not None else "≤"
+    return f"{HEADINGS[rule.quantity]} {sign} {WRITTEN[rule.quantity](value or 0.0)}"
+
+
+def against(judged: Judged) -> str:
+    """The trials that do not keep a rule, with enough digits to tell them from its limit."""
+    quantity = judged.rule.quantity
+    return "; ".join(
+        f"{row['fault']}, trial {row['repetition'] + 1}: {_exactly(row.get(quantity), quantity)}" for row in judged.against
+    )
+
+
+def doubts(rows: Sequence[Row]) -> list[str]:
+    """Trials that decide nothing, with the reason."""
+    found = []
+    for row in rows:
+        where = f"{row['gateways']}, {row['fault']}, trial {row['repetition'] + 1}"
+        found += [f"{where}: {reason}" for reason in judge.reasons(row)]
+    return found
+
+
+def verdict(judged: Sequence[Judged]) -> str:
+    """One sentence."""
+    broken = [each for each in judged if each.verdict == "not met"]
+    open_ = [each for each in judged if each.verdict == "undecided"]
+    if broken:
+        return f"No: {len(broken)} of {len(judged)} rules are not met."
+    if open_:
+        return f"Undecided: for {len(open_)} of {len(judged)} rules, trials that decide are missing."
+    return f"Yes: all {len(judged)} rules are met."
+
+
+def unfinished(records: Records) -> str:
+    """A sentence where trials are missing; empty where the run is whole."""
+    done, planned = len(records.rows), records.planned
+    if done >= planned:
+        return ""
+    return f"Only {done} of {planned} trials are here: the run was interrupted, or goes on."
+
+
+def markdown(records: Records) -> str:
+    """The whole report."""
+    judged = judge.judge(records.study, records.rows)
+    parts = [
+        f"# {records.study.title}",
+        records.study.question,
+        f"**{verdict(judged)}**",
+        *filter(None, [unfinished(records)]),
+        "## What each fault does",
+        MEANING,
+        _markdown_table(table(records.rows)),
+        FIGURES,
+        "## Rules, fixed before the run",
+        _markdown_table(rules(judged)),
+        DECIDES,
+    ]
+    if doubted := doubts(records.rows):
+        parts += ["## Trials that decide nothing", "\n".join(f"- {each}" for each in doubted)]
+    parts += ["## Where and how", " ".join(about(records))]
+    if records.merged:
+        parts.append("\n".join(f"- {each}" for each in runs(records)))
+    return "\n\n".join(parts) + "\n"
+
+
+def page(records: Records) -> str:
+    """The same as HTML without anything from elsewhere."""
+    judged = judge.judge(records.study, records.rows)
+    missing = unfinished(records)
+    body = [
+        f"<h1>{escape(records.study.title)}</h1><p>{escape(records.study.question)}</p>",
+        f"<p><strong>{escape(verdict(judged))}</strong></p>",
+        f'<p class="not">{escape(missing)}</p>' if missing else "",
+        "<h2>What each fault does</h2>",
+        f"<p>{escape(MEANING)}</p>",
+        _html_table(table(records.rows)),
+        f"<p>{escape(FIGURES)}</p>",
+        "<h2>Rules, fixed before the run</h2>",
+        _html_table(rules(judged)),
+        f"<p>{escape(DECIDES)}</p>",
+    ]
+    if doubted := doubts(records.rows):
+        body.append("<h2>Trials that decide nothing</h2>" + _html_list(doubted))
+    body.append(f"<h2>Where and how</h2><p>{escape(' '.join(about(records)))}</p>")
+    if records.merged:
+        body.append(_html_list(runs(records)))
+    head = f'<meta charset="utf-8"><title>{escape(records.study.title)}</title><style>{STYLE}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
+
+
+def write(records: Records, folder: OpenFolder) -> Path:
+    """Both files. Returns the page."""
+    folder.write("report.md", markdown(records))
+    return folder.write("report.html", page(records))
+
+
+def about(records: Records) -> list[str]:
+    """Sentences on where and how it was measured."""
+    bfd, host = records.study.bfd, records.host
+    said = [f"{_trials(len(records.rows))} of {records.planned} planned, begun {records.begun}, form {records.form}."]
+    if not records.merged:
+        said.append(f"The seed {records.seed} chose the order of the trials and the gateway that fails in each.")
+    said.append(
+        f"{records.traffic.many.flows} UDP flows, and calls, downloads, streams and new TCP connections beside them; "
+        f"BFD with {bfd.multiplier} × {bfd.interval_ms} ms."
+    )
+    said.append(
+        "Every trial builds all of it anew: three gateways, three NATS servers, two routers, in namespaces of one machine."
+    )
+    if programs := _programs(host):
+        said.append(f"Programs: {', '.join(programs)}.")
+    kernel, cpu, cores = (host.get(name) for name in ("kernel", "cpu_model", "cores"))
+    facts = [f"Linux {kernel}" if kernel else "", str(cpu or ""), f"{cores} CPUs" if cores else ""]
+    return [*said, f"{', '.join(filter(None, facts)) or 'The host is not recorded'}."]
+
+
+def runs(records: Records) -> list[str]:
+    """One sentence for each run that was merged."""
+    return [
+        f"{run['run']} ({run['folder']}): {run['trials']} of {run['planned']} trials, begun {run['begun']}, seed {run['seed']}"
+        for run in records.merged
+    ]
+
+
+def _programs(host: Any) -> list[str]:
+    """Their versions, as far as they are recorded."""
+    systems, versions = host.get("systems"), host.get("versions")
+    found = [
+        str(entry.get("version") or name)
+        for name, entry in (systems.items() if isinstance(systems, dict) else ())
+        if isinstance(entry, dict)
+    ]
+    named = versions if isinstance(versions, dict) else {}
+    return found + [str(named[name]) for name in ("frr", "nats-server") if named.get(name)]
+
+
+def _exactly(value: float | None, quantity: str) -> str:
+    if value is None:
+        return "never"
+    if quantity.endswith("_share"):
+        return f"{100 * value:.4f} %"
+    return f"{value:.4f} s" if quantity.endswith("_s") else f"{value:.0f}"
+
+
+def _trials(number: int) -> str:
+    return count(number, "trial")
+
+
+def _markdown_table(of: Table) -> str:
+    headings, rows = of
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _html_table(of: Table) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}{_class(cell)}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    headings, rows = of
+    return "<table>" + line(headings, "th") + "".join(line(row, "td") for row in rows) + "</table>"
+
+
+def _html_list(lines: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(each)}</li>" for each in lines) + "</ul>"
+
+
+def _class(cell: str) -> str:
+    names: dict[str, Any] = {"met": "met", "not met": "not"}
+    return f' class="{names[cell]}"' if cell in names else ""

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""One trial: a cluster of its own, traffic over it, one fault, and the row of figures that is left of it.
+
+Stages: build → traffic → fault → wait → evaluate. Everything is built anew, so that trials do not inherit from each other.
+"""
+
+import random
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diolkos_lab.failover import cluster as clusters
+from diolkos_lab.failover import disruptions, evaluate, plan, traffic
+from diolkos_lab.failover.cluster import Cluster
+from diolkos_lab.failover.definition import FailoverStudy, FaultPlan, Kind, Traffic
+from diolkos_lab.failover.network import Network
+from diolkos_lab.faults import Fault
+
+AHEAD_S = 4.0  # before the fault, the last questions are asked
+FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
+KEPT_AFTER_S = 1.0  # after the fault is over; who hears nothing that was sent later than this has not gone on
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a trial is of."""
+
+    kind: Kind
+    fault: FaultPlan
+    repetition: int
+    seed: int
+
+    @property
+    def victim(self) -> str:
+        """The gateway that the fault is done to."""
+        return random.Random(f"{self.seed}/{self.kind}/{self.fault.name}/{self.repetition}").choice(plan.GATEWAYS)
+
+
+def run(study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, folder: Path) -> dict[str, Any]:
+    """The row of the trial. A fault of the trial is part of it, and is no fault of the run."""
+    begun = time.monotonic()
+    row: dict[str, Any] = {
+        "gateways": planned.kind,
+        "fault": planned.fault.name,
+        "repetition": planned.repetition,
+        "victim": planned.victim,
+    }
+    try:
+        with Network("failover") as network:
+            row |= _measure(study, flows, planned, binary, network, folder)
+    except Fault as fault:
+        row["error"] = str(fault)
+    except KeyError as error:
+        row["error"] = f"the report of {error.args[0]} is missing"
+    except OSError as error:
+        row["error"] = f"{error.filename or 'the system'}: {error.strerror or error}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return row | {"duration_s": round(time.monotonic() - begun, 1)}
+
+
+def _measure(
+    study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, network: Network, folder: Path
+) -> Mapping[str, Any]:
+    cluster = clusters.build(network, folder, study, planned.kind, binary)
+    before = _downs(cluster, planned)
+    running = traffic.start(network, folder / "traffic", flows, planned.fault, planned.seed + planned.repetition)
+    running.wait_for_fault(AHEAD_S)
+    at_fault = _downs(cluster, planned)
+    planned_ns = running.times.fault_ns
+    steps = disruptions.carry_out(cluster, planned.fault, planned.victim, planned_ns)
+    finished = running.finish()
+    fault_ns = steps[0].begun_ns
+    # Whether flows go on is asked when all that was to be done has been done, such as the last gateway's upgrade.
+    limit_s = (steps[-1].ended_ns - fault_ns) / 1e9 + KEPT_AFTER_S
+    figures = evaluate.row(running.folder, fault_ns, flows.connection_interval_s, limit_s)
+    guards = list(figures.pop("guards"))
+    if (late_s := (fault_ns - planned_ns) / 1e9) > FAULT_LATE_S:
+        guards.append(f"the fault came {late_s:.2f} s late")
+    if (watched_s := (running.times.end_ns - fault_ns) / 1e9 - limit_s) < flows.many.interval_s:
+        guards.append(
+            f"it was watched for {watched_s:.1f} s after its last step, and flows send every {flows.many.interval_s:g} s"
+        )
+    if before is None or at_fault is None:
+        guards.append("bfdd did not say whether it lost a neighbour before the fault")
+    elif at_fault > before:
+        guards.append(f"BFD lost {at_fault - before} neighbours before the fault")
+    share = finished["downloads_whole"] / finished["downloads"] if finished["downloads"] else None
+    return {
+        **figures,
+        "downloads": finished["downloads"],
+        "downloads_whole": finished["downloads_whole"],
+        "downloads_share": share,
+        "steps_s": [round((step.ended_ns - fault_ns) / 1e9, 3) for step in steps],
+        "bfd_lost_among_others": _lost(at_fault, _downs(cluster, planned)) if planned.fault.name != "rolling-upgrade" else 0,
+        "guards": guards,
+    }
+
+
+def _downs(cluster: Cluster, planned: Planned) -> int | None:
+    """Sessions of BFD that were lost, as the routers see them that the fault is not done to; None where one does not say."""
+    routers = [cluster.routing[name] for name in plan.ROUTERS if name != planned.victim]
+    found = [each.bfd_downs_but(_links(planned.victim)) for each in routers]
+    counts = [count for count in found if count is not None]
+    return sum(counts) if len(counts) == len(found) else None
+
+
+def _lost(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _links(victim: str) -> set[str]:
+    node = next(node for node in plan.NODES if node.name == victim)
+    return {str(node.lan4), str(node.lan6)}

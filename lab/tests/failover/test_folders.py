@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Commands that take a result folder, given folders of this study: each does its work, or says in one sentence why not."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failover_runs import host, row, study, write
+
+from diolkos_lab.failover import command, comparing, merging, records, trial
+from diolkos_lab.failover.definition import FailoverStudy
+from diolkos_lab.faults import Interrupted, UsageFault
+from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.serve.index import Index
+from diolkos_lab.serve.site import Site, compare_path
+from lines import line
+from whole_program import Lab, refused
+
+SMALL = (Path(__file__).parents[1] / "study_small.toml").read_text()
+LATE = ["the generator of fine was 0.20 s late"]
+
+
+def _ok(called: tuple[int, str, str]) -> str:
+    code, output, errors = called
+    assert (code, errors) == (0, ""), errors
+    return output
+
+
+def _gaps(*gaps: float | None, **changes: Any) -> list[dict[str, Any]]:
+    return [row(repetition=number, gap_s=gap, **changes) for number, gap in enumerate(gaps)]
+
+
+def _with(**changes: Any) -> FailoverStudy:
+    return study().model_copy(update=changes)
+
+
+@pytest.fixture
+def lanes(tmp_path: Path) -> Path:
+    """A run of another study."""
+    path = tmp_path / "lanes"
+    path.mkdir()
+    (path / "study.toml").write_text(SMALL)
+    (path / "host.json").write_text('{"format": 1}')
+    lines = [{"format": 1, "study": "small"}, *(line(block=block) for block in range(7))]
+    (path / "samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return path
+
+
+# ---- merge
+
+
+def test_trials_of_several_runs_become_one_folder(tmp_path: Path, lab: Lab) -> None:
+    one = write(tmp_path / "one", _gaps(0.1, 0.2), seed=1)
+    two = write(tmp_path / "two", _gaps(0.3, 2.0), seed=2)
+    said = _ok(lab("merge", one, two, "--out", tmp_path / "whole"))
+    assert "2 runs: alpha #1, alpha #2." in said and "alpha #1 (one) has 2 of 8 trials" in said
+    whole = records.read(tmp_path / "whole")
+    assert [(each["run"], each["repetition"], each["gap_s"]) for each in whole.rows] == [
+        ("alpha #1", 0, 0.1),
+        ("alpha #1", 1, 0.2),
+        ("alpha #2", 2, 0.3),
+        ("alpha #2", 3, 2.0),
+    ]
+    assert (whole.planned, whole.host["kernel"], whole.begun) == (16, "6.12.1", "2026-01-01T00:00:00+00:00")
+    report = (tmp_path / "whole" / "report.md").read_text()
+    assert "kill-gateway, trial 4: 2.0000 s" in report and "alpha #2 (two): 2 of 8 trials" in report
+
+
+def test_merged_folders_can_be_merged_and_the_order_of_time_numbers_runs(tmp_path: Path) -> None:
+    folders = [write(tmp_path / f"{seed}", seed=seed) for seed in (3, 2, 1)]
+    merging.merge(folders[:2], tmp_path / "some")
+    merging.merge([tmp_path / "some", folders[2]], tmp_path / "all")
+    whole = records.read(tmp_path / "all")
+    assert [(run["run"], run["seed"], run["trials"]) for run in whole.merged] == [
+        ("alpha #1", 1, 6),
+        ("alpha #2", 2, 6),
+        ("alpha #3", 3, 6),
+    ]
+    assert [each["run"] for each in whole.rows] == ["alpha #3"] * 6 + ["alpha #2"] * 6 + ["alpha #1"] * 6
+    assert sorted(each["repetition"] for each in whole.rows) == list(range(18))
+    with pytest.raises(UsageFault, match="hold the same run"):
+        merging.merge([tmp_path / "all", folders[0]], tmp_path / "twice")
+
+
+OTHER_RULES = study().model_copy(update={"rule": study().rule[:2]})
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"facts": host(kernel="6.18.2")}, "the kernel differs between"),
+        ({"facts": host(digest="bb" * 32)}, "the program diolkos differs between"),
+        ({"facts": host(digest=None)}, "not recorded"),
+        ({"of": OTHER_RULES}, "`rule` of the study differs between"),
+        ({"form": "full"}, "the quick form and"),
+        ({"rows": []}, "holds no trials"),
+    ],
+)
+def test_runs_that_would_mix_what_differs_are_not_merged(other: dict[str, Any], says: str, tmp_path: Path, lab: Lab) -> None:
+    one, two = write(tmp_path / "one"), write(tmp_path / "two", seed=2, **other)
+    assert says in refused(lab("merge", one, two, "--out", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_merge_asks_of_every_study(tmp_path: Path, lanes: Path, lab: Lab) -> None:
+    one, two = write(tmp_path / "one"), write(tmp_path / "two", seed=2)
+    assert "name two or more" in refused(lab("merge", one, "--out", tmp_path / "out"))
+    assert "is one of the folders" in refused(lab("merge", one, two, "--out", two))
+    assert "--by kernel: means nothing" in refused(lab("merge", one, two, "--by", "kernel", "--out", tmp_path / "out"))
+    assert "does not; name folders of one study" in refused(lab("merge", lanes, one, "--out", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_without_a_record_of_their_program_are_merged_and_it_is_said(tmp_path: Path) -> None:
+    folders = [write(tmp_path / f"{seed}", seed=seed, facts=host(digest=None)) for seed in (1, 2)]
+    assert any("which program" in said for said in merging.merge(folders, tmp_path / "out"))
+
+
+# ---- compare
+
+
+def _compared(tmp_path: Path, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> comparing.Comparison:
+    first, second = (records.read(write(tmp_path / f"{seed}", rows, seed=seed)) for seed, rows in ((1, before), (2, after)))
+    return comparing.compare((tmp_path / "1", tmp_path / "2"), first, second)
+
+
+def test_a_gap_that_became_longer_is_more_than_chance_and_what_stayed_is_not(tmp_path: Path) -> None:
+    found = _compared(tmp_path, _gaps(0.1, 0.11, 0.12, 0.13, 0.14, 0.15), _gaps(0.5, 0.51, 0.52, 0.53, 0.54, None))
+    by_name = {each.quantity: each for each in found.figures}
+    assert list(by_name) == list(comparing.QUANTITIES), "all of them, whatever they are"
+    gap, kept = by_name["gap_s"].difference, by_name["kept_share"].difference
+    assert gap and gap.significant and gap.value == pytest.approx(0.4) and gap.ci95[0] > 0.3
+    assert kept and not kept.significant and (kept.value, kept.ci95) == (0.0, (0.0, 0.0))
+    assert found.sentence == "1 of 5 figures changed by more than chance explains (5 % level)."
+    shown = next(each for each in comparing.table(found).lines if each[2] == "longest gap")
+    assert shown[5].startswith("+0.400 s [")
+
+
+def test_trials_that_decide_nothing_are_counted_and_not_compared(tmp_path: Path) -> None:
+    """Three of six decide: too few, however far apart they are."""
+    late = [{**each, "guards": LATE} for each in _gaps(9.0, 9.0, 9.0)]
+    found = _compared(tmp_path, _gaps(0.1, 0.1, 0.1) + late, _gaps(5.0, 5.0, 5.0, 5.0))
+    gap = next(each for each in found.figures if each.quantity == "gap_s")
+    assert (gap.first.values, gap.first.disturbed, gap.difference) == ((0.1, 0.1, 0.1), 3, None)
+    assert "Of 5 figures, nothing can be said: fewer than 4 trials decide in one of the runs" in found.sentence
+    line_of_gap = next(each for each in comparing.table(found).lines if each[2] == "longest gap")
+    assert line_of_gap[3:] == ["0.10 s · 3 + 3", "5.00 s · 4", "–", "–"]
+
+
+def test_gaps_without_end_in_both_runs_are_no_change(tmp_path: Path) -> None:
+    found = _compared(tmp_path, _gaps(None, None, None, None), _gaps(None, None, None, None))
+    gap = next(each for each in found.figures if each.quantity == "gap_s")
+    assert gap.difference and (gap.difference.value, gap.difference.p) == (0.0, 1.0)
+    assert json.dumps(comparing.document((Path("a"), Path("b")), found), allow_nan=False)
+
+
+def test_compare_prints_a_table_and_one_document(tmp_path: Path, lab: Lab) -> None:
+    one = write(tmp_path / "one", _gaps(0.1, 0.2, 0.3, 0.4))
+    two = write(tmp_path / "two", _gaps(1.1, 1.2, 1.3, 1.4), seed=2, facts=host(kernel="6.18.2"))
+    shown = _ok(lab("compare", one, two))
+    assert "host differs kernel: 6.12.1 → 6.18.2" in shown and "figures changed by more than chance" in shown
+    found = json.loads(_ok(lab("compare", one, two, "--json")))
+    gap = next(each for each in found["changes"] if each["quantity"] == "gap_s")
+    assert (found["format"], found["study"], gap["unit"], gap["better"]) == (1, "failover", "s", "lower")
+    assert gap["difference"] == pytest.approx(1.0) and (gap["first_trials"], gap["first_decide_nothing"]) == (4, 0)
+
+
+def test_several_hosts_are_each_compared_with_itself(tmp_path: Path) -> None:
+    for place, level in (("before", 0.1), ("after", 0.5)):
+        folders = []
+        for number, name in enumerate(("alpha", "beta"), 1):
+            gaps = _gaps(*(level + number + each / 100 for each in range(4)))
+            seed = number + (10 if place == "after" else 0)
+            folders.append(write(tmp_path / f"{place}-{name}", gaps, seed=seed, facts=host(name=name)))
+        merging.merge(folders, tmp_path / place)
+    places = (tmp_path / "before", tmp_path / "after")
+    first, second = map(records.read, places)
+    gap = next(each for each in comparing.compare(places, first, second).figures if each.quantity == "gap_s")
+    assert gap.difference and gap.difference.value == pytest.approx(0.4), "and not what hosts differ by"
+    other = records.read(write(tmp_path / "gamma", seed=20, facts=host(name="gamma")))
+    with pytest.raises(UsageFault, match="have no host in common"):
+        comparing.compare((places[0], "gamma"), first, other)
+
+
+def test_what_measured_something_else_is_not_compared(tmp_path: Path, lanes: Path, lab: Lab) -> None:
+    one = write(tmp_path / "one")
+    traffic = study().traffic
+    others = {
+        "`traffic` differs": {"of": _with(traffic=traffic.model_copy(update={"before_s": 9.0}))},
+        "`bfd` differs": {"of": _with(bfd=study().bfd.model_copy(update={"interval_ms": 300}))},
+        "they cannot be compared": {"of": _with(name="another")},
+        "have no fault and kind of gateway in common": {"rows": [row(fault="cut-link")]},
+        "holds no trials": {"rows": []},
+        "`fault kill-gateway` differs": {
+            "of": _with(fault=tuple(each.model_copy(update={"after_s": 99.0}) for each in study().fault))
+        },
+    }
+    for number, (says, changes) in enumerate(others.items(), 2):
+        other = write(tmp_path / f"{number}", seed=number, **changes)  # type: ignore[arg-type]
+        assert says in refused(lab("compare", one, other)), says
+    assert "name folders of one study" in refused(lab("compare", lanes, one))
+
+
+# ---- export
+
+
+def test_a_run_becomes_tables_every_trial_and_checksums(tmp_path: Path, lab: Lab) -> None:
+    one = write(
+        tmp_path / "one", [*_gaps(0.1, None), row(fault="cut-link", guards=LATE), {**row(fault="cut-link"), "error": "x"}]
+    )
+    before = (one / records.FILE).read_bytes()
+    assert "Tables and text" in _ok(lab("export", one, "--out", tmp_path / "out"))
+    out = tmp_path / "out"
+    assert (out / "SHA256SUMS").read_text() == f"{hashlib.sha256(before).hexdigest()}  failover.json\n"
+    trials = list(csv.DictReader(io.StringIO((out / "tables" / "trials.csv").read_text())))
+    assert [(each["fault"], each["gap_s"], each["decides"], each["why_not"]) for each in trials] == [
+        ("kill-gateway", "0.1", "yes", ""),
+        ("kill-gateway", "never", "yes", ""),
+        ("cut-link", "0.2", "no", LATE[0]),
+        ("cut-link", "0.2", "no", "x"),
+    ]
+    figures = list(csv.DictReader(io.StringIO((out / "tables" / "figures.csv").read_text())))
+    gap = next(each for each in figures if (each["fault"], each["quantity"]) == ("kill-gateway", "gap_s"))
+    assert (gap["trials"], gap["decide_nothing"], gap["least"], gap["most"]) == ("2", "0", "0.1", "never")
+    rules = list(csv.DictReader(io.StringIO((out / "tables" / "rules.csv").read_text())))
+    assert [each["verdict"] for each in rules if each["quantity"] == "gap_s"] == ["not met"]
+    text = " ".join((out / "method.txt").read_text().split())
+    assert "4 trials of 8 planned" in text and "Programs: diolkos 0.1.0." in text
+    assert r"\toprule" in (out / "tables" / "figures.tex").read_text()
+
+
+def test_a_site_has_its_report_and_its_comparison(tmp_path: Path, lab: Lab) -> None:
+    for seed in (1, 2):
+        write(tmp_path / "runs" / f"{seed}", seed=seed)
+    _ok(lab("export", tmp_path / "runs", "--out", tmp_path / "site"))
+    written = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.html")}
+    assert len([name for name in written if name.startswith("run/")]) == 2
+    assert len([name for name in written if name.startswith("compare/")]) == 1
+
+
+# ---- serve
+
+
+def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    write(root / "one", [*_gaps(0.1, 0.2), row(guards=LATE, repetition=2)])
+    write(root / "two", seed=2)
+    command.again(root / "two")
+    with Index([root]) as index:
+        two, one = index.listing().runs
+        assert (one.study, one.form, one.host, one.kernel, one.versions) == (
+            "failover",
+            "quick",
+            "alpha",
+            "6.12.1",
+            ("diolkos 0.1.0",),
+        )
+        assert (one.outcomes, one.trusted, one.whole, one.reported) == ((6, 0, 0), pytest.approx(2 / 3), True, False)
+        assert one.remark == "Only 3 of 8 trials are here: the run was interrupted, or goes on."
+        site = Site("SYNTHETIC", index)
+        assert "kill-gateway" in site.page(f"run/{one.key}/report.html").content.decode(), "made without a file"
+        assert not (root / "one" / "report.html").exists()
+        assert site.page(f"run/{two.key}/report.html").content == (root / "two" / "report.html").read_bytes()
+        assert site.page(f"run/{one.key}/samples.jsonl").status == 404
+        page = site.page(compare_path(one, two))
+        assert page.status == 200 and "nothing can be said" in page.content.decode() and "longest gap" in page.content.decode()
+        assert "failover" in site.page("index.html").content.decode()
+
+
+def test_damaged_folders_are_listed_with_a_sentence(tmp_path: Path, lanes: Path) -> None:
+    root = tmp_path / "runs"
+    for name, text in {"half": '{"format": 1, "tri', "newer": '{"format": 2}', "shape": '{"format": 1}'}.items():
+        (root / name).mkdir(parents=True)
+        (root / name / records.FILE).write_text(text)
+    write(root / "none", [])
+    lanes.rename(root / "lanes")
+    with Index([root]) as index:
+        found = {run.place: run for run in index.listing().runs}
+        assert set(found) == {"half", "newer", "shape", "none", "lanes"}
+        assert found["half"].remark.startswith("failover.json: not a JSON object")
+        assert found["newer"].remark == "failover.json: this lab reads format 1, not 2."
+        assert found["shape"].remark.startswith("failover.json: study: ")
+        assert found["none"].remark.startswith("Only 0 of 8 trials")
+        assert [run.place for run in found.values() if run.whole] == ["lanes"]
+        site = Site("SYNTHETIC", index)
+        for name in ("half", "newer", "shape", "none"):
+            page = site.page(f"run/{found[name].key}/report.html")
+            assert page.status == 422 and str(root) not in page.content.decode()
+        assert site.page(compare_path(found["lanes"], found["none"])).status == 422
+
+
+# ---- what is broken
+
+
+def _file(path: Path, text: str | bytes) -> None:
+    (path / records.FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def _changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    value = json.loads((path / records.FILE).read_text())
+    change(value)
+    _file(path, json.dumps(value))
+
+
+def _link(path: Path) -> None:
+    (path / records.FILE).rename(path / "other.json")
+    (path / records.FILE).symlink_to(path / "other.json")
+
+
+def _pipe(path: Path) -> None:
+    (path / records.FILE).unlink()
+    os.mkfifo(path / records.FILE)
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty folder": (lambda path: (path / records.FILE).unlink(), "not a result folder"),
+    "empty file": (lambda path: _file(path, ""), "failover.json: not a JSON object"),
+    "half a file": (lambda path: _file(path, (path / records.FILE).read_bytes()[:700]), "failover.json: not a JSON object"),
+    "a list": (lambda path: _file(path, "[]"), "a JSON object is expected, not a list"),
+    "bytes": (lambda path: _file(path, b'{"format": 1, "form": "\xff"}'), "failover.json:1:24: not UTF-8 text"),
+    "deep": (lambda path: _file(path, '{"format": 1, "host": ' + "[" * 99999), "too deeply nested"),
+    "no format": (lambda path: _changed(path, lambda value: value.pop("format")), "this lab reads format 1, not nothing"),
+    "newer": (lambda path: _changed(path, lambda value: value.update(format=2, trials="new")), "reads format 1, not 2"),
+    "format true": (lambda path: _changed(path, lambda value: value.update(format=True)), "reads format 1, not True"),
+    "no study": (lambda path: _changed(path, lambda value: value.pop("study")), "failover.json: "),
+    "newer study": (
+        lambda path: _changed(path, lambda value: value["study"].update(colour=1)),
+        "failover.json: study.colour: ",
+    ),
+    "no trials yet": (lambda path: _changed(path, lambda value: value.update(trials=[])), "holds no trials"),
+    "trials are none": (lambda path: _changed(path, lambda value: value.update(trials=None)), "failover.json: trials: "),
+    "trial is none": (lambda path: _changed(path, lambda value: value["trials"].append(3)), "failover.json: trials.6: "),
+    "unknown fault": (
+        lambda path: _changed(path, lambda value: value["trials"][0].update(fault="flood")),
+        "failover.json: trials.0.fault: ",
+    ),
+    "no number": (lambda path: _file(path, '{"format": 1, "seed": NaN}'), "NaN is no number of JSON"),
+    "text for a gap": (
+        lambda path: _changed(path, lambda value: value["trials"][0].update(gap_s="long")),
+        "failover.json: trials.0.gap_s: ",
+    ),
+    "guards are a text": (
+        lambda path: _changed(path, lambda value: value["trials"][0].update(guards="late")),
+        "failover.json: trials.0.guards: ",
+    ),
+    "host is a list": (lambda path: _changed(path, lambda value: value.update(host=[])), "failover.json: host: "),
+    "a link": (_link, "failover.json: is a symbolic link"),
+    "a pipe": (_pipe, "failover.json: is not a regular file"),
+}
+
+
+@pytest.mark.parametrize(("harm", "says"), [*BROKEN.values()], ids=[*BROKEN])
+def test_broken_folders_end_every_command_with_one_sentence(
+    harm: Callable[[Path], object], says: str, tmp_path: Path, lab: Lab
+) -> None:
+    one, good = write(tmp_path / "one"), write(tmp_path / "good", seed=2)
+    harm(one)
+    before = sorted(one.iterdir())
+    calls = {
+        "report": ("report", one),
+        "compare": ("compare", one, one, "--json"),
+        "merge": ("merge", one, one, "--out", tmp_path / "out"),
+        "export": ("export", one, "--out", tmp_path / "out"),
+    }
+    for name, call in calls.items():
+        said = refused(lab(*call))
+        assert says in said or (name == "export" and "holds no result folder" in said), said
+    refused(lab("compare", good, one))
+    refused(lab("merge", good, one, "--out", tmp_path / "out"))
+    assert sorted(one.iterdir()) == before and not (tmp_path / "out").exists()
+
+
+def test_texts_of_a_folder_are_texts(tmp_path: Path, lab: Lab) -> None:
+    """Neither markup nor LaTeX nor the terminal obeys them."""
+    harm = "<script>x</script>\x1b[2J[/red]\\input{x}"
+    facts = {**host(), "hostname": harm, "cpu_model": harm}
+    folders = [
+        write(
+            tmp_path / f"{seed}", [{**row(guards=[harm]), "extra": harm}], seed=seed, facts={**facts, "note": f"{seed}{harm}"}
+        )
+        for seed in (1, 2)
+    ]
+    for called in (
+        lab("report", folders[0]),
+        lab("compare", *folders),
+        lab("merge", *folders, "--out", tmp_path / "whole"),
+        lab("export", folders[0], "--out", tmp_path / "out"),
+    ):
+        assert "\x1b" not in _ok(called)
+    for file in (folders[0] / "report.html", tmp_path / "whole" / "report.html"):
+        assert "<script>" not in file.read_text()
+    assert "\\input{x}" not in (tmp_path / "out" / "method.tex").read_text()
+
+
+def test_runs_of_this_study_are_not_resumed_or_planned(tmp_path: Path, lab: Lab) -> None:
+    assert "`diolkos-lab merge`" in refused(lab("run", "--resume", write(tmp_path / "one")))
+    assert "has no plan to show" in refused(lab("plan", "failover"))
+
+
+def test_a_run_of_lanes_does_not_replace_one_of_this_study(tmp_path: Path) -> None:
+    with pytest.raises(UsageFault, match="not a result"):
+        samples_folder.claim(write(tmp_path / "one"))
+
+
+def test_a_run_that_is_stopped_keeps_its_trials_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials are replaced; what is around them is the study's."""
+    done: list[int] = []
+
+    def measured(*_: object) -> dict[str, Any]:
+        if done:
+            raise Interrupted(2)
+        done.append(1)
+        return row()
+
+    monkeypatch.setattr(trial, "run", measured)
+    monkeypatch.setattr(command, "lacks", dict)
+    monkeypatch.setattr(command.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(command.leftovers, "clean", lambda: None)
+    program = tmp_path / "diolkos"
+    program.write_text("#!/bin/sh\necho diolkos 0.9.0\n")
+    program.chmod(0o755)
+    with pytest.raises(Interrupted) as stopped:
+        command.run(study(), "quick", tmp_path / "out", 1, str(program), lambda _: None)
+    assert "Stopped after 1 of 8 trials" in " ".join(stopped.value.__notes__)
+    found = records.read(tmp_path / "out")
+    assert (len(found.rows), found.planned, found.host["systems"]["diolkos"]["version"]) == (1, 8, "diolkos 0.9.0")
+    assert {"frr", "nats-server"} <= set(found.host["versions"])
