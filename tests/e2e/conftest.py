@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from cluster import ClusterNetwork
 from dns64 import Dns64Network
 from nat64 import Nat64Network
 from network import Network, Unsettled
@@ -121,6 +122,13 @@ def pref64() -> Iterator[Pref64Network]:
 def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
     """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
     with standing(lambda: Nat64Network(program(), datapath=getattr(request, "param", "auto"))) as network:
+        yield network
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterNetwork]:
+    """Gateways with one pool, and the namespace of their engine; see `cluster`."""
+    with standing(lambda: ClusterNetwork(program())) as network:
         yield network
 
 

@@ -8,9 +8,9 @@ from ipaddress import IPv6Address
 
 import pytest
 from nat64 import BOUND, POOL, UNSHARED, Nat64Network, ask, with_keys
+from prometheus import METRICS, scraped
 from raw import syn
 from siit import V4, V4_IN_IPV6, V6
-from test_metrics import METRICS, scraped
 from test_nat64_state import all_datapaths
 from test_router_status import status
 

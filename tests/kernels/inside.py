@@ -103,11 +103,13 @@ def lanes(told: dict) -> list[list[Part]]:
     """What runs one after the other, and beside what."""
     cases = {"DIOLKOS_LAW_CASES": str(told["law_cases"])}
     law = Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/diolkos", cases, 4)
+    steering = Part("steering", [told["steering"], "--test-threads=1"], CLONE / "crates/diolkos", least=5)
     shapes = {"PROPTEST_CASES": "16"}
     programs = Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes)
     return [
         [
             law,
+            steering,
             programs,
             pytest("generator", chosen("generator")),
             Part("doctor", [PYTHON, str(HERE / "doctor.py")]),

@@ -32,7 +32,7 @@ SHOWN = 60
 # Packets of the law, a third of them between nodes that have met before: with fewer, too many are new.
 FEWEST_CASES = 12000
 # Tests in Rust that no wanted part runs.
-UNBUILT = {"law": "", "kernel": ""}
+UNBUILT = {"law": "", "steering": "", "kernel": ""}
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 
 
@@ -56,7 +56,7 @@ def main() -> int:
     if platform.machine() != "x86_64":
         print(f"skip all kernels: guests are made for x86_64, and this is {platform.machine()}")
         return MISSING
-    needs_programs = not wanted.part or {"law", "generator-programs"} & set(wanted.part)
+    needs_programs = not wanted.part or {"law", "steering", "generator-programs"} & set(wanted.part)
     told = {"law_cases": wanted.law_cases, "parts": wanted.part, **(test_programs() if needs_programs else UNBUILT)}
     cards = cabling()
     ran, failed = 0, []
@@ -118,6 +118,8 @@ def test_programs() -> dict[str, str]:
         "--test",
         "law",
         "--test",
+        "steering",
+        "--test",
         "kernel",
         "--no-run",
         "--message-format=json",
@@ -126,7 +128,7 @@ def test_programs() -> dict[str, str]:
     found = {}
     for line in done.stdout.splitlines():
         message = json.loads(line)
-        if message.get("executable") and message["target"]["name"] in ("law", "kernel"):
+        if message.get("executable") and message["target"]["name"] in UNBUILT:
             found[message["target"]["name"]] = message["executable"]
     return found
 
