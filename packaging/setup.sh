@@ -97,6 +97,9 @@ wanted_to_run() {
 	want "nfdump" "command -v nfcapd && command -v nfdump" "nfdump"
 	want "rsyslog" "command -v rsyslogd" "rsyslog"
 	want "journald" "test -x /lib/systemd/systemd-journald" "systemd"
+	want "nats-server" "command -v nats-server" "nats-server"
+	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
+	want "OpenSSL" "command -v openssl" "openssl"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
 }
 
@@ -212,7 +215,7 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld; do
+	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld nats-server frr; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 	case " $* " in *" network-manager "*)
