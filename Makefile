@@ -17,8 +17,8 @@ RUFF      := $(PYTHON) -m ruff
 RUFF_REST := --config lab/pyproject.toml .ci packaging proofs vectors $(wildcard tests)
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
-# End-to-end tests wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
-E2E_JOBS  ?= $(shell expr 2 \* $$(nproc))
+# Tests in networks wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
+NET_JOBS  ?= $(shell expr 2 \* $$(nproc))
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
@@ -79,10 +79,10 @@ test: root setup build ## run every test (as root)
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
 	@echo "== pytest lab/tests, those that need no network"; $(PYTEST) -n $(shell nproc) --dist worksteal -m "not root" lab/tests
-	@echo "== pytest lab/tests, those in networks of their own"; $(PYTEST) -m root lab/tests
+	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) --mark root lab/tests
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
-	@$(AS_ROOT) $(PYTHON) .ci/e2e.py --jobs $(E2E_JOBS)
+	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/e2e
 	@echo "== pytest tests/services"; $(PYTEST) -q -n $(shell nproc) tests/services
 
 services: root setup build ## test the units under a real systemd (as root, two minutes)

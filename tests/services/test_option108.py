@@ -229,6 +229,7 @@ def test_no_request_outlives_its_service(network: Network108) -> None:
     network.boot_with_ipv4()
     host.systemctl("start", CLAT, OPTION108)
     host.until(lambda: "IPv6-Only Preferred received" in host.journal(DHCPCD), network.told)
+    host.until(lambda: "dhcpcd requests option 108" in host.journal(OPTION108), network.told)
     os.kill(host.main(OPTION108), signal.SIGKILL)
     host.until(lambda: "no longer requests option 108" in host.journal(OPTION108), network.told)
     host.until(lambda: host.journal(OPTION108).count("dhcpcd requests option 108") == 2, network.told)

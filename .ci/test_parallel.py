@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is run once more, from real reports of pytest."""
+"""What is run once more, and what a whole run says, by real runs of pytest."""
 
-import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
+import parallel
 import pytest
-
-import e2e
 
 TESTS = """
 import os
@@ -33,7 +30,11 @@ def test_once(tmp_path_factory):
 def test_alone():
     pass
 """
-CONFIG = "def pytest_configure(config):\n    config.addinivalue_line('markers', 'alone: nothing beside it')\n"
+CONFIG = """
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: nothing beside it")
+    config.addinivalue_line("markers", "chosen: some")
+"""
 
 
 def folder(tmp_path: Path, text: str) -> Path:
@@ -43,21 +44,25 @@ def folder(tmp_path: Path, text: str) -> Path:
     return tmp_path
 
 
-def outcome(monkeypatch: pytest.MonkeyPatch, tests: Path) -> int:
+def outcome(monkeypatch: pytest.MonkeyPatch, tests: Path, *options: str) -> int:
     """The exit code of a whole run of these tests."""
-    monkeypatch.setattr(e2e, "TESTS", tests)
-    monkeypatch.setattr(e2e, "CLONE", tests)
+    monkeypatch.setattr(parallel, "CLONE", tests)
     monkeypatch.setenv("SEEN", str(tests / "seen"))
-    monkeypatch.setattr(sys, "argv", ["e2e.py", "--jobs", "1"])
-    return e2e.main()
+    monkeypatch.setattr(sys, "argv", ["parallel.py", "--jobs", "1", *options, str(tests)])
+    return parallel.main()
 
 
-def test_failures_are_named_as_pytest_takes_them(tmp_path: Path) -> None:
-    """With parameters of any kind, and with what a fixture breaks."""
-    report = folder(tmp_path, TESTS.replace("seen = os", "return; seen = os")) / "report.xml"
-    subprocess.run([sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", str(tmp_path)], check=False)
-    found = e2e.failures(ElementTree.parse(report).getroot())
-    assert found == ["test_some.py::test_traffic[[-inline.tun]]", "test_some.py::test_network"]
+def test_failures_are_named_as_pytest_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With parameters of any kind, what a fixture breaks, classes and folders."""
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper/test_more.py").write_text("class TestMore:\n    def test_it(self):\n        assert False\n")
+    assert outcome(monkeypatch, folder(tmp_path, TESTS.replace("seen = os", "return; seen = os"))) == 1
+    named = "deeper/test_more.py::TestMore::test_it, test_some.py::test_network, test_some.py::test_traffic[[-inline.tun]]"
+    shown = capfd.readouterr().out
+    assert f"once more and alone: {named}\n" in shown
+    assert "\n2 failed, 1 error in " in shown, "of these no other is run again"
 
 
 def test_what_fails_twice_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +94,19 @@ def test_more_than_three_are_not_run_again(
     text = TESTS.replace('["[-inline.tun]", "tun"]', '["a", "b", "c"]')
     assert outcome(monkeypatch, folder(tmp_path, text)) == 1
     assert "once more" not in capfd.readouterr().out
+
+
+def test_only_those_with_a_mark_are_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Others may fail; that none of them has to be alone is no failure."""
+    text = TESTS.replace("def test_once", "@pytest.mark.chosen\ndef test_once").replace(
+        '["[-inline.tun]", "tun"]', '["a", "b", "c"]'
+    )
+    assert outcome(monkeypatch, folder(tmp_path, text), "--mark", "chosen") == 0
+    assert "to be mended: test_some.py::test_once" in capfd.readouterr().out
+
+
+def test_a_folder_without_tests_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What checks nothing does not pass."""
+    assert outcome(monkeypatch, folder(tmp_path, "")) == parallel.NONE
