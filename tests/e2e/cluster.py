@@ -232,6 +232,17 @@ class ClusterNetwork(Network):
         sock.bind((address, port))
         return sock
 
+    def connection(self, port: int) -> tuple[socket.socket, socket.socket]:
+        """A TCP connection to a port of the server: the client's end, the server's."""
+        at = self.socket(SERVER, port, socket.SOCK_STREAM)
+        at.listen()
+        near = self.socket(CLIENT, kind=socket.SOCK_STREAM)
+        near.connect((in_ipv6(SERVER), port))
+        far, _ = at.accept()
+        far.settimeout(PATIENCE)
+        self.sockets.append(far)
+        return near, far
+
 
 class Call:
     """A call over UDP: a packet every 20 ms each way, with a number. It knows the longest silence of either side, seconds."""

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
-import socket
+import subprocess
+from collections.abc import Iterator
 
 import pytest
 from cluster import (
@@ -73,12 +75,7 @@ def test_nodes_share_the_pool_and_forward_what_is_not_theirs(
 def test_a_call_goes_on_when_its_gateway_is_killed(started: ClusterNetwork) -> None:
     """What is established goes on as soon as routers have turned; new flows once the lease has ended."""
     call, owner, _address = call_through(started)
-    stream_at = started.socket(SERVER, 6000, socket.SOCK_STREAM)
-    stream_at.listen()
-    near = started.socket(CLIENT, kind=socket.SOCK_STREAM)
-    near.connect((in_ipv6(SERVER), 6000))
-    far, _ = stream_at.accept()
-    started.sockets.append(far)
+    near, far = started.connection(6000)
     near.sendall(b"before")
     assert far.recv(100) == b"before"
     heir = other(owner)
@@ -257,24 +254,67 @@ def test_full_packets_are_forwarded(started: ClusterNetwork) -> None:
     assert started.counter(wrong, "forward_dropped") == 0
 
 
-def test_nodes_that_disagree_do_not_send_a_packet_round(started: ClusterNetwork) -> None:
+@contextlib.contextmanager
+def disagreement(cluster: ClusterNetwork, owner: str) -> Iterator[None]:
     """A frozen node gets a slice without knowing it, and its program still sends packets back to the owner before."""
-    call, owner, _address = call_through(started)
-    frozen = started.nodes[other(owner)].process
+    frozen = cluster.nodes[other(owner)].process
     freeze(frozen)
-    drain = started.start(started.gateways[owner], str(started.program), "cluster", "drain")
-    started.until(lambda: started.status(owner)["open"] == 0)
-    call.fresh()
-    call.goes_on()
-    assert max(call.silence.values()) < 0.5
-    assert started.counter(owner, "forward_returned") > 0
+    drain = cluster.start(cluster.gateways[owner], str(cluster.program), "cluster", "drain")
+    cluster.until(lambda: cluster.status(owner)["open"] == 0)
+    yield
     thaw(frozen)
     assert drain.wait(PATIENCE) == 0
+
+
+def test_nodes_that_disagree_do_not_send_a_packet_round(started: ClusterNetwork) -> None:
+    """The call hardly notices, and goes on when they agree again."""
+    call, owner, _address = call_through(started)
+    with disagreement(started, owner):
+        call.fresh()
+        call.goes_on()
+        assert max(call.silence.values()) < 0.5
+        assert started.counter(owner, "forward_returned") > 0
     started.tell(owner, "join")
     started.settled(*NODES[:2])
     call.goes_on()
     assert len(call.seen_as) == 1
     call.hang_up()
+
+
+def test_no_kind_of_packet_goes_round(started: ClusterNetwork) -> None:
+    """TCP, pings and fragments, both ways."""
+    call, owner, _address = call_through(started)
+    call.hang_up()
+    stream, far = started.connection(6000)
+    ping = started.start(started.client, "ping", "-n", "-i0.1", in_ipv6(SERVER), stdout=subprocess.PIPE, text=True)
+    assert ping.stdout is not None
+    server = started.socket(SERVER, 7000)
+    large = started.socket(CLIENT)
+    large.connect((in_ipv6(SERVER), 7000))
+
+    def exchange(word: bytes) -> None:
+        """By each kind, with an answer."""
+        stream.sendall(word)
+        assert far.recv(9000) == word
+        far.sendall(word)
+        assert stream.recv(9000) == word
+        large.send(4000 * word)
+        datagram, back = server.recvfrom(9000)
+        assert datagram == 4000 * word
+        server.sendto(datagram, back)
+        assert large.recv(9000) == datagram
+        assert "bytes from" in ping.stdout.readline()
+
+    ping.stdout.readline()
+    exchange(b"a")
+    with disagreement(started, owner):
+        before = started.counter(owner, "forward_returned")
+        for word in (b"b", b"c", b"d"):
+            exchange(word)
+        # TCP and a datagram of three fragments, each way.
+        assert started.counter(owner, "forward_returned") >= before + 3 * 2 * (1 + 3)
+    exchange(b"e")
+    ping.send_signal(signal.SIGINT)
 
 
 def test_removed_entries_are_written_again(started: ClusterNetwork) -> None:

@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import inside
 from cabling import cabling
 from diolkos_lab.guest.archive import Archive, Unavailable
 from diolkos_lab.guest.image import busybox
@@ -42,7 +43,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("kernels", nargs="*", help='versions of the distribution\'s kernels, such as "6.1"')
     parser.add_argument("--folder", type=Path, action="append", default=[], help="an unpacked kernel package, or a built tree")
     parser.add_argument("--law-cases", type=int, default=12000, help="packets that are made for the law (default: 12000)")
-    parser.add_argument("--part", action="append", default=[], help="only this part, such as law or traffic")
+    parser.add_argument("--part", action="append", choices=inside.NAMES, help="only this part (may be repeated)")
+    parser.add_argument("--except", action="append", choices=inside.NAMES, dest="without", help="all but this part (likewise)")
     parser.add_argument("--limit", type=float, default=1200, help="seconds until a guest is ended (default: 1200)")
     return parser.parse_args()
 
@@ -56,8 +58,12 @@ def main() -> int:
     if platform.machine() != "x86_64":
         print(f"skip all kernels: guests are made for x86_64, and this is {platform.machine()}")
         return MISSING
-    needs_programs = not wanted.part or {"law", "steering", "generator-programs"} & set(wanted.part)
-    told = {"law_cases": wanted.law_cases, "parts": wanted.part, **(test_programs() if needs_programs else UNBUILT)}
+    parts = [name for name in wanted.part or inside.NAMES if name not in (wanted.without or ())]
+    if not parts:
+        print("nothing is left to run: --except names all that --part does", file=sys.stderr)
+        return USAGE
+    needs_programs = {"law", "steering", "generator-programs"} & set(parts)
+    told = {"law_cases": wanted.law_cases, "parts": parts, **(test_programs() if needs_programs else UNBUILT)}
     cards = cabling()
     ran, failed = 0, []
     for name, find in [
