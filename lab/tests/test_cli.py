@@ -137,6 +137,7 @@ def test_a_signal_stops_everything_and_keeps_the_samples(tmp_path: Path, number:
 
 
 @pytest.mark.root
+@pytest.mark.alone  # other runs, when they begin, remove what the dead have left, too
 def test_after_sigkill_clean_removes_what_was_left(tmp_path: Path) -> None:
     lab = _started(tmp_path)
     names = _namespaces_of(lab.pid)
