@@ -22,7 +22,7 @@ limits=(-max_len=4096 -timeout=10 -rss_limit_mb=2048)
 mapfile -t targets < <(sed -n 's|^path = "targets/\(.*\)\.rs"$|\1|p' fuzz/Cargo.toml)
 
 # What `cargo fuzz` asks of the compiler, but for two things. A sanitizer needs a nightly toolchain, and there is no unsafe code
-# of ours behind these targets. One codegen unit for each crate takes one CPU for minutes, and makes inputs only 1.0 to 1.7
+# of ours behind these targets. One codegen unit for each crate takes one CPU for minutes, and makes inputs only 1.0 to 1.8
 # times as fast. Debug assertions are on (fuzz/Cargo.toml).
 coverage=(
 	--cfg fuzzing -Cpasses=sancov-module
