@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which bindings each slice has in truth, whoever owns it, and which of them its next owner has to know.
+//! The bindings that each slice really has, under any owner, and those of them that its next owner has to know.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl Truth {
             }
             self.inherited += usize::from(*is_told);
         }
-        // What an owner has closed too late to be heard is installed, but nobody else has to know it.
+        // A binding that its owner closed too late for others to hear is installed; other nodes need not know it.
         let was_told = |port, binding| before.get(port) == Some(&(binding, true));
         let now = installed
             .iter()

@@ -41,7 +41,7 @@ impl State {
         let free = u64::from(limit.saturating_sub(self.bib.len()));
         self.within_shares(node, Has::all_bindings, free)
             .map_err(of_binding)?;
-        // Of a wide prefix, nobody counts how many are in a slice: no more than are taken there.
+        // Bindings of a wide prefix are not counted for each slice. A slice has no more of them than ports that are taken.
         let used = |has: &Has| has.bindings[protocol.index()].min(ports.taken);
         self.within_shares(node, used, ports.free)
             .map_err(of_binding)

@@ -50,7 +50,7 @@ use worker::Worker;
 /// Bytes of bindings that the engine keeps for nodes that start; with the repetition every minute, millions of them.
 const STREAM_BYTES: u64 = 256 << 20;
 
-/// What the worker is told.
+/// Orders to the worker.
 #[derive(Debug)]
 enum Order {
     /// Take slices, or hand them over.
@@ -115,7 +115,7 @@ impl Cluster {
         let steering = Steering::start(settings, &slices, secret, tun_index)?;
         let (orders, waiting) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::default());
-        // Nobody has said yet that this node may open anything.
+        // Without a lease, this node opens nothing.
         controller.open_until(std::time::Duration::ZERO);
         let worker = Worker::new(
             section,
@@ -200,7 +200,7 @@ impl Shared {
         see(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces what is told, and wakes whoever makes the routes if these depend on it.
+    /// Replaces the view, and wakes the task that makes the routes if they depend on what has changed.
     fn tell(&self, new: View) {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let moves = (&view.owned, view.rank) != (&new.owned, new.rank);

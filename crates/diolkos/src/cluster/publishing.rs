@@ -212,7 +212,7 @@ impl Publishing {
         self.outbox.extend(told);
     }
 
-    /// Whoever listens to an earlier owner of a slice has to know that there is another one.
+    /// Tells nodes that still listen to an earlier owner of a slice that it has another one.
     fn announce(&mut self, ownership: &Ownership, now: Duration) {
         for slice in 0..self.changes.slices().len() as SliceId {
             let Some(title) = ownership.title(now, slice) else {

@@ -38,7 +38,7 @@ pub struct Cluster {
     pub user: String,
     /// File with the password of `user`.
     pub password_file: PathBuf,
-    /// Speak to the servers without encryption. Whoever can read or change these packets owns the cluster.
+    /// Speak to the servers without encryption. An attacker who can read or change these packets controls the cluster.
     pub plaintext: bool,
     /// File with a secret of the cluster, 64 hexadecimal digits, the same on all nodes (`openssl rand -hex 32`).
     pub secret_file: PathBuf,

@@ -29,7 +29,9 @@ fn program(slices: &Slices) -> SteerRun {
     });
     let run = run.expect("the program loads: run the test as root");
     for id in 0..slices.len() as SliceId {
-        run.steering.give(id, Some(id + 1)).expect("it is told");
+        run.steering
+            .give(id, Some(id + 1))
+            .expect("the map takes it");
     }
     run
 }

@@ -6,14 +6,22 @@ use diolkos_engine::{Event, Outcome, Store};
 use crate::node::{plain, Node};
 use crate::server::{installed, Folder, Server};
 
-#[tokio::test]
-async fn revisions_go_on_after_a_restart() {
+/// A server that keeps its store in the folder, and a node that has read all of it; none where nats-server is not installed.
+async fn beside_a_server() -> Option<(Folder, Server, Node)> {
     if !installed() {
-        return;
+        return None;
     }
     let folder = Folder::new();
-    let mut server = Server::start(&folder, "s", "");
-    let mut node = Node::ready(plain(&[server.address()])).await;
+    let server = Server::start(&folder, "s", "");
+    let node = Node::ready(plain(&[server.address()])).await;
+    Some((folder, server, node))
+}
+
+#[tokio::test]
+async fn revisions_go_on_after_a_restart() {
+    let Some((_folder, mut server, mut node)) = beside_a_server().await else {
+        return;
+    };
     assert_eq!(node.write("a", "1", 0).await, Outcome::Accepted(1));
     assert_eq!(node.publish("1", "before").await, Outcome::Accepted(1));
     node.hears("before").await;
@@ -41,12 +49,9 @@ async fn revisions_go_on_after_a_restart() {
 /// Nothing tells of a purge while it happens.
 #[tokio::test]
 async fn an_entry_that_was_purged_is_not_brought_again() {
-    if !installed() {
+    let Some((_folder, mut server, mut node)) = beside_a_server().await else {
         return;
-    }
-    let folder = Folder::new();
-    let mut server = Server::start(&folder, "s", "");
-    let mut node = Node::ready(plain(&[server.address()])).await;
+    };
     for (revision, key) in (1..).zip(["a", "b", "c"]) {
         assert_eq!(node.write(key, "1", 0).await, Outcome::Accepted(revision));
     }
@@ -79,12 +84,9 @@ async fn an_entry_that_was_purged_is_not_brought_again() {
 
 #[tokio::test]
 async fn a_server_that_lost_its_store_is_another_one() {
-    if !installed() {
+    let Some((folder, mut server, mut node)) = beside_a_server().await else {
         return;
-    }
-    let folder = Folder::new();
-    let mut server = Server::start(&folder, "s", "");
-    let mut node = Node::ready(plain(&[server.address()])).await;
+    };
     assert_eq!(node.write("a", "1", 0).await, Outcome::Accepted(1));
     assert_eq!(node.write("a", "2", 1).await, Outcome::Accepted(2));
     server.kill();

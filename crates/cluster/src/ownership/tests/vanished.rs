@@ -118,6 +118,20 @@ fn a_slice_stays_its_owners_as_long_as_that_lives() {
     assert_eq!(claim[0].expected, 0, "as for an absent entry");
 }
 
+/// The other's entry was missed then: no claim before its longest lease has ended, and one of its slice after the burial.
+/// `revision`: the next of the bucket.
+fn claims_after_the_longest_lease(node: &mut Ownership, missed: Moment, revision: Revision) {
+    let end = missed + Timing::default().dead_after();
+    let renewal = node.poll(end - at(1), 0);
+    assert_eq!(keys(&renewal), [Key::Node(ME)], "and no slice is claimed");
+    node.accepted(end - at(1), renewal[0], revision);
+    let burial = node.poll(end, 0);
+    assert_eq!(keys(&burial), [Key::Node(OTHER)]);
+    assert_eq!(burial[0].expected, 0, "as for an absent entry");
+    node.accepted(end, burial[0], revision + 1);
+    assert_eq!(keys(&node.poll(end, 0)), [Key::Slice(0)]);
+}
+
 /// Its last renewal may have been accepted just before the entry vanished.
 #[test]
 fn a_node_whose_entry_vanishes_is_dead_only_after_its_longest_lease() {
@@ -127,15 +141,7 @@ fn a_node_whose_entry_vanishes_is_dead_only_after_its_longest_lease() {
     node.observed(at(2000), Key::Slice(0), 3, owned(OTHER, 5));
     missing(&mut node, at(2000));
     assert!(node.is_alive(OTHER) && node.owner(0) == Some(OTHER));
-    let end = at(2000) + Timing::default().dead_after();
-    let before = node.poll(end - at(1), 0);
-    assert_eq!(keys(&before), [Key::Node(ME)], "only its own renewal");
-    node.accepted(end - at(1), before[0], 4);
-    let burial = node.poll(end, 0);
-    assert_eq!(keys(&burial), [Key::Node(OTHER)]);
-    assert_eq!(burial[0].expected, 0, "as for an absent entry");
-    node.accepted(end, burial[0], 5);
-    assert_eq!(keys(&node.poll(end, 0)), [Key::Slice(0)]);
+    claims_after_the_longest_lease(&mut node, at(2000), 4);
 }
 
 /// A renewal of the connection before was late, or the first one of this connection was early: the entry moves to the end of
@@ -222,15 +228,7 @@ fn a_dead_node_whose_entry_vanishes_may_have_another_life() {
     node.observed(at(20), Key::Node(ME), 1, alive(77, 1));
     node.observed(at(20), Key::Slice(0), 4, owned(OTHER, 6));
     missing(&mut node, at(20));
-    let end = at(20) + Timing::default().dead_after();
-    let renewal = node.poll(end - at(1), 0);
-    assert_eq!(keys(&renewal), [Key::Node(ME)], "and no slice is claimed");
-    node.accepted(end - at(1), renewal[0], 5);
-    let burial = node.poll(end, 0);
-    assert_eq!(keys(&burial), [Key::Node(OTHER)]);
-    assert_eq!(burial[0].expected, 0, "as for an absent entry");
-    node.accepted(end, burial[0], 6);
-    assert_eq!(keys(&node.poll(end, 0)), [Key::Slice(0)]);
+    claims_after_the_longest_lease(&mut node, at(20), 5);
 }
 
 /// The feed brings entries in the order of their last changes: that of a slice before the latest renewal of its owner.

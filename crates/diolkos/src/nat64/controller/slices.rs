@@ -45,7 +45,7 @@ impl Controller {
             let inner = &mut *self.lock();
             inner.leases.end_all(inner.nat64.state_mut());
         }
-        // What programs were opening at that very moment is told by now, and the slice still takes it.
+        // By now, the programs have reported the bindings that they were opening at that moment, and the slice still takes them.
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
         inner.leases.end_all(state);
