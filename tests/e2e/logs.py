@@ -30,6 +30,11 @@ def records(path: Path) -> list[dict]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
+def until_listed(nat64: Nat64Network, path: Path) -> None:
+    """Wait for the first list of what is in force: a binding that is opened before it is told twice."""
+    nat64.until(lambda: any(record["event"] == "listed" for record in records(path)))
+
+
 def endpoints(record: dict) -> tuple:
     """Whose an address and port were."""
     return tuple(str(record[key]) for key in ("protocol", "source", "source_port", "address", "port"))

@@ -9,7 +9,20 @@ import signal
 import sys
 
 import pytest
-from logs import COLLECTOR, PORT, Journald, Nfcapd, Rsyslog, collector, endpoints, ready, records, shown_bindings, to_file
+from logs import (
+    COLLECTOR,
+    PORT,
+    Journald,
+    Nfcapd,
+    Rsyslog,
+    collector,
+    endpoints,
+    ready,
+    records,
+    shown_bindings,
+    to_file,
+    until_listed,
+)
 from nat64 import CONFIG, UNSHARED, Nat64Network, ask, with_keys
 from siit import V4, V4_IN_IPV6, V6
 from stateful import end, start, state
@@ -42,6 +55,7 @@ def test_a_file_says_whose_each_port_is(nat64: Nat64Network) -> None:
     """Also of what a program in the kernel has opened; times are in order; what ends is said."""
     path = nat64.scratch / "bindings.json"
     nat64.nat64(to_file(path))
+    until_listed(nat64, path)
     server = nat64.socket(V4, 9)
     send_from_many_ports(nat64, 20_000, 400)
     nat64.until(lambda: len(shown_bindings(nat64)) == 400)
@@ -112,6 +126,7 @@ def test_sessions_are_logged_if_they_are_wanted(nat64: Nat64Network) -> None:
     """With both ends, and the peer as the node knows it."""
     path = nat64.scratch / "bindings.json"
     nat64.nat64(to_file(path, sessions=True))
+    until_listed(nat64, path)
     inside, outside = nat64.socket(V6, 30_000), nat64.socket(V4, 4001)
     address, port = ask(inside, (V4_IN_IPV6, 4001), outside)
     nat64.until(lambda: any(r["event"] == "session-created" for r in records(path)))
@@ -125,7 +140,7 @@ def test_a_file_that_is_moved_away_is_followed(nat64: Nat64Network) -> None:
     """As logrotate does it; nothing is lost. A symbolic link is not followed."""
     path, moved = nat64.scratch / "bindings.json", nat64.scratch / "bindings.json.1"
     nat64.nat64(to_file(path))
-    nat64.until(lambda: len(records(path)) == 2)
+    until_listed(nat64, path)
     path.rename(moved)
 
     def written() -> bool:
@@ -150,6 +165,7 @@ def test_after_a_restart_it_is_said_what_is_in_force(nat64: Nat64Network) -> Non
     """Whether the program ended or was killed: what was there and what is there now can be told from the log."""
     path = nat64.scratch / "bindings.json"
     running = start(nat64, to_file(path))
+    until_listed(nat64, path)
     send_from_many_ports(nat64, 20_000, 1000)
     nat64.until(lambda: len(shown_bindings(nat64)) == 1000)
     for how in (signal.SIGTERM, signal.SIGKILL):
@@ -175,13 +191,14 @@ def test_nfdump_reads_ipfix(nat64: Nat64Network) -> None:
     ready(nat64)
     nfcapd = Nfcapd(nat64)
     nat64.until(lambda: f":{PORT} " in nat64.run(nat64.translator, "ss", "-lun").stdout)
-    nat64.nat64(CONFIG + collector(to="ipfix", address=f"{COLLECTOR}:{PORT}", sessions=True))
+    running = nat64.nat64(CONFIG + collector(to="ipfix", address=f"{COLLECTOR}:{PORT}", sessions=True))
     send_from_many_ports(nat64, 20_000, 200)
     nat64.until(lambda: len(shown_bindings(nat64)) == 200)
     bindings = shown_bindings(nat64)
     ended = next(iter(bindings))
     nat64.bind("del", "udp", f"{ended[3]}:{ended[4]}")
-    nat64.until(lambda: counter(nat64, "ipfix.written") == 402)
+    nat64.until(lambda: counter(nat64, "ipfix.written") >= 402)
+    assert running.stop() == 0
     kept = nfcapd.finish()
 
     def of(event: int) -> list[tuple]:
@@ -189,10 +206,11 @@ def test_nfdump_reads_ipfix(nat64: Nat64Network) -> None:
         return [tuple(str(row[key]) for key in keys) for row in kept if row["nat_event_id"] == str(event)]
 
     as_kept = {("17", *binding[1:]) for binding in bindings}
-    assert len(of(10)) == len(of(6)) == 200, kept[:2]
+    # What was opened before the first list is in that, too.
+    assert min(len(of(10)), len(of(6))) >= 200, kept[:2]
     assert set(of(10)) == set(of(6)) == as_kept
-    assert of(11) == [("17", *ended[1:])]
-    assert "Flows: 402, Packets: 0, Bytes: 0, Sequence Errors: 0, Bad Packets: 0" in nfcapd.log.read_text()
+    assert of(11) == of(7) == [("17", *ended[1:])]
+    assert f"Flows: {len(kept)}, Packets: 0, Bytes: 0, Sequence Errors: 0, Bad Packets: 0" in nfcapd.log.read_text()
 
 
 def test_nfdump_reads_blocks(nat64: Nat64Network) -> None:
@@ -241,7 +259,8 @@ def test_journalctl_finds_a_binding(nat64: Nat64Network) -> None:
     for binding in sorted(shown_bindings(nat64))[::10]:
         protocol, source, source_port, address, port = binding
         fields = {"PROTOCOL": protocol, "ADDRESS": address, "PORT": port}
-        [found] = journald.search(*(f"DIOLKOS_{name}={value}" for name, value in fields.items()))
+        wanted = {"EVENT": "binding-created"} | fields
+        [found] = journald.search(*(f"DIOLKOS_{name}={value}" for name, value in wanted.items()))
         assert (found["DIOLKOS_SOURCE"], found["DIOLKOS_SOURCE_PORT"]) == (source, source_port)
         assert found["MESSAGE"] == f"binding-created {protocol} [{source}]:{source_port} as {address}:{port}"
 
@@ -272,11 +291,13 @@ def test_reload_changes_collectors(nat64: Nat64Network) -> None:
     """One that stays misses nothing and lists nothing; a new one hears what is in force; one that is gone is told so."""
     first, second = nat64.scratch / "first.json", nat64.scratch / "second.json"
     nat64.nat64(to_file(first))
+    until_listed(nat64, first)
     send_from_many_ports(nat64, 20_000, 10)
     both = to_file(second, to_file(first), name="second")
     assert nat64.reload(both) == (0, "")
+    until_listed(nat64, second)
     send_from_many_ports(nat64, 30_000, 10)
-    nat64.until(lambda: len(records(first)) == 22 and records(second)[-1:] and len(records(second)) == 22)
+    nat64.until(lambda: len(records(first)) == len(records(second)) == 22)
     assert {endpoints(r) for r in records(second) if "source" in r} == shown_bindings(nat64)
     assert nat64.reload(to_file(second, name="second")) == (0, "")
     nat64.until(lambda: records(first)[-1]["event"] == "stopped")
@@ -327,6 +348,7 @@ def test_a_full_disk_costs_no_line(nat64: Nat64Network) -> None:
     try:
         path = folder / "bindings.json"
         running = nat64.nat64(to_file(path, with_keys(*UNSHARED)))
+        until_listed(nat64, path)
         send_from_many_ports(nat64, 20_000, 1000)
         nat64.until(lambda: "takes no records: No space left on device" in running.log())
         nat64.until(lambda: len(nat64.shown("bindings")) == 1000)
