@@ -26,6 +26,8 @@ FaultName = Literal[
 OF_ENGINE: tuple[FaultName, ...] = ("kill-engine-server", "cut-engine", "freeze-engine")
 Quantity = Literal["kept_share", "gap_s", "call_gap_s", "wrong", "duplicates", "downloads_share", "new_flows_s"]
 MOST_SOURCES = 1000  # of a client; see `gateways.SOURCES`
+KEPT_AFTER_S = 1.0  # after the fault is over; who hears nothing that was sent later than this has not gone on
+KEPT_ROUNDS = 2  # that each flow sends then: by one datagram, a single loss would be a lost flow
 KIND = "failover"
 
 
@@ -72,7 +74,7 @@ class FaultPlan(StrictModel):
     """One fault, and how long it is watched."""
 
     name: FaultName = Field(description="What is done.")
-    after_s: float = Field(20, ge=2, le=600, description="That traffic goes on after it, seconds.")
+    after_s: float = Field(24, ge=2, le=600, description="That traffic goes on after it, seconds.")
     lasts_s: float = Field(10, gt=0, le=300, description="Of what ends by itself (freeze): how long, seconds.")
 
     @model_validator(mode="after")
@@ -80,6 +82,11 @@ class FaultPlan(StrictModel):
         if self.name.startswith("freeze") and self.lasts_s >= self.after_s:
             raise ValueError(f"{self.name} lasts {self.lasts_s:g} s, and is watched for {self.after_s:g} s only")
         return self
+
+    @property
+    def counted_s(self) -> float:
+        """Seconds in which it is asked whether flows go on, at most; steps that take long leave less."""
+        return self.after_s - KEPT_AFTER_S - (self.lasts_s if self.name.startswith("freeze") else 0.0)
 
 
 class FailoverForm(StrictModel):
@@ -131,6 +138,16 @@ class FailoverStudy(StrictModel):
         for faults in wanted:
             if unknown := next((name for name in faults if name not in names), None):
                 raise ValueError(f"the fault {unknown} is named, and is not in the study")
+        return self
+
+    @model_validator(mode="after")
+    def _flows_send_often_enough(self) -> "FailoverStudy":
+        needed_s = KEPT_ROUNDS * self.traffic.many.interval_s
+        if short := next((each for each in self.fault if each.counted_s < needed_s), None):
+            raise ValueError(
+                f"{short.name}: {short.counted_s:g} s of after_s count, and flows that send every "
+                f"{self.traffic.many.interval_s:g} s need {needed_s:g} s to send {KEPT_ROUNDS} times"
+            )
         return self
 
     def faults_of(self, form: FailoverForm, kind: Kind) -> list[FaultPlan]:

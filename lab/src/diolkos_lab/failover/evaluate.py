@@ -219,6 +219,8 @@ def guards(reports: Mapping[str, Mapping[str, Any]], intervals_s: Mapping[str, f
         late_s = report["latest_ns"] / 1e9
         if late_s > max(LATE_S, LATE_SHARE * intervals_s[name.partition("-")[0]]):
             found.append(f"the generator of {name} was {late_s:.2f} s late")
+        if report["unread"]:
+            found.append(f"the program of {name} did not read {report['unread']} datagrams in time")
     return found
 
 

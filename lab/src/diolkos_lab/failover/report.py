@@ -44,9 +44,9 @@ FIGURES = (
     "arrived again."
 )
 DECIDES = (
-    "A trial decides nothing if a generator was late, BFD lost a neighbour before the fault, fewer than "
-    f"{judge.ESTABLISHED_SHARE * 100:.0f} % of the flows were established, the fault came late or was not watched for long "
-    "enough, or the trial ended in a fault of the lab."
+    "A trial decides nothing if a generator was late, a program did not read in time what had arrived for it, BFD lost a "
+    f"neighbour before the fault, fewer than {judge.ESTABLISHED_SHARE * 100:.0f} % of the flows were established, the fault "
+    "came late, the flows sent less than twice in what counts, or the trial ended in a fault of the lab."
 )
 Table = tuple[list[str], list[list[str]]]  # headings, rows
 STYLE = """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """One trial: a cluster of its own, traffic over it, one fault, and the row of figures that is left of it.
 
-Stages: build → traffic → fault → wait → evaluate. Everything is built anew, so that trials do not inherit from each other.
+Stages: build → watch for drops → traffic → fault → wait → evaluate. Everything is built anew, so that trials do not inherit
+from each other.
 """
 
 import random
@@ -13,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab.failover import cluster as clusters
-from diolkos_lab.failover import disruptions, evaluate, plan, traffic
+from diolkos_lab.failover import disruptions, drops, evaluate, plan, traffic
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import FailoverStudy, FaultPlan, Kind, Traffic
+from diolkos_lab.failover.definition import KEPT_AFTER_S, KEPT_ROUNDS, FailoverStudy, FaultPlan, Kind, Traffic
 from diolkos_lab.failover.network import Network
 from diolkos_lab.faults import Fault
 
 AHEAD_S = 4.0  # before the fault, the last questions are asked
 FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
-KEPT_AFTER_S = 1.0  # after the fault is over; who hears nothing that was sent later than this has not gone on
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,13 @@ def _measure(
     study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, network: Network, folder: Path
 ) -> Mapping[str, Any]:
     cluster = clusters.build(network, folder, study, planned.kind, binary)
+    with drops.watch(cluster) as watch:
+        return {**_observe(flows, planned, cluster, folder), "drops": watch.drops()}
+
+
+def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -> dict[str, Any]:
     before = _downs(cluster, planned)
-    running = traffic.start(network, folder / "traffic", flows, planned.fault, planned.seed + planned.repetition)
+    running = traffic.start(cluster.network, folder / "traffic", flows, planned.fault, planned.seed + planned.repetition)
     running.wait_for_fault(AHEAD_S)
     at_fault = _downs(cluster, planned)
     planned_ns = running.times.fault_ns
@@ -80,7 +85,7 @@ def _measure(
     guards = list(figures.pop("guards"))
     if (late_s := (fault_ns - planned_ns) / 1e9) > FAULT_LATE_S:
         guards.append(f"the fault came {late_s:.2f} s late")
-    if (watched_s := (running.times.end_ns - fault_ns) / 1e9 - limit_s) < flows.many.interval_s:
+    if (watched_s := (running.times.end_ns - fault_ns) / 1e9 - limit_s) < KEPT_ROUNDS * flows.many.interval_s:
         guards.append(
             f"it was watched for {watched_s:.1f} s after its last step, and flows send every {flows.many.interval_s:g} s"
         )

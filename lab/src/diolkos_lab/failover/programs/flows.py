@@ -11,14 +11,16 @@ SPEC is a JSON object: the keys of `Spec`. ARRIVALS gets records of `RECORD`; RE
 Datagram: `HEADER`, then zeros up to the size that is the flow's own.
 """
 
+import contextlib
 import ipaddress
 import json
+import os
 import select
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -32,6 +34,8 @@ NOWHERE = (1 << 48) - 1  # an address that is none of the client's flows
 AT_ONCE = 64  # datagrams that are sent before the next look at what has arrived, and the other way round
 LONGEST = 2048
 SOCKET_BYTES = 8 << 20
+# asm-generic/socket.h; Python does not name them. They pass net.core.rmem_max, with CAP_NET_ADMIN.
+FORCED = {socket.SO_RCVBUF: 33, socket.SO_SNDBUF: 32}
 ANSWER_S = 1.0  # at most, that the server's rounds begin later than the client's
 LINGER_S = 1.0  # that the server hears on after the last client was to be silent
 PKTINFO = struct.Struct("=16sI")
@@ -73,6 +77,7 @@ class Sent:
 
     sent: int = 0
     refused: int = 0  # by the kernel of the sender, as where there is no route
+    unread: int = 0  # datagrams that had arrived and found the socket's buffer full
     latest_ns: int = 0  # by how much the sender was behind its schedule at worst
     records: int = 0
 
@@ -117,6 +122,21 @@ class End:
         return int(flow)
 
 
+def buffer(one: socket.socket, size: int) -> None:
+    """Room for so many bytes each way, or for as many as the kernel allows this user."""
+    for option, forced in FORCED.items():
+        one.setsockopt(socket.SOL_SOCKET, option, size)
+        with contextlib.suppress(PermissionError):
+            one.setsockopt(socket.SOL_SOCKET, forced, size)
+
+
+def unread(sockets: Iterable[socket.socket]) -> int:
+    """Datagrams that the kernel dropped because these had not been read in time: the last column of its tables."""
+    inodes = {str(os.fstat(one.fileno()).st_ino) for one in sockets}
+    lines = [line for table in ("udp", "udp6") for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]]
+    return sum(int(row[-1]) for row in map(str.split, lines) if row[9] in inodes)
+
+
 def client(spec: Spec) -> End:
     end = End(spec)
     poll = select.epoll()
@@ -126,7 +146,7 @@ def client(spec: Spec) -> End:
     for port in range(spec.first_port, spec.first_port + -(-spec.flows // spec.sources)):
         one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES // 8)
+        buffer(one, SOCKET_BYTES // 8)
         one.bind(("::", port))
         poll.register(one, select.EPOLLIN)
         sockets[one.fileno()], ports[one.fileno()] = one, port
@@ -155,6 +175,7 @@ def client(spec: Spec) -> End:
                 end.arrived(data, NOWHERE if number is None else number << 16 | ports[descriptor])
 
     end.run(send, receive, LINGER_S)
+    end.report.unread = unread(by_port)
     return end
 
 
@@ -162,8 +183,7 @@ def server(spec: Spec) -> End:
     # A flow is answered soon after it was heard first, and not only in its next round.
     end = End(replace(spec, start_ns=spec.start_ns + int(min(spec.interval_s / 2, ANSWER_S) * 1e9)))
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        one.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
+    buffer(one, SOCKET_BYTES)
     one.bind((spec.server4, spec.port))
     poll = select.epoll()
     poll.register(one, select.EPOLLIN)
@@ -196,6 +216,7 @@ def server(spec: Spec) -> End:
                 peers[flow] = peer
 
     end.run(send, receive, LINGER_S)
+    end.report.unread = unread([one])
     return end
 
 
