@@ -17,6 +17,7 @@ from diolkos_lab.failover.gateways import Gateways
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.topology import namespace, scratch
+from diolkos_lab.topology.process import Process
 
 PATIENCE_S = 60.0
 SLOW_BFD = routing.Bfd(interval_ms=300)  # a busy machine that tests must not take for a dead neighbour
@@ -76,6 +77,7 @@ class TestNetwork:
     @with_frr
     def test_routing_spreads_by_source_and_leaves_who_vanishes_or_dies(self, network: Network, work: Path) -> None:
         routers = routing.start(network, work / "frr", SLOW_BFD)
+        changes = Process(network.namespace(plan.INSIDE), ["ip", "-6", "monitor", "route"], work / "changes", work / "changes")
         for node in plan.NODES:
             stand_in(network, node)
         certificates = engine.Certificates(work)
@@ -98,6 +100,10 @@ class TestNetwork:
         for pid in namespace.processes_inside({network.namespace(third.name)}):
             os.kill(pid, signal.SIGKILL)
         assert wait_until(lambda: cluster.gateways_of_prefix() == {first.name}, PATIENCE_S)
+        # A route that changes is there all the while.
+        assert (work / "changes").read_text().count(str(plan.PREF64)) >= 3
+        assert f"Deleted {plan.PREF64}" not in (work / "changes").read_text()
+        changes.kill()
         # The third is cut off.
         network.cut(plan.LAN, first.name)
         assert wait_until(lambda: not cluster.gateways_of_prefix(), PATIENCE_S)

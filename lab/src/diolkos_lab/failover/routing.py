@@ -30,6 +30,8 @@ USER = "frr"  # that the package makes; its daemons refuse root
 # Metrics that diolkos gives its routes: as good as any node, and for want of better ones.
 PREFERRED, RESERVE = 1024, 1025
 # BFD counts milliseconds: its daemon, and what carries out what it finds, run ahead of everything that measures.
+# By default zebra changes an IPv6 route by deleting it and adding another: packets between the two are lost.
+OPTIONS = {"zebra": ("--v6-rr-semantics",), "bfdd": ("--bfdctl", "{folder}/bfdd.sock"), "bgpd": ()}
 PRIORITY = {"zebra": ("nice", "-n", "-15"), "bfdd": ("chrt", "--fifo", "10"), "bgpd": ("nice", "-n", "-15")}
 
 
@@ -107,7 +109,7 @@ def start_one(network: Network, role: str, folder: Path, bfd: Bfd) -> Routing:
             *("--vty_socket", str(folder), "--config_file", str(empty), "--socket", str(folder / "zserv.api")),
             *("--pid_file", str(folder / f"{daemon}.pid"), "--user", USER, "--group", USER, "--vty_port", "0"),
             *("--log", f"file:{folder / f'{daemon}.log'}"),
-            *(("--bfdctl", str(folder / "bfdd.sock")) if daemon == "bfdd" else ()),
+            *(option.format(folder=folder) for option in OPTIONS[daemon]),
         ]
         output = folder / f"{daemon}.out"
         process = Process(network.namespace(role), command, output, output)
