@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from diolkos_lab.topology import namespace
+
 SSHD = shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin")
 ADDRESS, HERE = "192.0.2.2", "192.0.2.1"
 USER = "root@router"
@@ -106,7 +108,8 @@ class TwoHosts:
 
     @staticmethod
     def ip(where: str, *words: str) -> str:
-        return subprocess.run(["ip", "-n", where, *words], check=True, capture_output=True, text=True).stdout
+        entered = ["nsenter", f"--net={namespace.DIRECTORY / where}", "ip"]
+        return subprocess.run([*entered, *words], check=True, capture_output=True, text=True).stdout
 
     def nics(self, where: str) -> set[str]:
         """Devices there, `lo` and that of the management apart."""

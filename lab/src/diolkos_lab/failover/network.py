@@ -71,15 +71,19 @@ class Network:
 
     def ip(self, role: str, lines: Iterable[str]) -> None:
         """Run lines of ip(8) in a role's namespace. Raises Fault with what ip said."""
-        command = ["ip", "-n", self._names[role], "-batch", "-"]
+        command = [*self._entered(role), "ip", "-batch", "-"]
         done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False, timeout=60)
         if done.returncode:
             raise Fault(f"the network cannot be built: ip in {role}: {done.stderr.strip()}")
 
     def show(self, role: str, *arguments: str) -> str:
         """What ip(8) says in a role's namespace; empty where it fails."""
-        command = ["ip", "-n", self._names[role], *arguments]
+        command = [*self._entered(role), "ip", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+
+    def _entered(self, role: str) -> list[str]:
+        """Not `ip -n`, which mounts things: in a chroot, `/` is no mount, and it refuses."""
+        return ["nsenter", f"--net={namespace.DIRECTORY / self._names[role]}"]
 
     # ---- stages
 

@@ -87,6 +87,7 @@ class Datapath(document.StrictModel):
     prepare: tuple[Command, ...] = ()  # short commands before the start
     nftables: str | None = None
     command: Command | None = None  # runs in the foreground until SIGTERM
+    own_mounts: bool = False  # nobody else sees what the command mounts
     ready: str | None = None  # text it prints when traffic can flow
     xdp: bool = False  # it sends frames of XDP, which enter a virtual Ethernet only where that polls (GRO)
     keeps_state: bool = True  # on the router: it remembers flows, each of which is opened before packets are counted
@@ -106,7 +107,7 @@ class Datapath(document.StrictModel):
         chosen = [self.factor[name].level.get(str(level)) for name, level in levels.items() if name in self.factor]
         parts = [part for part in chosen if part]
         changed: dict[str, object] = {"prepare": (*self.prepare, *(line for part in parts for line in part.prepare))}
-        for name in ("config", "nftables", "command", "ready"):
+        for name in ("config", "nftables", "command", "own_mounts", "ready"):
             if given := next((value for part in parts if (value := getattr(part, name)) is not None), None):
                 changed[name] = given
         if PLACE in self.factor and PLACE in levels:

@@ -20,6 +20,7 @@ class Part(document.StrictModel):
     config: str | None = None  # in place of that of the datapath, like all that follows
     nftables: str | None = None
     command: Command | None = None
+    own_mounts: bool | None = None
     ready: str | None = None
 
 

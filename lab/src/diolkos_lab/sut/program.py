@@ -17,6 +17,7 @@ from diolkos_lab.sut.definition import Datapath, fill
 from diolkos_lab.sut.factors import Command
 from diolkos_lab.sut.lookup import PROGRAMS, Found
 from diolkos_lab.topology import addresses as plan
+from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
 from diolkos_lab.topology.process import Process, first_to_end, wait_for_text
 
@@ -100,7 +101,8 @@ class RunningProgram:
             self._run([str(self._nft()), "-f", str(rules)])
         if path.command:
             self._at.write(self._log, "")
-            self.process = self._at.start(self.place, [fill(word, self._values) for word in path.command], self._log)
+            filled = [fill(word, self._values) for word in path.command]
+            self.process = self._at.start(self.place, mounts.own(filled) if path.own_mounts else filled, self._log)
             if path.ready and not wait_for_text(self.process, path.ready, READY_S):
                 self.check_alive()
                 raise SutFault(f"{self._name} did not say that it is ready within {READY_S:g} s", self.last_words())

@@ -93,7 +93,7 @@ class NicLinks:
             self._joined += 1
             address = _ethernet_address(f"{lane}/{role}/{self._joined}", machine.owner)
             add = ["link", "add", "link", nic, "name", device, "netns", name, "address", address]
-            _ip(machine, ["-n", self._trunk(machine), *add, "mtu", str(mtu), "type", "macvlan", "mode", "private"])
+            _ip(machine, self._trunk(machine), [*add, "mtu", str(mtu), "type", "macvlan", "mode", "private"])
             joints.append(LinkEnd(role, device, address))
         return joints
 
@@ -136,7 +136,7 @@ def _ethernet_address(end: str, owner: namespace.Owner) -> str:
     return ":".join(f"{byte:02x}" for byte in (2, *digest))
 
 
-def _ip(machine: Machine, words: list[str]) -> None:
-    status, text = machine.output(["ip", *words])
+def _ip(machine: Machine, where: str, words: list[str]) -> None:
+    status, text = machine.output(["nsenter", f"--net={namespace.DIRECTORY / where}", "ip", *words])
     if status:
         raise Fault(f"{machine.host or 'this machine'}: `ip {' '.join(words)}` failed: {' '.join(text.split())}")

@@ -76,8 +76,8 @@ class Agent:
     def remove(self, names: list[str]) -> list[int]:
         return remove(names)
 
-    def ip(self, words: list[str]) -> str:
-        return ip(*words)
+    def ip(self, words: list[str], where: str) -> str:
+        return ip(*words, where=where)
 
     def take(self, device: str, where: str) -> None:
         take_nic(device, where, self._pid)

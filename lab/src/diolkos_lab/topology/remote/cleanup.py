@@ -108,12 +108,17 @@ def empty_conntrack() -> None:
         raise OSError(number, os.strerror(number))
 
 
-def ip(*words: str) -> str:
-    """Run ip(8). Returns what it printed; raises OSError with its own words."""
+def ip(*words: str, where: str = "") -> str:
+    """Run ip(8), in a namespace if one is named. Returns what it printed; raises OSError with its own words.
+
+    `ip -n` mounts things, which it cannot in a chroot, where `/` is no mount.
+    """
+    entered = ["nsenter", f"--net={os.path.join(NETNS, where)}"] if where else []
     try:
-        done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run([*entered, "ip", *words], capture_output=True, text=True, timeout=10, check=False)
     except FileNotFoundError:
-        raise Refused("the tool ip is not there: apt-get install iproute2") from None
+        tool, package = ("nsenter", "util-linux") if where and not shutil.which("nsenter") else ("ip", "iproute2")
+        raise Refused(f"the tool {tool} is not there: apt-get install {package}") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().replace("\n", " ") or f"exit code {done.returncode}"
         exists = "File exists" in said
@@ -187,14 +192,14 @@ def take(device: str, where: str, owner: int) -> None:
     with open(os.path.join(scratch(owner), f"nic-{device}"), "w") as file:
         file.write(f"{'up' if 'UP' in flags else 'down'} {_home()}")
     ip("link", "set", "dev", device, "netns", where)
-    ip("-n", where, "link", "set", "dev", device, "up")
+    ip("link", "set", "dev", device, "up", where=where)
 
 
 def return_nics(where: str) -> None:
     """Move the NICs of a namespace to where they were taken from, up where they were up then."""
     pid, begun = where.split("-")[1:3]
     with contextlib.suppress(OSError, ValueError):
-        for link in json.loads(ip("-n", where, "-json", "link")):
+        for link in json.loads(ip("-json", "link", where=where)):
             name = link["ifname"]
             if name == "lo":
                 continue
@@ -203,8 +208,8 @@ def return_nics(where: str) -> None:
             with contextlib.suppress(OSError), open(note) as file:
                 state, _, home = file.read().partition(" ")
             home = home if os.path.exists(os.path.join(NETNS, home)) else ""
-            ip("-n", where, "link", "set", "dev", name, "netns", home or str(os.getpid()))
-            ip(*(["-n", home] if home else []), "link", "set", "dev", name, state)
+            ip("link", "set", "dev", name, "netns", home or str(os.getpid()), where=where)
+            ip("link", "set", "dev", name, state, where=home)
 
 
 def _home() -> str:
@@ -220,5 +225,5 @@ def _home() -> str:
 
 def without_carrier(devices: Sequence[str], where: str) -> list[str]:
     """Those of the devices without a carrier."""
-    links = json.loads(ip("-n", where, "-json", "link"))
+    links = json.loads(ip("-json", "link", where=where))
     return [link["ifname"] for link in links if link["ifname"] in devices and "LOWER_UP" not in link["flags"]]

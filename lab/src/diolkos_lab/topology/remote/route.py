@@ -54,4 +54,4 @@ class RemoteRoutes:
         return found
 
     def _ip(self, *words: str) -> str:
-        return str(self._connection.call("ip", words=["-n", self._where, *words]))
+        return str(self._connection.call("ip", words=words, where=self._where))
