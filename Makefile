@@ -83,10 +83,10 @@ test: root setup build ## run every test (as root)
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
 	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/e2e
-	@echo "== pytest tests/services"; $(PYTEST) -q -n $(NET_JOBS) tests/services
+	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/services
 
 services: root setup build ## test the units under a real systemd (as root, two minutes)
-	@$(PYTEST) -n $(NET_JOBS) tests/services
+	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/services
 
 kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests, and KERNEL_DIR=FOLDER; load, translate, measure there
 	@$(TOOLS) $(PYTHON) tests/kernels/run.py --law-cases $(LAW_CASES) $(KERNELS) $(addprefix --folder ,$(KERNEL_DIR))

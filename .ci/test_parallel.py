@@ -110,3 +110,12 @@ def test_only_those_with_a_mark_are_run(
 def test_a_folder_without_tests_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What checks nothing does not pass."""
     assert outcome(monkeypatch, folder(tmp_path, "")) == parallel.NONE
+
+
+# proc_pid_mountinfo(5): number, parent, device, root of the mount, mount point, …
+PROC = "36 35 0:21 / /proc rw,relatime shared:5 - proc proc rw\n"
+
+
+@pytest.mark.parametrize(("line", "found"), [("35 1 254:0 / / rw - ext4 /dev/root rw\n", True), ("", False)])
+def test_the_root_of_a_chroot_is_no_mount(line: str, found: bool) -> None:
+    assert parallel.root_is_a_mount(line + PROC) is found

@@ -27,8 +27,9 @@ def program() -> Path:
     return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Say at once what is missing: a test that is skipped would pass unseen."""
+    config.addinivalue_line("markers", "alone: nothing may run beside it")
     if os.geteuid() != 0:
         pytest.exit("the tests of services boot systemd in namespaces: run them as root", returncode=3)
     for needed in (str(program()), "/lib/systemd/systemd"):
