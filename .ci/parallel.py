@@ -7,7 +7,8 @@ Several at once wait for the same CPUs, and now and then a test sees a moment th
 tests are run once more, with nothing beside them, and are named: one that passes then has a fault of its own, which is to be
 mended, and does not say that the translator is broken. One that fails again is a failure.
 
-Many tests mount things, for which `/` has to be a mount. In a chroot it is none, so there they run where it is one.
+Many tests mount things, for which `/` has to be a mount. In a chroot it is none, so there they run where it is one, and where
+there are control groups.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from diolkos_lab.topology import mounts
 
 CLONE = Path(__file__).resolve().parents[1]
 MOST_AGAIN = 3
+CGROUPS = 'mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"'
 FAILED, NONE = 1, 5  # pytest's exit codes: tests ran, and some failed; no test was chosen
 
 
@@ -67,7 +69,7 @@ def failures(memory: Path) -> list[str]:
 def _pytest(*arguments: str) -> int:
     command: Sequence[str] = (sys.executable, "-m", "pytest", "-q", "--strict-markers", *arguments)
     if not root_is_a_mount(Path("/proc/self/mountinfo").read_text()):
-        command = mounts.own(command)
+        command = mounts.own(("sh", "-c", CGROUPS, "sh", *command))
     return subprocess.run(command, cwd=CLONE, check=False).returncode
 
 

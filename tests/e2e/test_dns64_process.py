@@ -128,7 +128,7 @@ def test_it_cannot_be_started(net: Dns64Network) -> None:
     """The translator goes on without it, says what is wrong, and starts it as soon as it can."""
     running = start(net, SECTION, "unshare", "--mount", "--propagation", "private")
     pid = running.process.pid
-    inside = ("nsenter", f"--mount=/proc/{pid}/ns/mnt")
+    inside = ("nsenter", f"--target={pid}", "--mount", "--root")
     # Without /proc the program does not find its own file.
     net.run(net.router, *inside, "mount", "-t", "tmpfs", "none", "/proc")
     os.kill(process(running), signal.SIGKILL)

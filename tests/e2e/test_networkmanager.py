@@ -190,7 +190,7 @@ def test_a_networkmanager_without_option_108_says_so(network: Pref64Network, sys
     until_ready(net)
     requests, log = net.scratch / "requests", net.scratch / "log-option108"
     settings = (f"OPTION108_REQUESTS={requests}", f"DIOLKOS={net.program}", "DHCP_CLIENT=networkmanager")
-    inside = ("nsenter", f"--target={networkmanager.inside()}", "--mount")
+    inside = ("nsenter", f"--target={networkmanager.inside()}", "--mount", "--root")
     with log.open("w") as sink:
         net.start(net.client, *inside, "env", *settings, str(OPTION108), "follow", "wan0", stdout=sink, stderr=sink)
     net.until(lambda: "networkmanager cannot request option 108, and IPv4 stays as it is" in log.read_text())
