@@ -37,18 +37,18 @@ BEFORE = {"slow.drop.no_binding": 5, "cluster.forward_dropped": 0, "fast.failed"
 
 
 @pytest.mark.parametrize(
-    ("after", "found"),
+    ("readings", "found"),
     [
-        ({**BEFORE, "slow.drop.no_binding": 7, "state.bindings": 950}, {"slow.drop.no_binding": 2}),
-        ({**BEFORE, "fast.failed": 1, "state.bindings": 10}, {"fast.failed": 1}),  # fewer bindings are no new program
-        ({**BEFORE, "slow.drop.no_binding": 3, "cluster.forward_dropped": 1},
-         {"slow.drop.no_binding": 3, "cluster.forward_dropped": 1}),  # started again
-        (BEFORE, {}),
-        ({}, {}),  # dead
+        ([{**BEFORE, "slow.drop.no_binding": 7, "state.bindings": 950}], {"slow.drop.no_binding": 2}),
+        ([{**BEFORE, "fast.failed": 1, "state.bindings": 10}], {"fast.failed": 1}),
+        ([{"slow.drop.no_binding": 6, "cluster.publish_failed": 3}, {"slow.drop.no_binding": 3, "cluster.forward_dropped": 1}],
+         {"slow.drop.no_binding": 4, "cluster.publish_failed": 3, "cluster.forward_dropped": 1}),
+        ([BEFORE, {}], {}),
+        ([{}], {}),  # dead
     ],
 )  # fmt: skip
-def test_a_program_tells_its_drops_also_after_a_restart(after: dict[str, int], found: dict[str, int]) -> None:
-    assert drops.of_program(after, BEFORE) == found
+def test_programs_tell_their_drops_one_after_the_other(readings: list[dict[str, int]], found: dict[str, int]) -> None:
+    assert drops.of_programs(readings, BEFORE) == found
 
 
 @pytest.mark.root

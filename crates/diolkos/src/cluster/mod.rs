@@ -19,6 +19,7 @@ mod members;
 mod publishing;
 mod rank;
 mod secret;
+mod snapshots;
 mod steering;
 mod tables;
 mod view;

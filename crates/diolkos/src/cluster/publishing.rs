@@ -14,6 +14,7 @@ use diolkos_core::Nat64;
 use diolkos_engine::{Client, Outcome};
 
 use super::changes::Changes;
+use super::snapshots::{Part, Snapshots};
 use crate::nat64::Controller;
 
 /// Owners repeat all bindings so often.
@@ -28,8 +29,6 @@ const MESSAGES: usize = 128;
 const PORTION: usize = 512;
 /// Between two repetitions of everything that were due because messages were lost.
 const BETWEEN: Duration = Duration::from_secs(10);
-/// Before a snapshot that was not stored is published again.
-const RETRY: Duration = Duration::from_millis(200);
 
 /// Why the answer to a message matters.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,7 @@ enum Purpose {
     /// It does not: the repetition replaces what gets lost.
     Telling,
     /// The message is part of a slice's snapshot.
-    Snapshot(SliceId),
+    Snapshot(Part),
     /// It marks how far the stream has to be read before the slice is opened.
     Mark(SliceId, u64),
 }
@@ -51,19 +50,6 @@ struct Mark {
     at: Option<u64>,
 }
 
-/// A snapshot of a slice that is handed over.
-#[derive(Debug)]
-struct Snapshot {
-    begun: Duration,
-    /// Messages that the stream has yet to acknowledge.
-    waiting: BTreeSet<u64>,
-    /// Messages that were not sent yet.
-    unsent: usize,
-    /// The last one of them in the stream.
-    through: u64,
-    has_failed: bool,
-}
-
 pub struct Publishing {
     controller: Arc<Controller>,
     changes: Changes,
@@ -73,7 +59,7 @@ pub struct Publishing {
     sent: BTreeMap<u64, Purpose>,
     marks: BTreeMap<SliceId, Mark>,
     next_token: u64,
-    snapshots: BTreeMap<SliceId, Snapshot>,
+    snapshots: Snapshots,
     /// The revisions as whose owner this node has spoken of slices.
     announced: BTreeMap<SliceId, u64>,
     /// Where the repetition goes on in the tables.
@@ -106,7 +92,7 @@ impl Publishing {
             sent: BTreeMap::new(),
             marks: BTreeMap::new(),
             next_token: 0,
-            snapshots: BTreeMap::new(),
+            snapshots: Snapshots::default(),
             announced: BTreeMap::new(),
             next: 0,
             repeats_all: None,
@@ -151,18 +137,7 @@ impl Publishing {
                     (None, _) => {}
                 }
             }
-            Purpose::Snapshot(slice) => {
-                let Some(snapshot) = self.snapshots.get_mut(&slice) else {
-                    return;
-                };
-                if !snapshot.waiting.remove(&token) {
-                    return;
-                }
-                match stored {
-                    Some(sequence) => snapshot.through = snapshot.through.max(sequence),
-                    None => snapshot.has_failed = true,
-                }
-            }
+            Purpose::Snapshot(part) => self.snapshots.answered(part, token, stored),
         }
     }
 
@@ -259,40 +234,23 @@ impl Publishing {
         closing: &[SliceId],
         client: &Client,
     ) -> Vec<(SliceId, u64)> {
-        let retried = |snapshot: &Snapshot| {
-            snapshot.has_failed && now.saturating_sub(snapshot.begun) >= RETRY
-        };
-        self.snapshots
-            .retain(|slice, snapshot| closing.contains(slice) && !retried(snapshot));
+        self.snapshots.keep(closing, now);
         let new = closing.iter().copied();
         let new: BTreeSet<SliceId> = new
-            .filter(|slice| !self.snapshots.contains_key(slice))
+            .filter(|slice| !self.snapshots.is_of(*slice))
             .filter(|slice| ownership.title(now, *slice).is_some())
             .collect();
         if !new.is_empty() {
             self.begin(ownership, now, &new);
             self.send(client);
         }
-        let is_stored = |snapshot: &Snapshot| {
-            snapshot.unsent == 0 && snapshot.waiting.is_empty() && !snapshot.has_failed
-        };
-        let stored = self.snapshots.iter().filter(|(_, s)| is_stored(s));
-        stored
-            .map(|(slice, snapshot)| (*slice, snapshot.through))
-            .collect()
+        self.snapshots.stored()
     }
 
     fn begin(&mut self, ownership: &Ownership, now: Duration, new: &BTreeSet<SliceId>) {
         for slice in new {
             self.changes.publisher().begin_snapshot(*slice);
-            let snapshot = Snapshot {
-                begun: now,
-                waiting: BTreeSet::new(),
-                unsent: 0,
-                through: 0,
-                has_failed: false,
-            };
-            self.snapshots.insert(*slice, snapshot);
+            self.snapshots.begin(*slice, now);
         }
         let changes = self.changes.clone();
         let mut first = Some(0);
@@ -320,9 +278,7 @@ impl Publishing {
             let title = ownership.title(now, *slice);
             let last = self.changes.publisher().snapshot(*slice, [], true, title);
             if last.is_empty() {
-                if let Some(snapshot) = self.snapshots.get_mut(slice) {
-                    snapshot.has_failed = true;
-                }
+                self.snapshots.fail(*slice);
             }
             last.into_iter()
                 .for_each(|message| self.put_snapshot(message));
@@ -330,16 +286,17 @@ impl Publishing {
     }
 
     fn put_snapshot(&mut self, message: Outgoing) {
-        let slice = message.slice;
-        if let Some(snapshot) = self.snapshots.get_mut(&slice) {
-            snapshot.unsent += 1;
-            self.outbox.push_back((message, Purpose::Snapshot(slice)));
+        if let Some(part) = self.snapshots.part(message.slice) {
+            self.outbox.push_back((message, Purpose::Snapshot(part)));
         }
     }
 
     /// Gives the client as many messages as it takes; the others wait.
     pub fn send(&mut self, client: &Client) {
         while let Some((message, purpose)) = self.outbox.pop_front() {
+            if matches!(purpose, Purpose::Snapshot(part) if !self.snapshots.wants(part)) {
+                continue;
+            }
             let token = self.next_token;
             let subject = message.slice.to_string();
             let sent = client.publish(token, &subject, message.bytes.clone());
@@ -349,11 +306,8 @@ impl Publishing {
             }
             self.next_token += 1;
             self.sent.insert(token, purpose);
-            if let Purpose::Snapshot(slice) = purpose {
-                if let Some(snapshot) = self.snapshots.get_mut(&slice) {
-                    snapshot.unsent = snapshot.unsent.saturating_sub(1);
-                    snapshot.waiting.insert(token);
-                }
+            if let Purpose::Snapshot(part) = purpose {
+                self.snapshots.sent(part, token);
             }
         }
     }

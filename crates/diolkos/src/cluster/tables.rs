@@ -144,8 +144,9 @@ impl Tables {
         }
     }
 
-    pub fn caught_up(&mut self, sequence: u64) {
-        self.read = self.read.max(sequence);
+    /// What was in the stream when the connection began was read, or a server lags that does not have all of it yet: so this says
+    /// nothing of how far it was read.
+    pub fn caught_up(&mut self) {
         self.is_caught_up = true;
     }
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Where a trial's packets were dropped, by the counters of the kernel in each namespace and of diolkos in each gateway.
 
-A lost datagram says that something dropped it, and not what: a route that was missing, a program's socket, a translator.
+A lost datagram says that something dropped it, and not what: a route that was missing, a program's socket, a translator. Nor
+does a lost binding say whether the gateways could not tell each other.
 
 Stages: watch each place → traffic and fault → what its counters of drops have grown by.
 """
 
 import contextlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from diolkos_lab.failover import plan
@@ -23,8 +23,13 @@ KINDS = (
     *("OutNoRoutes", "ReasmFails", "FragFails", "NoPorts", "InCsumErrors", "RcvbufErrors", "SndbufErrors", "MemErrors"),
 )
 PROTOCOLS = frozenset(family + kind for family in FAMILIES for kind in KINDS)
-# Of `diolkos show counters`, beside those whose name says it.
-OF_PROGRAM = ("fast.failed", "slow.write_failed")
+# Of `diolkos show counters`, beside those whose name says it; and what can cost bindings.
+OF_PROGRAM = frozenset(
+    (
+        *("fast.failed", "slow.write_failed", "cluster.not_inherited", "cluster.standby_full", "cluster.publish_failed"),
+        *("cluster.connection_lost", "cluster.engine_reset", "cluster.lease_lapsed", "cluster.messages_of_strangers"),
+    )
+)
 Drops = dict[str, dict[str, int]]  # by place: counter and packets, only what is not zero
 
 
@@ -43,7 +48,9 @@ class Watch:
         for place, window in self.windows.items():
             counts = of_kernel(difference(window.read(), self.before[place]))
             if place in self.programs:
-                counts |= of_program(_ask(self.cluster, place), self.programs[place])
+                gateways = self.cluster.gateways
+                readings = [*gateways.farewells.get(place, []), gateways.counters(place)]
+                counts |= of_programs(readings, self.programs[place])
             if counts:
                 found[place] = counts
         return found
@@ -58,7 +65,7 @@ def watch(cluster: Cluster) -> Iterator[Watch]:
             windows[place] = Window(cluster.network.namespace(place))
             stack.callback(windows[place].close)
         before = {place: window.read() for place, window in windows.items()}
-        yield Watch(cluster, windows, before, {name: _ask(cluster, name) for name in plan.GATEWAYS})
+        yield Watch(cluster, windows, before, {name: cluster.gateways.counters(name) for name in plan.GATEWAYS})
 
 
 def of_kernel(change: NetCounters) -> dict[str, int]:
@@ -69,21 +76,15 @@ def of_kernel(change: NetCounters) -> dict[str, int]:
     return {name: count for name, count in found.items() if count > 0}
 
 
-def of_program(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """The same of a gateway's program, from all its counters. A new program counts from zero; a dead one says nothing."""
-    after, before = ({name: count for name, count in each.items() if _is_of_drops(name)} for each in (after, before))
-    is_same = all(after.get(name, 0) >= count for name, count in before.items())
-    grown = {name: count - (before.get(name, 0) if is_same else 0) for name, count in after.items()}
-    return {name: count for name, count in grown.items() if count > 0}
+def of_programs(readings: Sequence[Mapping[str, int]], before: Mapping[str, int]) -> dict[str, int]:
+    """The same of a gateway's programs, one after the other, from all their counters. Each but the first began at zero."""
+    found: dict[str, int] = {}
+    for reading in readings:
+        for name in filter(_tells_of_loss, reading):
+            found[name] = found.get(name, 0) + reading[name] - before.get(name, 0)
+        before = {}
+    return {name: count for name, count in found.items() if count > 0}
 
 
-def _is_of_drops(name: str) -> bool:
+def _tells_of_loss(name: str) -> bool:
     return name in OF_PROGRAM or ".drop." in name or name.endswith("_dropped")
-
-
-def _ask(cluster: Cluster, gateway: str) -> dict[str, int]:
-    status, text = cluster.gateways.order(gateway, "show", "counters", "--json")
-    with contextlib.suppress(json.JSONDecodeError, TypeError, KeyError):
-        if status == 0:
-            return {str(each["name"]): int(each["packets"]) for each in json.loads(text)}
-    return {}

@@ -40,6 +40,7 @@ class Gateways:
     folder: Path
     certificates: Certificates
     processes: dict[str, Process] = field(default_factory=dict)
+    farewells: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # counters of programs that were ended
 
     def start(self, name: str) -> None:
         """Start one and wait until it is ready. Raises Fault."""
@@ -71,6 +72,7 @@ class Gateways:
             status, text = self.order(name, "cluster", "drain")
             if status:
                 raise Fault(f"{name} is not drained: {text.strip()[-200:]}")
+        self.farewells.setdefault(name, []).append(self.counters(name))
         self.processes[name].stop(patience_s=10)
 
     def status(self, name: str) -> Mapping[str, Any]:
@@ -81,6 +83,11 @@ class Gateways:
         except json.JSONDecodeError:
             return {}
         return value if isinstance(value, dict) else {}
+
+    def counters(self, name: str) -> dict[str, int]:
+        """What `show counters` says in a gateway, by name; empty where nothing answers."""
+        status, text = self.order(name, "show", "counters", "--json")
+        return {str(key): int(count) for key, count in json.loads(text)["counters"].items()} if status == 0 else {}
 
     def all_slices_are_open(self) -> bool:
         """Does the routing of the addresses say so? Every address of the pool has a route of its own in its owner."""

@@ -62,7 +62,7 @@ impl Worker {
             Event::Reset(Store::Bindings) => self.tables.stream_began_anew(),
             Event::Synced => self.synced(now),
             Event::Answer { token, outcome } => self.answered(now, token, outcome),
-            Event::CaughtUp { sequence } => self.tables.caught_up(sequence),
+            Event::CaughtUp { .. } => self.tables.caught_up(),
             Event::Published { token, outcome } => self.tables.published(token, &outcome),
             // The worker never asks for it: a server that was cut off may report an old one.
             Event::LastSequence { .. } => {}
