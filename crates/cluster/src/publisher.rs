@@ -232,8 +232,18 @@ impl Publisher {
         self.say(slice, Kind::Repetition, Vec::new(), Some(title))
     }
 
-    /// Begins a snapshot of a closing slice; an earlier one of it that has not ended is void.
+    /// Forgets the changes of a slice that wait: they are of an earlier ownership, or a snapshot has what came of them. Published
+    /// now, they would take back what was told after them.
+    pub fn forget(&mut self, slice: SliceId) {
+        if let Some(waiting) = self.waiting.get_mut(slice as usize).filter(|n| **n > 0) {
+            *waiting = 0;
+            self.queue.retain(|queued| queued.slice != slice);
+        }
+    }
+
+    /// Begins a snapshot of a closing slice; an earlier one of it that has not ended is void. It has all of the changes that wait.
     pub fn begin_snapshot(&mut self, slice: SliceId) {
+        self.forget(slice);
         let telling = Telling {
             number: self.snapshots,
             part: 0,

@@ -248,3 +248,35 @@ fn a_snapshot_has_parts_and_an_end() {
     };
     assert_eq!(again, [(0, kind, vec![])]);
 }
+
+/// They would be published behind it, and some of them perhaps no more before the slice is another node's: a binding that was
+/// closed and opened again would be lost.
+#[test]
+fn a_snapshot_takes_the_place_of_changes_that_wait() {
+    let mut publisher = publisher(100);
+    for slice in [0, 1] {
+        publisher.heard(at(0), slice, closed(2000));
+        publisher.heard(at(0), slice, opened(2000));
+    }
+    publisher.begin_snapshot(0);
+    let told = publisher.snapshot(0, [binding(2000)], true, Some(TITLE));
+    assert_eq!(read(told)[0].2, [opened(2000)]);
+    assert!(publisher.is_flushed(0) && !publisher.is_flushed(1));
+    publisher.heard(at(1), 0, closed(2000));
+    let both = [
+        (0, vec![closed(2000)]),
+        (1, vec![closed(2000), opened(2000)]),
+    ];
+    assert_eq!(poll(&mut publisher, 40, 9), both);
+}
+
+#[test]
+fn changes_of_an_earlier_ownership_are_forgotten() {
+    let mut publisher = publisher(100);
+    publisher.heard(at(0), 0, closed(2000));
+    publisher.heard(at(5), 1, closed(2001));
+    publisher.forget(0);
+    assert_eq!(publisher.next_due(), Some(at(25)));
+    assert_eq!(poll(&mut publisher, 30, 9), [(1, vec![closed(2001)])]);
+    publisher.forget(77);
+}

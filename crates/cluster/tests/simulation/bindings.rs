@@ -247,7 +247,7 @@ impl Bindings {
                     truth.all_told(slice, title);
                     writes.extend(ownership.hand_over(now, slice, self.sequence.max(1)));
                 }
-                None if self.publisher.lag(now) == Duration::ZERO => {
+                None => {
                     self.publisher.begin_snapshot(slice);
                     let table = self.tables.entry(slice).or_default().values().copied();
                     let told = self.publisher.snapshot(slice, table, true, Some(title));
@@ -261,7 +261,6 @@ impl Bindings {
                     messages.extend(told);
                     self.handing_over.insert(slice, begun);
                 }
-                None => {}
             }
         }
         (messages, writes)

@@ -322,7 +322,11 @@ impl Tables {
     fn install(&mut self, slice: SliceId, now: Duration) -> bool {
         let mut left = match self.installing.take() {
             Some((begun, left)) if begun == slice => left,
-            _ => self.standby().of_slice(slice).collect(),
+            _ => {
+                // What waits is of an earlier ownership: its end, mostly.
+                self.publishing.changes().publisher().forget(slice);
+                self.standby().of_slice(slice).collect()
+            }
         };
         while !left.is_empty() {
             if kernel_boottime().saturating_sub(now) > LONGEST {
