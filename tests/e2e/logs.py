@@ -31,7 +31,7 @@ def records(path: Path) -> list[dict]:
 
 
 def until_listed(nat64: Nat64Network, path: Path) -> None:
-    """Wait for the first list of what is in force: a binding that is opened before it is told twice."""
+    """Wait until the log has listed what is in force. A binding that is opened earlier can have two records."""
     nat64.until(lambda: any(record["event"] == "listed" for record in records(path)))
 
 

@@ -54,7 +54,7 @@ def test_programs_tell_their_drops_one_after_the_other(readings: list[dict[str, 
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_each_place_tells_its_own_drops(tmp_path: Path) -> None:
-    """A datagram for a port that nobody has; the gateways run no program."""
+    """A datagram arrives for a port without a socket; the gateways run no program."""
     with Network("test") as network:
         certificates = Certificates(tmp_path)
         gateways = Gateways(network, "cluster", Path("/bin/false"), tmp_path, certificates)
@@ -63,7 +63,7 @@ def test_each_place_tells_its_own_drops(tmp_path: Path) -> None:
             victim = plan.NODES[1]
             with namespace.entered(network.namespace(plan.GATEWAYS[0])), socket.socket(type=socket.SOCK_DGRAM) as one:
                 one.sendto(b"x", (str(victim.lan4), 9))
-            # Beside it, kernels that have just come up ask for routers that nobody is.
+            # New namespaces also solicit routers, and drop such packets: these count elsewhere.
             assert wait_until(lambda: told(watch) == {victim.name: 1}, PATIENCE_S), watch.drops()
 
 

@@ -87,7 +87,7 @@ class Datapath(document.StrictModel):
     prepare: tuple[Command, ...] = ()  # short commands before the start
     nftables: str | None = None
     command: Command | None = None  # runs in the foreground until SIGTERM
-    own_mounts: bool = False  # nobody else sees what the command mounts
+    own_mounts: bool = False  # the command runs in a mount namespace of its own
     ready: str | None = None  # text it prints when traffic can flow
     xdp: bool = False  # it sends frames of XDP, which enter a virtual Ethernet only where that polls (GRO)
     keeps_state: bool = True  # on the router: it remembers flows, each of which is opened before packets are counted
