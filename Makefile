@@ -39,7 +39,7 @@ RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -50,6 +50,9 @@ setup: ## install what building, measuring and testing need and is missing (as r
 
 setup-build:
 	@$(SETUP) build
+
+setup-demo:
+	@$(SETUP) demo
 
 setup-lint:
 	@$(SETUP) lint
@@ -71,7 +74,7 @@ build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
 	@$(TOOLS) target/release/diolkos-manual target/manual
 	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
 
-demo: root setup build ## measure CLAT against native forwarding on this machine (as root, some minutes)
+demo: root setup-demo build ## measure CLAT against native forwarding on this machine (as root, some minutes)
 	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
 
 test: root setup build ## run every test (as root)

@@ -3,7 +3,8 @@
 # Brings this machine to the point where the project builds and its tests run. Does nothing for what is there.
 #
 #   packaging/setup.sh build   what building needs, and the Python environment
-#   packaging/setup.sh run     and what measuring and testing need
+#   packaging/setup.sh demo    and what `make demo` measures with
+#   packaging/setup.sh run     and what all other studies and the tests need
 #   packaging/setup.sh lint    or what `make lint` and `make format` need
 #   packaging/setup.sh fuzz    or what `make fuzz` needs
 #   packaging/setup.sh kernels or what `make kernels` needs: guests
@@ -41,6 +42,7 @@ python_is_enough() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.versi
 look() {
 	missing=() packages=()
 	wanted_to_build
+	case $purpose in demo | run) wanted_for_demo ;; esac
 	[ "$purpose" != run ] || wanted_to_run
 	[ "$purpose" != lint ] || wanted_to_lint
 	[ "$purpose" != fuzz ] || wanted_to_fuzz
@@ -63,30 +65,35 @@ wanted_to_build() {
 	want "Python 3.11 or newer with venv" "python_is_enough" "python3 python3-venv"
 }
 
-# What the lab builds networks from, loads them with and compares.
-wanted_to_run() {
+# What the study of `make demo` builds networks from, loads them with and compares. Who tries the demo has not asked for
+# programs that manage the network of the host or let others log in.
+wanted_for_demo() {
 	want "ip and tc" "command -v ip && command -v tc" "iproute2"
-	want "systemd" "command -v systemctl && [ -e /lib/systemd/systemd ]" "systemd"
 	want "nft" "command -v nft" "nftables"
 	want "ping" "command -v ping" "iputils-ping"
+	want "ethtool" "command -v ethtool" "ethtool"
+	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
+	want "iperf3" "command -v iperf3" "iperf3"
+	want "tayga, which does not start" "command -v tayga" "tayga"
+	want "unbound, which does not start" "command -v unbound" "unbound"
+	want "nginx, which does not start" "command -v nginx" "nginx-light"
+	want "curl" "command -v curl" "curl"
+	want "dnsperf" "command -v dnsperf" "dnsperf"
+}
+
+# What the tests and the other studies need besides.
+wanted_to_run() {
+	want "systemd" "command -v systemctl && [ -e /lib/systemd/systemd ]" "systemd"
 	want "ufw, which stays disabled" "command -v ufw" "ufw"
 	want "firewalld, which does not start" "command -v firewalld" "firewalld"
 	want "NetworkManager, which does not start" "command -v NetworkManager" "network-manager"
 	want "dhcpcd, which does not start" "command -v dhcpcd" "dhcpcd-base"
 	want "dnsmasq, which does not start" "command -v dnsmasq" "dnsmasq-base"
 	want "D-Bus" "command -v dbus-daemon" "dbus-daemon"
-	want "ethtool" "command -v ethtool" "ethtool"
-	want "ps and sysctl" "command -v ps && command -v sysctl" "procps"
-	want "iperf3" "command -v iperf3" "iperf3"
 	want "OpenSSH" "command -v ssh && command -v sshd" "openssh-client openssh-server"
 	want "iptables" "command -v ip6tables-legacy && command -v ip6tables-nft" "iptables"
 	want "WireGuard" "command -v wg && command -v wireguard-go" "wireguard-tools wireguard-go"
-	want "tayga" "command -v tayga" "tayga"
-	want "unbound" "command -v unbound" "unbound"
 	want "dig" "command -v dig" "bind9-dnsutils"
-	want "nginx" "command -v nginx" "nginx-light"
-	want "curl" "command -v curl" "curl"
-	want "dnsperf" "command -v dnsperf" "dnsperf"
 	want "Prometheus" "command -v prometheus && command -v promtool" "prometheus"
 	want "traceroute" "command -v traceroute" "traceroute"
 	# Ubuntu has it as a snap only. Tests of the page then say what is missing.
@@ -290,7 +297,7 @@ environment() {
 }
 
 case $purpose in
-build | run | lint | fuzz | kernels | deb | arm64)
+build | demo | run | lint | fuzz | kernels | deb | arm64)
 	look
 	[ ${#missing[@]} -eq 0 ] || distribution
 	# Packages are built without it.
@@ -300,7 +307,7 @@ install-packages) # from `distribution`, as a step
 	install_packages "${@:2}"
 	;;
 *)
-	sed -n '3,12s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,13s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
