@@ -18,7 +18,8 @@ RUFF_REST := --config lab/pyproject.toml .ci packaging proofs vectors $(wildcard
 PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
 UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # Tests in networks wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
-NET_JOBS  ?= $(shell expr 2 \* $$(nproc))
+CPUS      := $(shell nproc)
+NET_JOBS  ?= $(shell expr 2 \* $(CPUS))
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
@@ -39,7 +40,7 @@ RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -81,21 +82,19 @@ test: root setup build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
-	@echo "== pytest lab/tests, those that need no network"; $(PYTEST) -n $(shell nproc) --dist worksteal -m "not root" lab/tests
-	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) --mark root lab/tests
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
-	@echo "== pytest proofs"; $(PYTEST) -q -n $(shell nproc) --dist worksteal proofs
-	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/e2e
-	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/services
+	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:root=$(CPUS)" "lab/tests:not root=$(CPUS)" proofs=1 tests/services=$(CPUS)
 
 services: root setup build ## test the units under a real systemd (as root, two minutes)
-	@$(AS_ROOT) $(PYTHON) .ci/parallel.py --jobs $(NET_JOBS) tests/services
+	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/services=$(NET_JOBS)
 
 kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests, and KERNEL_DIR=FOLDER; load, translate, measure there
 	@$(TOOLS) $(PYTHON) tests/kernels/run.py --law-cases $(LAW_CASES) $(KERNELS) $(addprefix --folder ,$(KERNEL_DIR))
 
-fuzz: setup-fuzz ## look for bytes that break a parser or the translator, FUZZ_TIME=20 s for each target
+fuzz-targets: setup-fuzz
 	@$(STEP) "Building the fuzz targets" $(LOG)/build-fuzz.log fuzz/run.sh build
+
+fuzz: fuzz-targets ## look for bytes that break a parser or the translator, FUZZ_TIME=20 s for each target
 	@$(TOOLS) fuzz/run.sh $(FUZZ_TIME)
 
 soak: root setup build ## random sessions, reloads, floods and kills through a NAT64 for SOAK_TIME=1800 s (as root)

@@ -44,11 +44,11 @@ def folder(tmp_path: Path, text: str) -> Path:
     return tmp_path
 
 
-def outcome(monkeypatch: pytest.MonkeyPatch, tests: Path, *options: str) -> int:
-    """The exit code of a whole run of these tests."""
+def outcome(monkeypatch: pytest.MonkeyPatch, tests: Path, *which: str) -> int:
+    """The exit code of a whole run of these tests, of all or of those with marks."""
     monkeypatch.setattr(parallel, "CLONE", tests)
     monkeypatch.setenv("SEEN", str(tests / "seen"))
-    monkeypatch.setattr(sys, "argv", ["parallel.py", "--jobs", "1", *options, str(tests)])
+    monkeypatch.setattr(sys, "argv", ["parallel.py", *(f"{tests}{mark}=1" for mark in which or [""])])
     return parallel.main()
 
 
@@ -103,8 +103,20 @@ def test_only_those_with_a_mark_are_run(
     text = TESTS.replace("def test_once", "@pytest.mark.chosen\ndef test_once").replace(
         '["[-inline.tun]", "tun"]', '["a", "b", "c"]'
     )
-    assert outcome(monkeypatch, folder(tmp_path, text), "--mark", "chosen") == 0
+    assert outcome(monkeypatch, folder(tmp_path, text), ":chosen") == 0
     assert "to be mended: test_some.py::test_once" in capfd.readouterr().out
+
+
+def test_one_failure_of_several_folders_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it is; each folder says what it has run."""
+    text = TESTS.replace("def test_traffic", "@pytest.mark.chosen\ndef test_traffic").replace("raise RuntimeError", "return")
+    assert outcome(monkeypatch, folder(tmp_path, text), ":not chosen", ":chosen") == 1
+    shown = capfd.readouterr().out
+    assert f"== pytest {tmp_path} (chosen), 1 at once: " in shown
+    assert "to be mended: test_some.py::test_once" in shown, "the other part has passed"
+    assert outcome(monkeypatch, folder(tmp_path, text.replace("[-inline.tun]", "tun")), ":not chosen", ":chosen") == 0
 
 
 def test_a_folder_without_tests_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
