@@ -20,9 +20,10 @@
  * which it was sent on without the kernel's forwarding. DECLINE_* went on to the slow path
  * unchanged, which has the last word; each is also a reason of the slow
  * path's list, under the same name. FAILED is lost in a program: a helper
- * refused after the point of no return (no memory for a header, mostly). What
- * the kernel drops behind a program, for want of a route or a neighbour, the
- * kernel counts.
+ * refused after the point of no return (no memory for a header, mostly). DROP_*
+ * is dropped for that reason. What the kernel drops behind a program for want of a
+ * route or a neighbour, the kernel counts; the program that watches them tells
+ * a CLAT to send nowhere then, so that such packets get a name here.
  */
 #define DIOLKOS_FATES(X)                                                              \
 	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                  \
@@ -41,7 +42,9 @@
 	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
 	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
 	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */         \
-	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */
+	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */  \
+	X(DECLINE_ROUTE)     /* no route leads through the uplink */                  \
+	X(DROP_NO_ROUTE)     /* from the slow path, and no route leads through the uplink */
 
 enum diolkos_fate {
 	DIOLKOS_UNDECIDED, /* 0: no guard objects */
@@ -359,13 +362,20 @@ struct diolkos_opening {
 #define DIOLKOS_FROM_PEER 0x100
 
 /*
- * The router behind which the whole translation prefix lies, while the
- * program that watches the routes is sure that there is exactly one. With it
- * the route need not be looked up for each packet. A new router is written
- * into the slot that is not in use before `current` changes.
+ * Which way packets of a CLAT take out of the uplink, as the program that asks
+ * the kernel for it knows it. A new router is written into the slot that is
+ * not in use before `current` changes.
  */
+enum diolkos_way {
+	DIOLKOS_WAY_BY_ROUTE, /* the kernel looks each packet up: every answer it can give leads through the uplink */
+	DIOLKOS_WAY_SLOT_1,   /* to the router in slots[0] */
+	DIOLKOS_WAY_SLOT_2,   /* to that in slots[1] */
+	DIOLKOS_WAY_ON_LINK,  /* to the destination itself, which is a neighbour */
+	DIOLKOS_WAY_NOWHERE,  /* nothing is sent */
+};
+
 struct diolkos_next_hop {
-	__u32 current; /* 0: look the route up; 1 or 2: slots[current - 1] */
+	__u32 current; /* enum diolkos_way */
 	__u32 pad[3];
 	struct in6_addr slots[2];
 };

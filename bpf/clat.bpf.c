@@ -34,8 +34,20 @@ static __always_inline int fail(__u32 len)
 	return TC_ACT_SHOT;
 }
 
-/* Sends an IPv6 packet without a link-layer header out of the uplink. */
-static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len, int to_prefix)
+/* Hands a packet with an Ethernet header to a neighbour on the uplink. */
+static __always_inline int to_neighbour(const struct in6_addr *address)
+{
+	struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+
+	__builtin_memcpy(nh.ipv6_nh, address, sizeof(*address));
+	return bpf_redirect_neigh(clat.uplink_ifindex, &nh, sizeof(nh), 0);
+}
+
+/*
+ * Sends an IPv6 packet without a link-layer header out of the uplink. The way
+ * is not DIOLKOS_WAY_NOWHERE.
+ */
+static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len, const struct way_out *way, int to_prefix)
 {
 	if (!clat.uplink_l2_len)
 		return bpf_redirect(clat.uplink_ifindex, 0);
@@ -45,19 +57,21 @@ static __always_inline int out_of_uplink(struct __sk_buff *skb, __u32 len, int t
 		return fail(len);
 
 	struct ethhdr *eth = (void *)(long)skb->data;
+	struct ipv6hdr *ip = (void *)(eth + 1);
+	struct in6_addr address;
 
-	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
 		return fail(len);
 	eth->h_proto = bpf_htons(ETH_P_IPV6);
 
-	const volatile struct in6_addr *router = to_prefix ? known_next_hop() : NULL;
-
-	if (router) {
-		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
-		struct in6_addr address = in6_load(router);
-
-		__builtin_memcpy(nh.ipv6_nh, &address, sizeof(address));
-		return bpf_redirect_neigh(clat.uplink_ifindex, &nh, sizeof(nh), 0);
+	/* No rule or route is asked: those that are meant for the host's own traffic may name the router of another link. */
+	if (way->router) {
+		address = in6_load(way->router);
+		return to_neighbour(&address);
+	}
+	if (way->kind == DIOLKOS_WAY_ON_LINK && to_prefix) {
+		address = ip->daddr;
+		return to_neighbour(&address);
 	}
 	return bpf_redirect_neigh(clat.uplink_ifindex, NULL, 0, 0);
 }
@@ -72,7 +86,9 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 		return NEXT;
 
 	struct packet p = packet_of(skb, l2, sizeof(struct iphdr));
-	int fate = parse_v4(&p, &s);
+	const struct way_out way = way_out();
+	/* The slow path tells the sender that the network is unreachable. */
+	int fate = way.kind == DIOLKOS_WAY_NOWHERE ? DIOLKOS_DECLINE_ROUTE : parse_v4(&p, &s);
 
 	if (!fate)
 		fate = to_plat(&s, &c);
@@ -83,7 +99,7 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 	count(fate, p.len);
 	switch (fate) {
 	case DIOLKOS_TRANSLATED_4TO6:
-		return out_of_uplink(skb, p.len, 1);
+		return out_of_uplink(skb, p.len, &way, 1);
 	case DIOLKOS_FAILED:
 		return TC_ACT_SHOT;
 	default:
@@ -185,8 +201,14 @@ int tun_ingress(struct __sk_buff *skb)
 	__be32 embedded_be;
 	int to_prefix = !addr_extract(&clat.pref64, &destination, &embedded_be);
 
+	const struct way_out way = way_out();
+
+	if (way.kind == DIOLKOS_WAY_NOWHERE) {
+		count(DIOLKOS_DROP_NO_ROUTE, len);
+		return TC_ACT_SHOT;
+	}
 	count(DIOLKOS_SLOW_PATH_OUT, len);
-	return out_of_uplink(skb, len, to_prefix);
+	return out_of_uplink(skb, len, &way, to_prefix);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

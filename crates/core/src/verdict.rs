@@ -91,6 +91,7 @@ reasons! {
         Multicast "multicast" "The destination is a group; multicast is not translated.";
         SourceUnmapped "source_unmapped" "The source has no address in the other family.";
         DestinationUnmapped "destination_unmapped" "The destination has no address in the other family.";
+        NoRoute "no_route" "This host has no route for what the packet would be translated into, or its router does not answer.";
     }
     Policy {
         NotGlobalWithWkp "not_global_with_wkp" "The well-known prefix must not carry an IPv4 address that is not global.";
@@ -157,6 +158,7 @@ reasons! {
         DeclineHairpin "decline_hairpin" "Both ends are behind the translator.";
         DeclineOffload "decline_offload" "A tunnel's super-packet, or a tunnel whose inner checksum is left to the device.";
         DeclineState "decline_state" "A packet that may begin, change or end a session.";
+        DeclineRoute "decline_route" "No route leads through the uplink, or its router does not answer.";
     }
 }
 

@@ -24,6 +24,9 @@ pub(crate) enum Answer {
     SourceRouteFailed,
     /// Parameter Problem, erroneous header field, at this byte.
     ErroneousField(u32),
+    /// Network unreachable, in IPv6 no route to destination: nothing can be sent there (RFC 792, RFC
+    /// 4443 section 3.1).
+    NetworkUnreachable,
     /// Host or address unreachable: there is no binding, or no room for one (RFC 6146 section 3.5).
     AddressUnreachable,
     /// Port unreachable: nobody answered (RFC 6146 section 3.5.2.2).
@@ -85,6 +88,7 @@ impl Icmp {
             Answer::TooBig(mtu) => (v4::UNREACHABLE, 4, mtu.min(usize::from(u16::MAX)) as u32),
             Answer::SourceRouteFailed => (v4::UNREACHABLE, 5, 0),
             Answer::ErroneousField(at) => (v4::PARAMETER_PROBLEM, 0, at << 24),
+            Answer::NetworkUnreachable => (v4::UNREACHABLE, 0, 0),
             Answer::AddressUnreachable => (v4::UNREACHABLE, 1, 0),
             Answer::PortUnreachable => (v4::UNREACHABLE, 3, 0),
             Answer::TransportUnknown => (v4::UNREACHABLE, 2, 0),
@@ -138,6 +142,7 @@ impl Icmp {
             Answer::Prohibited => (v6::UNREACHABLE, 1, 0),
             Answer::TooBig(mtu) => (v6::PACKET_TOO_BIG, 0, mtu as u32),
             Answer::ErroneousField(at) => (v6::PARAMETER_PROBLEM, 0, at),
+            Answer::NetworkUnreachable => (v6::UNREACHABLE, 0, 0),
             Answer::AddressUnreachable => (v6::UNREACHABLE, 3, 0),
             Answer::PortUnreachable | Answer::TransportUnknown => (v6::UNREACHABLE, 4, 0),
         };

@@ -100,6 +100,22 @@ impl Translator {
         }
     }
 
+    /// Refuses a packet because what it would become cannot be sent: its sender is told that the
+    /// network is unreachable, as a router without a route tells it (RFC 1812 section 5.2.7.1, RFC
+    /// 4443 section 3.1). Always [`Verdict::Drop`].
+    pub fn refuse_unroutable(
+        &self,
+        packet: &Packet<'_>,
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) -> Verdict {
+        let reason = Reason::NoRoute;
+        out.refused(reason, packet.bytes());
+        let answer = (Answer::NetworkUnreachable, Tokens::Take);
+        self.icmp.originate(answer, packet.bytes(), env, out);
+        Verdict::Drop(reason)
+    }
+
     fn path(
         &self,
         packet: &mut Packet<'_>,

@@ -5,22 +5,23 @@
 //! What applications hold on to (the device, its IPv4 address, their sockets) stays from the first prefix to the end.
 
 use std::future::ready;
-use std::net::Ipv6Addr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use diolkos_core::Translator;
-use diolkos_sys::fastpath::ClatPath;
+use diolkos_sys::fastpath::{ClatPath, WayOut};
 
 use crate::accept_local;
 use crate::config::Settings;
 use crate::datapath;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
-use crate::net::{DeviceConfig, Link, Medium, Net, Route4, Route6};
+use crate::net::{DeviceConfig, Errand, ExitRoute, Link, Medium, Net, Route4, Route6, Way};
 use crate::random::random;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::Watch;
 
+use super::gate::Gate;
 use super::rules::{self, Side6};
 
 /// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
@@ -37,6 +38,15 @@ pub struct Site {
     pub uplink: Link,
 }
 
+/// The way of what it sends, through the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Of most packets.
+    pub way: Way,
+    /// Not of all: the kernel chooses for each packet, and whatever it chooses leads through the uplink.
+    pub varies: bool,
+}
+
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes.
 pub struct ClatDevice {
     /// The device's.
@@ -47,6 +57,16 @@ pub struct ClatDevice {
     pub is_open: bool,
     /// What is on the device now.
     own: DeviceConfig,
+    /// Which way its packets take, if there is one.
+    passage: Option<Passage>,
+    /// When the kernel last heard of its exit.
+    renewed: Instant,
+    /// Why that has failed, as it was said last.
+    refusal: String,
+    /// Whether the slow path sends.
+    gate: Gate,
+    /// Which way the fast path sends, as it was told last.
+    told: Option<WayOut>,
     /// Of the TUN device and of the IPv6 side, bytes, as they are translated with.
     mtus: [u32; 2],
     // In the order in which they must end: the fast path must not lead to a device that is gone.
@@ -88,10 +108,11 @@ impl ClatDevice {
                 t.device
             );
         }
-        let slow =
-            SlowPath::start(&t.device, tun.queues, Arc::new(translator), watch).map_err(|e| {
-                Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-            })?;
+        let gate = Gate::shut();
+        let engine = gate.before(translator);
+        let slow = SlowPath::start(&t.device, tun.queues, engine, watch).map_err(|e| {
+            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+        })?;
         let mut device = ClatDevice {
             index,
             side6,
@@ -101,6 +122,11 @@ impl ClatDevice {
                 mtu: rules::tun_mtu(uplink),
                 ..DeviceConfig::default()
             },
+            passage: None,
+            renewed: Instant::now(),
+            refusal: String::new(),
+            gate,
+            told: None,
             mtus: mtus(uplink),
             fast,
             forwarding,
@@ -150,7 +176,7 @@ impl ClatDevice {
 
     /// Translates with another prefix, or to another address, from the next packet on.
     pub async fn move_to(&mut self, site: &Site, side6: Side6) -> Result<(), Failure> {
-        let translator = Arc::new(translator(site, side6)?);
+        let engine = self.gate.before(translator(site, side6)?);
         let mtus = mtus(&site.uplink);
         let own = self.layout(site, side6, mtus, self.is_open);
         let rules = rules::of(&site.settings, &site.uplink, side6, self.index);
@@ -159,7 +185,7 @@ impl ClatDevice {
             if let Some(fast) = fast {
                 fast.swap(&rules).map_err(datapath::failure)?;
             }
-            slow.swap(translator);
+            slow.swap(engine);
             Ok(())
         };
         site.net.change(&self.own, &own, commit).await?;
@@ -190,6 +216,7 @@ impl ClatDevice {
                 Some(_) => Vec::new(),
                 None => vec![route6(self.index, side6)],
             },
+            exit: self.exit(site, side6),
         }
     }
 
@@ -198,17 +225,102 @@ impl ClatDevice {
         self.own.clone()
     }
 
-    /// Tells the fast path the one router behind the prefix, or that it must look the route up.
-    pub fn next_hop(&mut self, uplink: &Link, router: Option<Ipv6Addr>) {
+    /// The route of what the kernel forwards from the device.
+    fn exit(&self, site: &Site, side6: Side6) -> Option<ExitRoute> {
+        let passage = self.passage.filter(|passage| !passage.varies)?;
+        self.fast.is_none().then(|| ExitRoute {
+            to: side6.pref64,
+            from: side6.address,
+            uplink: site.uplink.index,
+            router: passage.way.router,
+        })
+    }
+
+    /// What the kernel is asked for.
+    pub fn errand<'a>(&self, uplink: &'a Link) -> Errand<'a> {
+        Errand {
+            uplink,
+            from: self.side6.address,
+            to: self.side6.pref64,
+            forwarded_from: self.fast.is_none().then_some(self.index),
+        }
+    }
+
+    /// Has packets take this way from now on. With none, nothing is sent.
+    pub async fn leave_by(&mut self, site: &Site, passage: Option<Passage>) {
+        if passage.is_none() {
+            self.send(&site.uplink, false);
+        }
+        // Without a way the old exit stays: it leads nobody astray, and the next way may be the same.
+        self.passage = passage.or(self.passage);
+        let done = match self.exit(site, self.side6) == self.own.exit {
+            true => Ok(()),
+            false => self.lay(site, self.is_open).await,
+        };
+        self.renewed_by(done, true);
+    }
+
+    /// Puts the exit back, if there is one; somebody else may have removed it. False if there is none.
+    pub async fn put_exit_back(&mut self, net: &Net) -> bool {
+        let Some(exit) = &self.own.exit else {
+            return false;
+        };
+        let done = net.set_exit(exit).await;
+        self.renewed_by(done, false);
+        true
+    }
+
+    /// Renews what expires by itself after a kill.
+    pub async fn renew_exit(&mut self, net: &Net) {
+        let Some(exit) = &self.own.exit else { return };
+        if self.renewed.elapsed() >= ExitRoute::RENEWAL {
+            let done = net.renew_exit(exit).await;
+            self.renewed_by(done, false);
+        }
+    }
+
+    fn renewed_by(&mut self, done: Result<(), Failure>, is_same: bool) {
+        match done {
+            Ok(()) if is_same => {}
+            Ok(()) => self.renewed = Instant::now(),
+            Err(failure) => {
+                let text = failure.to_string();
+                if self.refusal != text {
+                    tracing::warn!("{text}");
+                    self.refusal = text;
+                }
+            }
+        }
+    }
+
+    /// Removes what does not go with the device.
+    pub async fn leave(&self, net: &Net) {
+        if let Some(exit) = &self.own.exit {
+            if let Err(failure) = net.remove_exit(exit).await {
+                tracing::debug!("{failure}");
+            }
+        }
+    }
+
+    /// Has the device send, or not: what comes to it is dropped then, counted and answered.
+    pub fn send(&mut self, uplink: &Link, is_open: bool) {
+        let is_open = is_open && self.passage.is_some();
+        self.gate.set_open(is_open);
         let Some(fast) = &mut self.fast else { return };
-        // A link without neighbours has no use for it.
-        let router = router.filter(|_| uplink.medium == Medium::Ethernet);
-        tracing::debug!(
-            "next hop to the prefix: {}",
-            router.map_or("by route".to_owned(), |r| r.to_string())
-        );
-        if let Err(error) = fast.set_next_hop(router) {
-            tracing::warn!("cannot pass the next hop to the fast path: {error}");
+        let way = match self.passage.filter(|_| is_open) {
+            None => WayOut::Nowhere,
+            // A link without neighbours has no use for more.
+            Some(_) if uplink.medium != Medium::Ethernet => WayOut::ByRoute,
+            Some(Passage { varies: true, .. }) => WayOut::ByRoute,
+            Some(Passage { way, .. }) => way.router.map_or(WayOut::OnLink, WayOut::Router),
+        };
+        if self.told == Some(way) {
+            return;
+        }
+        tracing::debug!("way to the prefix: {way:?}");
+        match fast.set_way(way) {
+            Ok(()) => self.told = Some(way),
+            Err(error) => tracing::warn!("cannot pass the next hop to the fast path: {error}"),
         }
     }
 }
@@ -245,6 +357,7 @@ fn route6(index: u32, side6: Side6) -> Route6 {
         to: side6.address.into(),
         index,
         metric: None,
+        is_first: true,
     }
 }
 

@@ -9,11 +9,13 @@ mod answers;
 mod claim;
 mod device;
 mod finder;
+mod gate;
 mod mtu;
 pub mod neighbour;
 mod opening;
 mod prefix;
 mod reload;
+mod router;
 mod rules;
 mod serving;
 
@@ -37,6 +39,7 @@ use crate::supervise::{Supervision, Task, Watch};
 use claim::{check_v4, Claim};
 use device::{ClatDevice, Site};
 use finder::Finder;
+use router::Router;
 use rules::Side6;
 
 /// RFC 8200 section 5, bytes.
@@ -82,6 +85,9 @@ pub async fn run(
         service::serve(&mut clat, &mut host, &mut control).await
     }
     .await;
+    if let Some(device) = &clat.device {
+        device.leave(&net).await;
+    }
     served.map(|_| ())
 }
 
@@ -129,6 +135,13 @@ struct Clat {
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
     obstacle: Option<String>,
+    /// The router on the uplink.
+    router: Router,
+    /// The kernel chooses the way for each packet.
+    varies: bool,
+    /// When the kernel was asked for the way, and when it is asked again.
+    asked: Option<Instant>,
+    asks: Option<Instant>,
 }
 
 impl Clat {
@@ -152,6 +165,10 @@ impl Clat {
             mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
+            router: Router::default(),
+            varies: false,
+            asked: None,
+            asks: None,
         }
     }
 

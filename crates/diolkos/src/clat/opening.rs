@@ -1,16 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens the CLAT once packets can pass, and closes it when there is nothing to translate to.
+//!
+//! ask the kernel for the packet → tell the paths the way → does the kernel keep to it, does the router answer → open, or
+//! say what stands in the way. Asked again at every change of routes, rules, addresses and links, and now and then.
 
-use super::device::Site;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::device::{Passage, Site};
+use super::router::Verdict;
 use super::rules::Side6;
 use super::Clat;
 use crate::datapath;
 use crate::failure::Failure;
-use crate::net::Way;
+use crate::net::Medium;
+
+/// Until the kernel is asked again for what it does not tell: which of several routers it prefers, whether one answers.
+const AGAIN: Duration = Duration::from_secs(2);
+/// While the router does not answer.
+const AGAIN_SILENT: Duration = Duration::from_millis(500);
+/// While it is asked for the first time, and between two looks at routes that change.
+const AGAIN_SOON: Duration = Duration::from_millis(50);
+
+/// What was found out.
+struct Found {
+    passage: Option<Passage>,
+    obstacle: Option<String>,
+    /// Although something stands in the way, packets are sent: the kernel may find another router for some of them.
+    sends: bool,
+    /// It is only a matter of moments, and not worth a line in the log.
+    is_pending: bool,
+}
 
 impl Clat {
-    /// Opens once something can pass, and says when nothing can any more.
+    /// Opens once something can pass, and says when nothing can any more. Lists of routes are read anew.
     pub(super) async fn look_at_way(&mut self) -> Result<(), Failure> {
+        if let Some(device) = &self.device {
+            let errand = device.errand(&self.site.uplink);
+            match self.site.net.way_varies(&errand).await {
+                Ok(varies) => self.varies = varies,
+                // A table of a million routes takes long to list. One router for all is never wrong.
+                Err(failure) => {
+                    self.varies = false;
+                    tracing::warn!(
+                        "cannot determine whether routes differ within the prefix: {failure}"
+                    );
+                }
+            }
+        }
+        self.ask_for_way().await
+    }
+
+    /// Routes are changing: what was a way a moment ago may lead astray.
+    pub(super) fn ask_soon(&mut self) {
+        let soon = self
+            .asked
+            .map_or_else(Instant::now, |asked| asked + AGAIN_SOON);
+        self.asks = Some(self.asks.map_or(soon, |asks| asks.min(soon)));
+    }
+
+    /// The same without lists.
+    pub(super) async fn ask_for_way(&mut self) -> Result<(), Failure> {
+        self.asks = None;
         let Some(device) = &self.device else {
             return Ok(());
         };
@@ -18,34 +70,28 @@ impl Clat {
         if self.stranded || self.wanted != Some(side6.pref64) {
             return Ok(());
         }
-        let Site { net, uplink, .. } = &self.site;
-        // The fast path sends out of the uplink, whatever the routes say.
-        let way = match device.fast {
-            Some(_) => Way::Through(uplink.index),
-            None => Way::Any,
-        };
-        let obstacle = match net.obstacle6(uplink, side6.pref64, way).await {
-            Ok(obstacle) => obstacle.or_else(|| device.obstacle()),
-            // A table of a million routes takes long to list. What works goes on.
+        self.asked = Some(Instant::now());
+        self.asks = Some(Instant::now() + AGAIN);
+        let found = match self.find_way().await {
+            Ok(found) => found,
+            // What works goes on.
             Err(failure) => {
                 tracing::warn!("cannot determine whether packets can pass: {failure}");
                 return Ok(());
             }
         };
-        let router = match obstacle {
-            None => net.sole_router(side6.pref64, uplink.index).await,
-            Some(_) => None,
-        };
         let Some(device) = &mut self.device else {
             return Ok(());
         };
-        device.next_hop(uplink, router);
+        device.send(&self.site.uplink, found.sends);
+        let obstacle = found.obstacle;
         let before = std::mem::replace(&mut self.obstacle, obstacle.clone());
         match obstacle {
             None => {
                 device.open(&self.site).await?;
                 self.announce(side6);
             }
+            Some(_) if found.is_pending => {}
             Some(why) if before.as_ref() == Some(&why) => {}
             // Sockets that are open stay so: the routes remain, and who sends meanwhile hears of it by ICMP.
             Some(why) if device.is_open => {
@@ -55,6 +101,77 @@ impl Clat {
             Some(why) => tracing::warn!("waiting: {why}"),
         }
         Ok(())
+    }
+
+    /// Asks for the way, and tells both paths; what stands in the way then.
+    async fn find_way(&mut self) -> Result<Found, Failure> {
+        let Site { net, uplink, .. } = &self.site;
+        let Some(device) = &mut self.device else {
+            return Err(Failure::run_time("there is no device"));
+        };
+        let blocked = |why: String| Found {
+            passage: None,
+            obstacle: Some(why),
+            sends: false,
+            is_pending: false,
+        };
+        let asked = match uplink.obstacle6() {
+            Some(why) => Err(why),
+            None => net.way(&device.errand(uplink)).await?,
+        };
+        let found = match asked {
+            Err(why) => blocked(why),
+            Ok(way) => Found {
+                passage: Some(Passage {
+                    way,
+                    varies: self.varies,
+                }),
+                obstacle: None,
+                sends: true,
+                is_pending: false,
+            },
+        };
+        device.leave_by(&self.site, found.passage).await;
+        let Some(passage) = found.passage else {
+            return Ok(found);
+        };
+        device.renew_exit(net).await;
+        let mut astray = net.strays(&device.errand(uplink)).await?;
+        if astray.is_some() && device.put_exit_back(net).await {
+            astray = net.strays(&device.errand(uplink)).await?;
+        }
+        if let Some(why) = device.obstacle().or(astray) {
+            return Ok(blocked(why));
+        }
+        let router = passage.way.router;
+        let Some(router) = router.filter(|_| uplink.medium == Medium::Ethernet) else {
+            return Ok(found);
+        };
+        let name = &uplink.name;
+        match self.router.ask(net, uplink.index, router).await? {
+            Verdict::Answers => Ok(found),
+            // Another router than a moment ago: packets for it wait in the kernel.
+            Verdict::Pending if self.ready.is_some() => Ok(found),
+            Verdict::Pending => {
+                self.asks = Some(Instant::now() + AGAIN_SOON);
+                let why =
+                    format!("asking the router {router} on {name} for its link-layer address");
+                Ok(Found {
+                    obstacle: Some(why),
+                    is_pending: true,
+                    ..found
+                })
+            }
+            Verdict::Silent => {
+                self.asks = Some(Instant::now() + AGAIN_SILENT);
+                let why = format!("the router {router} does not answer on {name}");
+                Ok(Found {
+                    obstacle: Some(why),
+                    sends: passage.varies,
+                    ..found
+                })
+            }
+        }
     }
 
     pub(super) fn announce(&mut self, side6: Side6) {

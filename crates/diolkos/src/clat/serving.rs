@@ -25,6 +25,8 @@ pub(super) enum Step {
     Duplicate,
     /// The uplink's MTU may be followed now.
     Mtu,
+    /// The kernel is to be asked for the way again.
+    Way,
 }
 
 impl Service for Clat {
@@ -83,6 +85,7 @@ impl Service for Clat {
             () = found(&mut self.duplicate) => Step::Duplicate,
             () = until(self.mtus.waits()) => Step::Mtu,
             () = until(self.holds) => Step::Prefixes,
+            () = until(self.asks) => Step::Way,
         }
     }
 
@@ -91,6 +94,7 @@ impl Service for Clat {
             Step::Prefixes => {}
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
+            Step::Way => return self.ask_for_way().await,
             Step::Mtu => {
                 self.mtus.rest();
                 self.follow_uplink().await?;
@@ -116,10 +120,8 @@ impl Service for Clat {
         if !news.moves6(self.device.as_ref().map(|device| device.index)) {
             return Heed::Nothing;
         }
-        // While routes change, the fast path looks each packet's route up.
-        if let Some(device) = &mut self.device {
-            device.next_hop(&self.site.uplink, None);
-        }
+        // At once: a tunnel over the CLAT may have become the way of what the CLAT sends. Lists can wait.
+        self.ask_soon();
         Heed::Routes
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what is on the TUN device to what is to be on it: make before break, and whole or not at all.
 //!
-//! larger MTU → new address, new routes → commit → changed routes → old routes, old address gone → smaller MTU
+//! larger MTU → new address, new exit, new routes → commit → changed routes → old routes, exit and address gone → smaller MTU
 //!
 //! So no packet meets a device that is too small for it, and routes lead only to what translates. Whatever fails up to the
 //! commit undoes the steps before it, in reverse. After the commit the new state is in force: what fails then is logged.
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::net::Ipv4Addr;
 
-use super::{DeviceConfig, Net, Route4, Route6};
+use super::{DeviceConfig, ExitRoute, Net, Route4, Route6};
 use crate::failure::Failure;
 
 /// One request to the kernel.
@@ -24,6 +24,8 @@ enum Step {
     Remove4(Route4),
     Add6(Route6),
     Remove6(Route6),
+    SetExit(ExitRoute),
+    RemoveExit(ExitRoute),
 }
 
 /// Carries steps out.
@@ -47,6 +49,8 @@ impl Device for Tun<'_> {
             Step::Remove4(route) => net.remove_route4(route).await,
             Step::Add6(route) => net.add_route6(route).await.map(|_| ()),
             Step::Remove6(route) => net.remove_route6(route).await,
+            Step::SetExit(route) => net.set_exit(route).await,
+            Step::RemoveExit(route) => net.remove_exit(route).await,
         }
     }
 }
@@ -90,7 +94,9 @@ async fn change(
         match (device.carry_out(&step).await, step) {
             (Ok(()), _) => {}
             // Somebody else has removed it, or the device is down.
-            (Err(failure), Step::Remove4(_) | Step::Remove6(_)) => tracing::debug!("{failure}"),
+            (Err(failure), Step::Remove4(_) | Step::Remove6(_) | Step::RemoveExit(_)) => {
+                tracing::debug!("{failure}");
+            }
             (Err(failure), _) => tracing::warn!("{failure}"),
         }
     }
@@ -105,6 +111,13 @@ fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(Step, Step)> {
     }
     if let Some(address) = new.address.filter(|_| new.address != old.address) {
         steps.push((Step::AddAddress(address), Step::RemoveAddress(address)));
+    }
+    if let Some(exit) = new.exit.as_ref().filter(|_| new.exit != old.exit) {
+        let back = match &old.exit {
+            Some(before) if before.takes_place_of(exit) => Step::SetExit(before.clone()),
+            _ => Step::RemoveExit(exit.clone()),
+        };
+        steps.push((Step::SetExit(exit.clone()), back));
     }
     let (there4, there6) = (by_key4(old), by_key6(old));
     let new6 = new
@@ -136,6 +149,15 @@ fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
         .iter()
         .filter(|r| !wanted4.contains_key(&key4(r)));
     steps.extend(old4.cloned().map(Step::Remove4));
+    if let Some(exit) = &old.exit {
+        let stays = new
+            .exit
+            .as_ref()
+            .is_some_and(|new| new.takes_place_of(exit));
+        if !stays {
+            steps.push(Step::RemoveExit(exit.clone()));
+        }
+    }
     let address = old.address.filter(|_| new.address != old.address);
     steps.extend(address.map(Step::RemoveAddress));
     if new.mtu < old.mtu {
@@ -144,13 +166,15 @@ fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
     steps
 }
 
+type Key6 = (ipnet::Ipv6Net, Option<u32>, bool);
+
 /// By which the kernel tells routes of one device apart.
 fn key4(route: &Route4) -> (ipnet::Ipv4Net, u32) {
     (route.to, route.metric)
 }
 
-fn key6(route: &Route6) -> (ipnet::Ipv6Net, Option<u32>) {
-    (route.to, route.metric)
+fn key6(route: &Route6) -> Key6 {
+    (route.to, route.metric, route.is_first)
 }
 
 fn by_key4(own: &DeviceConfig) -> HashMap<(ipnet::Ipv4Net, u32), &Route4> {
@@ -160,7 +184,7 @@ fn by_key4(own: &DeviceConfig) -> HashMap<(ipnet::Ipv4Net, u32), &Route4> {
         .collect()
 }
 
-fn by_key6(own: &DeviceConfig) -> HashMap<(ipnet::Ipv6Net, Option<u32>), &Route6> {
+fn by_key6(own: &DeviceConfig) -> HashMap<Key6, &Route6> {
     own.routes6
         .iter()
         .map(|route| (key6(route), route))

@@ -2,6 +2,7 @@
 //! Where the kernel would send a packet of this host to an address, as `ip route get` tells it.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
 use diolkos_sys::namespace::interface_name;
@@ -102,6 +103,84 @@ impl Net {
     }
 }
 
+/// What the kernel is asked: which way a packet would take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub to: Ipv6Addr,
+    /// Its source. With none and an exit, the kernel answers strictly for that exit.
+    pub from: Option<Ipv6Addr>,
+    /// The interface that it came in by; it is forwarded, then.
+    pub came_by: Option<u32>,
+    /// The interface that it is to leave by, as of a socket that is bound to it.
+    pub exit: Option<u32>,
+}
+
+/// What it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// Through the interface with this index, to a router or to the address itself.
+    Through(u32, Option<Ipv6Addr>),
+    /// The address is one of this host.
+    Here,
+    /// A route or rule refuses such packets; its type.
+    Refused(&'static str),
+    /// No route leads there.
+    Nowhere,
+}
+
+impl Net {
+    /// Asks the kernel which way an IPv6 packet would take, by all its rules and routes.
+    pub(super) async fn ask6(&self, question: Question) -> Result<Reply, Failure> {
+        let mut asked = RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(question.to, 128);
+        if let Some(from) = question.from {
+            asked = asked.source_prefix(from, 128);
+        }
+        if let Some(index) = question.came_by {
+            asked = asked.input_interface(index);
+        }
+        if let Some(index) = question.exit {
+            asked = asked.output_interface(index);
+        }
+        let request = self.handle.route().get(asked.build()).execute();
+        let found: Result<Vec<RouteMessage>, Refusal> = in_time(request.try_collect()).await;
+        let found = match found {
+            Ok(found) => found,
+            Err(refusal) => match refusal.errno() {
+                Some(error) => return Ok(of_error(&error)),
+                None => return Err(refusal.to("look up the route").or_transient()),
+            },
+        };
+        let Some(route) = found.first() else {
+            return Ok(Reply::Nowhere);
+        };
+        let router = match router(route) {
+            Some(IpAddr::V6(router)) => Some(router),
+            _ => None,
+        };
+        Ok(match route.header.kind {
+            RouteType::Local => Reply::Here,
+            RouteType::Unicast => match exits(route).next() {
+                Some(index) => Reply::Through(index, router),
+                None => Reply::Nowhere,
+            },
+            RouteType::BlackHole => Reply::Refused("blackhole"),
+            RouteType::Unreachable => Reply::Refused("unreachable"),
+            RouteType::Prohibit => Reply::Refused("prohibit"),
+            _ => Reply::Nowhere,
+        })
+    }
+}
+
+/// The kernel answers with the error that the sender of such a packet would get.
+fn of_error(error: &io::Error) -> Reply {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => Reply::Refused("blackhole"),
+        io::ErrorKind::HostUnreachable => Reply::Refused("unreachable"),
+        io::ErrorKind::PermissionDenied => Reply::Refused("prohibit"),
+        _ => Reply::Nowhere,
+    }
+}
+
 /// The kernel answers the question by an error where no route leads, or one that refuses.
 fn says_unreachable(refusal: &Refusal) -> bool {
     use std::io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied};
@@ -112,7 +191,7 @@ fn says_unreachable(refusal: &Refusal) -> bool {
     )
 }
 
-fn name_of(index: u32) -> String {
+pub(super) fn name_of(index: u32) -> String {
     interface_name(index).unwrap_or_else(|| format!("interface {index}"))
 }
 

@@ -7,6 +7,7 @@
 
 mod address;
 mod change;
+mod exit;
 mod link;
 mod list;
 mod lookup;
@@ -31,15 +32,20 @@ use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
+pub use exit::ExitRoute;
 pub use link::{Link, LinkKind, Medium};
 pub use lookup::Leads;
-pub use obstacles::Way;
+pub use neighbour::Neighbour;
+pub use nexthop::{Errand, Way};
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
 
 /// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The table into which the kernel looks first.
+const TABLE_LOCAL: u8 = 255;
 
 /// A connection to the kernel for requests. Dropped, it is closed.
 pub struct Net {

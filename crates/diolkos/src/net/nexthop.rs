@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is there exactly one router behind a prefix?
+//! Which way the packets of a CLAT take out of its uplink: the kernel is asked for this very packet.
 //!
-//! If so, looking its route up for each packet gives the same answer each
-//! time, and the fast path can be told that answer. Where more than one answer
-//! is possible (policy rules, several routes inside the prefix, several paths,
-//! tunnels on routes) there is none to tell.
+//! The first question is the packet itself: its source, a destination in the prefix, the uplink as its exit. If a route or
+//! rule refuses it, that is the answer. If it leads through another link (a VPN that carries the host's own traffic, say),
+//! more questions follow, strictly for the uplink and in the name of the host's addresses there (`from HOST` rules and
+//! routes). The first answer through the uplink names the next hop.
 //!
-//! The fast path sends out of the uplink whatever the routes say, so only routes through the uplink count: the router of
-//! another link is no neighbour there.
+//! Lists of routes are read for one thing only: whether one next hop can stand for the whole prefix.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use diolkos_core::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv6Net};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteNextHopFlags,
@@ -20,35 +20,161 @@ use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use netlink_packet_route::AddressFamily;
 use rtnetlink::IpVersion;
 
+use super::lookup::{name_of, Question, Reply};
 use super::route::destination;
-use super::Net;
+use super::{Link, Net, TABLE_LOCAL};
 use crate::failure::Failure;
 
 const TABLE_MAIN: u8 = RouteHeader::RT_TABLE_MAIN;
-const TABLE_LOCAL: u8 = 255;
 
-/// What matters of a route of the main table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Route {
+/// Of the host's addresses on the uplink, in whose names the kernel is asked.
+const MOST_NAMES: usize = 8;
+
+/// The destination for which the kernel is asked. Nobody has it; RFC 7050 section 8.1 gives it to NAT64 discovery.
+const SAMPLE: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 170);
+
+/// The packets for which the kernel is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Errand<'a> {
+    /// They are to leave by it.
+    pub uplink: &'a Link,
+    /// The CLAT's address.
+    pub from: Ipv6Addr,
+    /// The translation prefix.
     pub to: Ipv6Net,
-    metric: u32,
-    /// The only interface that it leads through, if there is one.
-    pub out: Option<u32>,
-    router: Option<Ipv6Addr>,
-    /// One path, to a router or a link, for every source and without a tunnel.
-    plain: bool,
-    /// Packets that take it are sent on, not thrown away.
-    pub is_way: bool,
+    /// The TUN device, if the kernel forwards what comes from it. Otherwise they are sent out of the uplink.
+    pub forwarded_from: Option<u32>,
+}
+
+/// The way of packets through the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The router on the uplink. None: destinations are neighbours.
+    pub router: Option<Ipv6Addr>,
+}
+
+impl Errand<'_> {
+    /// A destination in the prefix.
+    fn sample(&self) -> Ipv6Addr {
+        Pref64::new(self.to).embed(SAMPLE)
+    }
+
+    /// The packet itself. Where the kernel forwards it, our own route would be the answer, so the source is the address
+    /// next to it, to which the same rules and routes apply.
+    fn itself(&self) -> Question {
+        let beside = Ipv6Addr::from_bits(self.from.to_bits() ^ 1);
+        let sent = Question {
+            to: self.sample(),
+            from: Some(self.from),
+            came_by: None,
+            exit: Some(self.uplink.index),
+        };
+        match self.forwarded_from {
+            None => sent,
+            Some(tun) => Question {
+                from: Some(beside),
+                came_by: Some(tun),
+                exit: None,
+                ..sent
+            },
+        }
+    }
+
+    fn by_uplink(&self, from: Option<Ipv6Addr>) -> Question {
+        Question {
+            to: self.sample(),
+            from,
+            came_by: None,
+            exit: Some(self.uplink.index),
+        }
+    }
 }
 
 impl Net {
-    /// The one router through which every address of `prefix` is reached over the link `uplink`.
-    pub async fn sole_router(&self, prefix: Ipv6Net, uplink: u32) -> Option<Ipv6Addr> {
-        if self.has_rules6().await.ok()? {
-            return None;
+    /// The way through the uplink, or in words why there is none.
+    pub async fn way(&self, errand: &Errand<'_>) -> Result<Result<Way, String>, Failure> {
+        let uplink = errand.uplink.index;
+        let mut replies = vec![self.ask6(errand.itself()).await?];
+        if decide(&replies, errand).is_err_and(|obstacle| obstacle.is_final) {
+            return Ok(decide(&replies, errand).map_err(|obstacle| obstacle.text));
         }
-        let routes = self.routes_to6(prefix, Some(TABLE_MAIN)).await.ok()?;
-        sole_router(&routes, prefix, uplink)
+        let mut names = vec![None];
+        if leads(&replies, uplink).is_none() {
+            names.extend(self.names(errand).await?.into_iter().map(Some));
+        }
+        for name in names {
+            if leads(&replies, uplink).is_some() {
+                break;
+            }
+            replies.push(self.ask6(errand.by_uplink(name)).await?);
+        }
+        Ok(decide(&replies, errand).map_err(|obstacle| obstacle.text))
+    }
+
+    /// The host's own addresses on the uplink, that from whose prefix the CLAT's is made first.
+    async fn names(&self, errand: &Errand<'_>) -> Result<Vec<Ipv6Addr>, Failure> {
+        let all = self.all_addresses().await?;
+        let of_uplink = all.iter().filter(|a| a.index == errand.uplink.index);
+        let mut names: Vec<Ipv6Addr> = of_uplink
+            .filter_map(|a| match a.address {
+                IpAddr::V6(address) if !address.is_unicast_link_local() => Some(address),
+                _ => None,
+            })
+            .collect();
+        let differs = |name: &Ipv6Addr| name.to_bits() >> 64 != errand.from.to_bits() >> 64;
+        names.sort_by_key(|name| (differs(name), name.to_bits()));
+        names.truncate(MOST_NAMES);
+        Ok(names)
+    }
+
+    /// What is wrong with the ways that the kernel now has for packets that it forwards, in words: they leave by another
+    /// interface, or what comes back does not reach the device. Nothing may be sent then: it may come back to be translated
+    /// again, for ever.
+    pub async fn strays(&self, errand: &Errand<'_>) -> Result<Option<String>, Failure> {
+        let Some(tun) = errand.forwarded_from else {
+            return Ok(None);
+        };
+        let name = &errand.uplink.name;
+        let out = Question {
+            from: Some(errand.from),
+            ..errand.itself()
+        };
+        match self.ask6(out).await? {
+            Reply::Through(index, _) if index == errand.uplink.index => {}
+            other => {
+                return Ok(Some(format!(
+                    "this host would send packets from {} to {} {}, and not through {name}: see `ip -6 rule`",
+                    errand.from,
+                    errand.to,
+                    other.in_words()
+                )))
+            }
+        }
+        let back = Question {
+            to: errand.from,
+            from: Some(errand.sample()),
+            came_by: Some(errand.uplink.index),
+            exit: None,
+        };
+        Ok(match self.ask6(back).await? {
+            Reply::Through(index, _) if index == tun => None,
+            other => Some(format!(
+                "packets for {} that arrive on {name} would go {}: see `ip -6 rule`",
+                errand.from,
+                other.in_words()
+            )),
+        })
+    }
+
+    /// Whether packets to one part of the prefix may take another way than those to the rest, and every way there can be
+    /// leads through the uplink. Then the kernel may choose for each packet.
+    pub async fn way_varies(&self, errand: &Errand<'_>) -> Result<bool, Failure> {
+        let (prefix, uplink) = (errand.to, errand.uplink.index);
+        if self.has_rules6().await? {
+            return Ok(false);
+        }
+        let routes = self.routes_to6(prefix, Some(TABLE_MAIN)).await?;
+        Ok(varies(&routes, prefix, uplink))
     }
 
     /// Whether nodes on the link `uplink` are asked for this address, because no router stands before it.
@@ -82,6 +208,64 @@ impl Net {
             .filter(|route| route.to.contains(&prefix) || prefix.contains(&route.to))
             .collect())
     }
+}
+
+/// What matters of a route of the main table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub to: Ipv6Net,
+    metric: u32,
+    /// The only interface that it leads through, if there is one.
+    pub out: Option<u32>,
+    router: Option<Ipv6Addr>,
+    /// One path, to a router or a link, for every source and without a tunnel.
+    plain: bool,
+    /// Packets that take it are sent on, not thrown away.
+    pub is_way: bool,
+}
+
+/// Why no packet passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Obstacle {
+    text: String,
+    /// Further questions change nothing.
+    is_final: bool,
+}
+
+impl Reply {
+    fn in_words(self) -> String {
+        match self {
+            Reply::Through(index, _) => format!("through {}", name_of(index)),
+            Reply::Here => "to itself".to_owned(),
+            Reply::Refused(kind) => format!("nowhere ({kind})"),
+            Reply::Nowhere => "nowhere (no route)".to_owned(),
+        }
+    }
+}
+
+/// Of answers to questions: the first way through the uplink.
+fn leads(replies: &[Reply], uplink: u32) -> Option<Way> {
+    replies.iter().find_map(|reply| match reply {
+        Reply::Through(index, router) if *index == uplink => Some(Way { router: *router }),
+        _ => None,
+    })
+}
+
+/// What follows from the answers: the first is that for the packet itself.
+fn decide(replies: &[Reply], errand: &Errand<'_>) -> Result<Way, Obstacle> {
+    let (to, name) = (errand.to, &errand.uplink.name);
+    if let Some(Reply::Refused(kind)) = replies.first() {
+        return Err(Obstacle {
+            text: format!(
+                "an IPv6 route or rule of this host refuses packets to {to} ({kind}): see `ip -6 route` and `ip -6 rule`"
+            ),
+            is_final: true,
+        });
+    }
+    leads(replies, errand.uplink.index).ok_or_else(|| Obstacle {
+        text: format!("no IPv6 route to {to} through {name}"),
+        is_final: false,
+    })
 }
 
 /// Of routes to one address: whether the longest through the uplink names no router.
@@ -152,150 +336,27 @@ fn read(message: &RouteMessage) -> Vec<Route> {
     paths.iter().map(path).collect()
 }
 
-fn sole_router(routes: &[Route], prefix: Ipv6Net, uplink: u32) -> Option<Ipv6Addr> {
-    // A route that throws packets away leads through no link, and is obeyed.
-    let elsewhere = |r: &&Route| r.is_way && r.out.is_some_and(|out| out != uplink);
-    let routes: Vec<&Route> = routes.iter().filter(|route| !elsewhere(route)).collect();
-    let inside = |r: &&Route| prefix.contains(&r.to) && r.to.prefix_len() > prefix.prefix_len();
-    if routes.iter().any(inside) {
-        return None;
+/// As [`Net::way_varies`], of the routes to the prefix or to parts of it.
+fn varies(routes: &[Route], prefix: Ipv6Net, uplink: u32) -> bool {
+    if routes.iter().any(|r| r.is_way && r.out != Some(uplink)) {
+        return false;
     }
-    let above: Vec<&Route> = routes
-        .into_iter()
-        .filter(|route| route.to.contains(&prefix))
-        .collect();
-    let longest = above.iter().map(|route| route.to.prefix_len()).max()?;
-    let longest: Vec<&&Route> = above
-        .iter()
-        .filter(|route| route.to.prefix_len() == longest)
-        .collect();
-    let metric = longest.iter().map(|route| route.metric).min()?;
-    let mut best = longest.iter().filter(|route| route.metric == metric);
+    let inside = |r: &&Route| prefix.contains(&r.to) && r.to.prefix_len() > prefix.prefix_len();
+    if routes.iter().any(|route| inside(&route)) {
+        return true;
+    }
+    let above = || routes.iter().filter(|route| route.to.contains(&prefix));
+    let Some(longest) = above().map(|route| route.to.prefix_len()).max() else {
+        return false;
+    };
+    let longest: Vec<&Route> = above().filter(|r| r.to.prefix_len() == longest).collect();
+    let metric = longest.iter().map(|route| route.metric).min();
+    let mut best = longest.iter().filter(|r| Some(r.metric) == metric);
     match (best.next(), best.next()) {
-        (Some(route), None) if route.plain && route.out == Some(uplink) => route.router,
-        _ => None,
+        (Some(route), None) => !route.plain,
+        _ => true,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const UPLINK: u32 = 7;
-
-    fn route(to: &str, metric: u32, router: Option<&str>) -> Route {
-        Route {
-            to: to.parse().expect("a prefix"),
-            metric,
-            out: Some(UPLINK),
-            router: router.map(|r| r.parse().expect("an address")),
-            plain: true,
-            is_way: true,
-        }
-    }
-
-    fn asked(routes: &[Route]) -> Option<String> {
-        let prefix = "64:ff9b::/96".parse().expect("a prefix");
-        sole_router(routes, prefix, UPLINK).map(|router| router.to_string())
-    }
-
-    #[test]
-    fn what_a_router_stands_before_is_not_on_the_link() {
-        let default = route("::/0", 1024, Some("fe80::1"));
-        let elsewhere = Route {
-            out: Some(UPLINK + 1),
-            ..route("2001:db8:f00::464/128", 1, None)
-        };
-        let unreachable = Route {
-            out: None,
-            is_way: false,
-            ..route("2001:db8:f00::/56", 1, None)
-        };
-        let routed = [default.clone(), elsewhere, unreachable];
-        assert!(!is_on_link(&routed, UPLINK));
-        assert!(is_on_link(
-            &[default, route("2001:db8::/64", 256, None)],
-            UPLINK
-        ));
-        assert!(!is_on_link(&[], UPLINK));
-    }
-
-    #[test]
-    fn a_default_route_is_the_answer() {
-        let routes = [
-            route("::/0", 1024, Some("fe80::1")),
-            route("2001:db8::/64", 256, None),
-        ];
-        assert_eq!(asked(&routes), Some("fe80::1".to_owned()));
-    }
-
-    #[test]
-    fn the_longer_prefix_and_then_the_lower_metric_wins() {
-        let routes = [
-            route("::/0", 10, Some("fe80::1")),
-            route("64:ff9b::/96", 1024, Some("fe80::2")),
-            route("64:ff9b::/96", 512, Some("fe80::3")),
-        ];
-        assert_eq!(asked(&routes), Some("fe80::3".to_owned()));
-    }
-
-    #[test]
-    fn where_several_answers_are_possible_there_is_none() {
-        let inside = [
-            route("::/0", 10, Some("fe80::1")),
-            route("64:ff9b::c000:0/112", 10, Some("fe80::2")),
-        ];
-        assert_eq!(asked(&inside), None);
-        let two_routers = [
-            route("::/0", 10, Some("fe80::1")),
-            route("::/0", 10, Some("fe80::2")),
-        ];
-        assert_eq!(asked(&two_routers), None);
-        assert_eq!(
-            asked(&[Route {
-                plain: false,
-                ..route("::/0", 10, Some("fe80::1"))
-            }]),
-            None
-        );
-        assert_eq!(
-            asked(&[Route {
-                out: Some(8),
-                ..route("::/0", 10, Some("fe80::1"))
-            }]),
-            None
-        );
-        assert_eq!(
-            asked(&[route("::/0", 10, None)]),
-            None,
-            "every address is a neighbour"
-        );
-        assert_eq!(asked(&[]), None);
-        let unreachable = Route {
-            out: Some(1),
-            plain: false,
-            is_way: false,
-            ..route("64:ff9b::/96", 10, None)
-        };
-        assert_eq!(
-            asked(&[route("::/0", 10, Some("fe80::1")), unreachable]),
-            None
-        );
-    }
-
-    #[test]
-    fn routes_through_other_links_do_not_count() {
-        let other = |to, metric| Route {
-            out: Some(8),
-            ..route(to, metric, Some("fe80::8"))
-        };
-        let routes = [
-            route("::/0", 1024, Some("fe80::1")),
-            other("::/0", 512),
-            other("64:ff9b::/96", 1024),
-            other("64:ff9b::c000:0/112", 1024),
-        ];
-        assert_eq!(asked(&routes), Some("fe80::1".to_owned()));
-        assert_eq!(asked(&[other("::/0", 512)]), None);
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net};
 use netlink_packet_route::route::RouteType;
 use netlink_packet_route::AddressFamily;
 
@@ -14,39 +14,7 @@ use crate::failure::Failure;
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
 
-/// A way that packets are to take.
-#[derive(Clone, Copy, Debug)]
-pub enum Way {
-    /// By whatever route there is.
-    Any,
-    /// Through one interface, whatever other routes say.
-    Through(u32),
-}
-
 impl Net {
-    /// What stops IPv6 packets to a prefix from leaving by the uplink, if anything does.
-    pub async fn obstacle6(
-        &self,
-        uplink: &Link,
-        prefix: Ipv6Net,
-        way: Way,
-    ) -> Result<Option<String>, Failure> {
-        if let Some(obstacle) = uplink.obstacle6() {
-            return Ok(Some(obstacle));
-        }
-        let fits = |out: Option<u32>| match (way, out) {
-            (Way::Through(index), Some(out)) => out == index,
-            // A next hop object or a tunnel: the kernel knows.
-            (Way::Through(_), None) | (Way::Any, _) => true,
-        };
-        let routes = self.routes_to6(prefix, None).await?;
-        let has_way = routes.iter().any(|route| route.is_way && fits(route.out));
-        Ok((!has_way).then(|| match way {
-            Way::Any => format!("no IPv6 route to {prefix}"),
-            Way::Through(_) => format!("no IPv6 route to {prefix} through {}", uplink.name),
-        }))
-    }
-
     /// What stops packets of a router, if anything does: interfaces that carry nothing, or a family without any route but
     /// those through the device `own`.
     pub async fn obstacles(&self, links: &[Link], own: u32) -> Result<Vec<String>, Failure> {

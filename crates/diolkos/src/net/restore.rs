@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-use super::{Added, Net, Route4, Route6};
+use super::{Added, ExitRoute, Net, Route4, Route6};
 use crate::failure::Failure;
 
 /// Everything that a translator has put on its device.
@@ -23,6 +23,8 @@ pub struct DeviceConfig {
     pub routes4: Vec<Route4>,
     /// IPv6 routes through it.
     pub routes6: Vec<Route6>,
+    /// The way of what a CLAT's device sends, where the kernel forwards that. It does not go with the device.
+    pub exit: Option<ExitRoute>,
 }
 
 impl DeviceConfig {
@@ -70,8 +72,11 @@ impl Net {
         }
         let there = self.routes6(own.index).await?;
         // One of ours that has no metric is any to its destination.
-        let there = there.iter().flat_map(|r| [(r.to, r.metric), (r.to, None)]);
-        for route in missing(&own.routes6, there, |route| (route.to, route.metric)) {
+        let there = there
+            .iter()
+            .flat_map(|r| [(r.to, r.metric, r.is_first), (r.to, None, r.is_first)]);
+        let key = |route: &Route6| (route.to, route.metric, route.is_first);
+        for route in missing(&own.routes6, there, key) {
             if self.add_route6(route).await? == Added::DeviceIsDown {
                 return Ok(None);
             }

@@ -14,7 +14,7 @@ use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
 
 use super::link::is_disabled6;
-use super::{in_time, Net, Refusal};
+use super::{in_time, Net, Refusal, TABLE_LOCAL};
 use crate::failure::Failure;
 
 /// An IPv4 route into the translator.
@@ -41,6 +41,8 @@ pub struct Route6 {
     pub index: u32,
     /// Preference among routes to the same place; the lower one wins.
     pub metric: Option<u32>,
+    /// It lies in the table `local`, into which the kernel looks before any rule that others add.
+    pub is_first: bool,
 }
 
 /// What became of a route that was to be added.
@@ -78,6 +80,9 @@ impl Route6 {
             .protocol(RouteProtocol::Static);
         if let Some(metric) = self.metric {
             builder = builder.priority(metric);
+        }
+        if self.is_first {
+            builder = builder.table_id(TABLE_LOCAL.into());
         }
         builder.build()
     }
@@ -149,6 +154,7 @@ impl Net {
                 to,
                 index,
                 metric: Some(metric),
+                is_first: message.header.table == TABLE_LOCAL,
             })
         });
         Ok(routes.collect())

@@ -128,6 +128,7 @@ fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
         index,
         // The kernel gives a route of IPv6 with the metric 0 its default one.
         metric: Some(metric).filter(|metric| *metric != 0),
+        is_first: false,
     }
 }
 

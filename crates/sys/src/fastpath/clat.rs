@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, OpenObject};
 
 use super::load::{failed, fill_pref64, fill_rules, keep, listen, no_data, seed};
-use super::next_hop::NextHop;
+use super::next_hop::{NextHop, WayOut};
 use super::router::AsMap;
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
 use crate::skel::clat::{ClatSkel, ClatSkelBuilder, OpenClatSkel};
@@ -50,6 +50,7 @@ const NAMES: [&str; 3] = ["tun_ingress", "tun_egress", "uplink_ingress"];
 impl ClatPath {
     /// Loads the programs with these rules and attaches them behind whatever is attached already.
     /// `instance` tells our filters from those of another instance and is the same at every start;
+    /// They send nothing until [`ClatPath::set_way`] says which way.
     /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
     pub fn start(
         rules: &ClatRules,
@@ -72,6 +73,13 @@ impl ClatPath {
             (tun, Side::Egress),
             (uplink, Side::Ingress),
         ];
+        let mut next_hop = NextHop::new(maps.next_hop.handle()?);
+        next_hop
+            .set(WayOut::Nowhere)
+            .map_err(|error| FastPathError::Load {
+                what: format!("set the next hop: {error}"),
+                log: String::new(),
+            })?;
         let mut path = FastPath::new(maps.fates.handle()?);
         for ((name, program), (ifindex, side)) in NAMES.iter().zip(&programs).zip(places) {
             let hook = Hook::attach(program.as_fd(), ifindex, side, attach, handle(instance));
@@ -84,13 +92,13 @@ impl ClatPath {
         Ok(ClatPath {
             path,
             programs,
-            next_hop: NextHop::new(maps.next_hop.handle()?),
+            next_hop,
             ipv4_ids: maps.ipv4_ids.handle()?,
         })
     }
 
     /// Puts programs with other rules in the places of those that are there: all of them, or none. They go on counting,
-    /// and look each packet's route up until they are told otherwise.
+    /// and send the way that was set last.
     pub fn swap(&mut self, rules: &ClatRules) -> Result<(), FastPathError> {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules)?;
@@ -103,12 +111,6 @@ impl ClatPath {
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let new = programs(&loaded)?;
 
-        self.next_hop
-            .set(None)
-            .map_err(|error| FastPathError::Load {
-                what: format!("forget the next hop: {error}"),
-                log: String::new(),
-            })?;
         for at in 0..new.len() {
             let Err(source) = self.path.hooks[at].replace(new[at].as_fd()) else {
                 continue;
@@ -124,10 +126,9 @@ impl ClatPath {
         Ok(())
     }
 
-    /// Tells the programs the one router behind the translation prefix, so that they need not look the route up for
-    /// each packet. `None` when it is not certain that there is exactly one.
-    pub fn set_next_hop(&mut self, router: Option<Ipv6Addr>) -> io::Result<()> {
-        self.next_hop.set(router)
+    /// Tells the programs which way packets take out of the uplink.
+    pub fn set_way(&mut self, way: WayOut) -> io::Result<()> {
+        self.next_hop.set(way)
     }
 }
 

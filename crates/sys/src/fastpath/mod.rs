@@ -50,6 +50,7 @@ pub use hook::{Hook, Side};
 pub use lease::queue_of;
 pub use lending::{halves, place, Lending, Opening, Report, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
+pub use next_hop::WayOut;
 pub use pin::Pins;
 pub use router::{Inline, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};

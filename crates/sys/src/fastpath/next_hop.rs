@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one router behind the translation prefix; see `struct diolkos_next_hop` in `bpf/abi.h`.
+//! Which way packets of a CLAT take out of the uplink; see `struct diolkos_next_hop` in `bpf/abi.h`.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -9,6 +9,19 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 const SLOTS_AT: usize = 16;
 const ADDRESS: usize = 16;
+
+/// Which way packets of a CLAT take out of the uplink; see `enum diolkos_way` in `bpf/abi.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayOut {
+    /// The kernel looks each packet up. Only right where each of its answers leads through the uplink.
+    ByRoute,
+    /// To this router.
+    Router(Ipv6Addr),
+    /// Destinations in the prefix are neighbours.
+    OnLink,
+    /// Nothing is sent: the slow path answers what it can, and the rest is dropped and counted.
+    Nowhere,
+}
 
 /// Writes what the programs read. They may be reading at any time.
 #[derive(Debug)]
@@ -28,11 +41,13 @@ impl NextHop {
         self.map.as_fd()
     }
 
-    /// Names the router, or has the programs look the route up.
-    pub(super) fn set(&mut self, router: Option<Ipv6Addr>) -> io::Result<()> {
-        let next = match router {
-            None => 0,
-            Some(router) => {
+    /// Has every packet from now on take this way.
+    pub(super) fn set(&mut self, way: WayOut) -> io::Result<()> {
+        let next = match way {
+            WayOut::ByRoute => 0,
+            WayOut::OnLink => 3,
+            WayOut::Nowhere => 4,
+            WayOut::Router(router) => {
                 // The slot that is not in use first, and then the switch: nobody reads half an address.
                 let next = if self.value[0] == 1 { 2u32 } else { 1 };
                 let at = SLOTS_AT + (next as usize - 1) * ADDRESS;

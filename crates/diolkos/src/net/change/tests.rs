@@ -8,6 +8,8 @@ use super::*;
 /// What is on it, and which of its steps fails.
 struct Twin {
     own: RefCell<DeviceConfig>,
+    /// For a moment there may be two.
+    exits: RefCell<Vec<ExitRoute>>,
     steps: RefCell<usize>,
     fails_at: Option<usize>,
 }
@@ -41,6 +43,12 @@ impl Device for Twin {
             }
             Step::Add6(route) => own.routes6.push(route.clone()),
             Step::Remove6(route) => own.routes6.retain(|r| r != route),
+            Step::SetExit(route) => {
+                let mut exits = self.exits.borrow_mut();
+                exits.retain(|r| !route.takes_place_of(r));
+                exits.push(route.clone());
+            }
+            Step::RemoveExit(route) => self.exits.borrow_mut().retain(|r| r != route),
         }
         Ok(())
     }
@@ -64,6 +72,7 @@ fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str
         to: to.parse().expect("a network"),
         index: 7,
         metric: None,
+        is_first: false,
     });
     DeviceConfig {
         index: 7,
@@ -71,6 +80,21 @@ fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str
         address: address.map(|address| address.parse().expect("an address")),
         routes4: routes4.collect(),
         routes6: routes6.collect(),
+        exit: None,
+    }
+}
+
+/// The same with the way of what it sends.
+fn leaves(own: DeviceConfig, from: &str, router: &str) -> DeviceConfig {
+    let exit = ExitRoute {
+        to: "64:ff9b::/96".parse().expect("a prefix"),
+        from: from.parse().expect("an address"),
+        uplink: 2,
+        router: router.parse().ok(),
+    };
+    DeviceConfig {
+        exit: Some(exit),
+        ..own
     }
 }
 
@@ -95,6 +119,9 @@ fn states() -> Vec<DeviceConfig> {
             &[("192.0.2.0/24", 0), ("203.0.113.0/24", 0)],
             &["2001:db8:64::/96"],
         ),
+        leaves(own(1500, v4, &[], &[]), "2001:db8::1", "fe80::1"),
+        leaves(own(1500, v4, &[], &[]), "2001:db8::1", "fe80::2"),
+        leaves(own(1500, v4, &[], &[]), "2001:db8::2", "fe80::2"),
     ]
 }
 
@@ -107,6 +134,7 @@ fn changed(
 ) -> (Result<(), Failure>, DeviceConfig, Option<usize>) {
     let twin = Twin {
         own: RefCell::new(old.clone()),
+        exits: RefCell::new(old.exit.iter().cloned().collect()),
         steps: RefCell::new(0),
         fails_at,
     };
@@ -126,6 +154,11 @@ fn changed(
         for route in old.routes6.iter().chain(&new.routes6) {
             assert!(there.routes6.contains(route), "make before break");
         }
+        let exits = twin.exits.borrow();
+        assert!(new.exit.iter().all(|exit| exits.contains(exit)));
+        assert!(old.exit.iter().all(|old| exits
+            .iter()
+            .any(|exit| exit == old || exit.takes_place_of(old))));
         match commits {
             true => Ok(()),
             false => Err(Failure::run_time("the programs do not load")),
@@ -135,7 +168,13 @@ fn changed(
     let done = runtime
         .expect("a runtime")
         .block_on(change(&twin, old, new, commit));
-    (done, sorted(twin.own.into_inner()), committed)
+    let mut exits = twin.exits.into_inner();
+    let there = DeviceConfig {
+        exit: exits.pop(),
+        ..twin.own.into_inner()
+    };
+    assert!(exits.is_empty(), "{exits:?}");
+    (done, sorted(there), committed)
 }
 
 #[test]
