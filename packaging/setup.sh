@@ -89,6 +89,7 @@ wanted_to_run() {
 	want "NetworkManager, which does not start" "command -v NetworkManager" "network-manager"
 	want "dhcpcd, which does not start" "command -v dhcpcd" "dhcpcd-base"
 	want "dnsmasq, which does not start" "command -v dnsmasq" "dnsmasq-base"
+	want "radvd, which does not start" "command -v radvd" "radvd"
 	want "D-Bus" "command -v dbus-daemon" "dbus-daemon"
 	want "OpenSSH" "command -v ssh && command -v sshd" "openssh-client openssh-server"
 	want "iptables" "command -v ip6tables-legacy && command -v ip6tables-nft" "iptables"
@@ -222,7 +223,7 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld nats-server frr; do
+	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld nats-server frr radvd; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 	case " $* " in *" network-manager "*)

@@ -62,7 +62,9 @@ impl Forwarding {
                 continue;
             };
             let is_new = self.is_named(&name) && !self.known.contains(&index);
-            let is_lost = self.forgotten.contains(&index) && !self.off.contains(&change.0);
+            // Who switches forwarding off in a family wants no router there, either.
+            let is_off = self.off.iter().any(|off| off.parent() == change.0.parent());
+            let is_lost = self.forgotten.contains(&index) && !is_off;
             if is_new || is_lost {
                 names.insert(name);
                 lost.push(change);

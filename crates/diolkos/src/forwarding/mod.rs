@@ -2,10 +2,16 @@
 //! Forwarding between the TUN device and the other interfaces, which the kernel does for every packet that crosses the
 //! TUN device: of both families for a router; of IPv6 for a CLAT without eBPF.
 //!
+//! Neighbours see the difference between the two. The kernel's neighbour advertisements say that their sender is a router
+//! if `forwarding` of the interface is on, whatever else makes it forward. A host deletes its default route through a
+//! router that no longer says so (RFC 4861 section 7.2.5). So interfaces of a router have `forwarding`, and the uplink of
+//! a CLAT does not: its host is a host.
+//!
 //! Settings are not objects that die with a process. What is changed is
 //! written down first, put back at the end, and put back by the next start
 //! when the end was sudden.
 
+mod changes;
 mod forgotten;
 mod note;
 
@@ -20,6 +26,7 @@ use crate::failure::Failure;
 use crate::instance;
 use crate::net::shown;
 
+use changes::{forwards6, keep_advertisements, Change};
 use note::Before;
 
 const CONF4: &str = "/proc/sys/net/ipv4/conf";
@@ -39,11 +46,14 @@ pub struct Forwarding {
     forgotten: BTreeSet<u32>,
     /// Settings that somebody has switched off.
     off: BTreeSet<PathBuf>,
+    /// Interfaces of a router that nobody has named, and that its operator keeps from being a router's.
+    hosts: BTreeSet<String>,
     /// Why it could not be switched on again the last time, which is said once.
     failed: String,
     /// What stands in the note is this one's to put back: an earlier run changed it, or this one did.
     inherits: bool,
     changed: bool,
+    made_routers: Vec<String>,
     kept: bool,
 }
 
@@ -52,10 +62,31 @@ pub struct Forwarding {
 enum Need {
     /// IPv6.
     Six,
-    /// Both families.
+    /// Both families, by a router to its neighbours. `bpf_fib_lookup`, too, forwards only for these.
     Both,
-    /// Both, and `bpf_fib_lookup`, too, has to say where packets go.
-    LookedUp,
+}
+
+/// What somebody may switch off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    Forwarding4,
+    Forwarding6,
+    /// That neighbours are told that a router answers.
+    Router,
+}
+
+impl What {
+    /// That it is off on these, in words.
+    fn on(self, interfaces: &str) -> String {
+        match self {
+            What::Forwarding4 => format!("IPv4 forwarding is off on {interfaces}"),
+            What::Forwarding6 => format!("IPv6 forwarding is off on {interfaces}"),
+            What::Router => format!(
+                "hosts on {interfaces} delete their default route through this router, because IPv6 `forwarding` of the \
+                 interface is 0"
+            ),
+        }
+    }
 }
 
 /// Puts back what an earlier run with this device left changed; true if there was anything. Whoever calls this is the one
@@ -102,16 +133,6 @@ impl Forwarding {
         Forwarding::begin(tun, Need::Both, interfaces, inherits)
     }
 
-    /// The same, so that `bpf_fib_lookup`, too, says where packets go. It looks at `forwarding` of the IPv6 interface from
-    /// which a packet comes, of which the kernel's own forwarding knows nothing.
-    pub fn looked_up(
-        interfaces: &[String],
-        tun: &str,
-        inherits: bool,
-    ) -> Result<Forwarding, Failure> {
-        Forwarding::begin(tun, Need::LookedUp, interfaces, inherits)
-    }
-
     fn begin(
         tun: &str,
         need: Need,
@@ -125,11 +146,18 @@ impl Forwarding {
             known: BTreeSet::new(),
             forgotten: BTreeSet::new(),
             off: BTreeSet::new(),
+            hosts: BTreeSet::new(),
             failed: String::new(),
             inherits,
             changed: false,
+            made_routers: Vec::new(),
             kept: false,
         };
+        if forwarding.interfaces.is_empty() && forwards6().is_ok_and(|forwards| forwards) {
+            let names = names(CONF6).unwrap_or_default().into_iter();
+            let is_host = |name: &String| is_off(&setting(CONF6, name, "forwarding"));
+            forwarding.hosts = names.filter(is_host).collect();
+        }
         forwarding.switch_on()?;
         Ok(forwarding)
     }
@@ -138,14 +166,16 @@ impl Forwarding {
     pub fn switch_on(&mut self) -> Result<bool, Failure> {
         let changes = self.changes().map_err(|e| self.refused(&e))?;
         self.carry_out(&changes)?;
+        self.made_routers = changes::made_routers(&changes);
         self.known = self.indices().map_err(|e| self.refused(&e))?;
         Ok(!changes.is_empty())
     }
 
     fn carry_out(&mut self, changes: &[Change]) -> Result<(), Failure> {
-        self.note(changes)?;
+        let changes = keep_advertisements(changes.to_vec()).map_err(|e| self.refused(&e))?;
+        self.note(&changes)?;
         self.inherits = true;
-        self.change(changes).map_err(|e| self.refused(&e))
+        self.change(&changes).map_err(|e| self.refused(&e))
     }
 
     fn refused(&self, error: &io::Error) -> Failure {
@@ -161,27 +191,29 @@ impl Forwarding {
     }
 
     fn changes(&self) -> io::Result<Vec<Change>> {
-        let mut changes = changes6(&self.interfaces, &self.tun)?;
-        if self.need == Need::LookedUp && !forwards6()? {
-            changes.extend(routers6(&self.interfaces));
+        let among =
+            |name: &str| self.interfaces.is_empty() || self.interfaces.iter().any(|i| i == name);
+        match self.need {
+            Need::Six => changes::six(among, |_| false, &self.tun),
+            Need::Both => {
+                let is_router = |name: &str| among(name) && !self.hosts.contains(name);
+                let mut changes = changes::six(among, is_router, &self.tun)?;
+                changes.extend(changes::four(among, &self.tun)?);
+                Ok(changes)
+            }
         }
-        if self.need != Need::Six {
-            changes.extend(changes4(&self.interfaces, &self.tun)?);
-        }
-        Ok(changes)
     }
 
     /// What somebody else has switched off since, in words. To switch it on again is left to the operator, who may have
     /// done it.
     pub fn obstacles(&self) -> Vec<String> {
-        self.switched_off()
-            .into_iter()
-            .filter(|(_, paths)| !paths.is_empty())
-            .map(|(family, paths)| {
+        let said = self.switched_off().into_iter();
+        said.filter(|(_, paths)| !paths.is_empty())
+            .map(|(what, paths)| {
                 let mut names: Vec<String> =
                     paths.iter().filter_map(|path| name_of(path)).collect();
                 names.sort();
-                format!("{family} forwarding is off on {}", shown(&names))
+                what.on(&shown(&names))
             })
             .collect()
     }
@@ -193,8 +225,8 @@ impl Forwarding {
         forwards6().is_ok_and(|forwards| !forwards) && is_off(&forced)
     }
 
-    /// What is off, by family.
-    fn switched_off(&self) -> [(&'static str, Vec<PathBuf>); 2] {
+    /// What is off.
+    fn switched_off(&self) -> Vec<(What, Vec<PathBuf>)> {
         let is_needed = |name: &String| match self.interfaces.is_empty() {
             false => *name == self.tun || self.interfaces.contains(name),
             true => interface_index(name).is_some_and(|index| self.known.contains(&index)),
@@ -207,16 +239,25 @@ impl Forwarding {
                 .filter(|path| !read(path).is_ok_and(|value| value != "0"))
                 .collect()
         };
-        let off4 = match self.need {
-            Need::Six => Vec::new(),
-            Need::Both | Need::LookedUp => off(CONF4, "forwarding"),
-        };
         let off6 = match forwards6() {
             Ok(false) => off(CONF6, "force_forwarding"),
             // Without IPv6 there are other obstacles.
             Ok(true) | Err(_) => Vec::new(),
         };
-        [("IPv4", off4), ("IPv6", off6)]
+        if self.need == Need::Six {
+            return vec![(What::Forwarding6, off6)];
+        }
+        let mut hosts = off(CONF6, "forwarding");
+        hosts.retain(|path| {
+            let name = name_of(path).unwrap_or_default();
+            let is_said = off6.iter().any(|off| name_of(off).as_ref() == Some(&name));
+            !is_said && name != self.tun && name != "lo" && !self.hosts.contains(&name)
+        });
+        vec![
+            (What::Forwarding4, off(CONF4, "forwarding")),
+            (What::Forwarding6, off6),
+            (What::Router, hosts),
+        ]
     }
 
     fn indices(&self) -> io::Result<BTreeSet<u32>> {
@@ -232,6 +273,11 @@ impl Forwarding {
     /// True if the kernel's settings had to be changed.
     pub fn changed(&self) -> bool {
         self.changed
+    }
+
+    /// The interfaces that were made a router's in IPv6, by name.
+    pub fn made_routers(&self) -> &[String] {
+        &self.made_routers
     }
 
     /// Writes down what the settings are before they are changed.
@@ -271,73 +317,6 @@ impl Drop for Forwarding {
     }
 }
 
-/// A setting and its value.
-type Change = (PathBuf, String);
-
-/// Whether the host is an IPv6 router: then `forwarding` of an interface that is off is what somebody wants.
-fn forwards6() -> io::Result<bool> {
-    Ok(read(&setting(CONF6, "all", "forwarding"))? != "0")
-}
-
-/// What has to change for IPv6.
-fn changes6(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
-    if forwards6()? {
-        return Ok(Vec::new());
-    }
-    // Linux 6.17 and later: per interface, without making a router of the host.
-    let among = |name: &str| interfaces.is_empty() || interfaces.iter().any(|i| i == name);
-    let narrow: Vec<PathBuf> = names(CONF6)?
-        .iter()
-        .filter(|name| name.as_str() == tun || name.as_str() != "lo" && among(name))
-        .map(|name| setting(CONF6, name, "force_forwarding"))
-        .collect();
-    if narrow.iter().all(|path| path.exists()) {
-        return Ok(switched_on(narrow.into_iter().filter(|path| is_off(path))));
-    }
-    // Writing `all` sets every interface and takes away the default routes that router advertisements made, unless
-    // they are accepted from routers by a router too. Every other interface is set back to what it was.
-    let mut changes: Vec<Change> = names(CONF6)?
-        .iter()
-        .map(|name| setting(CONF6, name, "accept_ra"))
-        .filter(|path| read(path).is_ok_and(|value| value == "1"))
-        .map(|path| (path, "2".to_owned()))
-        .collect();
-    changes.extend(switched_on([setting(CONF6, "all", "forwarding")]));
-    let others = fs::read_dir(CONF6)?.flatten();
-    for name in others.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
-        let path = setting(CONF6, &name, "forwarding");
-        if let (true, Ok(value)) = (name != "all" && name != tun, read(&path)) {
-            changes.push((path, value));
-        }
-    }
-    Ok(changes)
-}
-
-/// What has to change for these to be a router's in IPv6. Each goes on to accept the router advertisements that it
-/// accepted as a host's.
-fn routers6(interfaces: &[String]) -> Vec<Change> {
-    let of = |key| interfaces.iter().map(move |i| setting(CONF6, i, key));
-    let mut changes: Vec<Change> = of("accept_ra")
-        .filter(|path| read(path).is_ok_and(|value| value == "1"))
-        .map(|path| (path, "2".to_owned()))
-        .collect();
-    changes.extend(switched_on(of("forwarding").filter(|path| is_off(path))));
-    changes
-}
-
-/// What has to change for IPv4, where it is a setting of the interface that a packet comes from.
-fn changes4(interfaces: &[String], tun: &str) -> io::Result<Vec<Change>> {
-    let among = |name: &str| interfaces.is_empty() || interfaces.iter().any(|i| i == name);
-    let settings: Vec<PathBuf> = names(CONF4)?
-        .iter()
-        .filter(|name| name.as_str() == tun || name.as_str() != "lo" && among(name))
-        .map(|name| setting(CONF4, name, "forwarding"))
-        .collect();
-    Ok(switched_on(
-        settings.into_iter().filter(|path| is_off(path)),
-    ))
-}
-
 /// Whether packets whose source is not routed to the interface are dropped there (RFC 3704): the larger of two settings
 /// counts, and 1 is the strict one.
 pub fn has_strict_filter(interface: &str) -> bool {
@@ -360,13 +339,6 @@ pub fn ignores_without_carrier(tun: &str) -> bool {
 
 fn is_off(path: &Path) -> bool {
     read(path).is_ok_and(|value| value == "0")
-}
-
-fn switched_on(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Change> {
-    paths
-        .into_iter()
-        .map(|path| (path, "1".to_owned()))
-        .collect()
 }
 
 fn setting(conf: &str, interface: &str, key: &str) -> PathBuf {

@@ -80,9 +80,12 @@ pub fn others(tun: &str) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Restores settings.
+/// Restores settings. What decides which router advertisements are accepted comes last: a host accepts those of 1, and a
+/// router does not.
 pub fn restore(before: &[Before]) {
-    for setting in before {
+    let accepts = |setting: &&Before| setting.path.ends_with("accept_ra");
+    let first = before.iter().filter(|setting| !accepts(setting));
+    for setting in first.chain(before.iter().filter(accepts)) {
         if let Some(path) = setting.place() {
             let _ = fs::write(path, &setting.value);
         }

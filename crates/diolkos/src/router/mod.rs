@@ -188,14 +188,15 @@ impl Gateway {
             datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
-        let forwarding = match t.placement {
-            placement if placement.sends() => {
-                Forwarding::looked_up(&t.interfaces, &t.device, inherits)?
-            }
-            _ => Forwarding::both(&t.interfaces, &t.device, inherits)?,
-        };
+        let forwarding = Forwarding::both(&t.interfaces, &t.device, inherits)?;
         if forwarding.changed() {
             tracing::info!("switching forwarding on while diolkos runs");
+        }
+        if !forwarding.made_routers().is_empty() {
+            tracing::info!(
+                "neighbours see an IPv6 router on {} while diolkos runs (net.ipv6.conf.INTERFACE.forwarding)",
+                shown(forwarding.made_routers())
+            );
         }
         let slow = SlowPath::start(&t.device, tun.queues, engine, &host.watch).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
