@@ -123,7 +123,7 @@ fn translated(
             assert!(
                 after.protocol == 17
                     && offload.gso.is_some()
-                    && config.udp_zero_checksum == UdpZeroChecksum::Compute
+                    && config.udp_zero_checksum == Some(UdpZeroChecksum::Compute)
             );
             assert!(after.is_seed());
         }

@@ -93,8 +93,8 @@ fn change(config: &mut Nat64Config, has: u8) {
     config.limits.source_prefix_len = if flag(BY_ADDRESS) { 128 } else { 64 };
     let translator = &mut config.translator;
     translator.udp_zero_checksum = match flag(COMPUTE) {
-        true => UdpZeroChecksum::Compute,
-        false => UdpZeroChecksum::Drop,
+        true => Some(UdpZeroChecksum::Compute),
+        false => Some(UdpZeroChecksum::Drop),
     };
     if flag(NARROW) {
         (translator.mtu4, translator.mtu6) = (600, 1280);

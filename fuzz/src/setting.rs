@@ -77,9 +77,10 @@ pub fn config(input: &mut Input<'_>) -> Config {
         mtu4,
         mtu6,
         udp_zero_checksum: match flag(COMPUTE) {
-            true => UdpZeroChecksum::Compute,
-            false => UdpZeroChecksum::Drop,
+            true => Some(UdpZeroChecksum::Compute),
+            false => Some(UdpZeroChecksum::Drop),
         },
+        udp_zero_checksum_ports: Vec::new(),
         traffic_class: match flag(ZERO_CLASS) {
             true => TrafficClass::Zero,
             false => TrafficClass::Copy,
@@ -122,7 +123,7 @@ pub fn bytes(config: &Config) -> [u8; LEN] {
         (CLAT, config.clat),
         (
             COMPUTE,
-            config.udp_zero_checksum == UdpZeroChecksum::Compute,
+            config.udp_zero_checksum == Some(UdpZeroChecksum::Compute),
         ),
         (ZERO_CLASS, config.traffic_class == TrafficClass::Zero),
         (ALLOW_PRIVATE, config.allow_private_with_wkp),

@@ -85,6 +85,18 @@ def test_ping_udp_tcp(nat64: Nat64Network) -> None:
     assert resident_kib(running.process.pid) < 40 * 1024
 
 
+def test_pings_that_do_not_fit(nat64: Nat64Network) -> None:
+    """What an operator tries first: from behind the translator, and to a binding of it (RFC 6146 section 3.4)."""
+    nat64.nat64()
+    nat64.bind("add", "icmp", f"{BOUND}:{QUERY}", f"[{V6}]:{QUERY}")
+    for size in ("2000", "10000"):
+        for host, target in ((nat64.v6, V4_IN_IPV6), (nat64.v4, BOUND)):
+            ping = nat64.run(host, "ping", "-e", QUERY, "-c2", "-i0.2", "-W5", "-s", size, target, check=False).stdout
+            assert "2 received" in ping, ping
+    assert nat64.counters()["slow.held"] > 8
+    assert nat64.drops() == {}
+
+
 def test_many_connections_at_once(nat64: Nat64Network) -> None:
     """Each gets its own bytes back, over a port of the pool that no other has."""
     nat64.nat64()
@@ -278,14 +290,18 @@ def test_errors_reach_the_sender(nat64: Nat64Network) -> None:
 
 
 def test_a_datagram_without_checksum(nat64: Nat64Network) -> None:
-    """IPv6 does not allow it: it is dropped under its name, or completed, as the configuration says."""
+    """IPv6 does not allow it: it is completed (RFC 6146 section 3.4), fragments too, unless the configuration says otherwise."""
     nat64.nat64()
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
     address, port = ask(inside, (V4_IN_IPV6, 4000), outside)
     raw = nat64.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_UDP)
     datagram = struct.pack("!HHHH", 4000, port, 13, 0) + b"plain"
     raw.sendto(datagram, (address, 0))
-    nat64.until(lambda: nat64.counters()["slow.drop.udp_zero_checksum"] == 1)
-    assert nat64.reload(CONFIG.replace("pref64", 'udp_zero_checksum = "compute"\npref64')) == (0, "")
-    raw.sendto(datagram, (address, 0))
     assert inside.recv(10) == b"plain"
+    long = bytes(range(250)) * 20
+    raw.sendto(struct.pack("!HHHH", 4000, port, 8 + len(long), 0) + long, (address, 0))
+    assert inside.recv(10000) == long
+    assert nat64.drops() == {}
+    assert nat64.reload(CONFIG.replace("pref64", 'udp_zero_checksum = "drop"\npref64')) == (0, "")
+    raw.sendto(datagram, (address, 0))
+    nat64.until(lambda: nat64.counters()["slow.drop.udp_zero_checksum"] == 1)

@@ -100,6 +100,15 @@ pub enum Step {
     },
     /// A later fragment, whose first one has not come: it is held until then.
     HeldFragment,
+    /// A fragment of ICMP, or of UDP without checksum: it is held until all others of its packet have come.
+    GatheredFragment,
+    /// The last fragment of such a packet to come: the steps behind this one are those of the packet, put together.
+    Reassembled {
+        /// So many fragments.
+        fragments: usize,
+        /// Bytes of the packet.
+        len: usize,
+    },
     /// There is no session, and it opens none: a TCP packet other than SYN.
     NoSession,
     /// It comes from the IPv4 side and belongs to no session.

@@ -38,7 +38,7 @@ fn everything() -> Translator {
         })
         .to_vec();
         (c.mtu4, c.mtu6, c.lowest_ipv6_mtu) = (MTU4 as u32, MTU6 as u32, 1300);
-        c.udp_zero_checksum = UdpZeroChecksum::Compute;
+        c.udp_zero_checksum = Some(UdpZeroChecksum::Compute);
         c.icmp.address6 = Some(v6("2001:db8::1"));
         c.icmp.source_pool4 = vec!["203.0.113.0/28".parse().unwrap()];
     })

@@ -12,6 +12,7 @@ pub(in crate::config) fn problems(config: &Config) -> Vec<Problem> {
     found.eam(config);
     found.0.extend(overlap::identical(&config.eam));
     found.mtus(config);
+    found.ports(config);
     found.icmp(config);
     found.0
 }
@@ -113,6 +114,18 @@ impl Problems {
                 "lowest_ipv6_mtu",
                 format!("{} is above mtu6, {}", config.lowest_ipv6_mtu, config.mtu6),
             );
+        }
+    }
+
+    fn ports(&mut self, config: &Config) {
+        for (at, &port) in config.udp_zero_checksum_ports.iter().enumerate() {
+            let key = format!("udp_zero_checksum_ports[{at}]");
+            if port == 0 {
+                self.add(&key, "0 is not a port; name one of 1 to 65535");
+            }
+            if config.udp_zero_checksum_ports[..at].contains(&port) {
+                self.add(&key, format!("{port} stands in the list twice"));
+            }
         }
     }
 

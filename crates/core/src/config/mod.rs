@@ -34,8 +34,13 @@ pub struct Config {
     pub mtu4: u32,
     /// MTU in bytes of the next hop on the IPv6 side.
     pub mtu6: u32,
-    /// What becomes of an IPv4 UDP datagram without checksum (RFC 7915 section 4.5).
-    pub udp_zero_checksum: UdpZeroChecksum,
+    /// What becomes of an IPv4 UDP datagram without checksum. None: what the RFC of the mode says, which is
+    /// [`UdpZeroChecksum::Compute`] for a NAT64 (RFC 6146 section 3.4) and [`UdpZeroChecksum::Drop`] for a stateless
+    /// translator (RFC 7915 section 4.5).
+    pub udp_zero_checksum: Option<UdpZeroChecksum>,
+    /// Of a stateless translator: UDP ports, from or to which datagrams without checksum pass to IPv6 without checksum
+    /// (RFC 8200 section 8.1, RFC 6936), fragments too. They go before `udp_zero_checksum`.
+    pub udp_zero_checksum_ports: Vec<u16>,
     /// Type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
     pub traffic_class: TrafficClass,
     /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1
@@ -62,7 +67,7 @@ pub struct Eam {
     pub v6: Ipv6Net,
 }
 
-/// What becomes of an IPv4 UDP datagram without checksum, which IPv6 does not allow (RFC 7915 section 4.5).
+/// What becomes of an IPv4 UDP datagram without checksum, which IPv6 allows for tunnels only (RFC 8200 section 8.1).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -73,8 +78,8 @@ pub enum UdpZeroChecksum {
     /// It is dropped.
     #[default]
     Drop,
-    /// Its checksum is computed, which costs a look at every byte. Fragments are dropped all the
-    /// same.
+    /// Its checksum is computed, which costs a look at every byte. A NAT64 reassembles fragments for it (RFC 6146
+    /// section 3.4); a stateless translator drops them all the same (RFC 7915 section 4.5).
     Compute,
 }
 
@@ -139,7 +144,8 @@ impl Default for Config {
             lowest_ipv6_mtu: 1280,
             mtu4: 1500,
             mtu6: 1500,
-            udp_zero_checksum: UdpZeroChecksum::default(),
+            udp_zero_checksum: None,
+            udp_zero_checksum_ports: Vec::new(),
             traffic_class: TrafficClass::default(),
             allow_private_with_wkp: false,
             icmp: Icmp::default(),

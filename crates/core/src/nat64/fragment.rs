@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fragments of packets that pass the tables (RFC 6146 section 3.4): only the first has ports, so they
-//! are remembered for the others, and others that come before it are held. Nothing is reassembled.
+//! are remembered for the others, and others that come before it are held. Where no fragment can be translated without
+//! the others, all of them are held until `whole` can put them together.
 //!
 //! Ports are remembered once the tables have accepted the first fragment. Packets of either family have a
 //! `store` of their own, with bounds.
 
 use super::store::Store;
-pub use super::store::{Held, Key};
+pub use super::store::{Gathered, Held, Key};
 use crate::config::nat64::Nat64Config;
 use crate::session::key::Keys;
 use crate::session::timer::{Clock, Millis};
@@ -85,6 +86,19 @@ impl Fragments {
             return Ok(Later::Of(numbers));
         }
         store.hold(key, source, bytes, deadline).map(Later::Held)
+    }
+
+    /// The fragments of this packet are to be put together, as the first of them has shown.
+    pub fn gathers(&self, key: &Key) -> bool {
+        self.stores[usize::from(key.is_v6)].gathers(key)
+    }
+
+    /// A fragment of a packet that has to be put together: `bytes`, whole.
+    pub fn gather(&mut self, key: Key, bytes: &[u8], now: Duration) -> Result<Gathered, Reason> {
+        let deadline = self.clock.advance(now) + self.timeout;
+        let source = self.source_of(&key);
+        let store = &mut self.stores[usize::from(key.is_v6)];
+        store.gather(key, source, bytes, deadline)
     }
 
     /// Forgets packets whose time is over; returns how many fragments had waited in vain.

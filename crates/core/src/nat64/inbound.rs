@@ -2,14 +2,14 @@
 //! From the IPv4 side.
 
 use super::fragment::{Key, Later};
-use super::{note_lost, refusal, tuple, First, Nat64, Random};
+use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
 use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Protocol};
 use crate::packet::{Outbox, Packet};
 use crate::session::{Inbound, Inward, Watcher};
 use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
-use crate::wire::{next_header_of, protocol, Ipv4, Part};
+use crate::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
 use crate::xlat::payload::{self, Kind, Numbers};
 use crate::xlat::{hop, leave, v4to6, Fit, Refusal};
 
@@ -20,12 +20,15 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        first: &mut Option<First>,
+        first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
         let ip = v4to6::receive(packet)?;
         let hop_limit = hop(ip.ttl)?;
         let next_header = next_header_of(ip.protocol)?;
         let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).map_err(refusal)?;
+        if ip.is_fragment() && self.only_whole(protocol, &ip, packet) {
+            return self.gather(Key::v4(&ip), packet, env.now(), watcher, first);
+        }
         let carried = v4to6::carried(&self.translator, &ip, packet)?;
         if carried.kind == Kind::IcmpError {
             return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
@@ -41,7 +44,8 @@ impl Nat64 {
         let segment = tuple::segment_of(protocol, bytes, part);
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
             Some(numbers) => {
-                *first = (part == Part::First).then(|| (Key::v4(&ip), numbers));
+                *first =
+                    (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
                 numbers
             }
             None => match self.fragments.later(Key::v4(&ip), packet.bytes(), now)? {
@@ -124,6 +128,22 @@ impl Nat64 {
         }
         let what = (next_header, &carried, fit);
         v4to6::send(t, packet, out, (&ip, hop_limit), what, addresses)
+    }
+
+    /// A fragment can be translated with all others of its packet only: of ICMP, and of UDP without checksum, which its first
+    /// fragment shows.
+    #[cold]
+    fn only_whole(&self, protocol: Protocol, ip: &Ipv4, packet: &Packet<'_>) -> bool {
+        let udp = &packet.bytes()[ip.header_len..];
+        match protocol {
+            Protocol::Icmp => true,
+            Protocol::Tcp => false,
+            Protocol::Udp if ip.fragment_offset > 0 => self.fragments.gathers(&Key::v4(ip)),
+            Protocol::Udp => {
+                self.translator.computes_checksums()
+                    && udp.get(UDP_CHECKSUM_AT..UDP_CHECKSUM_AT + 2) == Some(&[0, 0])
+            }
+        }
     }
 
     /// Whether a packet of the IPv4 side, as it was received, claims to come from a node behind us. What has no ports

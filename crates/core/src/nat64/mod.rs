@@ -6,7 +6,8 @@
 //!
 //! 1. What the stateless translator does first ([`crate::xlat`]): receive, hop, payload. ICMP errors
 //!    go their own way from here (`error`).
-//! 2. `tuple`: protocol and ports. Of a later fragment, those of the first (`fragment`, `store`).
+//! 2. `tuple`: protocol and ports. Of a later fragment, those of the first (`fragment`, `store`). Fragments of ICMP, and
+//!    of UDP over IPv4 without checksum, wait for each other, and begin anew as one packet (`whole`).
 //! 3. Fit: what is too big is answered before it becomes state.
 //! 4. [`crate::session`]: binding and session. A packet to one of our own IPv4 addresses goes through
 //!    the tables twice and turns back to IPv6 (section 3.8, `outbound`).
@@ -72,10 +73,11 @@ mod outbound;
 mod probe;
 mod store;
 mod tuple;
+mod whole;
 
 use crate::addr::Mapper;
 use crate::config::nat64::Nat64Config;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, UdpZeroChecksum};
 use crate::icmp::{Answer, Tokens};
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
 use crate::session::{Due, State, Watcher};
@@ -83,7 +85,7 @@ use crate::trace::Step;
 use crate::verdict::{Reason, Verdict};
 use crate::xlat::payload::Numbers;
 use crate::xlat::{Refusal, Translator};
-use fragment::{Fragments, Held, Key};
+use fragment::{Fragments, Gathered, Held, Key};
 use std::time::Duration;
 
 /// Time, identifications, and numbers that nobody can guess.
@@ -156,8 +158,12 @@ impl Nat64 {
     ) -> Verdict {
         let mut first = None;
         let verdict = self.judge(packet, env, out, watcher, (&mut first, tokens));
-        let Some((key, numbers)) = first else {
-            return verdict;
+        let (key, numbers) = match first {
+            None => return verdict,
+            Some(Fragmented::First(key, numbers)) => (key, numbers),
+            Some(Fragmented::Whole(whole)) => {
+                return self.begin_anew(&whole, env, out, watcher, tokens)
+            }
         };
         // Only what the tables accept is remembered: strangers would decide on the rest.
         let held = match verdict {
@@ -187,7 +193,8 @@ impl Nat64 {
         self.fragments.roll_back();
     }
 
-    /// A packet by itself, whatever waits for it. If it is a first fragment, it comes into `first`.
+    /// A packet by itself, whatever waits for it. If it is a first fragment, or the last one that a whole waits for, that comes
+    /// into `first`.
     #[inline]
     fn judge(
         &mut self,
@@ -195,7 +202,7 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        (first, tokens): (&mut Option<First>, Tokens),
+        (first, tokens): (&mut Option<Fragmented>, Tokens),
     ) -> Verdict {
         match self.path(packet, env, out, watcher, first) {
             Ok(verdict) => verdict,
@@ -220,7 +227,7 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        first: &mut Option<First>,
+        first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
         match packet.bytes().first().map(|byte| byte >> 4) {
             Some(4) => self.inbound(packet, env, out, watcher, first),
@@ -257,17 +264,75 @@ impl Nat64 {
             }
         }
         for fragment in held {
-            let mut buffer = vec![0; HEADROOM];
-            buffer.extend_from_slice(&fragment);
-            let end = buffer.len();
-            let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
-            match self.translate_with(&mut packet, env, out, watcher, tokens) {
-                Verdict::Forward => out.emit(packet.bytes(), packet.offload),
-                Verdict::Emitted | Verdict::Held => {}
+            match self.begin_anew(&fragment, env, out, watcher, tokens) {
+                Verdict::Forward | Verdict::Emitted | Verdict::Held => {}
                 Verdict::Drop(reason) => watcher.dropped(reason),
             }
         }
         Verdict::Emitted
+    }
+
+    /// A packet that was kept, or has been put together, takes its way. What becomes of it has left.
+    #[cold]
+    fn begin_anew(
+        &mut self,
+        bytes: &[u8],
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        tokens: Tokens,
+    ) -> Verdict {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(bytes);
+        let end = buffer.len();
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
+        let verdict = self.translate_with(&mut packet, env, out, watcher, tokens);
+        if verdict != Verdict::Forward {
+            return verdict;
+        }
+        out.emit(packet.bytes(), packet.offload);
+        Verdict::Emitted
+    }
+
+    /// A fragment that cannot be translated without the others of its packet waits for them; the last one to come brings the
+    /// packet into `first`.
+    #[cold]
+    fn gather(
+        &mut self,
+        key: Key,
+        packet: &Packet<'_>,
+        now: Duration,
+        watcher: &mut impl Watcher,
+        first: &mut Option<Fragmented>,
+    ) -> Result<Verdict, Refusal> {
+        match self.fragments.gather(key, packet.bytes(), now)? {
+            Gathered::Waits { lost } => {
+                note_lost(lost, watcher);
+                watcher.step(|| Step::GatheredFragment);
+            }
+            Gathered::Whole {
+                packet,
+                fragments,
+                lost,
+            } => {
+                note_lost(lost, watcher);
+                watcher.step(|| Step::Reassembled {
+                    fragments,
+                    len: packet.len(),
+                });
+                *first = Some(Fragmented::Whole(packet));
+            }
+            Gathered::Spoilt {
+                reason,
+                refused,
+                lost,
+            } => {
+                note_lost(lost, watcher);
+                (0..refused).for_each(|_| watcher.dropped(reason));
+                return Err(reason.into());
+            }
+        }
+        Ok(Verdict::Held)
     }
 
     /// Ends what has expired, looking at no more than `budget` entries, and sends what is to be sent
@@ -340,17 +405,26 @@ impl Nat64 {
     }
 }
 
-/// A first fragment: the packet that it is of, and the ports.
-type First = (Key, Numbers);
+/// What a fragment brings besides itself.
+enum Fragmented {
+    /// It is the first: the packet that it is of, and the ports.
+    First(Key, Numbers),
+    /// It was the last to come, and this is the packet.
+    Whole(Vec<u8>),
+}
 
 /// Fragments had to go before the first of their packet came.
 fn note_lost(lost: usize, watcher: &mut impl Watcher) {
     (0..lost).for_each(|_| watcher.dropped(Reason::FragmentLimit));
 }
 
-/// Our own errors come from an address of the pool, unless something else is configured.
+/// Our own errors come from an address of the pool, and UDP without checksum gets one, unless something else is
+/// configured.
 fn with_defaults(config: &Nat64Config) -> Nat64Config {
     let mut config = config.clone();
+    // "The NAT64 MUST reassemble the packets and MUST calculate the checksum" (RFC 6146 section 3.4).
+    let checksum = &mut config.translator.udp_zero_checksum;
+    *checksum = Some(checksum.unwrap_or(UdpZeroChecksum::Compute));
     let icmp = &mut config.translator.icmp;
     if icmp.address4.is_none() && icmp.source_pool4.is_empty() {
         let of_pool = config.pool4.first().map(|part| part.net.network());

@@ -2,7 +2,7 @@
 //! From the IPv6 side, to IPv4 or back.
 
 use super::fragment::{Key, Later};
-use super::{note_lost, refusal, tuple, First, Nat64, Random};
+use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
 use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
 use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
@@ -35,7 +35,7 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        first: &mut Option<First>,
+        first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
         let ip = v6to4::receive(packet)?;
         // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that
@@ -50,6 +50,12 @@ impl Nat64 {
         };
         let ipv4_protocol = protocol_of(chain.protocol)?;
         let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
+        if protocol == Protocol::Icmp {
+            if let Some(fragment) = chain.fragment.filter(|f| !f.is_atomic()) {
+                let key = Key::v6(&ip, fragment.id, chain.protocol);
+                return self.gather(key, packet, env.now(), watcher, first);
+            }
+        }
         let carried = v6to4::carried(&chain, packet)?;
         if carried.kind == Kind::IcmpError {
             return self.error_from_ipv6((&ip, ttl, &chain), packet, env, watcher);
@@ -115,7 +121,7 @@ impl Nat64 {
             .map_err(refusal)?;
         if turns {
             watcher.step(|| Step::Turns);
-            return self.turn(&received, (from, to), packet, now, watcher);
+            return self.turn(&received, (from, to), packet, now, out, watcher);
         }
         let offload = packet.offload;
         let numbers = Numbers {
@@ -153,7 +159,7 @@ impl Nat64 {
         received: &Received<'_>,
         packet: &Packet<'_>,
         now: Duration,
-        first: &mut Option<First>,
+        first: &mut Option<Fragmented>,
     ) -> Result<Later, Reason> {
         let bytes = &packet.bytes()[received.chain.payload_at..];
         let numbers = tuple::numbers_of(received.carried.kind, bytes, received.part)?;
@@ -161,7 +167,7 @@ impl Nat64 {
         let key = fragment.map(|f| Key::v6(received.ip, f.id, received.chain.protocol));
         match (numbers, key) {
             (Some(numbers), key) => {
-                *first = key.map(|key| (key, numbers));
+                *first = key.map(|key| Fragmented::First(key, numbers));
                 Ok(Later::Of(numbers))
             }
             (None, Some(key)) => self.fragments.later(key, packet.bytes(), now),
@@ -192,6 +198,7 @@ impl Nat64 {
         (from, to): (Endpoint4, Endpoint4),
         packet: &mut Packet<'_>,
         now: Duration,
+        out: &mut impl Outbox,
         watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
         let is_query = received.protocol == Protocol::Icmp;
@@ -232,6 +239,7 @@ impl Nat64 {
             (src, node.addr, Some(numbers)),
             received.carried,
             packet,
+            out,
         )
     }
 }

@@ -14,6 +14,7 @@ use crate::config::nat64::Limits;
 use crate::session::key::Keys;
 use crate::session::timer::Millis;
 use crate::verdict::Reason;
+use super::whole::{self, Sum};
 use crate::wire::{Ipv4, Ipv6};
 use crate::xlat::payload::Numbers;
 use rehearse::Rehearsal;
@@ -62,6 +63,25 @@ impl Key {
     }
 }
 
+/// What became of a fragment that waits for all others of its packet. `lost`: others had to go for it.
+#[derive(Debug)]
+pub enum Gathered {
+    /// It waits.
+    Waits { lost: usize },
+    /// It was the last one to come: the packet, of so many fragments.
+    Whole {
+        packet: Vec<u8>,
+        fragments: usize,
+        lost: usize,
+    },
+    /// It does not fit the others, which are refused with it.
+    Spoilt {
+        reason: Reason,
+        refused: usize,
+        lost: usize,
+    },
+}
+
 /// One packet that comes in fragments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Followed {
@@ -71,6 +91,18 @@ struct Followed {
     deadline: Millis,
     numbers: Option<Numbers>,
     held: Vec<Held>,
+    fate: Fate,
+}
+
+/// How the fragments of a packet go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// One by one, with the ports of the first.
+    Apart,
+    /// As one packet, once all of them are there.
+    Together,
+    /// Not at all, not even those that are to come (RFC 5722 section 4).
+    Spoilt,
 }
 
 /// What a source has.
@@ -173,6 +205,63 @@ impl Store {
         (Vec::new(), lost)
     }
 
+    /// The fragments of the packet are to be put together.
+    pub fn gathers(&self, key: &Key) -> bool {
+        let packet = self.packets.get(key);
+        packet.is_some_and(|packet| packet.fate != Fate::Apart)
+    }
+
+    /// Holds a fragment until all of its packet are there, and puts them together.
+    pub fn gather(
+        &mut self,
+        key: Key,
+        source: u128,
+        bytes: &[u8],
+        deadline: Millis,
+    ) -> Result<Gathered, Reason> {
+        if self.packets.get(&key).is_some_and(|p| p.fate == Fate::Spoilt) {
+            return Err(Reason::FragmentOverlap);
+        }
+        let lost = self.hold(key, source, bytes, deadline)?;
+        let Some(packet) = self.packets.get_mut(&key) else {
+            return Err(Reason::FragmentLimit);
+        };
+        packet.fate = Fate::Together;
+        match whole::sum(&packet.held) {
+            Sum::Incomplete => Ok(Gathered::Waits { lost }),
+            Sum::Whole(packet) => {
+                let fragments = self.remove(&key).len();
+                Ok(Gathered::Whole {
+                    packet,
+                    fragments,
+                    lost,
+                })
+            }
+            Sum::Spoilt(reason) => {
+                let refused = self.spoil(&key) - 1;
+                Ok(Gathered::Spoilt {
+                    reason,
+                    refused,
+                    lost,
+                })
+            }
+        }
+    }
+
+    /// Forgets the fragments of a packet, and remembers that those to come are not wanted. Returns how many there were.
+    fn spoil(&mut self, key: &Key) -> usize {
+        self.note(key);
+        let Some(packet) = self.packets.get_mut(key) else {
+            return 0;
+        };
+        packet.fate = Fate::Spoilt;
+        let (source, number) = (packet.source, packet.number);
+        let held = std::mem::take(&mut packet.held);
+        self.waiting.remove(&number);
+        self.note_released(source, &held);
+        held.len()
+    }
+
     /// Holds a fragment. Returns how many others had to go.
     pub fn hold(
         &mut self,
@@ -271,6 +360,7 @@ impl Store {
             deadline,
             numbers,
             held: Vec::new(),
+            fate: Fate::Apart,
         };
         self.packets.insert(key, followed);
         self.by_age.insert(number, key);

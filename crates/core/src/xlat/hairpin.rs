@@ -9,8 +9,9 @@
 use super::payload::{self, Kind, Numbers, Payload};
 use super::{Refusal, Translator};
 use crate::csum::Sum;
+use crate::frag;
 use crate::icmp::Answer;
-use crate::packet::Packet;
+use crate::packet::{Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::ICMP_CHECKSUM_AT;
 use crate::wire::{protocol, Chain, Fragment, Ipv6, FRAGMENT_LEN, IPV6_LEN};
@@ -25,6 +26,7 @@ pub(super) fn turn(
     (src, dst): (Ipv4Addr, Ipv4Addr),
     carried: &Payload,
     packet: &mut Packet<'_>,
+    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let src = t
         .mapper
@@ -35,7 +37,8 @@ pub(super) fn turn(
         .to_ipv6(dst)
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
-    send(t, (ip, hop_limit, chain), (src, dst, None), carried, packet)
+    let ends = (src, dst, None);
+    send(t, (ip, hop_limit, chain), ends, carried, packet, out)
 }
 
 /// Sends the packet back to IPv6, between these addresses, and with other ports if they are given.
@@ -45,11 +48,16 @@ pub(crate) fn send(
     (src, dst, numbers): (Ipv6Addr, Ipv6Addr, Option<Numbers>),
     carried: &Payload,
     packet: &mut Packet<'_>,
+    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     // An atomic fragment is no fragment in IPv4, and comes back without Fragment header.
     let fragment = chain.fragment.filter(|fragment| !fragment.is_atomic());
     let header_len = IPV6_LEN + if fragment.is_some() { FRAGMENT_LEN } else { 0 };
-    if header_len + carried.largest() > t.mtu6 {
+    let is_too_big = header_len + carried.largest() > t.mtu6;
+    // In IPv4, an atomic fragment may be fragmented.
+    let one_piece = chain.fragment.filter(|fragment| fragment.is_atomic());
+    let pieces_of = one_piece.filter(|_| is_too_big && packet.offload.gso.is_none());
+    if is_too_big && pieces_of.is_none() {
         return Err(Reason::TooBig.answered(Answer::TooBig(t.mtu6)));
     }
 
@@ -66,6 +74,31 @@ pub(crate) fn send(
         }
         Kind::Echo(_) => payload::carry_over(bytes, ICMP_CHECKSUM_AT, false, offload, old, new),
         Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}
+    }
+    if let Some(fragment) = pieces_of {
+        payload::complete(bytes, carried.kind, offload);
+        let limit = t.lowest_ipv6_mtu.min(t.mtu6) - IPV6_LEN - FRAGMENT_LEN;
+        let header_len = IPV6_LEN + FRAGMENT_LEN;
+        frag::cut(packet, chain.payload_at, header_len, limit, out, |bytes, piece| {
+            let header = Ipv6 {
+                traffic_class: t.class_out(ip.traffic_class),
+                flow_label: 0,
+                payload_len: FRAGMENT_LEN + piece.len,
+                next_header: protocol::FRAGMENT,
+                hop_limit,
+                src,
+                dst,
+            };
+            header.emit(bytes);
+            let fragment = Fragment {
+                next_header: chain.protocol,
+                offset: piece.offset,
+                more: !piece.last,
+                id: fragment.id & 0xffff,
+            };
+            fragment.emit(&mut bytes[IPV6_LEN..]);
+        });
+        return Ok(Verdict::Emitted);
     }
     packet.replace_front(chain.payload_at, header_len);
     let bytes = packet.bytes_mut();

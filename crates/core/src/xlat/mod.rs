@@ -45,6 +45,8 @@ pub struct Translator {
     mtu4: usize,
     mtu6: usize,
     udp_zero_checksum: UdpZeroChecksum,
+    /// Sorted.
+    udp_zero_checksum_ports: Box<[u16]>,
     traffic_class: TrafficClass,
 }
 
@@ -60,7 +62,8 @@ impl Translator {
             lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
             mtu4: config.mtu4 as usize,
             mtu6: config.mtu6 as usize,
-            udp_zero_checksum: config.udp_zero_checksum,
+            udp_zero_checksum: config.udp_zero_checksum.unwrap_or_default(),
+            udp_zero_checksum_ports: sorted(&config.udp_zero_checksum_ports),
             traffic_class: config.traffic_class,
         })
     }
@@ -135,12 +138,29 @@ impl Translator {
         &self.mapper
     }
 
+    /// UDP without checksum from one of these ports to the other stays without.
+    fn keeps_zero_checksum(&self, ports: [u16; 2]) -> bool {
+        let listed = &self.udp_zero_checksum_ports;
+        ports.iter().any(|port| listed.binary_search(port).is_ok())
+    }
+
+    /// The checksum of UDP without one is to be computed.
+    pub(crate) fn computes_checksums(&self) -> bool {
+        self.udp_zero_checksum == UdpZeroChecksum::Compute
+    }
+
     fn class_out(&self, class: u8) -> u8 {
         match self.traffic_class {
             TrafficClass::Copy => class,
             TrafficClass::Zero => 0,
         }
     }
+}
+
+fn sorted(ports: &[u16]) -> Box<[u16]> {
+    let mut ports = ports.to_vec();
+    ports.sort_unstable();
+    ports.into()
 }
 
 /// A packet is not translated.

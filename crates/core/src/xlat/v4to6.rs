@@ -162,8 +162,14 @@ fn is_error(ip: &Ipv4, packet: &Packet<'_>) -> bool {
 pub(crate) fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     let part = Part::of(ip.fragment_offset, ip.more_fragments);
     let bytes = &packet.bytes()[ip.header_len..];
-    let carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
+    let mut carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
     if carried.kind == Kind::UdpZeroChecksum {
+        if t.keeps_zero_checksum(ports_of(bytes)) && packet.offload.gso.is_none() {
+            // "Protocols that use UDP as a tunnel encapsulation may enable zero-checksum mode for a specific
+            // port" (RFC 8200 section 8.1).
+            carried.kind = Kind::Opaque;
+            return Ok(carried);
+        }
         // RFC 7915 section 4.5.
         match (part, t.udp_zero_checksum) {
             (Part::Whole, UdpZeroChecksum::Compute) => {}
@@ -172,6 +178,11 @@ pub(crate) fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<
         }
     }
     Ok(carried)
+}
+
+/// The ports of UDP whose header is whole.
+fn ports_of(udp: &[u8]) -> [u16; 2] {
+    [0, 2].map(|at| u16::from_be_bytes([udp[at], udp[at + 1]]))
 }
 
 /// An ICMP error is written anew.

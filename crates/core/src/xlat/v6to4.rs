@@ -77,7 +77,8 @@ fn carry(
     if let Via::Pref64(prefix) = via {
         if t.mapper.is_explicit(dst) {
             out.step(|| Step::Turns);
-            return hairpin::turn(t, (ip, ttl, chain), prefix, (src, dst), &carried, packet);
+            let ends = (src, dst);
+            return hairpin::turn(t, (ip, ttl, chain), prefix, ends, &carried, packet, out);
         }
     }
     let fit = fit(t, packet, chain, &carried)?;

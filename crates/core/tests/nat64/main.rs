@@ -27,6 +27,7 @@ mod limits;
 mod missing;
 mod model;
 mod packets;
+mod reassembly;
 mod reconfigure;
 mod release;
 mod restore;

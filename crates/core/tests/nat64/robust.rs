@@ -296,7 +296,7 @@ fn a_storm_through_narrow_links() {
     storm(|config| {
         config.translator.mtu4 = 600;
         config.translator.mtu6 = 1280;
-        config.translator.udp_zero_checksum = UdpZeroChecksum::Compute;
+        config.translator.udp_zero_checksum = Some(UdpZeroChecksum::Compute);
         config.port_preservation = true;
     });
 }

@@ -45,6 +45,9 @@ struct Told {
     held_fragments: usize,
     /// First fragments for which others waited.
     awaited_fragments: usize,
+    /// Fragments that wait for all others of their packet, and packets that came of them.
+    gathered_fragments: usize,
+    reassembled: usize,
     /// ICMP errors that left translated.
     errors: usize,
 }
@@ -65,6 +68,8 @@ impl Told {
                 }
                 Step::LaterFragment { .. } => self.later_fragments += 1,
                 Step::HeldFragment => self.held_fragments += 1,
+                Step::GatheredFragment => self.gathered_fragments += 1,
+                Step::Reassembled { .. } => self.reassembled += 1,
                 _ => {}
             }
         }
@@ -164,13 +169,15 @@ fn what_is_told_of_fragments_happens() {
     let mut sender = Sender::new();
     sender.one_fragment_in = 1;
     let told = agree_on(sender, |config| config.limits.sessions = 400);
-    assert!(told.reasons.contains(&Reason::FragmentIcmp));
+    assert!(told.reasons.contains(&Reason::FragmentOverlap));
+    assert!(told.reassembled > 0);
     // Others make room, and are then dropped.
     assert!(told.dropped.contains(&Reason::FragmentLimit));
     for (kind, count) in [
         ("first fragments", told.first_fragments),
         ("later fragments", told.later_fragments),
         ("held fragments", told.held_fragments),
+        ("gathered fragments", told.gathered_fragments),
         (
             "first fragments that others wait for",
             told.awaited_fragments,

@@ -86,6 +86,8 @@ pub struct Keys {
     mtu4: Option<u32>,
     mtu6: Option<u32>,
     udp_zero_checksum: Option<UdpZero>,
+    #[serde(default)]
+    udp_zero_checksum_ports: Vec<u16>,
     traffic_class: Option<Class>,
     allow_private_with_wkp: Option<bool>,
     #[serde(default)]
@@ -143,10 +145,11 @@ impl Keys {
             mtu4: self.mtu4.unwrap_or(otherwise.mtu4),
             mtu6: self.mtu6.unwrap_or(otherwise.mtu6),
             udp_zero_checksum: match self.udp_zero_checksum {
-                Some(UdpZero::Drop) => UdpZeroChecksum::Drop,
-                Some(UdpZero::Compute) => UdpZeroChecksum::Compute,
+                Some(UdpZero::Drop) => Some(UdpZeroChecksum::Drop),
+                Some(UdpZero::Compute) => Some(UdpZeroChecksum::Compute),
                 None => otherwise.udp_zero_checksum,
             },
+            udp_zero_checksum_ports: self.udp_zero_checksum_ports.clone(),
             traffic_class: match self.traffic_class {
                 Some(Class::Copy) => TrafficClass::Copy,
                 Some(Class::Zero) => TrafficClass::Zero,

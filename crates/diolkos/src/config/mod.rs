@@ -25,6 +25,7 @@ mod schema;
 mod text;
 mod translation;
 mod warnings;
+mod zero_checksum;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -38,7 +39,7 @@ pub use announce::Announce;
 pub use auto::{Mtu, Networks, Prefix, V6Address};
 pub use cluster::{given, Cluster, Node};
 pub use control::Control;
-pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass, UdpZeroChecksum};
+pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass};
 pub use dns64::Dns64;
 pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
@@ -48,6 +49,7 @@ pub use resolver::Resolver;
 pub use schema::schema;
 pub use translation::Found;
 pub use warnings::warn;
+pub use zero_checksum::ZeroChecksum;
 
 /// Everything a configuration file can say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -184,8 +186,12 @@ pub struct Translator {
     pub mtu4: Mtu,
     /// MTU of the next hop on the IPv6 side, bytes. `"auto"`: as `mtu4`; of a CLAT, the uplink's.
     pub mtu6: Mtu,
-    /// What becomes of UDP over IPv4 without a checksum, which IPv6 does not allow (RFC 7915 section 4.5).
-    pub udp_zero_checksum: UdpZeroChecksum,
+    /// What becomes of UDP over IPv4 without a checksum, which IPv6 does not allow. `"auto"`: `"drop"` of a CLAT and a SIIT
+    /// (RFC 7915 section 4.5), `"compute"` of a NAT64 (RFC 6146 section 3.4).
+    pub udp_zero_checksum: ZeroChecksum,
+    /// Of a CLAT or a SIIT: UDP over IPv4 without a checksum, from or to one of these ports, passes to IPv6 without a
+    /// checksum, as tunnels send it (RFC 8200 section 8.1, RFC 6936). This goes before `udp_zero_checksum`.
+    pub udp_zero_checksum_ports: Vec<u16>,
     /// What becomes of TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
     pub traffic_class: TrafficClass,
     /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
@@ -206,7 +212,8 @@ impl Default for Translator {
             lowest_ipv6_mtu: 1280,
             mtu4: Mtu::Auto,
             mtu6: Mtu::Auto,
-            udp_zero_checksum: UdpZeroChecksum::default(),
+            udp_zero_checksum: ZeroChecksum::default(),
+            udp_zero_checksum_ports: Vec::new(),
             traffic_class: TrafficClass::default(),
             allow_private_with_wkp: false,
         }

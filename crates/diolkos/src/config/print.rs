@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// What is printed: all sections but those of other modes.
 #[derive(Serialize)]
 struct Print<'a> {
-    translator: &'a Translator,
+    translator: Translator,
     #[serde(skip_serializing_if = "Option::is_none")]
     eam: Option<&'a [Eam]>,
     icmp: &'a Icmp,
@@ -46,7 +46,10 @@ impl Settings {
                 log: &self.log,
             }),
             None => toml::to_string(&Print {
-                translator: &self.translator,
+                translator: Translator {
+                    udp_zero_checksum: self.translator.udp_zero_checksum.in_force(mode),
+                    ..self.translator.clone()
+                },
                 eam: (mode == Mode::Siit).then_some(&self.eam),
                 icmp: &self.icmp,
                 clat: (mode == Mode::Clat).then_some(&self.clat),

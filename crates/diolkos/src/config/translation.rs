@@ -57,7 +57,8 @@ impl Settings {
             lowest_ipv6_mtu: t.lowest_ipv6_mtu,
             mtu4: t.mtu4.or(found.mtu4),
             mtu6: t.mtu6.or(found.mtu6),
-            udp_zero_checksum: t.udp_zero_checksum,
+            udp_zero_checksum: t.udp_zero_checksum.fixed(),
+            udp_zero_checksum_ports: t.udp_zero_checksum_ports.clone(),
             traffic_class: t.traffic_class,
             allow_private_with_wkp: t.allow_private_with_wkp,
             icmp: Icmp {

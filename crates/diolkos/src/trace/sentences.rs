@@ -59,6 +59,15 @@ pub fn steps(report: &mut Report, steps: &[Step], config: &Config) {
                 "the first one of the packet, which has the ports, has not come: this one would be held until then (RFC 6146 section 3.4)"
                     .to_owned(),
             ),
+            Step::GatheredFragment => report.step(
+                "fragment",
+                "of ICMP, or of UDP without checksum, which is translated as a whole: it would be held until all others have come (RFC 6146 section 3.4)"
+                    .to_owned(),
+            ),
+            Step::Reassembled { fragments, len } => report.step(
+                "fragment",
+                format!("the last one to come: {fragments} make a packet of {len} bytes, of which the lines below tell"),
+            ),
             Step::Turns => report.step(
                 "hairpin",
                 "the destination is behind the translator, too: the packet turns back to IPv6 (RFC 6146 section 3.8, RFC 7757 section 4.2)"

@@ -129,7 +129,7 @@ fn clats() -> Vec<Setup> {
             .node("10.1.2.3/32", "2001:db8:1:2:a5a5:1234:5678:9abc/128")
             .neutral()
             .having(|config| {
-                config.udp_zero_checksum = UdpZeroChecksum::Compute;
+                config.udp_zero_checksum = Some(UdpZeroChecksum::Compute);
                 config.lowest_ipv6_mtu = 1500;
             }),
     ]
@@ -243,7 +243,7 @@ fn siits() -> Vec<Setup> {
             config.mtu6 = 9000;
             config.mtu4 = 9000;
             config.lowest_ipv6_mtu = 1500;
-            config.udp_zero_checksum = UdpZeroChecksum::Compute;
+            config.udp_zero_checksum = Some(UdpZeroChecksum::Compute);
         }),
     ]
 }

@@ -24,6 +24,12 @@ impl Nat64Config {
         if self.translator.clat {
             add("clat".into(), "a NAT64 is no CLAT".into());
         }
+        if !self.translator.udp_zero_checksum_ports.is_empty() {
+            add(
+                "udp_zero_checksum_ports".into(),
+                "only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)".into(),
+            );
+        }
         self.check_pool(&mut add);
         self.check_bindings(&mut add);
         self.check_timeouts(&mut add);

@@ -44,7 +44,8 @@ pub struct Limits {
     pub outside_share: u8,
     /// SYNs from the IPv4 side that are kept at a time. 0: none; they are dropped.
     pub held_syns: u32,
-    /// Fragments that wait for the first of their packet, at a time: half of them of either family.
+    /// Fragments that wait for the first of their packet, or where they have to be put together for all others, at a time:
+    /// half of them of either family.
     pub held_fragments: u32,
     /// The same, with one source.
     pub held_fragments_per_source: u32,
