@@ -4,9 +4,11 @@
 //! `DIOLKOS_SECCOMP` → [`Confinement`] → [`confine`], for each thread; what is in force → log, status.
 
 use std::env;
+use std::io;
 use std::sync::OnceLock;
 
 use diolkos_sys::seccomp::{Calls, Filter, Otherwise};
+use nix::errno::Errno;
 
 use crate::failure::Failure;
 
@@ -22,12 +24,14 @@ pub enum Confinement {
     Log,
     /// It is made.
     Off,
-    /// The same: this kernel or this architecture has no filters.
+    /// The same, although nobody asked for it: no filter could be installed. [`trouble`] says why.
     Unavailable,
 }
 
 /// Decided by the first thread that is confined, for all.
 static DECIDED: OnceLock<Confinement> = OnceLock::new();
+/// Why no filter could be installed.
+static REASON: OnceLock<String> = OnceLock::new();
 
 impl Confinement {
     fn of(value: Option<&str>) -> Result<Confinement, Failure> {
@@ -65,8 +69,8 @@ impl Confinement {
     }
 }
 
-/// Confines this thread, and those that it starts, to these system calls. Without filters in the kernel, the process runs
-/// without them.
+/// Confines this thread, and those that it starts, to these system calls. Where the first thread cannot be confined, the
+/// process runs without filters, and [`trouble`] says why.
 pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
     let wanted = match DECIDED.get() {
         Some(decided) => *decided,
@@ -90,7 +94,7 @@ pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
             "a thread cannot be confined to its system calls: {error}; {VARIABLE}=off runs without that"
         ))),
         Err(error) => {
-            tracing::debug!("no filter of system calls: {error}");
+            REASON.get_or_init(|| reason(&error));
             DECIDED.get_or_init(|| Confinement::Unavailable);
             Ok(())
         }
@@ -109,11 +113,60 @@ pub fn log_mode() {
         Some(Confinement::Off) => {
             tracing::warn!("{VARIABLE}=off: threads may make every system call");
         }
-        Some(Confinement::Unavailable) => tracing::warn!(
-            "this kernel has no filters of system calls (CONFIG_SECCOMP_FILTER): threads may make every system call"
-        ),
+        Some(Confinement::Unavailable) => {
+            if let Some(trouble) = trouble() {
+                tracing::warn!("{trouble}");
+            }
+        }
         None => {}
     }
+}
+
+/// What is wrong with the confinement, for the log, the status and the service manager. None if it is as was asked for.
+pub fn trouble() -> Option<String> {
+    match Confinement::in_force()? {
+        Confinement::Unavailable => Some(format!(
+            "threads are not confined to the system calls of their work: {}",
+            REASON
+                .get()
+                .map_or("no filter was installed", String::as_str)
+        )),
+        Confinement::Enforce | Confinement::Log | Confinement::Off => None,
+    }
+}
+
+/// What a service does, with that trouble, for a service manager.
+pub fn with_trouble(text: &str) -> String {
+    trouble().map_or_else(
+        || text.to_owned(),
+        |trouble| format!("{text}; wrong: {trouble}"),
+    )
+}
+
+/// Why the kernel took no filter, and what to do. A filter that is already around this process answers in the kernel's place:
+/// a unit's or a container's that does not list seccomp(2) makes it fail with EPERM, some with ENOSYS.
+fn reason(error: &io::Error) -> String {
+    let (name, why) = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EPERM) => (
+            "EPERM",
+            "a filter of the service manager or container forbids it; add `seccomp` to SystemCallFilter= of the unit, or to \
+             the container's profile",
+        ),
+        Some(Errno::ENOSYS) => (
+            "ENOSYS",
+            "the kernel lacks CONFIG_SECCOMP, or a container's filter hides the call; allow seccomp(2) in its profile",
+        ),
+        Some(Errno::EINVAL) => (
+            "EINVAL",
+            "the kernel lacks CONFIG_SECCOMP_FILTER; use a kernel that has it",
+        ),
+        Some(Errno::ENOMEM) => (
+            "ENOMEM",
+            "the filters around this process are too long together; shorten those of the unit or container",
+        ),
+        _ => return error.to_string(),
+    };
+    format!("seccomp(2) failed with {name}: {why}")
 }
 
 #[cfg(test)]
@@ -134,5 +187,16 @@ mod tests {
         let failure = Confinement::of(Some("no")).expect_err("it is unknown");
         assert_eq!(failure.kind as u8, 2);
         assert!(failure.to_string().contains("\"no\""));
+    }
+
+    #[test]
+    fn a_filter_around_the_process_is_not_taken_for_a_kernel_without_filters() {
+        let said = |errno: Errno| reason(&io::Error::from_raw_os_error(errno as i32));
+        assert!(said(Errno::EPERM).contains("EPERM"));
+        assert!(said(Errno::EPERM).contains("SystemCallFilter="));
+        assert!(!said(Errno::EPERM).contains("kernel lacks"));
+        assert!(said(Errno::EINVAL).contains("CONFIG_SECCOMP_FILTER"));
+        assert!(said(Errno::ENOSYS).contains("ENOSYS"));
+        assert!(said(Errno::EACCES).contains("denied"));
     }
 }

@@ -53,7 +53,8 @@ pub async fn run(group: String) -> Result<(), Failure> {
     };
     let mut serving = varlink::serve(listener, readers, manager, &watch);
     tracing::info!("ready: takes orders at {}", socket.display());
-    service_manager.status(&format!("takes orders at {}", socket.display()));
+    let status = format!("takes orders at {}", socket.display());
+    service_manager.status(&confinement::with_trouble(&status));
     service_manager.ready();
     confinement::log_mode();
     let done = tokio::select! {

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::confinement::Confinement;
+use crate::confinement::{self, Confinement};
 use crate::figures::Alarm;
 
 /// Whether packets can pass.
@@ -86,6 +86,9 @@ pub struct Status {
     /// What becomes of system calls that are no part of a thread's work; None of a program that does not say.
     #[serde(default)]
     pub seccomp: Option<String>,
+    /// Why `seccomp` is not what was asked for; None if it is.
+    #[serde(default)]
+    pub seccomp_trouble: Option<String>,
 }
 
 impl Status {
@@ -97,6 +100,7 @@ impl Status {
             mode: mode.to_owned(),
             device: device.to_owned(),
             seccomp: Confinement::in_force().map(|confinement| confinement.name().to_owned()),
+            seccomp_trouble: confinement::trouble(),
             ..Status::default()
         }
     }
@@ -143,6 +147,9 @@ impl Status {
         }
         if let Some(seccomp) = &self.seccomp {
             text += &format!("seccomp   {seccomp}\n");
+        }
+        if let Some(trouble) = &self.seccomp_trouble {
+            text += &format!("trouble   {trouble}\n");
         }
         for obstacle in &self.obstacles {
             text += &format!("obstacle  {obstacle}\n");

@@ -116,7 +116,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     // Beside a translator, that one tells the figures of both.
     let _metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
     confinement::log_mode();
-    manager.status(&server.description);
+    manager.status(&confinement::with_trouble(&server.description));
     manager.ready();
     let done = loop {
         beat.beat();

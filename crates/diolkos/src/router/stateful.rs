@@ -267,6 +267,9 @@ fn log(
 /// The state file, if there is to be one, and what an earlier run has left in it.
 fn read(settings: &Settings) -> Result<(Option<StateFile>, Found), Failure> {
     let mut file = settings.nat64.state().map(StateFile::new).transpose()?;
+    if let Some(file) = &mut file {
+        file.claim(&settings.translator.device)?;
+    }
     let found = file.as_mut().map_or(Ok(Found::Nothing), StateFile::read)?;
     Ok((file, found))
 }

@@ -3,6 +3,7 @@
 
 use super::settle::Restoring;
 use super::{Account, Service};
+use crate::confinement;
 use crate::manager::Manager;
 
 /// What the service manager has been told.
@@ -30,6 +31,7 @@ impl Notified {
         } = service.account();
         wrong.extend(self.refusal.clone());
         wrong.extend(keeping.trouble(service.device()));
+        wrong.extend(confinement::trouble());
         if !wrong.is_empty() {
             text = format!("{text}; wrong: {}", wrong.join("; "));
         }

@@ -10,6 +10,7 @@ use diolkos_sys::peer;
 
 use super::backup;
 use super::format::{self, Head, Malformed, Reader, Salvage};
+use super::owner::Owner;
 use crate::failure::Failure;
 
 /// Owner's alone: the secret of the pool is in it.
@@ -26,6 +27,8 @@ pub struct StateFile {
     path: PathBuf,
     /// What is there is of no use, and nobody's to overwrite: it is put aside when there is something for its place.
     is_in_the_way: bool,
+    /// That no other running program writes it; None before [`StateFile::claim`].
+    owner: Option<Owner>,
 }
 
 /// What an earlier run has left in the file.
@@ -65,9 +68,16 @@ impl StateFile {
         let file = StateFile {
             path: path.to_owned(),
             is_in_the_way: false,
+            owner: None,
         };
         file.check_folder(folder)?;
         Ok(file)
+    }
+
+    /// Becomes its only user, until this is dropped. `device`: for whoever comes second. To be done before it is read.
+    pub fn claim(&mut self, device: &str) -> Result<(), Failure> {
+        self.owner = Some(Owner::claim(&self.path, device)?);
+        Ok(())
     }
 
     /// What it is called.
@@ -92,6 +102,10 @@ impl StateFile {
             // There is no telling whether it ever had something in it, and who lost that has to know.
             Err(Malformed::Foreign) if file.metadata().is_ok_and(|m| m.len() == 0) => {
                 Ok(self.damaged("it is empty", Salvage::default()))
+            }
+            // So a power cut leaves a file whose blocks were never written.
+            Err(Malformed::Foreign) if is_blank(&file) => {
+                Ok(self.damaged("it contains only zeros", Salvage::default()))
             }
             Err(Malformed::Foreign) => Err(self.refused(&Malformed::Foreign.to_string())),
             Err(Malformed::Unreadable(error)) => Err(self.failed("read", &error)),
@@ -270,6 +284,13 @@ impl Found {
             Found::Part(kept) => kept.secret,
         }
     }
+}
+
+/// Whether a file begins with zeros, and with nothing else as far as a buffer reaches.
+fn is_blank(file: &File) -> bool {
+    let mut bytes = vec![0xff; BUFFER];
+    let read = file.read_at(&mut bytes, 0);
+    read.is_ok_and(|n| bytes[..n].iter().all(|byte| *byte == 0))
 }
 
 /// What was done in the folder of a path lasts.

@@ -4,7 +4,7 @@
 //!
 //! tables ─► [`saver`]: when ─► [`format`]: bytes ─► [`file`]: all of them, or none ─► [`file`] ─► [`format`] ─► [`restore`] ─► tables
 //!
-//! [`aside`]: what the file had that cannot be used
+//! [`backup`]: what the file had that cannot be used; [`owner`]: that one program has it
 //!
 //! maps ─► [`reconcile`] ─► tables ─► [`reconcile`] ─► maps
 //!
@@ -16,6 +16,7 @@ mod backup;
 mod file;
 pub mod format;
 mod moment;
+mod owner;
 mod reconcile;
 mod restore;
 mod restored;

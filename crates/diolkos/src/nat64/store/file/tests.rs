@@ -175,10 +175,16 @@ fn what_is_damaged_is_put_aside_under_a_new_name_each_time() {
 }
 
 #[test]
-fn an_empty_file_is_told_and_put_aside() {
-    let folder = Folder::new("empty");
+fn a_file_without_content_is_told_and_put_aside() {
+    for (name, content) in [("empty", vec![]), ("blank", vec![0; 300])] {
+        put_aside(&Folder::new(name), &content);
+    }
+}
+
+/// A file with nothing in it, and one that a power cut has left.
+fn put_aside(folder: &Folder, content: &[u8]) {
     let mut state = folder.state();
-    fs::write(&state.path, "").expect("a new file");
+    fs::write(&state.path, content).expect("a new file");
     fs::set_permissions(&state.path, fs::Permissions::from_mode(MODE)).expect("it is ours");
     let Found::Part(kept) = state.read().expect("it is ours") else {
         panic!("it may have had something in it");
@@ -186,10 +192,10 @@ fn an_empty_file_is_told_and_put_aside() {
     assert_eq!((kept.bindings, kept.secret), (vec![], None));
     // Nothing that is no state is marked as an older one.
     state.mark_outdated().expect("there is nothing to do");
-    assert_eq!(fs::read(&state.path).expect("it is there"), b"");
+    assert_eq!(fs::read(&state.path).expect("it is there"), content);
     write_empty(&mut state);
     stored(&mut state);
-    assert_eq!(names(&folder), ["nat64.state", "nat64.state.bad"]);
+    assert_eq!(names(folder), ["nat64.state", "nat64.state.bad"]);
 }
 
 #[test]
