@@ -7,9 +7,11 @@
 
 mod address;
 mod change;
+mod defaults;
 mod link;
 mod list;
 mod lookup;
+mod masquerade;
 mod neighbour;
 mod nexthop;
 mod obstacles;
@@ -31,8 +33,10 @@ use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
+pub use defaults::DefaultRoute;
 pub use link::{Link, LinkKind, Medium};
 pub use lookup::Leads;
+pub use masquerade::Masquerade;
 pub use obstacles::Way;
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
