@@ -25,6 +25,7 @@ ROUTER6 = "2001:2:0:1::1"
 SERVER6 = "2001:2:0:2::2"
 SERVER4 = "192.0.0.171"
 SERVER_SYNTHESIZED = "64:ff9b::c000:ab"
+WELL_KNOWN_PREFIX = "64:ff9b::/96"
 # Seconds; an emulated machine is given more.
 PATIENCE = float(os.environ.get("DIOLKOS_PATIENCE", "15"))
 SERIAL = itertools.count()
@@ -207,10 +208,11 @@ class Network:
     # --- the program under test
 
     def clat(self, datapath: str = "auto", *options: str, wrapper: tuple[str, ...] = (), ready: bool = True) -> Running:
-        """Start `diolkos clat` in the client and wait until it is ready."""
+        """Start `diolkos clat` in the client and wait until it is ready. Without a file that may say it, the prefix is given."""
         log = self.scratch / f"log-{len(self.running)}"
         uplink = [] if "--uplink" in options else ["--uplink", "wan0"]
-        arguments = [*wrapper, str(self.program), "clat", *uplink, *options]
+        prefix = [] if {"--pref64", "--config"} & set(options) else ["--pref64", WELL_KNOWN_PREFIX]
+        arguments = [*wrapper, str(self.program), "clat", *uplink, *prefix, *options]
         if datapath == "clsact":
             config = self.scratch / "clsact.toml"
             config.write_text('[translator]\ndatapath = "tc"\nhook = "clsact"\n')

@@ -9,8 +9,7 @@ import socket
 
 import pytest
 from kernel import remains
-from network import CLIENT6, PATIENCE, ROUTER6, SERVER4, SERVER_SYNTHESIZED, Network
-from pref64 import OWN, RESOLVER, Option, Pref64Network
+from network import CLIENT6, PATIENCE, ROUTER6, SERVER4, SERVER_SYNTHESIZED, WELL_KNOWN_PREFIX, Network
 from pyroute2.netns import create_socket
 from test_clat_faults import RUN_TIME, USAGE, one_sentence
 from test_clat_moves import address_of, reaches
@@ -108,40 +107,19 @@ def test_one_more_address_by_dhcpv6(net: Network, datapath: str) -> None:
     assert is_asked_for(net, "2001:2:0:1::464")
 
 
-def test_only_the_address_of_the_host(net: Network) -> None:
-    """The host needs it itself: one sentence says so, and what would help."""
+def test_the_address_of_the_host_is_not_taken(net: Network) -> None:
+    """It is the host's own; the CLAT shares it only if nobody says an address."""
     take_the_64(net)
-    code, message = net.refused("clat", "--uplink", "wan0")
-    assert code == RUN_TIME
-    assert f"wan0 has only the address {CLIENT6}, which is the host's, and no /64" in one_sentence(message)
-    assert "--v6-prefix" in message and "--v6" in message
-    code, message = net.refused("clat", "--uplink", "wan0", "--v6", CLIENT6)
+    code, message = net.refused("clat", "--uplink", "wan0", "--pref64", WELL_KNOWN_PREFIX, "--v6", CLIENT6)
     assert code == RUN_TIME and f"{CLIENT6} is already the address of wan0" in one_sentence(message)
     assert remains(net) == []
-
-
-def test_a_64_comes_later(pref64: Pref64Network) -> None:
-    """A CLAT that learns its prefix waits, says why in its status, and takes the /64 when SLAAC brings one."""
-    pref64.reach(OWN)
-    take_the_64(pref64)
-    clat = pref64.clat("auto", "--pref64", "auto", "--resolver", RESOLVER, ready=False)
-    pref64.until(lambda: "waiting for a translation prefix" in clat.log())
-    pref64.advertise(Option(OWN))
-    pref64.until(lambda: "so the CLAT has no address" in clat.log())
-    shown = json.loads(pref64.run(pref64.client, str(pref64.program), "show", "status", "--json").stdout)
-    assert shown["state"] == "waiting" and shown["address6"] is None
-    assert any(f"only the address {CLIENT6}" in why for why in shown["obstacles"])
-    pref64.ip(pref64.client, "address", "add", "2001:2:0:1::77/64", "dev", "wan0", "nodad")
-    pref64.until(lambda: " ready: " in clat.log())
-    assert f"made from {LINK}, the /64 of wan0" in clat.log()
-    pref64.until(lambda: reaches(pref64))
 
 
 def test_another_prefix_is_delegated(net: Network, datapath: str) -> None:
     """The DHCPv6 client's script writes the new prefix and reloads: the CLAT moves to it, and back to the /64."""
     delegate(net)
     delegate(net, NEW_DELEGATED)
-    head = '[translator]\ninterfaces = ["wan0"]\n'
+    head = '[translator]\ninterfaces = ["wan0"]\npref64 = ["64:ff9b::/96"]\n'
     if datapath == "clsact":
         head += 'datapath = "tc"\nhook = "clsact"\n'
     file = net.scratch / "clat.toml"
@@ -163,10 +141,11 @@ def test_addresses_change_while_the_next_one_is_tested(net: Network) -> None:
     net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
     delegate(net)
     file = net.scratch / "clat.toml"
-    file.write_text(f'[translator]\ninterfaces = ["wan0"]\n[clat]\nv6_prefix = "{DELEGATED}"\n')
+    head = '[translator]\ninterfaces = ["wan0"]\npref64 = ["64:ff9b::/96"]\n'
+    file.write_text(f'{head}[clat]\nv6_prefix = "{DELEGATED}"\n')
     clat = net.clat("auto", "--config", str(file))
     before = address_of(clat.log())
-    file.write_text('[translator]\ninterfaces = ["wan0"]\n')
+    file.write_text(head)
     net.run(net.client, str(net.program), "reload")
     net.ip(net.client, "address", "add", "2001:2:0:1::77/64", "dev", "wan0", "nodad")
     net.until(lambda: address_of(clat.log()) != before or clat.process.poll() is not None)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from kernel import forwarding, remains
-from network import CLIENT6, ROUTER6, SERVER6, Network
+from network import CLIENT6, ROUTER6, SERVER6, WELL_KNOWN_PREFIX, Network
 
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 NO_BPF = ("setpriv", "--bounding-set", "-bpf,-sys_admin,-perfmon", "--inh-caps", "-bpf,-sys_admin,-perfmon")
@@ -48,14 +48,15 @@ def one_sentence(message: str) -> str:
 def test_refusals(net: Network, options: list[str], wrapper: tuple[str, ...], code: int, words: list[str]) -> None:
     """Each refusal says what is wrong and, where it is not plain, what to do; nothing is left."""
     net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
-    got, message = net.refused("clat", *options, wrapper=wrapper)
+    prefix = [] if "--pref64" in options else ["--pref64", WELL_KNOWN_PREFIX]
+    got, message = net.refused("clat", *prefix, *options, wrapper=wrapper)
     assert got == code, message
     for word in words:
         assert word in one_sentence(message)
     assert remains(net) == []
 
 
-@pytest.mark.parametrize("options", [[], ["--uplink"], ["--uplink", "wan0", "--datapath", "teleport"]])
+@pytest.mark.parametrize("options", [["--uplink"], ["--uplink", "wan0", "--datapath", "teleport"]])
 def test_wrong_usage(net: Network, options: list[str]) -> None:
     """The command line explains itself, with exit code 2."""
     code, message = net.refused("clat", *options)
@@ -72,10 +73,10 @@ def test_without_bpf_there_is_still_a_way(net: Network) -> None:
 
 
 def test_an_address_of_the_host_is_not_taken_over(net: Network) -> None:
-    """192.0.0.1 may be another CLAT's."""
+    """192.0.0.1 may be another CLAT's. A supervisor need not try the same again."""
     net.run(net.client, "ip", "address", "add", "192.0.0.1/32", "dev", "lo")
-    code, message = net.refused("clat", "--uplink", "wan0")
-    assert code == RUN_TIME
+    code, message = net.refused("clat", "--uplink", "wan0", "--v4", "192.0.0.1")
+    assert code == USAGE
     assert "192.0.0.1 is already the address of lo" in one_sentence(message)
 
 

@@ -54,8 +54,14 @@ def start(net: Network, datapath: str, text: str = BEGIN) -> tuple[Running, Path
     if datapath == "clsact":
         text = text.replace("[translator]\n", '[translator]\ndatapath = "tc"\nhook = "clsact"\n')
         datapath = "tc"
-    path.write_text(text)
+    path.write_text(with_prefix(text))
     return net.clat(datapath, *options), path
+
+
+def with_prefix(text: str) -> str:
+    """A file that says a prefix: this one, if it says none."""
+    prefix = '[translator]\npref64 = ["64:ff9b::/96"]\n'
+    return text if "pref64" in text else text.replace("[translator]\n", prefix)
 
 
 def reload(net: Network, path: Path, text: str) -> tuple[int, str]:
@@ -63,7 +69,7 @@ def reload(net: Network, path: Path, text: str) -> tuple[int, str]:
     head = '[translator]\ndatapath = "tc"\nhook = "clsact"\n'
     if "clsact" in path.read_text():
         text = text.replace("[translator]\n", head)
-    path.write_text(text)
+    path.write_text(with_prefix(text))
     done = net.run(net.client, str(net.program), "reload", check=False)
     return done.returncode, done.stderr.strip()
 

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from conftest import ROOT
 from dns64 import DNS64 as DNS64_ADDRESS
 from dns64 import PREF64, RESOLVER, Dns64Network
 from machine import Machine
 from network import Network
 from pref64 import Option
+from test_clat_defaults import add_second_uplink
 
 # linux/capability.h
 NET_BIND_SERVICE, NET_RAW = 1 << 10, 1 << 13
@@ -46,6 +49,29 @@ def test_a_clat(net: Network, machine: Callable[[Network, str], Machine]) -> Non
     host.systemctl("stop", CLAT)
     assert [link["ifname"] for link in net.ip_json(net.client, "link")] == ["lo", "wan0"]
     assert host.run("find", "/run/diolkos", "-mindepth", "1").stdout == ""
+
+
+def test_two_uplinks(net: Network, machine: Callable[[Network, str], Machine]) -> None:
+    """The file of docs/services.md is enough for a second CLAT. One whose metric is taken fails, and is not tried for ever."""
+    add_second_uplink(net)
+    page = (ROOT / "docs/services.md").read_text()
+    [options] = re.findall(r"# /etc/diolkos/clat-eth1.env\n(CLAT_OPTIONS=.*)\n", page)
+    host = machine(net, net.client)
+    prefix = "--pref64 64:ff9b::/96"
+    host.file("/etc/diolkos/clat-wan0.env", f"CLAT_OPTIONS={prefix}\n")
+    host.file("/etc/diolkos/clat-wan1.env", f"{options} {prefix}\n")
+    host.file("/etc/diolkos/clat-wan2.env", f"CLAT_OPTIONS=--config /etc/diolkos/taken.toml {prefix}\n")
+    host.file("/etc/diolkos/taken.toml", '[translator]\ndevice = "diolkos2"\n[clat]\nmetric = 2048\n')
+    net.run(net.client, "ip", "link", "add", "wan2", "type", "veth")
+    host.boot()
+    for n in (0, 1):
+        host.systemctl("start", f"diolkos-clat@wan{n}.service")
+        assert "2 received" in net.ping("-c2", "-I", f"diolkos{n}").stdout
+    assert host.run("systemctl", "start", "diolkos-clat@wan2.service", check=False).returncode != 0
+    third = "diolkos-clat@wan2.service"
+    host.until(lambda: host.shown(third, "ActiveState") == "failed", host.journal)
+    assert (host.shown(third, "NRestarts"), host.shown(third, "ExecMainStatus")) == ("0", "2")
+    assert "with metric 2048 already" in host.journal(third)
 
 
 def test_a_clat_that_waits_for_its_prefix_is_ready(net: Network, machine: Callable[[Network, str], Machine]) -> None:

@@ -2,7 +2,7 @@
 //! Which process is the only one for a device in its network namespace, and the folder of what belongs to it.
 //!
 //! `/run/diolkos/NAMESPACE/DEVICE.lock`, beside it the control socket (`.sock`) and the note of changed settings
-//! (`.forwarding`). Network namespaces share `/run`, so the namespace's number is part of the path. A lock is released
+//! (`.forwarding`), and `ADDRESS.reserved`. Network namespaces share `/run`, so the namespace's number is part of the path. A lock is released
 //! with its process; what a killed process leaves besides is replaced, or removed by the next start.
 //!
 //! Only the user who runs the program can change these folders. Where a group may read, others can pass through them, but
@@ -27,6 +27,8 @@ use crate::failure::Failure;
 
 pub use find::{find, is_running, Found, Running};
 
+/// How the names of files end that reserve something.
+const RESERVED: &str = "reserved";
 const RUN: &str = "/run/diolkos";
 /// Who removes leftovers of others has their locks for a moment: so often a lock is tried, so far apart.
 const TRIES: usize = 5;
@@ -111,6 +113,20 @@ impl Drop for Instance {
         let _ = fs::remove_dir(&self.folder);
         let _ = self.folder.parent().map(fs::remove_dir);
     }
+}
+
+/// Reserves something of this network namespace, as an address, among the processes of this user. `None`: another one has it.
+pub fn reserve(what: &str) -> Result<Option<Lock>, Failure> {
+    check(what)?;
+    for _ in 0..TRIES {
+        let path = folder()?.join(format!("{what}.{RESERVED}"));
+        match Lock::take(&path) {
+            // The last one that used the folder has just removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            taken => return taken.map_err(|error| unusable(&path, &error)),
+        }
+    }
+    Ok(None)
 }
 
 /// The folder of this network namespace's instances that this user runs. It is there then.
@@ -243,7 +259,10 @@ fn remove_dead(own: &Path) {
             continue;
         }
         for lock in entries(&folder).map(|entry| entry.path()) {
-            if lock.extension().is_some_and(|end| end == "lock") {
+            if lock
+                .extension()
+                .is_some_and(|end| end == "lock" || end == RESERVED)
+            {
                 if let Ok(Some(_lock)) = Lock::take(&lock) {
                     let _ = fs::remove_file(lock.with_extension("sock"));
                 }

@@ -10,6 +10,7 @@
 
 mod notify;
 mod settle;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use notify::Notified;
 use settle::{Checks, Restoring, Settling};
 
 pub use settle::until;
+pub use waiting::wait_for;
 
 /// The loop may take so long for one thing; each of a million routes is a request to the kernel. Beyond that it hangs.
 const LONGEST_WORK: Duration = Duration::from_secs(120);
@@ -182,7 +184,7 @@ pub trait Service {
     async fn reply(&mut self, request: Request) -> Reply;
 }
 
-/// Serves until it is time to leave.
+/// Serves until it is time to leave. An error is the end of the program, which the service manager hears.
 pub async fn serve(
     service: &mut impl Service,
     host: &mut Host,
@@ -194,7 +196,8 @@ pub async fn serve(
     served
 }
 
-async fn work(
+/// The same, for those after which another service may follow in the same process.
+pub async fn work(
     service: &mut impl Service,
     host: &mut Host,
     control: &mut Control,

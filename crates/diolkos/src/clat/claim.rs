@@ -5,13 +5,15 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
 
-use crate::config::{Prefix, Settings, V6Address};
+use crate::config::{Prefix, V6Address};
 use crate::failure::Failure;
 use crate::net::{Link, Medium, Net};
 
 use super::address::{self, Recipe};
 use super::device::Site;
 use super::neighbour::Responder;
+use super::rules::Side6;
+use super::shared;
 
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
 const ADDRESS_RETRIES: u8 = 3;
@@ -23,6 +25,8 @@ pub struct Made {
     pub responder: Option<Responder>,
     /// Neighbours are still to be asked whether one of them has it.
     pub is_tentative: bool,
+    /// It is internal: the CLAT shares the host's own.
+    pub is_shared: bool,
     /// Where it is from and whether neighbours are answered, for people.
     pub origin: String,
 }
@@ -32,23 +36,11 @@ pub enum Claim {
     /// There is an address.
     Made(Made),
     /// The one that there is.
-    Kept(Ipv6Addr),
+    Kept(Side6),
     /// The uplink has no prefix from which one could be made; it may get one.
     NotYet(Failure),
     /// All that were tried are taken: somebody has them, or says so. The prefix may work later.
     Taken(Failure),
-}
-
-/// Fails if another interface has the CLAT's IPv4 address.
-pub async fn check_v4(net: &Net, settings: &Settings) -> Result<(), Failure> {
-    let v4 = settings.clat.v4;
-    let Some(index) = net.holder_of(IpAddr::V4(v4)).await? else {
-        return Ok(());
-    };
-    let name = name_of(net, index).await;
-    Err(Failure::run_time(format!(
-        "{v4} is already the address of {name}: choose another with --v4, for example 192.0.0.2"
-    )))
 }
 
 /// When neighbours are asked whether one of them has an address.
@@ -68,12 +60,16 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
         settings,
         uplink,
     } = site;
-    let (candidates, from) = match candidates(site, pref64).await? {
+    let Candidates {
+        addresses,
+        is_shared,
+        from,
+    } = match candidates(site, pref64).await? {
         Ok(found) => found,
         Err(not_yet) => return Ok(Claim::NotYet(not_yet)),
     };
     let mut taken = String::new();
-    for address in candidates {
+    for address in addresses {
         if let Some(index) = net.holder_of(IpAddr::V6(address)).await? {
             taken = format!(
                 "{address} is already the address of {} on this host",
@@ -86,10 +82,14 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
                 address,
                 responder,
                 is_tentative,
+                is_shared,
                 origin: format!("{from}; {neighbours}"),
             }))
         };
         let name = &uplink.name;
+        if is_shared {
+            return made(None, false, "no neighbour ever sees it");
+        }
         if uplink.medium != Medium::Ethernet {
             return made(
                 None,
@@ -142,11 +142,16 @@ fn asks_for_duplicates(uplink: &str) -> bool {
     setting.map_or(true, |text| text.trim() != "0")
 }
 
-/// The addresses that are to be tried, and in words where they are from; or why there are none yet.
-async fn candidates(
-    site: &Site,
-    pref64: Ipv6Net,
-) -> Result<Result<(Vec<Ipv6Addr>, String), Failure>, Failure> {
+/// The addresses that are to be tried.
+struct Candidates {
+    addresses: Vec<Ipv6Addr>,
+    is_shared: bool,
+    /// Where they are from, in words.
+    from: String,
+}
+
+/// The addresses that are to be tried, or why there are none yet.
+async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, Failure>, Failure> {
     let Site {
         net,
         settings,
@@ -154,24 +159,39 @@ async fn candidates(
     } = site;
     let clat = &settings.clat;
     if let V6Address::Fixed(address) = clat.v6 {
-        return Ok(Ok((vec![address], "clat.v6 sets it".to_owned())));
+        return Ok(Ok(Candidates {
+            addresses: vec![address],
+            is_shared: false,
+            from: "clat.v6 sets it".to_owned(),
+        }));
     }
-    let (prefix, from) = match clat.v6_prefix {
-        Prefix::Fixed(prefix) => (prefix, format!("made from clat.v6_prefix, {prefix}")),
-        Prefix::Auto => match uplink_prefix(uplink, &net.global_prefixes(uplink.index).await?) {
-            Ok(found) => found,
-            Err(not_yet) => return Ok(Err(not_yet)),
-        },
+    let (prefix, from, is_shared) = match clat.v6_prefix {
+        Prefix::Fixed(prefix) => (prefix, format!("made from clat.v6_prefix, {prefix}"), false),
+        Prefix::Auto => {
+            let prefixes = net.global_prefixes(uplink.index).await?;
+            let wants_shared = clat.v6 == V6Address::Shared;
+            match uplink_prefix(uplink, &prefixes) {
+                Ok((prefix, from)) if !wants_shared => (prefix, from, false),
+                own => match shared::prefix(site).await? {
+                    Some((prefix, from)) => (prefix, from, true),
+                    None => return Ok(Err(shared::not_yet(settings, uplink, own.err()))),
+                },
+            }
+        }
     };
     let recipe = Recipe {
         prefix,
         pref64,
-        v4: clat.v4,
+        v4: clat.v4(),
         uplink: &uplink.name,
         secret: &address::host_secret(&uplink.address),
     };
     let addresses = (0..=ADDRESS_RETRIES).map(|collisions| recipe.address(collisions));
-    Ok(Ok((addresses.collect(), from)))
+    Ok(Ok(Candidates {
+        addresses: addresses.collect(),
+        is_shared,
+        from,
+    }))
 }
 
 /// A /64 of the uplink's with what was chosen in words, or why there is none. `prefixes`: the uplink's, the best first.
@@ -201,7 +221,8 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
     )))
 }
 
-async fn name_of(net: &Net, index: u32) -> String {
+/// What an interface is called.
+pub async fn name_of(net: &Net, index: u32) -> String {
     let links = net.links().await.unwrap_or_default();
     links
         .into_iter()

@@ -16,7 +16,9 @@ use crate::config::Settings;
 use crate::datapath;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
-use crate::net::{DeviceConfig, Errand, ExitRoute, Link, Medium, Net, Route4, Route6, Way};
+use crate::net::{
+    DeviceConfig, Errand, ExitRoute, Link, Masquerade, Medium, Net, Route4, Route6, Way,
+};
 use crate::random::random;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::Watch;
@@ -74,6 +76,8 @@ pub struct ClatDevice {
     pub fast: Option<ClatPath>,
     /// Of IPv6, where packets cross the TUN device.
     forwarding: Option<Forwarding>,
+    /// Has the CLAT share the host's address, if it does.
+    sharing: Option<Masquerade>,
     /// Translates what the fast path leaves.
     pub slow: SlowPath,
 }
@@ -88,9 +92,14 @@ impl ClatDevice {
         let (tun, index) = net.create_tun(&t.device, queues).await?;
         net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
             .await?;
-        accept_local::admit(net, &site.settings, &[site.settings.clat.v4]).await?;
+        accept_local::admit(net, &site.settings, &[site.settings.clat.v4()]).await?;
 
-        let fast = start_fast_path(site, side6, index)?;
+        let sharing = shared(side6, &t.device, uplink)?;
+        let fast = match sharing {
+            // Conntrack would see one direction only.
+            Some(_) => None,
+            None => start_fast_path(site, side6, index)?,
+        };
         if fast.is_some() {
             // Of networks behind the host, too.
             let links = net.links().await?;
@@ -130,6 +139,7 @@ impl ClatDevice {
             mtus: mtus(uplink),
             fast,
             forwarding,
+            sharing,
             slow,
         };
         device.lay(site, false).await?;
@@ -180,8 +190,11 @@ impl ClatDevice {
         let mtus = mtus(&site.uplink);
         let own = self.layout(site, side6, mtus, self.is_open);
         let rules = rules::of(&site.settings, &site.uplink, side6, self.index);
-        let (fast, slow) = (&mut self.fast, &self.slow);
+        let (fast, slow, sharing) = (&mut self.fast, &self.slow, &mut self.sharing);
         let commit = async {
+            if let Some(sharing) = sharing {
+                sharing.change(side6.address, site.uplink.index)?;
+            }
             if let Some(fast) = fast {
                 fast.swap(&rules).map_err(datapath::failure)?;
             }
@@ -210,7 +223,7 @@ impl ClatDevice {
         DeviceConfig {
             index: self.index,
             mtu,
-            address: has_address.then_some(site.settings.clat.v4),
+            address: has_address.then_some(site.settings.clat.v4()),
             routes4: routes4.collect(),
             routes6: match self.fast {
                 Some(_) => Vec::new(),
@@ -351,6 +364,13 @@ fn start_fast_path(
     })
 }
 
+fn shared(side6: Side6, device: &str, uplink: &Link) -> Result<Option<Masquerade>, Failure> {
+    let sharing = side6
+        .is_shared
+        .then(|| Masquerade::begin(device, side6.address, uplink.index));
+    sharing.transpose()
+}
+
 /// Leads what comes for the CLAT's address to the device, where no program does.
 fn route6(index: u32, side6: Side6) -> Route6 {
     Route6 {
@@ -367,8 +387,8 @@ fn routes4(index: u32, site: &Site, mtu6: u32) -> impl Iterator<Item = Route4> +
     clat.routes.iter().map(move |to| Route4 {
         to: *to,
         index,
-        source: Some(clat.v4),
-        metric: clat.metric,
+        source: Some(clat.v4()),
+        metric: clat.metric(),
         mtu: Some(mtu),
     })
 }

@@ -31,7 +31,7 @@ impl Finder {
             return Ok(Finder::Fixed(prefix));
         }
         let resolvers = settings.clat.resolvers.clone();
-        let search = Search::new(uplink, resolvers, settings.clat.v4)?;
+        let search = Search::new(uplink, resolvers, settings.clat.v4())?;
         Ok(Finder::Search(Box::new(search)))
     }
 
@@ -101,7 +101,7 @@ impl Finder {
     /// The operator says otherwise who is asked. What is known stays.
     pub fn ask_others(&mut self, settings: &Settings) {
         if let Finder::Search(search) = self {
-            search.ask_others(&settings.clat.resolvers, settings.clat.v4);
+            search.ask_others(&settings.clat.resolvers, settings.clat.v4());
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT (RFC 6877), from the first look at the uplink to the clean machine after it.
 //!
-//! find the prefix → claim an address for it → build, or move → open, once something can pass → serve → leave. With a
+//! choose the uplink and a place beside other CLATs → find the prefix → claim an address for it → build, or move → open, once something can pass → serve → leave. With a
 //! prefix that the operator has said, each stage is passed once; with one that the network says, as often as that changes.
 
 mod address;
@@ -13,11 +13,14 @@ mod gate;
 mod mtu;
 pub mod neighbour;
 mod opening;
+mod place;
 mod prefix;
 mod reload;
 mod router;
 mod rules;
 mod serving;
+mod shared;
+mod uplink;
 
 use std::sync::Arc;
 
@@ -36,32 +39,29 @@ use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
 
-use claim::{check_v4, Claim};
+use claim::Claim;
 use device::{ClatDevice, Site};
 use finder::Finder;
+use place::{check_metric, Place};
 use router::Router;
 use rules::Side6;
 
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
 
-/// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails).
+/// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails, if the operator has named it).
 /// `read`: reads the configuration again.
 pub async fn run(
-    settings: Settings,
+    mut settings: Settings,
     read: impl Fn() -> Result<Settings, Failure> + 'static,
     supervision: Supervision,
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN, NET_RAW])?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
-    let uplink = net.link(&settings.translator.interfaces[0]).await?;
-    let uplink = as_configured(uplink, &settings);
-    if uplink.mtu6 < IPV6_MINIMUM_MTU {
-        return Err(Failure::run_time(format!(
-            "the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
-            uplink.name, uplink.mtu6
-        )));
+    let chooses_uplink = settings.translator.interfaces.is_empty();
+    if let [uplink] = &settings.translator.interfaces[..] {
+        large_enough(&as_configured(net.link(uplink).await?, &settings))?;
     }
     let mut control = control::listen(
         "clat",
@@ -71,24 +71,75 @@ pub async fn run(
     )?;
 
     handover::clear(&net, &settings.translator.device).await?;
-    check_v4(&net, &settings).await?;
-    let finder = Finder::new(&settings, &uplink)?;
-    let site = Site {
-        net: net.clone(),
-        settings: Arc::new(settings),
-        uplink,
-    };
-    let mut clat = Clat::new(site, finder, host.watch.clone(), Box::new(read));
-    let served = async {
-        clat.begin().await?;
-        let _metrics = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
-        service::serve(&mut clat, &mut host, &mut control).await
+    // What is wrong at the start is so at the next one, too: a supervisor need not try.
+    let as_usage = |failure: Failure| Failure::usage(failure.to_string());
+    check_metric(&net, &settings).await.map_err(as_usage)?;
+    let mut place = Place::default();
+    let is_given = settings.clat.v4.fixed().is_some();
+    let settled = service::wait_for(&mut host, &mut control, "clat", async || {
+        place.settle(&net, &mut settings).await
+    });
+    let settled = settled.await.map_err(|failure| match is_given {
+        true if !failure.is_transient => as_usage(failure),
+        _ => failure,
+    })?;
+    if settled.is_none() {
+        return Ok(());
     }
-    .await;
-    if let Some(device) = &clat.device {
-        device.leave(&net).await;
+
+    let mut read: Read = Box::new(read);
+    let mut metrics = None;
+    loop {
+        if chooses_uplink {
+            let chosen = service::wait_for(&mut host, &mut control, "clat", async || {
+                uplink::choose(&net).await
+            });
+            let Some(chosen) = chosen.await? else {
+                return Ok(());
+            };
+            settings.translator.interfaces = vec![chosen.name];
+        }
+        let uplink = net.link(&settings.translator.interfaces[0]).await?;
+        let uplink = as_configured(uplink, &settings);
+        large_enough(&uplink)?;
+        let finder = Finder::new(&settings, &uplink)?;
+        let site = Site {
+            net: net.clone(),
+            settings: Arc::new(settings),
+            uplink,
+        };
+        let mut clat = Clat::new(site, finder, host.watch.clone(), read, place);
+        clat.chooses_uplink = chooses_uplink;
+        let served = async {
+            clat.begin().await?;
+            if metrics.is_none() {
+                let started = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
+                metrics = Some(started);
+            }
+            service::work(&mut clat, &mut host, &mut control).await
+        }
+        .await;
+        if let Some(device) = &clat.device {
+            device.leave(&net).await;
+        }
+        if !clat.moves {
+            host.manager.stopping();
+            return served.map(|_| ());
+        }
+        settings = Settings::clone(&clat.site.settings);
+        (read, place) = (clat.read, clat.place);
     }
-    served.map(|_| ())
+}
+
+/// IPv6 needs some room.
+fn large_enough(uplink: &Link) -> Result<(), Failure> {
+    match uplink.mtu6 < IPV6_MINIMUM_MTU {
+        false => Ok(()),
+        true => Err(Failure::run_time(format!(
+            "the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
+            uplink.name, uplink.mtu6
+        ))),
+    }
 }
 
 /// A link with what the operator says of it.
@@ -104,6 +155,12 @@ type Read = Box<dyn Fn() -> Result<Settings, Failure>>;
 struct Clat {
     /// Reads the configuration again.
     read: Read,
+    /// Its IPv4 address and metric.
+    place: Place,
+    /// The operator has named no uplink: it is that of the default route.
+    chooses_uplink: bool,
+    /// It ends, because another uplink has the default route now.
+    moves: bool,
     /// Until then the prefix in force stays, although none is known: the search has only just begun.
     holds: Option<Instant>,
     site: Site,
@@ -145,9 +202,12 @@ struct Clat {
 }
 
 impl Clat {
-    fn new(site: Site, finder: Finder, watch: Watch, read: Read) -> Clat {
+    fn new(site: Site, finder: Finder, watch: Watch, read: Read, place: Place) -> Clat {
         Clat {
             read,
+            place,
+            chooses_uplink: false,
+            moves: false,
             holds: None,
             site,
             finder,

@@ -188,7 +188,7 @@ impl Clat {
         };
         format!(
             "{} <-> {} on {}, prefix {}, datapath {}",
-            self.site.settings.clat.v4,
+            self.site.settings.clat.v4(),
             device.side6.address,
             self.site.uplink.name,
             device.side6.pref64,

@@ -73,7 +73,7 @@ impl Clat {
         let ours = self.device.as_ref().map(|device| device.side6);
         self.claiming = Some(match ours.filter(fits) {
             // It is answered for all the time.
-            Some(side6) => async move { Ok(Claim::Kept(side6.address)) }.boxed(),
+            Some(side6) => async move { Ok(Claim::Kept(side6)) }.boxed(),
             None => {
                 let site = self.site.clone();
                 // What works goes on until an address is known to be free, and a search may find a better prefix.
@@ -96,9 +96,17 @@ impl Clat {
             return Ok(());
         };
         let failures = std::mem::replace(&mut self.failures, 0);
-        let (address, made) = match claimed {
-            Ok(Claim::Made(made)) => (made.address, Some(made)),
-            Ok(Claim::Kept(address)) => (address, None),
+        let (side6, made) = match claimed {
+            Ok(Claim::Made(made)) => {
+                let (address, is_shared) = (made.address, made.is_shared);
+                let side6 = Side6 {
+                    pref64,
+                    address,
+                    is_shared,
+                };
+                (side6, Some(made))
+            }
+            Ok(Claim::Kept(side6)) => (Side6 { pref64, ..side6 }, None),
             Ok(Claim::NotYet(why)) if self.goes_on_without(pref64) => {
                 self.exclude(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
@@ -122,7 +130,13 @@ impl Clat {
             }
             Err(why) => return Err(why),
         };
-        let side6 = Side6 { pref64, address };
+        // One of the two has the fast path and the other conntrack: there is no way from one to the other.
+        let is_other_kind = |device: &ClatDevice| device.side6.is_shared != side6.is_shared;
+        if self.device.as_ref().is_some_and(is_other_kind) {
+            self.answering = None;
+            self.device = None;
+            self.ready = None;
+        }
         let done = match &mut self.device {
             Some(device) if device.side6 == side6 => Ok(()),
             Some(device) => device.move_to(&self.site, side6).await,
@@ -147,7 +161,11 @@ impl Clat {
         self.stranded = false;
         self.finder.worked(pref64);
         if let Some(made) = made {
-            tracing::info!("the CLAT's IPv6 address is {address}: {}", made.origin);
+            tracing::info!(
+                "the CLAT's IPv6 address is {}: {}",
+                side6.address,
+                made.origin
+            );
             self.origin = made.origin;
             self.is_of_uplink = self.site.settings.clat.follows_uplink();
             if let Some(responder) = made.responder {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::claim::check_v4;
 use super::device::Site;
 use super::finder::Finder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
@@ -39,26 +38,30 @@ impl Clat {
     }
 
     /// With an error nothing has changed.
-    async fn take(&mut self, new: Settings) -> Result<(), Failure> {
+    async fn take(&mut self, mut new: Settings) -> Result<(), Failure> {
         let old = self.site.settings.clone();
+        if self.chooses_uplink && new.translator.interfaces.is_empty() {
+            new.translator
+                .interfaces
+                .clone_from(&old.translator.interfaces);
+        }
         if let Some(refusal) = fixed_keys::refusal(&old, &new) {
             return Err(Failure::run_time(refusal));
         }
+        let settled = self.place.settle(&self.site.net, &mut new).await?;
+        settled.map_err(Failure::run_time)?;
         let site = self.site_of(new).await?;
         let new = site.settings.clone();
         let net = &site.net;
-        if new.clat.v4 != old.clat.v4 {
-            check_v4(net, &new).await?;
-        }
         let (before, after) = (&old.translator.pref64, &new.translator.pref64);
         let finder = match before == after {
             true => None,
             false => Some(Finder::new(&new, &site.uplink)?),
         };
         if let Some(device) = &mut self.device {
-            accept_local::admit(net, &new, &[new.clat.v4]).await?;
+            accept_local::admit(net, &new, &[new.clat.v4()]).await?;
             if let Err(failure) = device.move_to(&site, device.side6).await {
-                if let Err(other) = accept_local::admit(net, &old, &[old.clat.v4]).await {
+                if let Err(other) = accept_local::admit(net, &old, &[old.clat.v4()]).await {
                     tracing::warn!("{other}");
                 }
                 return Err(failure);

@@ -35,6 +35,8 @@ pub struct Side6 {
     pub pref64: Ipv6Net,
     /// The CLAT's address.
     pub address: Ipv6Addr,
+    /// It never leaves this host: the kernel masquerades it.
+    pub is_shared: bool,
 }
 
 /// For the slow path.
@@ -59,7 +61,9 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
 /// For the fast path.
 pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) -> ClatRules {
     let t = &settings.translator;
-    let Side6 { pref64, address } = side6;
+    let Side6 {
+        pref64, address, ..
+    } = side6;
     ClatRules {
         rules: Rules {
             tun_ifindex,
@@ -68,7 +72,7 @@ pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) ->
             lowest_ipv6_mtu: lowest_ipv6_mtu(settings, uplink),
             traffic_class_zero: t.traffic_class == TrafficClass::Zero,
         },
-        v4: settings.clat.v4,
+        v4: settings.clat.v4(),
         v6: address,
         pref64: Pref64 {
             network: pref64.network(),
@@ -107,6 +111,7 @@ mod tests {
                 let side6 = Side6 {
                     pref64: pref64.parse().expect("a prefix"),
                     address,
+                    is_shared: false,
                 };
                 settings.translator.traffic_class = class;
                 settings.translator.allow_private_with_wkp = private;

@@ -60,7 +60,7 @@ impl Service for Clat {
             )),
             (None, None, Some(prefix)) if self.stranded => waits(format!(
                 "clat on {uplink}: waiting for an address to translate {} into, prefix {prefix}",
-                clat.v4
+                clat.v4()
             )),
             (None, None, Some(prefix)) => (
                 false,
@@ -112,6 +112,8 @@ impl Service for Clat {
                 self.follow_uplink().await?;
                 Ok(Heed::Routes)
             }
+            // There may be a better uplink now.
+            Event::LinkChanged(_) if self.chooses_uplink => Ok(Heed::Routes),
             _ => Ok(Heed::Nothing),
         }
     }
@@ -126,6 +128,7 @@ impl Service for Clat {
     }
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
+        self.look_for_another_uplink().await?;
         self.look_at_way().await
     }
 
@@ -197,7 +200,16 @@ impl Clat {
         let Some(side6) = self.device.as_ref().map(|device| device.side6) else {
             return Ok(());
         };
-        if self.stranded || !self.is_of_uplink {
+        if self.stranded {
+            return Ok(());
+        }
+        if side6.is_shared {
+            return match self.look_at_shared_address().await? {
+                None => Ok(()),
+                Some(why) => self.lose_address(&why).await,
+            };
+        }
+        if !self.is_of_uplink {
             return Ok(());
         }
         let (net, uplink) = (&self.site.net, &self.site.uplink);
@@ -221,15 +233,20 @@ impl Clat {
                     "{} no longer has an address in the prefix of {}",
                     uplink.name, side6.address
                 );
-                if !self.finder.is_search() {
-                    return Err(Failure::run_time(format!(
-                        "{why}: restart diolkos to choose another"
-                    )));
-                }
-                self.strand(&why).await;
-                Ok(())
+                self.lose_address(&why).await
             }
         }
+    }
+
+    /// There is nothing to translate to: the end, or a wait until the network brings another address.
+    async fn lose_address(&mut self, why: &str) -> Result<(), Failure> {
+        if !self.finder.is_search() {
+            return Err(Failure::run_time(format!(
+                "{why}: restart diolkos to choose another"
+            )));
+        }
+        self.strand(why).await;
+        Ok(())
     }
 
     /// Gives an address up that another host has, and looks for one that nobody has.
@@ -245,8 +262,12 @@ impl Clat {
         self.set_out(prefix, false, Duration::ZERO);
     }
 
-    fn uplink_is_gone(&self) -> Failure {
-        Failure::run_time(format!("the uplink {} is gone", self.site.uplink.name))
+    fn uplink_is_gone(&mut self) -> Failure {
+        let why = format!("the uplink {} is gone", self.site.uplink.name);
+        match self.chooses_uplink {
+            true => self.moves_away(&why),
+            false => Failure::run_time(why),
+        }
     }
 
     /// The uplink has other properties: its link-layer address, its MTU, a carrier.

@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 
 use super::settings::checked;
-use crate::config::{self, Mode, Settings};
+use crate::config::{self, Mode, Settings, V4Address};
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::process::translator;
@@ -51,10 +51,10 @@ fn configured(options: &cli::Clat) -> Result<Settings, Failure> {
     if let Some(group) = &options.control_group {
         settings.control.group.clone_from(group);
     }
-    settings.clat.v4 = options.v4.unwrap_or(settings.clat.v4);
+    settings.clat.v4 = options.v4.map_or(settings.clat.v4, V4Address::Fixed);
     settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
     settings.clat.v6_prefix = options.v6_prefix.unwrap_or(settings.clat.v6_prefix);
-    settings.clat.metric = options.metric.unwrap_or(settings.clat.metric);
+    settings.clat.metric = options.metric.or(settings.clat.metric);
     if !options.routes.is_empty() {
         settings.clat.routes.clone_from(&options.routes);
     }

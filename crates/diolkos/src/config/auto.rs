@@ -3,7 +3,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 use diolkos_core::config::auto::OrAuto;
 use ipnet::Ipv6Net;
@@ -13,8 +14,63 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::network::{networks, Network};
 
-/// An IPv6 address, or `auto`.
-pub type V6Address = OrAuto<Ipv6Addr>;
+/// The IPv4 address of a CLAT, or `auto`.
+pub type V4Address = OrAuto<Ipv4Addr>;
+
+/// The IPv6 address of a CLAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum V6Address {
+    /// Made from a prefix; the host's own address is shared where there is none.
+    #[default]
+    Auto,
+    /// An internal one, which the kernel masquerades: the CLAT shares the host's address.
+    Shared,
+    /// This one.
+    Fixed(Ipv6Addr),
+}
+
+impl V6Address {
+    /// The address, if it is fixed.
+    pub fn fixed(self) -> Option<Ipv6Addr> {
+        match self {
+            V6Address::Auto | V6Address::Shared => None,
+            V6Address::Fixed(address) => Some(address),
+        }
+    }
+}
+
+impl FromStr for V6Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<V6Address, String> {
+        match text {
+            "auto" => Ok(V6Address::Auto),
+            "shared" => Ok(V6Address::Shared),
+            other => other.parse().map(V6Address::Fixed).map_err(|_| {
+                format!("`{other}` is neither an IPv6 address nor `auto` nor `shared`")
+            }),
+        }
+    }
+}
+
+impl TryFrom<String> for V6Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<V6Address, String> {
+        text.parse()
+    }
+}
+
+impl From<V6Address> for String {
+    fn from(value: V6Address) -> String {
+        match value {
+            V6Address::Auto => "auto".to_owned(),
+            V6Address::Shared => "shared".to_owned(),
+            V6Address::Fixed(address) => address.to_string(),
+        }
+    }
+}
 
 /// A translation prefix, or `auto`.
 pub type Prefix = OrAuto<Ipv6Net>;

@@ -2,9 +2,18 @@
 //! The prefix of a DNS64 and that of the translator in the same file: names must lead to what is translated.
 
 use super::objections::Objection;
-use super::{Networks, Settings, WELL_KNOWN_PREFIX};
+use super::{Mode, Networks, Settings, WELL_KNOWN_PREFIX};
 
 impl Settings {
+    /// A router without the key `translator.pref64` has the well-known prefix: unlike a CLAT it discovers none. `is_given`:
+    /// whether the key is there.
+    pub fn settle_prefix_of_router(&mut self, is_given: impl FnOnce() -> bool) {
+        let t = &mut self.translator;
+        if t.mode != Mode::Clat && t.pref64 == Networks::Auto && !is_given() {
+            t.pref64 = Networks::These(vec![WELL_KNOWN_PREFIX]);
+        }
+    }
+
     /// Says what a DNS64 without the key `pref64` does: beside a translator it takes that one's first prefix, since every
     /// further one only adds an address of the same node to each answer; alone it takes the well-known prefix.
     pub fn settle_prefix_of_dns64(&mut self) {

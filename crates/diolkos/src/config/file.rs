@@ -44,6 +44,7 @@ pub fn parse(
     settings.no_translator =
         settings.dns64.is_some() && settings.eam.is_empty() && !has_translator(text);
     adjust(&mut settings);
+    settings.settle_prefix_of_router(|| says_prefix(text));
     settings.settle_prefix_of_dns64();
     let objections = settings.objections();
     if objections.is_empty() {
@@ -87,6 +88,13 @@ fn has_translator(text: &str) -> bool {
     let sections = text.parse::<toml::Table>().unwrap_or_default();
     let shared = ["control", "dns64", "log", "metrics"];
     sections.keys().any(|key| !shared.contains(&key.as_str()))
+}
+
+/// Whether the key translator.pref64 is there.
+fn says_prefix(text: &str) -> bool {
+    let sections = text.parse::<toml::Table>().unwrap_or_default();
+    let translator = sections.get("translator");
+    translator.is_some_and(|section| section.get("pref64").is_some())
 }
 
 #[cfg(test)]

@@ -33,10 +33,11 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use diolkos_core::config::auto::number;
 use network::networks;
 
 pub use announce::Announce;
-pub use auto::{Mtu, Networks, Prefix, V6Address};
+pub use auto::{Mtu, Networks, Prefix, V4Address, V6Address};
 pub use cluster::{given, Cluster, Node};
 pub use control::Control;
 pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass};
@@ -45,6 +46,7 @@ pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
 pub use metrics::{Metrics, Place};
 pub use nat64::Nat64;
+pub use objections::NO_SHARING_WITH_TC;
 pub use resolver::Resolver;
 pub use schema::schema;
 pub use translation::Found;
@@ -173,12 +175,13 @@ pub struct Translator {
     pub device: String,
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
     pub queues: usize,
-    /// Of a CLAT: its uplink, one interface. Of a router: where the program switches forwarding on while it runs, and where
+    /// Of a CLAT: its uplink, one interface; empty: that of the IPv6 default route. Of a router: where the program switches forwarding on while it runs, and where
     /// every placement but `device` translates packets. Empty: forwarding is switched on everywhere, and packets are
     /// translated at the TUN device alone.
     pub interfaces: Vec<String>,
-    /// Translation prefixes (RFC 6052: /32, /40, /48, /56, /64 or /96). A CLAT has one, that of its PLAT; with `"auto"` it
-    /// learns the prefix from its network (RFC 8781, RFC 7050) and follows its changes.
+    /// Translation prefixes (RFC 6052: /32, /40, /48, /56, /64 or /96). A CLAT has one, that of its PLAT; with `"auto"`, its
+    /// default, it learns the prefix from its network (RFC 8781, RFC 7050) and follows its changes. The default of a router
+    /// is 64:ff9b::/96.
     pub pref64: Networks<Ipv6Net>,
     /// The least IPv6 MTU behind the translator, bytes. IPv4 packets without DF are fragmented to fit it (RFC 7915 section 4).
     pub lowest_ipv6_mtu: u32,
@@ -208,7 +211,7 @@ impl Default for Translator {
             device: "diolkos0".to_owned(),
             queues: 0,
             interfaces: Vec::new(),
-            pref64: Networks::These(vec![WELL_KNOWN_PREFIX]),
+            pref64: Networks::Auto,
             lowest_ipv6_mtu: 1280,
             mtu4: Mtu::Auto,
             mtu6: Mtu::Auto,
@@ -231,9 +234,12 @@ pub const WELL_KNOWN_PREFIX: Ipv6Net =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clat {
-    /// The IPv4 address of the TUN device (RFC 7335).
-    pub v4: Ipv4Addr,
-    /// The IPv6 address into which it is translated.
+    /// The IPv4 address of the TUN device (RFC 7335). `"auto"`: the first of 192.0.0.1 to 192.0.0.6 that no other CLAT of this
+    /// host has.
+    pub v4: V4Address,
+    /// The IPv6 address into which it is translated. `"auto"`: made from `v6_prefix`; where that is `"auto"` and the uplink has
+    /// addresses but no /64, as `"shared"`. `"shared"`: an internal one, which the kernel masquerades, so that the CLAT
+    /// shares the address of this host.
     pub v6: V6Address,
     /// A prefix that the network routes to this node, as by DHCPv6-PD: the address is made from it, or lies in it.
     /// `"auto"`: the uplink's /64.
@@ -241,8 +247,10 @@ pub struct Clat {
     /// What is reached through the translator.
     #[serde(deserialize_with = "networks")]
     pub routes: Vec<Ipv4Net>,
-    /// Preference of these routes; a native IPv4 route with a lower metric wins.
-    pub metric: u32,
+    /// Preference of these routes; a native IPv4 route with a lower metric wins. `"auto"`: 2048, or the next one that is free.
+    #[serde(with = "number")]
+    #[schemars(schema_with = "number::schema")]
+    pub metric: Option<u32>,
     /// Who is asked for the prefix where `translator.pref64` is auto; empty: the resolvers of /etc/resolv.conf.
     pub resolvers: Vec<Resolver>,
 }
@@ -250,17 +258,32 @@ pub struct Clat {
 impl Default for Clat {
     fn default() -> Clat {
         Clat {
-            v4: Ipv4Addr::new(192, 0, 0, 1),
+            v4: V4Address::Auto,
             v6: V6Address::Auto,
             v6_prefix: Prefix::Auto,
             routes: vec![Ipv4Net::default()],
-            metric: 2048,
+            metric: None,
             resolvers: Vec::new(),
         }
     }
 }
 
+/// The first address that CLATs take (RFC 7335).
+pub const FIRST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
+/// Of a CLAT's routes: any native route of an IPv4 network manager wins.
+pub const FIRST_METRIC: u32 = 2048;
+
 impl Clat {
+    /// The IPv4 address; until one is chosen, that of a CLAT which is alone on its host.
+    pub fn v4(&self) -> Ipv4Addr {
+        self.v4.fixed().unwrap_or(FIRST_V4)
+    }
+
+    /// The metric; until one is chosen, that of a CLAT which is alone on its host.
+    pub fn metric(&self) -> u32 {
+        self.metric.unwrap_or(FIRST_METRIC)
+    }
+
     /// The IPv6 address is made from what the uplink has, and follows it.
     pub fn follows_uplink(&self) -> bool {
         (self.v6, self.v6_prefix) == (V6Address::Auto, Prefix::Auto)

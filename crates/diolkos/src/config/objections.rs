@@ -12,6 +12,10 @@ use super::{
 
 /// Of a prefix that is routed to a CLAT's node. Behind the longest there are 16 bits to choose, and 16 for the checksum.
 const V6_PREFIX_LENS: RangeInclusive<u8> = 16..=96;
+/// Why the fast path is of no use to a CLAT that shares the host's address.
+pub const NO_SHARING_WITH_TC: &str =
+    "the kernel shares the host's address by conntrack, which the fast path bypasses: set the \
+     datapath to \"auto\" or \"tun\"";
 /// Between two writings of the state, seconds: a day.
 const LONGEST_INTERVAL: u64 = 86_400;
 
@@ -103,7 +107,7 @@ impl Settings {
     fn object_to_clat(&self, found: &mut Vec<Objection>) {
         let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
         let t = &self.translator;
-        if t.interfaces.len() != 1 {
+        if t.interfaces.len() > 1 {
             object(
                 "translator.interfaces",
                 format!(
@@ -146,7 +150,7 @@ impl Settings {
         if self.nat64 != Nat64::default() {
             object("nat64", "the mode is \"clat\"".to_owned());
         }
-        let v4 = self.clat.v4;
+        let v4 = self.clat.v4();
         if v4.is_unspecified()
             || v4.is_loopback()
             || v4.is_multicast()
@@ -167,6 +171,17 @@ impl Settings {
                 object(
                     "clat.v6",
                     format!("{v6} cannot be reached from beyond the uplink"),
+                );
+            }
+        }
+        if self.clat.v6 == V6Address::Shared {
+            if t.datapath == Datapath::Tc {
+                object("clat.v6", NO_SHARING_WITH_TC.to_owned());
+            }
+            if let Prefix::Fixed(prefix) = self.clat.v6_prefix {
+                object(
+                    "clat.v6",
+                    format!("\"shared\" takes no address from clat.v6_prefix, {prefix}: leave one of the two keys out"),
                 );
             }
         }

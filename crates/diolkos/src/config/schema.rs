@@ -10,7 +10,7 @@ use diolkos_core::config::auto::schema_or_auto;
 use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
-use super::auto::{Mtu, Networks};
+use super::auto::{Mtu, Networks, V6Address};
 use super::metrics::Place;
 use super::resolver::Resolver;
 use super::Settings;
@@ -56,6 +56,9 @@ macro_rules! told {
 }
 
 told! {
+    V6Address: json_schema!({ "anyOf": [
+        { "const": "auto" }, { "const": "shared" }, { "type": "string", "title": "IPv6 address" },
+    ] });
     Mtu: schema_or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
     Place: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });

@@ -47,7 +47,7 @@ impl Settings {
             pref64: t.pref64.given().to_vec(),
             eam: match t.mode {
                 Mode::Clat => vec![Eam {
-                    v4: Ipv4Net::from(self.clat.v4),
+                    v4: Ipv4Net::from(self.clat.v4()),
                     v6: Ipv6Net::from(own6.unwrap_or(Found::UNKNOWN)),
                 }],
                 Mode::Nat64 => Vec::new(),

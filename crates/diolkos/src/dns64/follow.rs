@@ -67,7 +67,7 @@ impl Follower {
             news,
             uplink: uplink.clone(),
             upstream: dns64.upstream.clone(),
-            own: settings.clat.v4,
+            own: settings.clat.v4(),
             search: None,
             prefixes: Vec::new(),
             look_at: None,

@@ -99,6 +99,14 @@ impl Net {
         Ok(found.min_by_key(|address| (is_unique_local(*address), *address)))
     }
 
+    /// The same of one interface.
+    pub async fn global_address6_of(&self, index: u32) -> Result<Option<Ipv6Addr>, Failure> {
+        let all = self.all_addresses().await?.into_iter();
+        let fit = all.filter(|a| a.index == index && a.is_global && a.is_fit);
+        let found = fit.filter_map(|a| a.net6()).map(|net| net.addr());
+        Ok(found.min_by_key(|address| (is_unique_local(*address), *address)))
+    }
+
     /// The addresses of this host.
     pub async fn addresses(&self) -> Result<Vec<IpAddr>, Failure> {
         let all = self.all_addresses().await?;

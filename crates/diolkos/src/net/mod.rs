@@ -7,10 +7,12 @@
 
 mod address;
 mod change;
+mod defaults;
 mod exit;
 mod link;
 mod list;
 mod lookup;
+mod masquerade;
 mod neighbour;
 mod nexthop;
 mod obstacles;
@@ -32,9 +34,11 @@ use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
+pub use defaults::DefaultRoute;
 pub use exit::ExitRoute;
 pub use link::{Link, LinkKind, Medium};
 pub use lookup::Leads;
+pub use masquerade::Masquerade;
 pub use neighbour::Neighbour;
 pub use nexthop::{Errand, Way};
 pub use restore::{shown, DeviceConfig};

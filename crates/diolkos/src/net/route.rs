@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Routes through the TUN device. They go with it.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use diolkos_sys::namespace::interface_name;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
 };
 use netlink_packet_route::AddressFamily;
 use rtnetlink::RouteMessageBuilder;
@@ -158,6 +159,21 @@ impl Net {
             })
         });
         Ok(routes.collect())
+    }
+
+    /// The metrics of IPv4 routes of the main table to one of these destinations.
+    pub async fn metrics4(&self, to: &[Ipv4Net]) -> Result<BTreeSet<u32>, Failure> {
+        let all = self.list_routes(AddressFamily::Inet, None).await?;
+        let same = all.iter().filter(|message| {
+            let leads = |to: &Ipv4Net| destination(message) == Some(IpNet::V4(to.trunc()));
+            message.header.table == RouteHeader::RT_TABLE_MAIN && to.iter().any(leads)
+        });
+        let metric = |attribute: &RouteAttribute| match attribute {
+            RouteAttribute::Priority(metric) => Some(*metric),
+            _ => None,
+        };
+        let metrics = same.map(|message| message.attributes.iter().find_map(metric).unwrap_or(0));
+        Ok(metrics.collect())
     }
 
     /// Those of one family that are of our kind, with their metrics.

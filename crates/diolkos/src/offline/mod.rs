@@ -23,7 +23,7 @@ use diolkos_core::config::ConfigError;
 use diolkos_core::{Offload, Outbox};
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Networks, Settings, V6Address};
+use crate::config::{self, Found, Mode, Networks, Settings};
 use crate::failure::Failure;
 
 use crate::packet_summary::PacketSummary;
@@ -89,9 +89,9 @@ pub fn run(options: &cli::Translate) -> Result<(), Failure> {
 /// What only a network can tell.
 fn refuse_unknown(settings: &Settings, options: &cli::Translate) -> Result<(), Failure> {
     let mode = settings.translator.mode;
-    if mode == Mode::Clat && settings.clat.v6 == V6Address::Auto {
+    if mode == Mode::Clat && settings.clat.v6.fixed().is_none() {
         return Err(Failure::usage(
-            "clat.v6: `auto` needs an uplink, and there is none here: give the address",
+            "clat.v6: `auto` and `shared` need an uplink, and there is none here: give the address",
         ));
     }
     if settings.translator.pref64 == Networks::Auto {

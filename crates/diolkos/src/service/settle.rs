@@ -115,6 +115,11 @@ impl Settling {
         self.at = Some(Instant::now() + pause);
     }
 
+    /// After the kernel had no time or no memory.
+    pub(super) fn touch_later(&mut self) {
+        self.touch_in(RETRY);
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Settling::default();
     }

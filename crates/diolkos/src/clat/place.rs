@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The place of a CLAT among those of its host: an IPv4 address that no other one has, and a metric that no other route has.
+//!
+//! Each CLAT that runs reserves its address before it has a device, so that two that start at once choose different ones.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use diolkos_sys::lock::Lock;
+
+use super::claim::name_of;
+use crate::config::{Settings, V4Address, FIRST_METRIC, FIRST_V4};
+use crate::failure::Failure;
+use crate::instance;
+use crate::net::Net;
+
+/// How many addresses CLATs take, each another one: 192.0.0.1 to 192.0.0.6 (RFC 7335). 192.0.0.0 would do as well, but some
+/// programs take it for a network.
+const ADDRESSES: u8 = 6;
+
+/// What a CLAT has for itself. Dropped, others may have it.
+#[derive(Default)]
+pub struct Place {
+    /// The address that was chosen here, not by the operator.
+    chosen: Option<Ipv4Addr>,
+    /// The metric that was chosen for routes through it.
+    metric: Option<u32>,
+    reserved: Option<(Ipv4Addr, Lock)>,
+}
+
+impl Place {
+    /// Puts an address and a metric where the settings leave them to the program. What was chosen before stays. The inner error
+    /// says what another program has: it may leave it again.
+    pub async fn settle(
+        &mut self,
+        net: &Net,
+        settings: &mut Settings,
+    ) -> Result<Result<(), String>, Failure> {
+        let v4 = match settings.clat.v4 {
+            V4Address::Fixed(v4) => self.take(net, settings, v4).await?,
+            V4Address::Auto => match self.choose(net, settings).await? {
+                Ok(v4) => v4,
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        if settings.clat.v4 == V4Address::Auto
+            && self.chosen.replace(v4) != Some(v4)
+            && v4 != FIRST_V4
+        {
+            tracing::info!("the CLAT's IPv4 address is {v4}, because other CLATs of this host have those before it");
+        }
+        settings.clat.v4 = V4Address::Fixed(v4);
+        let metric = match (settings.clat.metric, self.metric) {
+            (Some(metric), _) | (None, Some(metric)) => metric,
+            (None, None) => self.free_metric(net, settings, v4).await?,
+        };
+        settings.clat.metric = Some(metric);
+        Ok(Ok(()))
+    }
+
+    /// The address that the operator says.
+    async fn take(
+        &mut self,
+        net: &Net,
+        settings: &Settings,
+        v4: Ipv4Addr,
+    ) -> Result<Ipv4Addr, Failure> {
+        if let Some(name) = holder(net, settings, v4).await? {
+            return Err(Failure::run_time(format!(
+                "{v4} is already the address of {name}: choose another with --v4, for example {}, or leave the choice to \
+                 diolkos",
+                another(v4)
+            )));
+        }
+        if self.reserves(v4) {
+            return Ok(v4);
+        }
+        let Some(lock) = instance::reserve(&v4.to_string())? else {
+            return Err(Failure::run_time(format!(
+                "another CLAT of this host has reserved {v4}: choose another with --v4, or leave the choice to diolkos"
+            )));
+        };
+        self.reserved = Some((v4, lock));
+        Ok(v4)
+    }
+
+    fn reserves(&self, v4: Ipv4Addr) -> bool {
+        self.reserved.as_ref().is_some_and(|(own, _)| *own == v4)
+    }
+
+    /// The first address that no other CLAT has.
+    async fn choose(
+        &mut self,
+        net: &Net,
+        settings: &Settings,
+    ) -> Result<Result<Ipv4Addr, String>, Failure> {
+        if let Some(v4) = self.chosen.filter(|v4| self.reserves(*v4)) {
+            return Ok(Ok(v4));
+        }
+        for v4 in addresses() {
+            match holder(net, settings, v4).await? {
+                Some(name) if instance::is_running(&name) => continue,
+                Some(name) => {
+                    return Ok(Err(format!(
+                        "{v4} is already the address of {name}, so this host has another CLAT: end it, or choose another \
+                         address with --v4, for example {}, to run both",
+                        another(v4)
+                    )))
+                }
+                None if self.reserves(v4) => return Ok(Ok(v4)),
+                None => {}
+            }
+            if let Some(lock) = instance::reserve(&v4.to_string())? {
+                self.reserved = Some((v4, lock));
+                return Ok(Ok(v4));
+            }
+        }
+        Ok(Err(format!(
+            "{ADDRESSES} CLATs of this host have the addresses {FIRST_V4} to {}: end one, or choose another address with --v4",
+            addresses().last().unwrap_or(FIRST_V4)
+        )))
+    }
+
+    /// A metric that no route to the same place has. CLATs that start at once begin with different ones.
+    async fn free_metric(
+        &mut self,
+        net: &Net,
+        settings: &Settings,
+        v4: Ipv4Addr,
+    ) -> Result<u32, Failure> {
+        let first = FIRST_METRIC + addresses().position(|a| a == v4).map_or(0, |at| at as u32);
+        let taken = net.metrics4(&settings.clat.routes).await?;
+        let metric = (first..).find(|metric| !taken.contains(metric));
+        let metric = metric.unwrap_or(first);
+        if metric != FIRST_METRIC {
+            tracing::info!("the metric of its IPv4 routes is {metric}");
+        }
+        self.metric = Some(metric);
+        Ok(metric)
+    }
+}
+
+/// Fails if a route to one of the CLAT's destinations has the metric that the operator says.
+pub async fn check_metric(net: &Net, settings: &Settings) -> Result<(), Failure> {
+    let (Some(metric), routes) = (settings.clat.metric, &settings.clat.routes) else {
+        return Ok(());
+    };
+    match net.metrics4(routes).await?.contains(&metric) {
+        false => Ok(()),
+        true => Err(Failure::run_time(format!(
+            "there is a route to {} with metric {metric} already: choose another with --metric, or leave the choice to diolkos",
+            routes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+        ))),
+    }
+}
+
+fn addresses() -> impl Iterator<Item = Ipv4Addr> {
+    let [a, b, c, first] = FIRST_V4.octets();
+    (0..ADDRESSES).map(move |n| Ipv4Addr::new(a, b, c, first + n))
+}
+
+fn another(v4: Ipv4Addr) -> Ipv4Addr {
+    addresses().find(|other| *other > v4).unwrap_or(FIRST_V4)
+}
+
+/// The name of the interface that has an address, unless it is the CLAT's own.
+async fn holder(net: &Net, settings: &Settings, v4: Ipv4Addr) -> Result<Option<String>, Failure> {
+    let Some(index) = net.holder_of(IpAddr::V4(v4)).await? else {
+        return Ok(None);
+    };
+    let name = name_of(net, index).await;
+    Ok(Some(name).filter(|name| *name != settings.translator.device))
+}

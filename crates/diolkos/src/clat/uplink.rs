@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The uplink where the operator names none: the interface of the IPv6 default route that the kernel prefers.
+//!
+//! A CLAT stays with it while it has a default route, even if a better one comes, because a move ends connections: the NAT64
+//! knows them by the CLAT's address. When its uplink has none any more and another interface has one, it moves there.
+
+use super::Clat;
+use crate::failure::Failure;
+use crate::instance;
+use crate::net::{DefaultRoute, Link, Net};
+
+/// Why there is none yet.
+const NONE: &str = "no IPv6 default route leads to an uplink; --uplink names one";
+
+/// The uplink, or why there is none yet.
+pub async fn choose(net: &Net) -> Result<Result<Link, String>, Failure> {
+    let routes = candidates(net).await?;
+    let Some((link, why)) = best(&routes) else {
+        return Ok(Err(NONE.to_owned()));
+    };
+    tracing::info!("the uplink is {}: {why}", link.name);
+    Ok(Ok(link.clone()))
+}
+
+/// Those whose packets leave the host as they are: routes to a translator lead back here.
+async fn candidates(net: &Net) -> Result<Vec<(DefaultRoute, Link)>, Failure> {
+    let mut routes = net.default_routes6().await?;
+    routes.retain(|(_, link)| !instance::is_running(&link.name));
+    Ok(routes)
+}
+
+/// The preferred one, and in words why it is that one. Of equals it is the first by name, so that it is the same at each start.
+fn best(routes: &[(DefaultRoute, Link)]) -> Option<(&Link, String)> {
+    let key = |route: &DefaultRoute| (route.metric, route.rank);
+    let (first, _) = routes.iter().min_by_key(|(route, _)| key(route))?;
+    let mut equals: Vec<&Link> = routes
+        .iter()
+        .filter(|(route, _)| key(route) == key(first))
+        .map(|(_, link)| link)
+        .collect();
+    equals.sort_by(|a, b| a.name.cmp(&b.name));
+    let chosen = *equals.first()?;
+    let metric = first.metric;
+    let why = match (equals.len(), routes.len()) {
+        (1, 1) => format!("the IPv6 default route (metric {metric}) leads through it"),
+        (1, _) => {
+            let others = routes.iter().filter(|(_, link)| link.index != chosen.index);
+            let others: Vec<&str> = others.map(|(_, link)| link.name.as_str()).collect();
+            format!(
+                "its IPv6 default route (metric {metric}) goes before those through {}",
+                others.join(", ")
+            )
+        }
+        _ => {
+            let names: Vec<&str> = equals.iter().map(|link| link.name.as_str()).collect();
+            format!(
+                "{} have IPv6 default routes of the same metric, {metric}, and it is the first by name; choose another with \
+                 --uplink",
+                names.join(" and ")
+            )
+        }
+    };
+    Some((chosen, why))
+}
+
+impl Clat {
+    /// Fails if the uplink was chosen by its default route, has none any more, and another one has: see [`Clat::moves`].
+    pub(super) async fn look_for_another_uplink(&mut self) -> Result<(), Failure> {
+        if !self.chooses_uplink {
+            return Ok(());
+        }
+        let routes = candidates(&self.site.net).await?;
+        let own = self.site.uplink.index;
+        if routes.is_empty() || routes.iter().any(|(_, link)| link.index == own) {
+            return Ok(());
+        }
+        Err(self.moves_away(&format!(
+            "{} has no IPv6 default route",
+            self.site.uplink.name
+        )))
+    }
+
+    /// The end of the CLAT with this uplink.
+    pub(super) fn moves_away(&mut self, why: &str) -> Failure {
+        self.moves = true;
+        tracing::warn!("{why}: looking for another uplink");
+        Failure::run_time(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(metric: u32, rank: u8, index: u32, name: &str) -> (DefaultRoute, Link) {
+        let link = Link {
+            name: name.to_owned(),
+            ..Link::ethernet(index, 1500)
+        };
+        let route = DefaultRoute {
+            metric,
+            rank,
+            index,
+        };
+        (route, link)
+    }
+
+    fn said(routes: &[(DefaultRoute, Link)]) -> Option<(String, String)> {
+        best(routes).map(|(link, why)| (link.name.clone(), why))
+    }
+
+    #[test]
+    fn the_lowest_metric_wins_and_then_the_routers_preference() {
+        let (name, why) =
+            said(&[route(600, 1, 3, "wlan0"), route(100, 1, 2, "eth0")]).expect("one");
+        assert_eq!(name, "eth0");
+        assert_eq!(
+            why,
+            "its IPv6 default route (metric 100) goes before those through wlan0"
+        );
+        let (name, _) = said(&[route(100, 1, 2, "eth0"), route(100, 0, 3, "wlan0")]).expect("one");
+        assert_eq!(name, "wlan0");
+        assert_eq!(said(&[]), None);
+    }
+
+    #[test]
+    fn equals_are_named_and_the_first_is_taken() {
+        let (name, why) = said(&[route(100, 1, 2, "eth1"), route(100, 1, 3, "eth0")]).expect("one");
+        assert_eq!(name, "eth0");
+        assert!(
+            why.starts_with("eth0 and eth1 have IPv6 default routes of the same metric, 100"),
+            "{why}"
+        );
+        assert!(why.contains("--uplink"));
+    }
+}
