@@ -8,6 +8,7 @@ mod address;
 mod answers;
 mod claim;
 mod device;
+mod doubts;
 mod finder;
 mod mtu;
 pub mod neighbour;
@@ -36,6 +37,7 @@ use crate::supervise::{Supervision, Task, Watch};
 
 use claim::{check_v4, Claim};
 use device::{ClatDevice, Site};
+use doubts::Doubts;
 use finder::Finder;
 use rules::Side6;
 
@@ -78,7 +80,8 @@ pub async fn run(
     let mut clat = Clat::new(site, finder, host.watch.clone(), Box::new(read));
     let served = async {
         clat.begin().await?;
-        let _metrics = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
+        let metrics = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
+        clat.metrics = Some(metrics);
         service::serve(&mut clat, &mut host, &mut control).await
     }
     .await;
@@ -129,6 +132,10 @@ struct Clat {
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
     obstacle: Option<String>,
+    /// Why answers may not come back.
+    doubts: Doubts,
+    /// Where figures are served.
+    metrics: Option<Metrics>,
 }
 
 impl Clat {
@@ -152,6 +159,8 @@ impl Clat {
             mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
+            doubts: Doubts::default(),
+            metrics: None,
         }
     }
 
@@ -166,6 +175,11 @@ impl Clat {
         }
         self.follow().await;
         Ok(())
+    }
+
+    /// The prefix in force, or the one that the operator wants.
+    fn shown_prefix(&self) -> Option<Ipv6Net> {
+        self.in_force().or(self.finder.fixed())
     }
 
     /// The prefix with which packets are translated now.

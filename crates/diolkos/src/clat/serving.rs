@@ -25,6 +25,8 @@ pub(super) enum Step {
     Duplicate,
     /// The uplink's MTU may be followed now.
     Mtu,
+    /// An answer may have come.
+    Doubts,
 }
 
 impl Service for Clat {
@@ -66,6 +68,8 @@ impl Service for Clat {
                 Vec::new(),
             ),
         };
+        let mut wrong: Vec<String> = wrong;
+        wrong.extend(self.findings().into_iter().map(|finding| finding.text));
         Account {
             is_settled,
             text,
@@ -83,12 +87,17 @@ impl Service for Clat {
             () = found(&mut self.duplicate) => Step::Duplicate,
             () = until(self.mtus.waits()) => Step::Mtu,
             () = until(self.holds) => Step::Prefixes,
+            () = until(self.doubts.waits()) => Step::Doubts,
         }
     }
 
     async fn obey(&mut self, step: Step) -> Result<(), Failure> {
         match step {
             Step::Prefixes => {}
+            Step::Doubts => {
+                self.say_doubts();
+                return Ok(());
+            }
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
             Step::Mtu => {
@@ -97,6 +106,7 @@ impl Service for Clat {
             }
         }
         self.follow().await;
+        self.doubt().await;
         Ok(())
     }
 
@@ -124,7 +134,9 @@ impl Service for Clat {
     }
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
-        self.look_at_way().await
+        self.look_at_way().await?;
+        self.doubt().await;
+        Ok(())
     }
 
     fn lacks_forwarding(&self) -> bool {
@@ -172,7 +184,9 @@ impl Service for Clat {
             self.follow().await;
         }
         // With IPv6 on the uplink, or without, other things can pass.
-        self.look_at_way().await
+        self.look_at_way().await?;
+        self.doubt().await;
+        Ok(())
     }
 
     fn condition(&self) -> Condition {

@@ -7,12 +7,14 @@
 
 mod address;
 mod change;
+mod connected;
 mod link;
 mod list;
 mod lookup;
 mod neighbour;
 mod nexthop;
 mod obstacles;
+mod policies;
 mod restore;
 mod route;
 mod settings;
@@ -31,9 +33,11 @@ use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
+pub use connected::{answers_arp, Connected, Proxy};
 pub use link::{Link, LinkKind, Medium};
 pub use lookup::Leads;
 pub use obstacles::Way;
+pub use policies::{Policies, PolicyNews};
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
