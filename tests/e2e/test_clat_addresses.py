@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import socket
 
 import pytest
@@ -36,8 +35,7 @@ def delegate(net: Network, prefix: str = DELEGATED) -> None:
 
 def address6(net: Network) -> dict | None:
     """What `show status` says of it."""
-    shown = net.run(net.client, str(net.program), "show", "status", "--json").stdout
-    return json.loads(shown)["address6"]
+    return net.status()["address6"]
 
 
 def datagram_returns(net: Network, size: int) -> bool:
@@ -128,7 +126,7 @@ def test_a_64_comes_later(pref64: Pref64Network) -> None:
     pref64.until(lambda: "waiting for a translation prefix" in clat.log())
     pref64.advertise(Option(OWN))
     pref64.until(lambda: "so the CLAT has no address" in clat.log())
-    shown = json.loads(pref64.run(pref64.client, str(pref64.program), "show", "status", "--json").stdout)
+    shown = pref64.status()
     assert shown["state"] == "waiting" and shown["address6"] is None
     assert any(f"only the address {CLIENT6}" in why for why in shown["obstacles"])
     pref64.ip(pref64.client, "address", "add", "2001:2:0:1::77/64", "dev", "wan0", "nodad")

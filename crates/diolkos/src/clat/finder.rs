@@ -117,7 +117,7 @@ impl Finder {
         }
         let known = check.known().next()?;
         Some(format!(
-            "{} says that the translation prefix is {}, and translator.pref64 is {prefix}",
+            "the {} says that the translation prefix is {}, and translator.pref64 is {prefix}",
             prefixes::from(known.source),
             known.prefix
         ))

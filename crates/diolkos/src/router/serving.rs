@@ -246,7 +246,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     async fn wait(&mut self) -> Due {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
         let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
-        let suspicion = until((!self.unannounced.is_empty()).then_some(self.suspicion_next));
+        let suspicion = until(self.unannounced.may_change().then_some(self.suspicion_next));
         let alarms = async {
             match self.gateway.translation.alarms() {
                 Some(alarms) => alarms.changed().await,

@@ -20,6 +20,8 @@ use crate::net::{answers_arp, Connected, Net, Proxy};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unannounced {
     suspects: BTreeSet<Suspect>,
+    /// There are none only as long as entries say so of which the kernel tells no news.
+    may_change: bool,
     /// All IPv4 destinations lie in one such network: whatever comes from IPv4 has passed it.
     is_all_of_v4: bool,
     /// Packets that had come from either side when there were no suspects yet: IPv4, IPv6.
@@ -50,7 +52,8 @@ impl Unannounced {
         let led: Vec<IpNet> = led.collect();
         let connected = net.connected(own).await?;
         let mut suspects = suspects(&led, &connected, settings);
-        if !suspects.is_empty() {
+        let may_change = !suspects.is_empty();
+        if may_change {
             let proxies = net.proxies().await?;
             suspects.retain(|suspect| !suspect.is_answered(&proxies));
         }
@@ -64,14 +67,15 @@ impl Unannounced {
         };
         Ok(Unannounced {
             suspects,
+            may_change,
             is_all_of_v4,
             before,
         })
     }
 
-    /// Nothing to find, and nothing to wait for.
-    pub fn is_empty(&self) -> bool {
-        self.suspects.is_empty()
+    /// Whether to look again although nobody tells of changes.
+    pub fn may_change(&self) -> bool {
+        self.may_change
     }
 
     /// What is to be said. `came`: as above, by now.
@@ -222,6 +226,7 @@ mod tests {
                 &connected(&[WAN, LAN]),
                 &Settings::default(),
             ),
+            may_change: true,
             is_all_of_v4,
             before: [7, 7],
         };
